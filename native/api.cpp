@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The C API: checks what callers give, keeps their floating-point settings, and lets nothing be thrown across the border.
+
+#include <new>
+#include <span>
+
+#include "dispatch/float_environment.h"
+#include "dispatch/params.h"
+#include "dispatch/registry.h"
+#include "dispatch/tiles.h"
+#include "filter/cd_values.h"
+#include "format/frame.h"
+#include "format/message.h"
+#include "h5lossy.h"
+
+namespace h5lossy {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+using MutableBytes = std::span<std::uint8_t>;
+
+Bytes bytes_of(const void* data, std::size_t size) { return {static_cast<const std::uint8_t*>(data), size}; }
+MutableBytes bytes_of(void* data, std::size_t size) { return {static_cast<std::uint8_t*>(data), size}; }
+
+// Every entry point runs in here.
+template <class Call>
+h5l_status guarded(h5l_message* message, Call call) noexcept {
+  const Message why(message);
+  try {
+    const FloatEnvironment environment;
+    return call(why);
+  } catch (const std::bad_alloc&) {
+    return why.fail(H5L_OUT_OF_MEMORY, "out of memory");
+  } catch (...) {
+    return why.fail(H5L_INTERNAL, "an unexpected exception; please report it");
+  }
+}
+
+h5l_status check_pointer(const void* pointer, std::size_t size, const char* name, const Message& why) {
+  if (pointer != nullptr || size == 0) return H5L_OK;
+  return why.fail(H5L_INVALID_ARGUMENT, "%s is a null pointer", name);
+}
+
+h5l_status open_checked(const void* frame, std::size_t frame_bytes, Frame& opened, const Message& why) {
+  if (const h5l_status status = check_pointer(frame, frame_bytes, "frame", why); status != H5L_OK) return status;
+  return open_frame(bytes_of(frame, frame_bytes), opened, why);
+}
+
+}  // namespace
+}  // namespace h5lossy
+
+using namespace h5lossy;
+
+extern "C" {
+
+const char* h5l_version(void) { return H5L_VERSION; }
+
+const char* h5l_status_name(h5l_status status) {
+  switch (status) {
+    case H5L_OK:
+      return "ok";
+    case H5L_INVALID_ARGUMENT:
+      return "invalid argument";
+    case H5L_UNSUPPORTED:
+      return "unsupported";
+    case H5L_OUTPUT_TOO_SMALL:
+      return "output too small";
+    case H5L_TRUNCATED:
+      return "truncated";
+    case H5L_CORRUPT:
+      return "corrupt";
+    case H5L_OUT_OF_MEMORY:
+      return "out of memory";
+    case H5L_DEVICE_ERROR:
+      return "device error";
+    case H5L_INTERNAL:
+      return "internal";
+  }
+  return "unknown";
+}
+
+const char* h5l_codec_name(uint32_t codec) { return codec_name(codec); }
+
+const char* h5l_backend_name(void) {
+  const Backend* backend = nullptr;
+  const h5l_status status = guarded(nullptr, [&](const Message& why) { return choose_backend(backend, why); });
+  return status == H5L_OK ? backend->name : nullptr;
+}
+
+const char* h5l_backend_at(uint32_t i, int* usable) {
+  if (i >= backends().size()) return nullptr;
+  if (usable != nullptr) *usable = backends()[i].runs_here() ? 1 : 0;
+  return backends()[i].name;
+}
+
+h5l_status h5l_self_test(h5l_message* message) {
+  return guarded(message, [](const Message& why) {
+    const Backend* backend = nullptr;
+    return choose_backend(backend, why);
+  });
+}
+
+size_t h5l_max_encoded_size(size_t raw_bytes) { return raw_bytes > kMaxRawBytes ? 0 : raw_bytes + kHeaderBytes; }
+
+h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_bytes, void* frame, size_t capacity,
+                      size_t* frame_bytes, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (params == nullptr || frame_bytes == nullptr) {
+      return why.fail(H5L_INVALID_ARGUMENT, "params and frame_bytes must not be null");
+    }
+    *frame_bytes = 0;
+    if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
+    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
+    if (const h5l_status status = check_pointer(frame, capacity, "frame", why); status != H5L_OK) return status;
+    const std::size_t needed = h5l_max_encoded_size(raw_bytes);
+    if (needed == 0) {
+      return why.fail(H5L_INVALID_ARGUMENT, "a chunk has at most %zu bytes, got %zu", kMaxRawBytes, raw_bytes);
+    }
+    if (capacity < needed) {
+      return why.fail(H5L_OUTPUT_TOO_SMALL, "frame needs room for %zu bytes, got %zu", needed, capacity);
+    }
+    return encode_chunk(*params, bytes_of(raw, raw_bytes), bytes_of(frame, capacity), *frame_bytes, why);
+  });
+}
+
+h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (info == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "info must not be null");
+    *info = {};
+    Frame opened;
+    if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
+    const FrameHeader& header = opened.header;
+    info->version = kFormatVersion;
+    info->codec = header.codec;
+    info->bound_kind = header.bound_kind;
+    info->value_bytes = header.value_bytes;
+    info->big_endian = header.big_endian ? 1 : 0;
+    info->mode = header.mode;
+    info->has_checksum = header.has_checksum ? 1 : 0;
+    info->header_bytes = static_cast<uint32_t>(header.header_bytes);
+    info->raw_bytes = header.raw_bytes;
+    info->frame_bytes = frame_bytes;
+    info->tiles = opened.tiles;
+    info->stored_tiles = count_stored_tiles(opened);
+    info->bound = header.bound;
+    info->step = header.step;
+    info->rank = header.has_dims ? 3 : 0;
+    for (std::size_t i = 0; i < 3; ++i) info->dims[i] = header.dims[i];
+    return H5L_OK;
+  });
+}
+
+h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
+    Frame opened;
+    if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
+    if (raw_bytes != opened.header.raw_bytes) {
+      return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, raw has room for %zu", opened.header.raw_bytes,
+                      raw_bytes);
+    }
+    return decode_chunk(opened, bytes_of(raw, raw_bytes), why);
+  });
+}
+
+h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t first, uint64_t count, void* raw,
+                            size_t raw_bytes, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
+    Frame opened;
+    if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
+    const std::uint64_t values = opened.header.raw_bytes / opened.header.value_bytes;
+    if (first > values || count > values - first) {
+      return why.fail(H5L_INVALID_ARGUMENT, "values %llu and %llu more were asked for; the frame holds %llu",
+                      static_cast<unsigned long long>(first), static_cast<unsigned long long>(count),
+                      static_cast<unsigned long long>(values));
+    }
+    if (raw_bytes != count * opened.header.value_bytes) {
+      return why.fail(H5L_INVALID_ARGUMENT, "%llu values take %llu bytes, raw has room for %zu",
+                      static_cast<unsigned long long>(count),
+                      static_cast<unsigned long long>(count * opened.header.value_bytes), raw_bytes);
+    }
+    return decode_values(opened, first, bytes_of(raw, raw_bytes), why);
+  });
+}
+
+h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[16], size_t* count, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (params == nullptr || words == nullptr || count == nullptr) {
+      return why.fail(H5L_INVALID_ARGUMENT, "params, words and count must not be null");
+    }
+    if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
+    *count = pack_cd_values(*params, std::span<std::uint32_t, H5L_MAX_CD_VALUES>(words, H5L_MAX_CD_VALUES));
+    return H5L_OK;
+  });
+}
+
+h5l_status h5l_unpack_cd_values(const uint32_t* words, size_t count, h5l_params* params, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
+    if (const h5l_status status = check_pointer(words, count, "words", why); status != H5L_OK) return status;
+    return unpack_cd_values({words, count}, *params, why);
+  });
+}
+
+h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw_bytes, h5l_range* range,
+                           h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (params == nullptr || range == nullptr) {
+      return why.fail(H5L_INVALID_ARGUMENT, "params and range must not be null");
+    }
+    *range = {};
+    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
+    if (params->value_bytes != 4 && params->value_bytes != 8) {
+      return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",
+                      params->value_bytes);
+    }
+    if (raw_bytes % params->value_bytes != 0) {
+      return why.fail(H5L_INVALID_ARGUMENT, "%zu bytes are no multiple of a value's %u", raw_bytes, params->value_bytes);
+    }
+    *range = value_range(*params, bytes_of(raw, raw_bytes));
+    return H5L_OK;
+  });
+}
+
+double h5l_absolute_bound(double range_relative, double min, double max) {
+  double bound = 0;
+  guarded(nullptr, [&](const Message&) {
+    bound = absolute_bound(range_relative, min, max);
+    return H5L_OK;
+  });
+  return bound;
+}
+
+}  // extern "C"

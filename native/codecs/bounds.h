@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// From a bound to a promise: how the user's float64 bound becomes a quantizer that never breaks it, and what one value
+// becomes under it. All codecs use these quantizers, so all turn a value into the same bin, or the same exception.
+// The rules are docs/format/pfpl.md, "Encoding a tile"; the proofs are docs/design/bound.md.
+#pragma once
+
+#include "codecs/bits.h"
+#include "codecs/codec.h"
+#include "codecs/portable.h"
+
+namespace h5lossy::H5L_TARGET {
+
+// What the format needs to know of a type of value.
+template <class T>
+struct FloatTraits;
+
+template <>
+struct FloatTraits<float> {
+  using Word = u32;
+  using Int = i32;
+  static constexpr u32 mantissa_bits = 23;
+  static constexpr u32 bias = 127;
+  static constexpr u32 below_half = 0x3EFFFFFFu;  // bits of the largest float below 0.5
+  static constexpr double min_bound = 0x1p-126;
+  static constexpr double max_bound = 0x1p124;
+};
+
+template <>
+struct FloatTraits<double> {
+  using Word = u64;
+  using Int = i64;
+  static constexpr u32 mantissa_bits = 52;
+  static constexpr u32 bias = 1023;
+  static constexpr u64 below_half = 0x3FDFFFFFFFFFFFFFull;
+  static constexpr double min_bound = 0x1p-1022;
+  static constexpr double max_bound = 0x1p1020;
+};
+
+template <class T>
+using Word = typename FloatTraits<T>::Word;
+
+template <class T>
+inline constexpr u32 kMantissaBits = FloatTraits<T>::mantissa_bits;
+
+template <class T>
+inline constexpr Word<T> kSignBit = Word<T>{1} << (8 * sizeof(T) - 1);
+
+template <class T>
+inline constexpr Word<T> kMantissaMask = (Word<T>{1} << kMantissaBits<T>)-1;
+
+// Bits of infinity: all ones in the exponent.
+template <class T>
+inline constexpr Word<T> kInfinity = static_cast<Word<T>>(~kSignBit<T> & ~kMantissaMask<T>);
+
+// Bits of 1.0.
+template <class T>
+inline constexpr Word<T> kOne = Word<T>{FloatTraits<T>::bias} << kMantissaBits<T>;
+
+// Bins are below this in magnitude. It must not be raised: idempotence ends there (docs/design/bound.md).
+template <class T>
+inline constexpr Word<T> kBinLimit = Word<T>{1} << (kMantissaBits<T> - 1);
+
+template <class T>
+H5L_FN T magnitude(T x) {
+  return bit_cast<T>(static_cast<Word<T>>(bit_cast<Word<T>>(x) & ~kSignBit<T>));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Absolute (and range-relative, which is absolute with a bound of its own)
+
+template <class T>
+struct AbsoluteQuantizer {
+  T bound;
+  T step;
+  T inverse_step;
+  bool has_fill;
+  Word<T> fill_bits;
+};
+
+template <class T>
+H5L_FN AbsoluteQuantizer<T> absolute_quantizer(const Quantizer& q) {
+  return {static_cast<T>(q.bound), static_cast<T>(q.step), static_cast<T>(q.inverse_step), q.has_fill,
+          static_cast<Word<T>>(q.fill_bits)};
+}
+
+// What the decoder makes of a bin. Bins are signed numbers in unsigned words.
+template <class T>
+H5L_FN T rebuild(const AbsoluteQuantizer<T>& q, Word<T> bin) {
+  return multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step);
+}
+
+// x in steps, moved so that dropping the fraction rounds to nearest, ties away from zero. The fraction is pred(0.5) and not 0.5:
+// with 0.5 the value just below half a step would go up and miss its bound by an ulp.
+template <class T>
+H5L_FN T steps_to_truncate(const AbsoluteQuantizer<T>& q, T x) {
+  const T s = multiply(x, q.inverse_step);
+  const Word<T> sign = bit_cast<Word<T>>(s) & kSignBit<T>;
+  return add(s, bit_cast<T>(static_cast<Word<T>>(FloatTraits<T>::below_half | sign)));
+}
+
+// Whether `bin` may stand for x. The subtraction rounds, and yet the test is exact: docs/design/bound.md. NaN is never
+// close, by the ordered comparison.
+template <class T>
+H5L_FN bool bin_is_good(const AbsoluteQuantizer<T>& q, Word<T> bin, T rebuilt, T difference) {
+  const bool in_range = bin + (kBinLimit<T> - 1) < 2 * kBinLimit<T> - 1;
+  const bool close = magnitude(difference) <= q.bound;
+  return in_range && close && !(q.has_fill && bit_cast<Word<T>>(rebuilt) == q.fill_bits);
+}
+
+// The bin of x, or false where x is an exception.
+template <class T>
+H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) {
+  if (q.has_fill && bits == q.fill_bits) return false;
+  const T x = bit_cast<T>(bits);
+  const T t = steps_to_truncate(q, x);
+  if (!(magnitude(t) < static_cast<T>(kBinLimit<T> + 1))) return false;  // before the cast, which would be undefined; also NaN
+  bin = static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(t));
+  T rebuilt = rebuild(q, bin);
+  T difference = subtract(x, rebuilt);
+  if (bin_is_good(q, bin, rebuilt, difference)) return true;
+
+  // Second chance: rounding put the nearest bin just out of reach; its neighbour on x's side may be within.
+  bin = difference < 0 ? bin - 1 : bin + 1;
+  rebuilt = rebuild(q, bin);
+  difference = subtract(x, rebuilt);
+  return bin_is_good(q, bin, rebuilt, difference);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Pointwise-relative: bins of S steps of the bit pattern, which is a piecewise linear logarithm. No floating point at all.
+
+template <class T>
+struct PointwiseQuantizer {
+  Word<T> scale;  // S = 2 E + 1
+  bool has_fill;
+  Word<T> fill_bits;
+};
+
+template <class T>
+H5L_FN PointwiseQuantizer<T> pointwise_quantizer(const Quantizer& q) {
+  return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits)};
+}
+
+// |x'| for a bin; wraps for the bins of a hostile file.
+template <class T>
+H5L_FN Word<T> rebuild(const PointwiseQuantizer<T>& q, Word<T> bin) {
+  return static_cast<Word<T>>((kOne<T> + bin * q.scale) & ~kSignBit<T>);
+}
+
+// The bin of a normal number's magnitude, or false where x is an exception (zeros are the codec's business).
+template <class T>
+H5L_FN bool quantize(const PointwiseQuantizer<T>& q, Word<T> bits, Word<T>& bin) {
+  const Word<T> u = bits & ~kSignBit<T>;
+  const bool normal = u > kMantissaMask<T> && u < kInfinity<T>;
+  if (!normal || (q.has_fill && bits == q.fill_bits)) return false;
+  const bool below_one = u < kOne<T>;
+  const Word<T> distance = below_one ? kOne<T> - u : u - kOne<T>;
+  const Word<T> steps = (distance + q.scale / 2) / q.scale;  // nearest; S is odd, so there are no ties
+  if (steps > kBinLimit<T> / 2 - 2) return false;
+  bin = below_one ? Word<T>{0} - steps : steps;
+  const Word<T> rebuilt = kOne<T> + bin * q.scale;
+  if (rebuilt <= kMantissaMask<T> || rebuilt >= kInfinity<T>) return false;
+  return !(q.has_fill && (rebuilt | (bits & kSignBit<T>)) == q.fill_bits);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// From the user's bound to a quantizer. Host only: these run once for a chunk.
+
+// The largest T that is not above `bound` and not above the format's limit. Rounding up would loosen the promise.
+template <class T>
+inline T narrow_bound(double bound) {
+  if (bound >= FloatTraits<T>::max_bound) return static_cast<T>(FloatTraits<T>::max_bound);
+  const T nearest = static_cast<T>(bound);
+  if (static_cast<double>(nearest) <= bound) return nearest;
+  return bit_cast<T>(static_cast<Word<T>>(bit_cast<Word<T>>(nearest) - 1));
+}
+
+// Kind and fill value stay; with a bound that is too small for bins the quantizer becomes lossless.
+template <class T>
+inline Quantizer make_absolute(Quantizer quantizer, double bound) {
+  const T narrow = narrow_bound<T>(bound);
+  if (!(static_cast<double>(narrow) >= FloatTraits<T>::min_bound)) {
+    quantizer.kind = BoundKind::lossless;
+    return quantizer;
+  }
+  const T step = 2 * narrow;
+  quantizer.bound = static_cast<double>(narrow);
+  quantizer.step = static_cast<double>(step);
+  quantizer.inverse_step = static_cast<double>(T{1} / step);
+  return quantizer;
+}
+
+template <class T>
+inline Quantizer make_pointwise(Quantizer quantizer, double bound) {
+  constexpr u64 limit = u64{1} << (kMantissaBits<T> - 1);
+  const double exact = bound * static_cast<double>(u64{1} << kMantissaBits<T>);  // a power of two: exact
+  const u64 half_width = exact >= static_cast<double>(limit) ? limit : static_cast<u64>(exact);
+  if (half_width == 0) {
+    quantizer.kind = BoundKind::lossless;
+    return quantizer;
+  }
+  quantizer.scale = 2 * half_width + 1;
+  return quantizer;
+}
+
+}  // namespace h5lossy::H5L_TARGET

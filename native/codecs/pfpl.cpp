@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// PFPL on a CPU: the loop over the values of one tile. Compiled once for each backend.
+
+#include "codecs/pfpl.h"
+
+#include "codecs/codec.h"
+
+namespace h5lossy::H5L_TARGET {
+namespace {
+
+using namespace pfpl;
+
+// Words of `count` values at `values`; false if one has none.
+template <class Q, class T>
+bool words_of_any(const Q& q, const u8* values, u32 count, Word<T>* words) {
+  bool all_have_words = true;
+  for (u32 i = 0; i < count; ++i) {
+    all_have_words &= word_of(q, load<Word<T>>(values + i * sizeof(T)), words[i]);
+  }
+  return all_have_words;
+}
+
+template <class T>
+bool words_of(const PointwiseQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
+  return words_of_any<PointwiseQuantizer<T>, T>(q, values, count, words);
+}
+
+template <class T>
+bool words_of(const NoQuantizer<T>&, const u8* values, u32 count, Word<T>* words) {
+  memcpy(words, values, count * sizeof(T));
+  return true;
+}
+
+// The same as words_of_any, in a form that compilers turn into vector code: nearly all values are good at the first try. Where one
+// in the group is not, the group is done again by the definition.
+template <bool has_fill, class T>
+bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* words) {
+  Word<T> doubtful = 0;
+  for (u32 i = 0; i < kGroupValues<T>; ++i) {
+    const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
+    const T x = bit_cast<T>(bits);
+    const T t = steps_to_truncate(q, x);
+    const bool fits = magnitude(t) < static_cast<T>(kBinLimit<T>);
+    const Word<T> bin = static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(fits ? t : T{0}));
+    const T rebuilt = rebuild(q, bin);
+    const bool close = magnitude(subtract(x, rebuilt)) <= q.bound;
+    bool good = fits & close;
+    if constexpr (has_fill) good &= (bits != q.fill_bits) & (bit_cast<Word<T>>(rebuilt) != q.fill_bits);
+    doubtful |= good ? Word<T>{0} : Word<T>{1};
+    words[i] = zigzag(bin);
+  }
+  return doubtful == 0 || words_of_any<AbsoluteQuantizer<T>, T>(q, values, kGroupValues<T>, words);
+}
+
+template <bool has_fill, class T>
+bool words_of_groups(const AbsoluteQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
+  u32 done = 0;
+  for (; done + kGroupValues<T> <= count; done += kGroupValues<T>) {
+    if (!words_of_group<has_fill>(q, values + done * sizeof(T), words + done)) return false;
+  }
+  return words_of_any<AbsoluteQuantizer<T>, T>(q, values + done * sizeof(T), count - done, words + done);
+}
+
+template <class T>
+bool words_of(const AbsoluteQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
+  return q.has_fill ? words_of_groups<true>(q, values, count, words) : words_of_groups<false>(q, values, count, words);
+}
+
+// Differences of neighbours in negabinary.
+template <class W>
+void difference(const W* words, u32 count, W* residuals) {
+  residuals[0] = to_negabinary(words[0]);
+  for (u32 i = 1; i < count; ++i) residuals[i] = to_negabinary(static_cast<W>(words[i] - words[i - 1]));
+}
+
+// Bit planes of all whole groups, most significant plane first, then the words of the rest as they are.
+template <class W>
+void to_planes(const W* words, u32 count, W* planes) {
+  constexpr u32 n = kWordBits<W>;
+  const u32 groups = count / n;
+  for (u32 g = 0; g < groups; ++g) {
+    W rows[n];
+    W used_bits = 0;
+    for (u32 i = 0; i < n; ++i) {
+      rows[i] = words[g * n + i];
+      used_bits |= rows[i];
+    }
+    const u32 zero_rows = used_bits == 0 ? n : count_leading_zeros(used_bits);
+    if (used_bits != 0) transpose_to_planes(rows, zero_rows);
+    for (u32 j = 0; j < zero_rows; ++j) planes[j * groups + g] = 0;
+    for (u32 j = zero_rows; j < n; ++j) planes[j * groups + g] = rows[j];
+  }
+  memcpy(planes + groups * n, words + groups * n, (count - groups * n) * sizeof(W));
+}
+
+template <class W>
+void from_planes(const W* planes, u32 count, W* words) {
+  constexpr u32 n = kWordBits<W>;
+  const u32 groups = count / n;
+  u32 zeros = 0;
+  while (zeros < groups * n && planes[zeros] == 0) ++zeros;
+  const u32 zero_rows = groups == 0 ? 0 : zeros / groups;  // in all groups
+  for (u32 g = 0; g < groups; ++g) {
+    W* rows = words + g * n;
+    for (u32 j = 0; j < n; ++j) rows[j] = planes[j * groups + g];
+    if (zero_rows < n) transpose_from_planes(rows, zero_rows);
+  }
+  memcpy(words + groups * n, planes + groups * n, (count - groups * n) * sizeof(W));
+}
+
+template <class T, class Q>
+u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
+  using W = Word<T>;
+  alignas(64) W words[kTileValues<T>];
+  alignas(64) W residuals[kTileValues<T>];
+  if (count == 0 || !words_of(q, values, count, words)) return kStoreTile;
+  difference(words, count, residuals);
+  to_planes(residuals, count, words);
+  if (count % 2 != 0 && count < kTileValues<T>) words[count] = 0;  // zero removal reads eight bytes at a time
+  const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
+  const u32 size = remove_zeros(reinterpret_cast<const u8*>(words), raw_bytes, payload);
+  return size < raw_bytes ? size : kStoreTile;
+}
+
+template <class T, class Q>
+bool decode_with(const Q& q, const u8* payload, u32 payload_bytes, u32 count, u8* values) {
+  using W = Word<T>;
+  alignas(64) W planes[kTileValues<T>];
+  alignas(64) W words[kTileValues<T>];
+  const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
+  if (!restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
+  from_planes(planes, count, words);
+  W word = 0;
+  for (u32 i = 0; i < count; ++i) {
+    word += from_negabinary(words[i]);
+    words[i] = word;
+  }
+  for (u32 i = 0; i < count; ++i) store(values + i * sizeof(T), bits_of(q, words[i]));
+  return true;
+}
+
+// Calls `run` with the quantizer that the bound kind asks for.
+template <class T, class Run>
+auto with_quantizer(const Quantizer& quantizer, Run run) {
+  switch (quantizer.kind) {
+    case BoundKind::absolute:
+    case BoundKind::range_relative:
+      return run(absolute_quantizer<T>(quantizer));
+    case BoundKind::pointwise_relative:
+      return run(pointwise_quantizer<T>(quantizer));
+    case BoundKind::lossless:
+      break;
+  }
+  return run(NoQuantizer<T>{});
+}
+
+template <class T>
+u32 encode(const Quantizer& quantizer, const u8* values, u32 count, u8* payload) {
+  return with_quantizer<T>(quantizer, [&](const auto& q) { return encode_with<T>(q, values, count, payload); });
+}
+
+template <class T>
+bool decode(const Quantizer& quantizer, const u8* payload, u32 payload_bytes, u32 count, u8* values) {
+  return with_quantizer<T>(quantizer,
+                           [&](const auto& q) { return decode_with<T>(q, payload, payload_bytes, count, values); });
+}
+
+}  // namespace
+
+extern const Codec pfpl_codec;
+const Codec pfpl_codec = {
+    kTileBytes,
+    kMaxRemovedBytes,
+    {encode<float>, decode<float>},
+    {encode<double>, decode<double>},
+};
+
+}  // namespace h5lossy::H5L_TARGET

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "dispatch/params.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "codecs/bounds.h"
+#include "dispatch/registry.h"
+#include "dispatch/swap.h"
+
+namespace h5lossy {
+namespace {
+
+const char* const kBoundNames[] = {"absolute", "pointwise-relative", "range-relative", "lossless"};
+
+template <class T>
+h5l_range value_range_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  using W = scalar::Word<T>;
+  const bool has_fill = params.has_fill != 0;
+  const bool skip_zeros = params.maybe_padded != 0;
+  const bool swap = params.big_endian != 0;
+  const W fill_bits = static_cast<W>(params.fill_bits);
+  T min = std::numeric_limits<T>::infinity();
+  T max = -min;
+  std::uint64_t count = 0;
+  for (std::size_t at = 0; at < raw.size(); at += sizeof(T)) {
+    W bits = scalar::load<W>(raw.data() + at);
+    if (swap) bits = swap_bytes(bits);
+    const W magnitude = bits & ~scalar::kSignBit<T>;
+    if (magnitude >= scalar::kInfinity<T>) continue;
+    if ((has_fill && bits == fill_bits) || (skip_zeros && magnitude == 0)) continue;
+    const T x = scalar::bit_cast<T>(bits);
+    min = x < min ? x : min;
+    max = x > max ? x : max;
+    ++count;
+  }
+  if (count == 0) return {0, 0, 0};
+  return {static_cast<double>(min), static_cast<double>(max), count};
+}
+
+template <class T>
+Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  Quantizer quantizer;
+  quantizer.kind = static_cast<BoundKind>(params.bound_kind);
+  quantizer.has_fill = params.has_fill != 0 && fill_needs_care(params.value_bytes, params.fill_bits);
+  quantizer.fill_bits = params.fill_bits;
+  switch (quantizer.kind) {
+    case BoundKind::absolute:
+      return scalar::make_absolute<T>(quantizer, params.bound);
+    case BoundKind::range_relative: {
+      const h5l_range range = value_range_of<T>(params, raw);
+      return scalar::make_absolute<T>(quantizer, absolute_bound(params.bound, range.min, range.max));
+    }
+    case BoundKind::pointwise_relative:
+      return scalar::make_pointwise<T>(quantizer, params.bound);
+    case BoundKind::lossless:
+      break;
+  }
+  return quantizer;
+}
+
+}  // namespace
+
+h5l_status check_request(const h5l_params& params, const Message& why) {
+  if (params.codec != H5L_CODEC_AUTO && codec_name(params.codec) == nullptr) {
+    return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; 0 is auto, 1 is PFPL", params.codec);
+  }
+  if (params.mode != 0) return why.fail(H5L_UNSUPPORTED, "codec mode must be 0, got %u", params.mode);
+  if (params.bound_kind > H5L_BOUND_LOSSLESS) {
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "bound kind must be 0 (absolute), 1 (pointwise-relative), 2 (range-relative) or 3 (lossless), got %u",
+                    params.bound_kind);
+  }
+  const char* const kind = kBoundNames[params.bound_kind];
+  if (params.bound_kind == H5L_BOUND_LOSSLESS) {
+    if (params.bound == 0) return H5L_OK;
+    return why.fail(H5L_INVALID_ARGUMENT, "lossless takes no bound (0), got %.17g", params.bound);
+  }
+  if (!(params.bound > 0) || !std::isfinite(params.bound)) {
+    return why.fail(H5L_INVALID_ARGUMENT, "%s bound must be greater than 0 and finite, got %.17g", kind, params.bound);
+  }
+  if (params.bound_kind == H5L_BOUND_POINTWISE_RELATIVE && params.bound >= 1) {
+    return why.fail(H5L_INVALID_ARGUMENT, "%s bound must be less than 1, got %.17g", kind, params.bound);
+  }
+  return H5L_OK;
+}
+
+h5l_status check_params(const h5l_params& params, const Message& why) {
+  if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
+  if (params.value_bytes != 0 && params.value_bytes != 4 && params.value_bytes != 8) {
+    return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u", params.value_bytes);
+  }
+  if (params.rank > H5L_MAX_RANK) {
+    return why.fail(H5L_INVALID_ARGUMENT, "rank must be at most %d, got %u", H5L_MAX_RANK, params.rank);
+  }
+  return H5L_OK;
+}
+
+bool fill_needs_care(std::uint32_t value_bytes, std::uint64_t fill_bits) {
+  const std::uint64_t infinity = value_bytes == 4 ? scalar::kInfinity<float> : scalar::kInfinity<double>;
+  const std::uint64_t sign = value_bytes == 4 ? scalar::kSignBit<float> : scalar::kSignBit<double>;
+  return fill_bits != 0 && (fill_bits & ~sign) <= infinity;
+}
+
+std::uint32_t resolve_codec(const h5l_params& params) {
+  // PFPL alone has a lossless mode, and it is what auto means as long as no other codec is there to compare it with.
+  if (params.codec == H5L_CODEC_AUTO || params.bound_kind == H5L_BOUND_LOSSLESS) return H5L_CODEC_PFPL;
+  return params.codec;
+}
+
+h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  return params.value_bytes == 4 ? value_range_of<float>(params, raw) : value_range_of<double>(params, raw);
+}
+
+double absolute_bound(double range_relative, double min, double max) {
+  if (!(max > min)) return 0;
+  const double range = max - min;
+  double bound = std::isfinite(range) ? range_relative * range : 2 * (range_relative * (max / 2 - min / 2));
+  if (bound == 0) return 0;
+  constexpr double largest = std::numeric_limits<double>::max();
+  if (!(bound <= largest)) bound = largest;
+  // Two roundings above, each at most half an ulp up.
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(bound);
+  return bits <= 2 ? 0 : std::bit_cast<double>(bits - 2);
+}
+
+Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  return params.value_bytes == 4 ? quantizer_of<float>(params, raw) : quantizer_of<double>(params, raw);
+}
+
+}  // namespace h5lossy

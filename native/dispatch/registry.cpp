@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "dispatch/registry.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "dispatch/self_test.h"
+
+namespace h5lossy {
+
+namespace scalar {
+#define H5L_CODEC(number, name) extern const Codec name##_codec;
+#include "dispatch/codecs.def"
+#undef H5L_CODEC
+}  // namespace scalar
+
+namespace {
+
+constexpr CodecEntry kScalarCodecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &scalar::name##_codec},
+#include "dispatch/codecs.def"
+#undef H5L_CODEC
+};
+
+constexpr Backend kBackends[] = {
+    {"scalar", [] { return true; }, kScalarCodecs},
+};
+
+constexpr char kBackendVariable[] = "H5LOSSY_BACKEND";
+
+struct Choice {
+  const Backend* backend = nullptr;
+  h5l_status status = H5L_OK;
+  h5l_message message = {};
+};
+
+Choice make_choice() {
+  Choice choice;
+  const Message why(&choice.message);
+  const char* const asked = std::getenv(kBackendVariable);
+  const bool any = asked == nullptr || *asked == '\0';
+  for (const Backend& backend : kBackends) {
+    if (!any && std::strcmp(asked, backend.name) != 0) continue;
+    if (!backend.runs_here()) {
+      if (any) continue;
+      choice.status = why.fail(H5L_INVALID_ARGUMENT, "%s is \"%s\", which this machine cannot run; unset it", kBackendVariable,
+                               asked);
+      return choice;
+    }
+    choice.status = self_test(backend, why);
+    if (choice.status == H5L_OK) {
+      choice.backend = &backend;
+      return choice;
+    }
+    if (!any) return choice;
+  }
+  if (choice.status == H5L_OK) {
+    choice.status = why.fail(H5L_INVALID_ARGUMENT, "%s is \"%.80s\", which is no backend of this build; \"h5lossy doctor\" lists them",
+                             kBackendVariable, asked);
+  }
+  return choice;
+}
+
+}  // namespace
+
+const Codec* Backend::find(std::uint32_t codec) const {
+  for (const CodecEntry& entry : codecs) {
+    if (entry.number == codec) return entry.codec;
+  }
+  return nullptr;
+}
+
+std::span<const Backend> backends() { return kBackends; }
+
+h5l_status choose_backend(const Backend*& backend, const Message& why) {
+  static const Choice choice = make_choice();
+  backend = choice.backend;
+  return choice.status == H5L_OK ? H5L_OK : why.fail(choice.status, "%s", choice.message.text);
+}
+
+const char* codec_name(std::uint32_t codec) {
+  for (const CodecEntry& entry : kScalarCodecs) {
+    if (entry.number == codec) return entry.name;
+  }
+  return nullptr;
+}
+
+}  // namespace h5lossy

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Which codecs and backends this build holds, and which backend this machine uses.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codecs/codec.h"
+#include "format/message.h"
+
+namespace h5lossy {
+
+struct CodecEntry {
+  std::uint32_t number;
+  const char* name;
+  const Codec* codec;
+};
+
+struct Backend {
+  const char* name;
+  bool (*runs_here)();
+  std::span<const CodecEntry> codecs;
+
+  // Null for a number that this build does not have.
+  [[nodiscard]] const Codec* find(std::uint32_t codec) const;
+};
+
+// All backends, best first.
+std::span<const Backend> backends();
+
+// The backend that this process uses: the best that runs here, or what H5LOSSY_BACKEND names. Chosen and self-tested
+// once; later calls give the same answer.
+[[nodiscard]] h5l_status choose_backend(const Backend*& backend, const Message& why);
+
+// "pfpl" for 1; null for a number that this build does not have.
+const char* codec_name(std::uint32_t codec);
+
+}  // namespace h5lossy

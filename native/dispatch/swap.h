@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Byte order: frames are little-endian, datasets may not be.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace h5lossy {
+
+inline unsigned swap_bytes(unsigned word) { return __builtin_bswap32(word); }
+inline unsigned long long swap_bytes(unsigned long long word) { return __builtin_bswap64(word); }
+
+// Copies `size` bytes of values of 4 or 8 bytes and turns each round; `from` and `to` are the same or do not overlap.
+inline void copy_swapped(const std::uint8_t* from, std::uint8_t* to, std::size_t size, std::uint32_t value_bytes) {
+  const auto copy = [&](auto word) {
+    for (std::size_t at = 0; at < size; at += sizeof word) {
+      std::memcpy(&word, from + at, sizeof word);
+      word = swap_bytes(word);
+      std::memcpy(to + at, &word, sizeof word);
+    }
+  };
+  value_bytes == 4 ? copy(0u) : copy(0ull);
+}
+
+}  // namespace h5lossy

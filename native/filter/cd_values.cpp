@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "filter/cd_values.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "dispatch/params.h"
+#include "format/frame.h"
+
+namespace h5lossy {
+namespace {
+
+constexpr std::size_t kCodecAt = 0, kBoundKindAt = 1, kBoundAt = 2, kFlagsAt = 4, kLocalAt = 5, kShapeAt = 6, kFillAt = 14;
+
+constexpr std::uint32_t kModeMask = 0xFF;
+constexpr std::uint32_t kHasFill = 1u << 8;
+constexpr std::uint32_t kNoChecksum = 1u << 9;
+
+constexpr std::uint32_t kLayoutVersion = 1;
+constexpr std::uint32_t kBigEndian = 1u << 16;
+constexpr std::uint32_t kUnusedLocalBits = 0x00FE0000u;
+
+std::uint64_t read_pair(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words, std::size_t at) {
+  return words[at] | std::uint64_t{words[at + 1]} << 32;
+}
+
+void write_pair(std::span<std::uint32_t, H5L_MAX_CD_VALUES> words, std::size_t at, std::uint64_t number) {
+  words[at] = static_cast<std::uint32_t>(number);
+  words[at + 1] = static_cast<std::uint32_t>(number >> 32);
+}
+
+h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words, h5l_params& params, const Message& why) {
+  const std::uint32_t local = words[kLocalAt];
+  if ((local & 0xFF) != kLayoutVersion || (local & kUnusedLocalBits) != 0) {
+    return why.fail(H5L_UNSUPPORTED, "cd_values word 5 is 0x%08x, of a newer layout than %u", local, kLayoutVersion);
+  }
+  params.value_bytes = local >> 8 & 0xFF;
+  params.big_endian = (local & kBigEndian) != 0 ? 1 : 0;
+  params.rank = local >> 24;
+  if (params.value_bytes != 4 && params.value_bytes != 8) {
+    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 says values of %u bytes; 4 or 8 are allowed", params.value_bytes);
+  }
+  if (params.rank > H5L_MAX_RANK) {
+    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 says rank %u; at most %d are allowed", params.rank, H5L_MAX_RANK);
+  }
+  std::copy_n(words.begin() + kShapeAt, params.rank, params.shape);
+  if (chunk_bytes(params) > kMaxRawBytes) {
+    return why.fail(H5L_INVALID_ARGUMENT, "cd_values describe a chunk of more than %zu bytes", kMaxRawBytes);
+  }
+  params.fill_bits = params.has_fill != 0 ? read_pair(words, kFillAt) : 0;
+  if (params.value_bytes == 4 && params.fill_bits > 0xFFFFFFFFu) {
+    return why.fail(H5L_INVALID_ARGUMENT, "cd_values hold a fill value of more than 32 bits for float32");
+  }
+  return H5L_OK;
+}
+
+}  // namespace
+
+std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5L_MAX_CD_VALUES> words) {
+  std::fill(words.begin(), words.end(), 0);
+  const bool has_fill = params.has_fill != 0 && fill_needs_care(params.value_bytes, params.fill_bits);
+  words[kCodecAt] = params.codec;
+  words[kBoundKindAt] = params.bound_kind;
+  write_pair(words, kBoundAt, std::bit_cast<std::uint64_t>(params.bound));
+  words[kFlagsAt] = params.mode | (params.no_checksum != 0 ? kNoChecksum : 0);
+  if (params.value_bytes == 0) return kLocalAt;
+  if (has_fill) {
+    words[kFlagsAt] |= kHasFill;
+    write_pair(words, kFillAt, params.fill_bits);
+  }
+  words[kLocalAt] = kLayoutVersion | params.value_bytes << 8 | (params.big_endian != 0 ? kBigEndian : 0) | params.rank << 24;
+  std::copy_n(params.shape, params.rank, words.begin() + kShapeAt);
+  return H5L_MAX_CD_VALUES;
+}
+
+h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& params, const Message& why) {
+  params = {};
+  std::uint32_t buffer[H5L_MAX_CD_VALUES] = {};
+  std::copy_n(given.begin(), std::min<std::size_t>(given.size(), H5L_MAX_CD_VALUES), buffer);
+  const std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words(buffer);
+
+  const bool is_lossless = words[kBoundKindAt] == H5L_BOUND_LOSSLESS;
+  if (given.size() < (is_lossless ? kRequestedWordsLossless : kRequestedWords)) {
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "cd_values need at least 4 words (codec, bound kind, bound low and high word), got %zu; \"h5lossy "
+                    "cd-values\" prints them",
+                    given.size());
+  }
+  const std::uint32_t flags = words[kFlagsAt];
+  if ((flags & ~(kModeMask | kHasFill | kNoChecksum)) != 0) {
+    return why.fail(H5L_UNSUPPORTED, "cd_values flags 0x%x need a newer h5lossy", flags);
+  }
+  params.codec = words[kCodecAt];
+  params.bound_kind = words[kBoundKindAt];
+  params.bound = std::bit_cast<double>(read_pair(words, kBoundAt));
+  params.mode = flags & kModeMask;
+  params.no_checksum = (flags & kNoChecksum) != 0 ? 1 : 0;
+  params.has_fill = (flags & kHasFill) != 0 ? 1 : 0;
+  if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
+  if (words[kLocalAt] != 0) return unpack_local(words, params, why);
+  params.has_fill = 0;
+  return H5L_OK;
+}
+
+std::uint64_t chunk_bytes(const h5l_params& params) {
+  // Held at 2^33 as soon as it is past what a chunk can have, so that no product overflows.
+  constexpr std::uint64_t too_large = std::uint64_t{1} << 33;
+  std::uint64_t bytes = params.value_bytes;
+  for (std::uint32_t i = 0; i < params.rank; ++i) {
+    if (params.shape[i] == 0) return 0;
+    bytes = std::min(bytes * std::min<std::uint64_t>(params.shape[i], 0x7FFFFFFF), too_large);
+  }
+  return bytes;
+}
+
+}  // namespace h5lossy

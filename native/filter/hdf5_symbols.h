@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// HDF5's functions, taken from the very libhdf5 that is calling us. A process can hold several (one in each of the h5py,
+// netCDF4 and PyTables wheels), and an undefined H5 symbol would stop it, so none is linked. docs/design/hdf5.md has the story.
+//
+// The declarations below are HDF5's, written out: no header is needed to build. They have been the same since 1.10.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "h5lossy.h"
+
+namespace h5lossy::hdf5 {
+
+using hid_t = std::int64_t;
+using herr_t = int;
+using htri_t = int;
+using hsize_t = unsigned long long;
+
+inline constexpr unsigned kFlagMandatory = 0x0000;
+inline constexpr unsigned kFlagReverse = 0x0100;
+inline constexpr int kClassFloat = 1;
+inline constexpr int kOrderLittle = 0;
+inline constexpr int kOrderBig = 1;
+inline constexpr int kNormImplied = 0;
+inline constexpr int kFillUserDefined = 2;
+inline constexpr int kPluginTypeFilter = 0;
+inline constexpr int kFilterClassVersion = 1;
+
+// H5Z_class2_t.
+struct FilterClass {
+  int version;
+  int id;
+  unsigned encoder_present;
+  unsigned decoder_present;
+  const char* name;
+  htri_t (*can_apply)(hid_t dcpl, hid_t type, hid_t space);
+  herr_t (*set_local)(hid_t dcpl, hid_t type, hid_t space);
+  std::size_t (*filter)(unsigned flags, std::size_t cd_count, const unsigned* cd_values, std::size_t size,
+                        std::size_t* capacity, void** buffer);
+};
+
+struct Functions {
+  int (*get_class)(hid_t type);
+  std::size_t (*get_size)(hid_t type);
+  int (*get_order)(hid_t type);
+  std::size_t (*get_precision)(hid_t type);
+  herr_t (*get_fields)(hid_t type, std::size_t* sign, std::size_t* exponent, std::size_t* exponent_bits,
+                       std::size_t* mantissa, std::size_t* mantissa_bits);
+  std::size_t (*get_exponent_bias)(hid_t type);
+  int (*get_norm)(hid_t type);
+  int (*get_extents)(hid_t space, hsize_t* extents, hsize_t* max_extents);
+  int (*get_rank)(hid_t space);
+  int (*get_filter)(hid_t dcpl, unsigned index, unsigned* flags, std::size_t* cd_count, unsigned* cd_values,
+                    std::size_t name_size, char* name, unsigned* config);
+  herr_t (*modify_filter)(hid_t dcpl, int id, unsigned flags, std::size_t cd_count, const unsigned* cd_values);
+  herr_t (*fill_value_defined)(hid_t dcpl, int* status);
+  herr_t (*get_fill_value)(hid_t dcpl, hid_t type, void* value);
+  herr_t (*push_error)(hid_t stack, const char* file, const char* function, unsigned line, hid_t error_class,
+                       hid_t major, hid_t minor, const char* format, ...);
+  const hid_t* error_class;
+  const hid_t* error_major;
+  const hid_t* error_minor;
+
+  // Puts a message on HDF5's error stack, where h5py and the tools find it.
+  void push(const h5l_message& message) const;
+};
+
+// Finds the functions of the HDF5 whose code `return_address` points into. False where they cannot be reached (a program
+// with HDF5 linked in and its symbols hidden).
+[[nodiscard]] bool find_functions(void* return_address, Functions& functions);
+
+}  // namespace h5lossy::hdf5

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Little-endian numbers in bytes at any address.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+namespace h5lossy {
+
+// Codecs take words straight from memory, so a big-endian machine would need swaps in more places than here.
+static_assert(std::endian::native == std::endian::little, "h5lossy runs on little-endian machines");
+
+template <class Number>
+Number read_number(const std::uint8_t* from) {
+  Number number;
+  std::memcpy(&number, from, sizeof number);
+  return number;
+}
+
+inline std::uint16_t read_u16(const std::uint8_t* from) { return read_number<std::uint16_t>(from); }
+inline std::uint32_t read_u32(const std::uint8_t* from) { return read_number<std::uint32_t>(from); }
+inline std::uint64_t read_u64(const std::uint8_t* from) { return read_number<std::uint64_t>(from); }
+
+inline void write_u16(std::uint8_t* to, std::uint16_t number) { std::memcpy(to, &number, sizeof number); }
+inline void write_u32(std::uint8_t* to, std::uint32_t number) { std::memcpy(to, &number, sizeof number); }
+inline void write_u64(std::uint8_t* to, std::uint64_t number) { std::memcpy(to, &number, sizeof number); }
+
+}  // namespace h5lossy

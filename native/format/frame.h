@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The frame around a codec's payload (docs/format/frame.md). The only code that knows the header's bytes; it knows no codec.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "format/message.h"
+#include "h5lossy.h"
+
+namespace h5lossy {
+
+inline constexpr std::uint8_t kFormatVersion = 1;
+inline constexpr std::size_t kHeaderBytes = 40;
+inline constexpr std::size_t kHeaderBytesWithDims = 52;
+inline constexpr std::size_t kTileEntryBytes = 4;
+
+// Largest input: the frame's size, too, must be a u32, since HDF5 before 2.0 stores it in 32 bits.
+inline constexpr std::size_t kMaxRawBytes = 0xFFFFFFFFu - kHeaderBytes;
+
+// The header, with each field in a type that is easy to use. Sums are not part of it: they are written and checked here.
+struct FrameHeader {
+  std::uint8_t codec = H5L_CODEC_STORED;
+  std::uint8_t value_bytes = 1;
+  bool big_endian = false;
+  std::uint8_t bound_kind = H5L_BOUND_LOSSLESS;
+  std::uint8_t mode = 0;
+  bool has_checksum = true;
+  std::uint32_t raw_bytes = 0;
+  double bound = 0;
+  double step = 0;          // kinds absolute and range-relative
+  std::uint64_t scale = 0;  // kind pointwise-relative
+  bool has_dims = false;
+  std::uint32_t dims[3] = {};  // z, y, x
+  std::size_t header_bytes = kHeaderBytes;
+};
+
+// A frame whose header and tile table have been checked. The spans point into the frame.
+struct Frame {
+  FrameHeader header;
+  std::uint32_t payload_sum = 0;
+  std::uint32_t tiles = 0;
+  std::span<const std::uint8_t> tile_table;
+  std::span<const std::uint8_t> payload;
+
+  // Payload bytes of tile i, i < tiles.
+  [[nodiscard]] std::span<const std::uint8_t> tile_payload(std::uint32_t i) const;
+};
+
+// First step of reading: the fixed fields, each checked by itself. What a codec and its mode are allowed to say is the
+// caller's to check; it then sets has_dims and calls read_frame.
+[[nodiscard]] h5l_status read_header(std::span<const std::uint8_t> bytes, FrameHeader& header, const Message& why);
+
+// Second step: dims, tile table, header_sum, sizes. `tiles` is what the codec makes of raw_bytes (0 for a stored frame).
+[[nodiscard]] h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles,
+                                    Frame& frame, const Message& why);
+
+// Third step, for whole frames: the payload's checksum, where there is one.
+[[nodiscard]] h5l_status check_payload(const Frame& frame, const Message& why);
+
+// Writes header and header_sum in front of `tiles` entries of the tile table, which must be in place already.
+void write_header(const FrameHeader& header, std::uint32_t payload_sum, std::uint32_t tiles,
+                  std::span<std::uint8_t> bytes);
+
+}  // namespace h5lossy

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Status and message of a failure travel together: `return why.fail(H5L_CORRUPT, "…")`.
+#pragma once
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "h5lossy.h"
+
+namespace h5lossy {
+
+class Message {
+ public:
+  // `target` may be null: nobody wants the text.
+  explicit Message(h5l_message* target) : target_(target) {
+    if (target_ != nullptr) target_->text[0] = '\0';
+  }
+
+  [[gnu::format(printf, 3, 4)]] h5l_status fail(h5l_status status, const char* format, ...) const {
+    if (target_ != nullptr) {
+      va_list arguments;
+      va_start(arguments, format);
+      std::vsnprintf(target_->text, sizeof target_->text, format, arguments);
+      va_end(arguments);
+    }
+    return status;
+  }
+
+ private:
+  h5l_message* target_;
+};
+
+}  // namespace h5lossy

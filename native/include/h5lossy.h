@@ -1,0 +1,173 @@
+/* SPDX-FileCopyrightText: The h5lossy authors
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The C API of h5lossy: chunks of float32 or float64 values to frames and back, within an error bound.
+ *
+ * libh5lossy is also the HDF5 plugin; this header is for callers that have bytes in memory. All functions are
+ * re-entrant, allocate nothing that outlives the call, never print, and never read or write outside the buffers that
+ * they are given, however broken a frame is. They leave the caller's floating-point environment as it was.
+ *
+ * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
+ */
+#ifndef H5LOSSY_H
+#define H5LOSSY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+/* cffi: begin */
+
+/* The HDF5 filter number. */
+#define H5L_FILTER_ID 46412
+
+/* Largest number of cd_values that h5lossy stores. */
+#define H5L_MAX_CD_VALUES 16
+
+/* Largest number of chunk dimensions that cd_values hold; leading ones of a higher rank are multiplied into one. */
+#define H5L_MAX_RANK 8
+
+/* Codec numbers (docs/format/frame.md). In a request 0 means "auto", in a frame it means "stored". */
+#define H5L_CODEC_AUTO 0
+#define H5L_CODEC_STORED 0
+#define H5L_CODEC_PFPL 1
+#define H5L_CODEC_CUSZP2 2
+#define H5L_CODEC_AATROX 3
+
+/* What a bound limits. */
+#define H5L_BOUND_ABSOLUTE 0
+#define H5L_BOUND_POINTWISE_RELATIVE 1
+#define H5L_BOUND_RANGE_RELATIVE 2
+#define H5L_BOUND_LOSSLESS 3
+
+typedef enum h5l_status {
+  H5L_OK = 0,
+  H5L_INVALID_ARGUMENT = 1, /* the caller asked for something that is not allowed */
+  H5L_UNSUPPORTED = 2,      /* a newer format version, or a codec that this build does not have */
+  H5L_OUTPUT_TOO_SMALL = 3, /* the buffer for the result is too small */
+  H5L_TRUNCATED = 4,        /* the frame ends too early */
+  H5L_CORRUPT = 5,          /* the frame contradicts itself */
+  H5L_OUT_OF_MEMORY = 6,
+  H5L_DEVICE_ERROR = 7,
+  H5L_INTERNAL = 8 /* a fault of h5lossy's own; please report it */
+} h5l_status;
+
+/* Why a call failed, for people: what was given, what is allowed. Always ends in a NUL. */
+typedef struct h5l_message {
+  char text[256];
+} h5l_message;
+
+/* What to do with a chunk of values. Zero-initialise it, then set what applies. */
+typedef struct h5l_params {
+  uint32_t codec;        /* H5L_CODEC_*; 0 lets h5lossy choose */
+  uint32_t bound_kind;   /* H5L_BOUND_* */
+  double bound;          /* > 0 and finite; pointwise-relative also < 1; ignored for lossless */
+  uint32_t mode;         /* the codec's own mode; 0 is its default */
+  uint32_t no_checksum;  /* 1: leave out the payload checksum */
+  uint32_t value_bytes;  /* 4 float32, 8 float64, 0 not known: the frame holds the bytes as they are */
+  uint32_t big_endian;   /* 1: the values are big-endian in memory */
+  uint32_t has_fill;     /* 1: values with the bits fill_bits are kept exactly, and no other value decodes to them */
+  uint32_t maybe_padded; /* 1: zeros may be padding, so a range-relative bound leaves them out of the range */
+  uint64_t fill_bits;    /* the fill value's bits as a number (float32: in the low 32 bits) */
+  uint32_t rank;         /* number of entries of shape; 0: one dimension, as long as the data */
+  uint32_t shape[8];     /* extents, slowest first, without those of 1 */
+} h5l_params;
+
+/* What a frame says about itself. */
+typedef struct h5l_frame_info {
+  uint32_t version;
+  uint32_t codec;       /* H5L_CODEC_*; 0 is stored */
+  uint32_t bound_kind;  /* as used: lossless where the requested bound was too small to help */
+  uint32_t value_bytes; /* 4, 8, or 1 where the type was not known */
+  uint32_t big_endian;
+  uint32_t mode;
+  uint32_t has_checksum;
+  uint32_t header_bytes; /* fixed fields, without the tile table */
+  uint64_t raw_bytes;
+  uint64_t frame_bytes;
+  uint64_t tiles;
+  uint64_t stored_tiles; /* tiles kept as they were */
+  double bound;          /* as the user gave it */
+  double step;           /* bin width for absolute and range-relative, else 0 */
+  uint32_t rank;         /* 3 where the frame holds dims, else 0 */
+  uint32_t dims[3];      /* z, y, x */
+} h5l_frame_info;
+
+/* Smallest and largest of the values that count (h5l_value_range). */
+typedef struct h5l_range {
+  double min;
+  double max;
+  uint64_t count; /* how many values counted; 0: min and max are 0 */
+} h5l_range;
+
+/* "1.2.3". */
+const char *h5l_version(void);
+
+/* "corrupt" for H5L_CORRUPT, and so on. */
+const char *h5l_status_name(h5l_status status);
+
+/* "pfpl" for H5L_CODEC_PFPL, and so on; NULL for a number that this build does not know. */
+const char *h5l_codec_name(uint32_t codec);
+
+/* The backend in use ("scalar"), or NULL where h5l_self_test fails. */
+const char *h5l_backend_name(void);
+
+/* Name of the i-th backend that this build holds, best first; NULL past the last. `usable` may be NULL; it becomes 1
+ * if this machine can run the backend. */
+const char *h5l_backend_at(uint32_t i, int *usable);
+
+/* Checks that the arithmetic of this machine gives the bits that the format needs. Runs once; later calls repeat the
+ * answer. H5L_OK, or H5L_INTERNAL (wrong bits), or H5L_INVALID_ARGUMENT (H5LOSSY_BACKEND names no usable backend). */
+h5l_status h5l_self_test(h5l_message *message);
+
+/* Largest frame for raw_bytes of input: raw_bytes + 40. 0 where raw_bytes is too large for a frame (4 GiB - 40). */
+size_t h5l_max_encoded_size(size_t raw_bytes);
+
+/* Encodes a chunk. `frame` needs h5l_max_encoded_size(raw_bytes) bytes and must not overlap `raw`; `message` may be
+ * NULL, here and below. */
+h5l_status h5l_encode(const h5l_params *params, const void *raw, size_t raw_bytes, void *frame, size_t capacity,
+                      size_t *frame_bytes, h5l_message *message);
+
+/* Reads and checks a frame's header and tile table, but not its payload. */
+h5l_status h5l_inspect(const void *frame, size_t frame_bytes, h5l_frame_info *info, h5l_message *message);
+
+/* Decodes a whole frame after checking all of it. raw_bytes must be what h5l_inspect says. */
+h5l_status h5l_decode(const void *frame, size_t frame_bytes, void *raw, size_t raw_bytes, h5l_message *message);
+
+/* Decodes values [first, first + count) and touches only the tiles that hold them. The payload checksum covers the whole
+ * frame and so is not checked; all else is. `raw` takes count values of the frame's type (bytes where it is not known). */
+h5l_status h5l_decode_range(const void *frame, size_t frame_bytes, uint64_t first, uint64_t count, void *raw,
+                            size_t raw_bytes, h5l_message *message);
+
+/* Writes cd_values (docs/format/cd_values.md): 5 words, or all 16 with value_bytes set. */
+h5l_status h5l_pack_cd_values(const h5l_params *params, uint32_t words[16], size_t *count, h5l_message *message);
+
+/* Reads cd_values. Words past the 16th are ignored. */
+h5l_status h5l_unpack_cd_values(const uint32_t *words, size_t count, h5l_params *params, h5l_message *message);
+
+/* Range of the valid values: finite, not the fill value, and with maybe_padded not zero. Reads value_bytes, big_endian,
+ * has_fill, fill_bits and maybe_padded of `params`. */
+h5l_status h5l_value_range(const h5l_params *params, const void *raw, size_t raw_bytes, h5l_range *range,
+                           h5l_message *message);
+
+/* The absolute bound for a range-relative one over [min, max], rounded down; 0 where only lossless will do. */
+double h5l_absolute_bound(double range_relative, double min, double max);
+
+/* cffi: end */
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
