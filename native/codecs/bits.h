@@ -37,36 +37,37 @@ H5L_FN W from_negabinary(W word) {
   return (word ^ kNegabinaryMask<W>)-kNegabinaryMask<W>;
 }
 
-// One level of the bit transpose: swaps the off-diagonal quarters of the squares of 2k rows from row `first` on, a multiple of 2k.
 template <u32 k, class W>
-H5L_FN void transpose_level(W* rows, u32 first, W low_halves) {
+inline constexpr W kLowHalves = static_cast<W>(static_cast<W>(~W{0}) / ((W{1} << k) + 1));  // in each 2k bits, the lower k
+
+// One level of the bit transpose: swaps the off-diagonal quarters of the squares of 2k rows, from row `first` on, a multiple of 2k.
+template <u32 k, class W, class Row>
+H5L_FN void transpose_level(Row* rows, u32 first) {
   for (u32 base = first; base < kWordBits<W>; base += 2 * k) {
     for (u32 i = base; i < base + k; ++i) {
-      const W swapped = (rows[i] ^ (rows[i + k] >> k)) & low_halves;
+      const Row swapped = (rows[i] ^ (rows[i + k] >> k)) & kLowHalves<k, W>;
       rows[i] ^= swapped;
       rows[i + k] ^= swapped << k;
     }
   }
 }
 
-template <u32 k, class W>
-inline constexpr W kLowHalves = static_cast<W>(W(~W{0}) / ((W{1} << k) + 1));  // in each 2k bits, the lower k
-
-// Transposes a square of bits in place: bit c of row r, counted from the most significant, goes to bit r of row c. The levels
-// swap different bits of the index, so their order is free, and one that meets only zero rows can be left out:
+// Transposes a square of bits in place: bit c of row r, counted from the most significant, goes to bit r of row c. A row is a word W, or
+// a Vector of words, one of each of several squares. The levels swap different bits of the index, so their order is free,
+// and one that meets only zero rows can be left out:
 // - to planes: the first `zero_rows` rows of the result are known to be zero. Large squares first; zeros stay above.
 // - from planes: the first `zero_rows` rows at the start are zero. Small squares first.
 // 0 is always right.
-template <class W, u32 k = kWordBits<W> / 2>
-H5L_FN void transpose_to_planes(W* rows, u32 zero_rows) {
-  transpose_level<k>(rows, k == kWordBits<W> / 2 ? 0 : zero_rows / (2 * k) * (2 * k), kLowHalves<k, W>);
-  if constexpr (k > 1) transpose_to_planes<W, k / 2>(rows, zero_rows);
+template <class W, class Row, u32 k = kWordBits<W> / 2>
+H5L_FN void transpose_to_planes(Row* rows, u32 zero_rows) {
+  transpose_level<k, W>(rows, k == kWordBits<W> / 2 ? 0 : zero_rows / (2 * k) * (2 * k));
+  if constexpr (k > 1) transpose_to_planes<W, Row, k / 2>(rows, zero_rows);
 }
 
-template <class W, u32 k = 1>
-H5L_FN void transpose_from_planes(W* rows, u32 zero_rows) {
-  transpose_level<k>(rows, zero_rows / (2 * k) * (2 * k), kLowHalves<k, W>);
-  if constexpr (2 * k < kWordBits<W>) transpose_from_planes<W, 2 * k>(rows, zero_rows);
+template <class W, class Row, u32 k = 1>
+H5L_FN void transpose_from_planes(Row* rows, u32 zero_rows) {
+  transpose_level<k, W>(rows, zero_rows / (2 * k) * (2 * k));
+  if constexpr (2 * k < kWordBits<W>) transpose_from_planes<W, Row, 2 * k>(rows, zero_rows);
 }
 
 // Sizes of the bitmaps of zero removal for a stream of at most 16384 bytes.
@@ -127,9 +128,13 @@ inline u32 remove_zeros(const u8* stream, u32 size, u8* out) {
   const u32 used = (size + 7) / 8;
   for (u32 i = 0; i < used; ++i) {
     const u64 word = load<u64>(stream + 8 * i);
+    if (word == 0) {  // most are: whole planes
+      bitmap0[i] = 0;
+      continue;
+    }
     const u32 kept = nonzero_bytes(word);
     bitmap0[i] = static_cast<u8>(kept);
-    if (kept != 0) written += compact_bytes(word, kept, out + written);
+    written += compact_bytes(word, kept, out + written);
   }
   if (written == 0) return 0;
   memset(bitmap0 + used, 0, kBitmap0Bytes - used);
@@ -149,7 +154,7 @@ H5L_FN u32 count_ones(const u8* bitmap, u32 size) {
   return ones;
 }
 
-// Undoes remove_repeats. `kept` are as many bytes as `changes` has ones.
+// Undoes remove_repeats. `kept` are as many bytes as `changes` has ones; reads one more.
 H5L_FN void restore_repeats(const u8* changes, const u8* kept, u8* bitmap, u32 size) {
   u8 last = 0;
   for (u32 i = 0; i < size; i += 8) {
@@ -159,10 +164,23 @@ H5L_FN void restore_repeats(const u8* changes, const u8* kept, u8* bitmap, u32 s
       continue;
     }
     for (u32 j = 0; j < 8; ++j) {
-      if ((changed >> j) & 1) last = *kept++;
+      const u32 is_kept = (changed >> j) & 1;
+      last = is_kept ? *kept : last;
+      kept += is_kept;
       bitmap[i + j] = last;
     }
   }
+}
+
+// Undoes compact_bytes. Reads one byte more than `present` has ones.
+H5L_FN u64 spread_bytes(const u8* kept, u32 present) {
+  u64 word = 0;
+  for (u32 i = 0; i < 8; ++i) {
+    const u32 is_present = (present >> i) & 1;
+    word |= (u64{*kept} & (u64{0} - is_present)) << (8 * i);
+    kept += is_present;
+  }
+  return word;
 }
 
 // Undoes remove_zeros into `size` bytes of `stream` (a buffer of kStreamBytes; it writes up to the next multiple of 8).
@@ -172,6 +190,7 @@ inline bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 
   u8 bitmap1[kBitmap1Bytes];
   u8 bitmap2[kBitmap2Bytes];
   u32 left = payload_bytes;  // what stands before the bitmaps found so far
+  // The one byte that restore_repeats and spread_bytes read too much is in the payload as well: at least B3 follows.
   if (left < kBitmap3Bytes) return false;
   left -= kBitmap3Bytes;
   const u8* const bitmap3 = payload + left;
@@ -198,15 +217,19 @@ inline bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 
 
   const u8* next = payload;
   for (u32 i = 0; i < used; ++i) {
+    if (i % 8 == 0 && i + 8 <= used && load<u64>(bitmap0 + i) == 0) {
+      memset(stream + 8 * i, 0, 64);
+      i += 7;
+      continue;
+    }
     const u32 present = bitmap0[i];
     u64 word = 0;
     if (present == 0xFF) {
       word = load<u64>(next);
       next += 8;
-    } else {
-      for (u32 bits = present; bits != 0; bits &= bits - 1) {
-        word |= u64{*next++} << (8 * static_cast<u32>(__builtin_ctz(bits)));
-      }
+    } else if (present != 0) {
+      word = spread_bytes(next, present);
+      next += count_ones(u64{present});
     }
     store(stream + 8 * i, word);
   }

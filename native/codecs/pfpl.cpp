@@ -75,22 +75,28 @@ void difference(const W* words, u32 count, W* residuals) {
   for (u32 i = 1; i < count; ++i) residuals[i] = to_negabinary(static_cast<W>(words[i] - words[i - 1]));
 }
 
-// Bit planes of all whole groups, most significant plane first, then the words of the rest as they are.
+// Bit planes of all whole groups, most significant plane first, then the words of the rest as they are. As many groups as a vector
+// has lanes are transposed at once.
 template <class W>
 void to_planes(const W* words, u32 count, W* planes) {
   constexpr u32 n = kWordBits<W>;
   const u32 groups = count / n;
-  for (u32 g = 0; g < groups; ++g) {
-    W rows[n];
+  for (u32 first = 0; first < groups; first += kLanes<W>) {
+    const u32 lanes = groups - first < kLanes<W> ? groups - first : kLanes<W>;
+    alignas(kVectorBytes) W gathered[n][kLanes<W>];
     W used_bits = 0;
-    for (u32 i = 0; i < n; ++i) {
-      rows[i] = words[g * n + i];
-      used_bits |= rows[i];
+    for (u32 lane = 0; lane < kLanes<W>; ++lane) {
+      const W* group = words + (first + (lane < lanes ? lane : 0)) * n;  // idle lanes do the first one's work again
+      for (u32 i = 0; i < n; ++i) {
+        gathered[i][lane] = group[i];
+        used_bits |= group[i];
+      }
     }
+    Vector<W> rows[n];
+    memcpy(rows, gathered, sizeof rows);
     const u32 zero_rows = used_bits == 0 ? n : count_leading_zeros(used_bits);
-    if (used_bits != 0) transpose_to_planes(rows, zero_rows);
-    for (u32 j = 0; j < zero_rows; ++j) planes[j * groups + g] = 0;
-    for (u32 j = zero_rows; j < n; ++j) planes[j * groups + g] = rows[j];
+    if (used_bits != 0) transpose_to_planes<W>(rows, zero_rows);
+    for (u32 j = 0; j < n; ++j) memcpy(planes + j * groups + first, &rows[j], lanes * sizeof(W));
   }
   memcpy(planes + groups * n, words + groups * n, (count - groups * n) * sizeof(W));
 }
@@ -102,10 +108,14 @@ void from_planes(const W* planes, u32 count, W* words) {
   u32 zeros = 0;
   while (zeros < groups * n && planes[zeros] == 0) ++zeros;
   const u32 zero_rows = groups == 0 ? 0 : zeros / groups;  // in all groups
-  for (u32 g = 0; g < groups; ++g) {
-    W* rows = words + g * n;
-    for (u32 j = 0; j < n; ++j) rows[j] = planes[j * groups + g];
-    if (zero_rows < n) transpose_from_planes(rows, zero_rows);
+  for (u32 first = 0; first < groups; first += kLanes<W>) {
+    const u32 lanes = groups - first < kLanes<W> ? groups - first : kLanes<W>;
+    Vector<W> rows[n] = {};
+    for (u32 j = zero_rows; j < n; ++j) memcpy(&rows[j], planes + j * groups + first, lanes * sizeof(W));
+    if (zero_rows < n) transpose_from_planes<W>(rows, zero_rows);
+    for (u32 lane = 0; lane < lanes; ++lane) {
+      for (u32 i = 0; i < n; ++i) words[(first + lane) * n + i] = rows[i][lane];
+    }
   }
   memcpy(words + groups * n, planes + groups * n, (count - groups * n) * sizeof(W));
 }
@@ -137,7 +147,8 @@ bool decode_with(const Q& q, const u8* payload, u32 payload_bytes, u32 count, u8
     word += from_negabinary(words[i]);
     words[i] = word;
   }
-  for (u32 i = 0; i < count; ++i) store(values + i * sizeof(T), bits_of(q, words[i]));
+  for (u32 i = 0; i < count; ++i) words[i] = bits_of(q, words[i]);
+  memcpy(values, words, raw_bytes);
   return true;
 }
 

@@ -43,7 +43,8 @@ H5L_FN bool word_of(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& word) 
 
 template <class T>
 H5L_FN Word<T> bits_of(const AbsoluteQuantizer<T>& q, Word<T> word) {
-  return is_code<T>(word) ? bit_cast<Word<T>>(rebuild(q, unzigzag(word))) : word;
+  const Word<T> rebuilt = bit_cast<Word<T>>(rebuild(q, unzigzag(word)));  // always, so that loops have no branch
+  return is_code<T>(word) ? rebuilt : word;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

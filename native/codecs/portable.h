@@ -65,6 +65,28 @@ H5L_FN void store(u8* to, W word) {
   memcpy(to, &word, sizeof(W));
 }
 
+#if !defined(__CUDACC__)
+// As many words as the backend's registers hold. Arithmetic on it is done for each word.
+#if defined(__AVX512F__)
+inline constexpr u32 kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr u32 kVectorBytes = 32;
+#else
+inline constexpr u32 kVectorBytes = 16;
+#endif
+
+template <class W>
+inline constexpr u32 kLanes = kVectorBytes / static_cast<u32>(sizeof(W));
+
+template <class W>
+struct VectorOf {
+  using Type [[gnu::vector_size(kVectorBytes)]] = W;
+};
+
+template <class W>
+using Vector = typename VectorOf<W>::Type;
+#endif
+
 // Zeros above the highest one; `word` is not 0.
 H5L_FN u32 count_leading_zeros(u32 word) {
 #if defined(__CUDA_ARCH__)
