@@ -32,8 +32,8 @@ H5L_FN W to_negabinary(W difference) {
   return (difference + kNegabinaryMask<W>) ^ kNegabinaryMask<W>;
 }
 
-template <class W>
-H5L_FN W from_negabinary(W word) {
+template <class W, class Row>  // a word, or a Vector of words
+H5L_FN Row from_negabinary(const Row& word) {
   return (word ^ kNegabinaryMask<W>)-kNegabinaryMask<W>;
 }
 

@@ -101,6 +101,7 @@ void to_planes(const W* words, u32 count, W* planes) {
   memcpy(planes + groups * n, words + groups * n, (count - groups * n) * sizeof(W));
 }
 
+// The words again: to_planes undone, and the differences summed up on the way.
 template <class W>
 void from_planes(const W* planes, u32 count, W* words) {
   constexpr u32 n = kWordBits<W>;
@@ -108,16 +109,18 @@ void from_planes(const W* planes, u32 count, W* words) {
   u32 zeros = 0;
   while (zeros < groups * n && planes[zeros] == 0) ++zeros;
   const u32 zero_rows = groups == 0 ? 0 : zeros / groups;  // in all groups
+  W word = 0;
   for (u32 first = 0; first < groups; first += kLanes<W>) {
     const u32 lanes = groups - first < kLanes<W> ? groups - first : kLanes<W>;
     Vector<W> rows[n] = {};
     for (u32 j = zero_rows; j < n; ++j) memcpy(&rows[j], planes + j * groups + first, lanes * sizeof(W));
     if (zero_rows < n) transpose_from_planes<W>(rows, zero_rows);
+    for (u32 i = 0; i < n; ++i) rows[i] = from_negabinary<W>(rows[i]);
     for (u32 lane = 0; lane < lanes; ++lane) {
-      for (u32 i = 0; i < n; ++i) words[(first + lane) * n + i] = rows[i][lane];
+      for (u32 i = 0; i < n; ++i) words[(first + lane) * n + i] = word += rows[i][lane];
     }
   }
-  memcpy(words + groups * n, planes + groups * n, (count - groups * n) * sizeof(W));
+  for (u32 i = groups * n; i < count; ++i) words[i] = word += from_negabinary<W>(planes[i]);
 }
 
 template <class T, class Q>
@@ -142,11 +145,6 @@ bool decode_with(const Q& q, const u8* payload, u32 payload_bytes, u32 count, u8
   const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
   if (!restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
   from_planes(planes, count, words);
-  W word = 0;
-  for (u32 i = 0; i < count; ++i) {
-    word += from_negabinary(words[i]);
-    words[i] = word;
-  }
   for (u32 i = 0; i < count; ++i) words[i] = bits_of(q, words[i]);
   memcpy(values, words, raw_bytes);
   return true;
