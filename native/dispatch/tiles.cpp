@@ -168,14 +168,14 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
 h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
   FrameHeader header;
   if (const h5l_status status = read_header(bytes, header, why); status != H5L_OK) return status;
+  if (header.mode != 0) {
+    return why.fail(H5L_UNSUPPORTED, "mode %u of codec %u is not in this version of h5lossy; a newer one may read it",
+                    header.mode, header.codec);
+  }
   std::uint32_t tiles = 0;
   if (header.codec != H5L_CODEC_STORED) {
     const Codec* codec = nullptr;
     if (const h5l_status status = find_codec(header, codec, why); status != H5L_OK) return status;
-    if (header.mode != 0) {
-      return why.fail(H5L_UNSUPPORTED, "mode %u of codec %u is not in this version of h5lossy; a newer one may read it",
-                      header.mode, header.codec);
-    }
     tiles = count_tiles(header.raw_bytes, codec->tile_bytes);
   }
   return read_frame(bytes, header, tiles, frame, why);

@@ -29,9 +29,14 @@ std::uint32_t header_sum(std::span<const std::uint8_t> header_and_table) {
          checksum(header_and_table.subspan(kPayloadSumAt), 0, kHeaderSumAt / 4);
 }
 
+std::uint64_t step_bits(const FrameHeader& header) {
+  return header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE ? header.scale : std::bit_cast<std::uint64_t>(header.step);
+}
+
 bool is_float(double number) { return static_cast<double>(static_cast<float>(number)) == number; }
 
-h5l_status check_step(const FrameHeader& header, std::uint64_t bits, const Message& why) {
+h5l_status check_step(const FrameHeader& header, const Message& why) {
+  const std::uint64_t bits = step_bits(header);
   const bool is_f32 = header.value_bytes == 4;
   if (header.codec == H5L_CODEC_STORED || header.bound_kind == H5L_BOUND_LOSSLESS) {
     if (bits != 0) return why.fail(H5L_CORRUPT, "step must be 0 in a stored or lossless frame");
@@ -42,7 +47,7 @@ h5l_status check_step(const FrameHeader& header, std::uint64_t bits, const Messa
                       static_cast<unsigned long long>(largest));
     }
   } else {
-    const double step = std::bit_cast<double>(bits);
+    const double step = header.step;
     const double smallest = is_f32 ? 0x1p-125 : 0x1p-1021, largest = is_f32 ? 0x1p125 : 0x1p1021;
     if (!(step >= smallest && step <= largest) || (is_f32 && !is_float(step))) {
       return why.fail(H5L_CORRUPT, "step must be a %s from %g to %g, got %.17g", is_f32 ? "float32" : "float64",
@@ -50,6 +55,41 @@ h5l_status check_step(const FrameHeader& header, std::uint64_t bits, const Messa
     }
   }
   return H5L_OK;
+}
+
+h5l_status check_dims(const FrameHeader& header, const Message& why) {
+  if (header.header_bytes < kHeaderBytesWithDims) {
+    return why.fail(H5L_CORRUPT, "header of %zu bytes has no room for dims", header.header_bytes);
+  }
+  std::uint64_t product = 1;
+  for (const std::uint32_t extent : header.dims) {
+    product *= extent;                       // each factor is below 2^32, and so is the product before it:
+    if (product > header.raw_bytes) break;  // nothing overflows
+  }
+  if (product == header.raw_bytes / header.value_bytes) return H5L_OK;
+  return why.fail(H5L_CORRUPT, "dims %u x %u x %u do not hold %u values", header.dims[0], header.dims[1], header.dims[2],
+                  header.raw_bytes / header.value_bytes);
+}
+
+// What a header says, once its checksum has shown that it says what was written.
+h5l_status check_fields(const FrameHeader& header, const Message& why) {
+  const bool is_stored = header.codec == H5L_CODEC_STORED;
+  const bool known_type = header.value_bytes == 4 || header.value_bytes == 8;
+  if (!known_type && !(is_stored && header.value_bytes == 1 && !header.big_endian)) {
+    return why.fail(H5L_CORRUPT, "values of %u bytes%s are not among those allowed: 4, 8%s", header.value_bytes,
+                    header.big_endian ? ", big-endian," : "", is_stored ? ", 1" : "");
+  }
+  if (header.raw_bytes % header.value_bytes != 0) {
+    return why.fail(H5L_CORRUPT, "%u raw bytes are no multiple of a value's %u", header.raw_bytes, header.value_bytes);
+  }
+  if (header.bound_kind > H5L_BOUND_LOSSLESS) {
+    return why.fail(H5L_CORRUPT, "bound kind %u is not one of 0 to 3", header.bound_kind);
+  }
+  if (!std::isfinite(header.bound) || std::signbit(header.bound)) {
+    return why.fail(H5L_CORRUPT, "bound %g is negative or not finite", header.bound);
+  }
+  if (const h5l_status status = check_step(header, why); status != H5L_OK) return status;
+  return header.has_dims ? check_dims(header, why) : H5L_OK;
 }
 
 }  // namespace
@@ -96,30 +136,12 @@ h5l_status read_header(std::span<const std::uint8_t> bytes, FrameHeader& header,
   header.raw_bytes = read_u32(at + kRawBytesAt);
   header.bound = std::bit_cast<double>(read_u64(at + kBoundAt));
 
-  const bool is_stored = header.codec == H5L_CODEC_STORED;
-  const bool known_type = header.value_bytes == 4 || header.value_bytes == 8;
-  if (!known_type && !(is_stored && at[kTypeAt] == 1)) {
-    return why.fail(H5L_CORRUPT, "type 0x%02x is not one of 4, 8, 0x84, 0x88%s", at[kTypeAt], is_stored ? ", 1" : "");
-  }
-  if (header.raw_bytes % header.value_bytes != 0) {
-    return why.fail(H5L_CORRUPT, "%u raw bytes are no multiple of a value's %u", header.raw_bytes, header.value_bytes);
-  }
-  if (header.bound_kind > H5L_BOUND_LOSSLESS) {
-    return why.fail(H5L_CORRUPT, "bound kind %u is not one of 0 to 3", header.bound_kind);
-  }
-  if (!(header.bound >= 0) || std::signbit(header.bound)) {
-    return why.fail(H5L_CORRUPT, "bound %g is negative or not a number", header.bound);
-  }
-  if (is_stored && header.mode != 0) return why.fail(H5L_CORRUPT, "mode of a stored frame is %u, not 0", header.mode);
-
-  const std::uint64_t step = read_u64(at + kStepAt);
-  if (const h5l_status status = check_step(header, step, why); status != H5L_OK) return status;
   header.step = 0;
   header.scale = 0;
   if (header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
-    header.scale = step;
+    header.scale = read_u64(at + kStepAt);
   } else {
-    header.step = std::bit_cast<double>(step);
+    header.step = std::bit_cast<double>(read_u64(at + kStepAt));
   }
   return H5L_OK;
 }
@@ -128,23 +150,9 @@ h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& he
                       const Message& why) {
   frame.header = header;
   frame.tiles = tiles;
-  if (header.has_dims) {
-    if (header.header_bytes < kHeaderBytesWithDims) {
-      return why.fail(H5L_CORRUPT, "header of %zu bytes has no room for dims", header.header_bytes);
-    }
-    std::uint64_t product = 1;
-    for (std::size_t i = 0; i < 3; ++i) {
-      frame.header.dims[i] = read_u32(bytes.data() + kDimsAt + 4 * i);
-      // Each factor is below 2^32 and the product is kept there, so nothing overflows.
-      product *= frame.header.dims[i];
-      if (product > header.raw_bytes) break;
-    }
-    if (product != header.raw_bytes / header.value_bytes) {
-      return why.fail(H5L_CORRUPT, "dims %u x %u x %u do not hold %u values", frame.header.dims[0],
-                      frame.header.dims[1], frame.header.dims[2], header.raw_bytes / header.value_bytes);
-    }
+  if (header.has_dims && header.header_bytes >= kHeaderBytesWithDims) {
+    for (std::size_t i = 0; i < 3; ++i) frame.header.dims[i] = read_u32(bytes.data() + kDimsAt + 4 * i);
   }
-
   const std::uint64_t table_bytes = std::uint64_t{tiles} * kTileEntryBytes;
   if (table_bytes > bytes.size() - header.header_bytes) {
     return why.fail(H5L_TRUNCATED, "the frame ends inside its table of %u tiles", tiles);
@@ -154,6 +162,7 @@ h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& he
   if (const std::uint32_t sum = header_sum(front); sum != stated) {
     return why.fail(H5L_CORRUPT, "header checksum is %08x, the frame says %08x: the file is damaged", sum, stated);
   }
+  if (const h5l_status status = check_fields(frame.header, why); status != H5L_OK) return status;
   frame.payload_sum = read_u32(bytes.data() + kPayloadSumAt);
   if (!header.has_checksum && frame.payload_sum != 0) {
     return why.fail(H5L_CORRUPT, "a payload checksum stands in a frame that says it has none");
@@ -204,8 +213,7 @@ void write_header(const FrameHeader& header, std::uint32_t payload_sum, std::uin
   write_u32(at + kRawBytesAt, header.raw_bytes);
   write_u32(at + kPayloadSumAt, payload_sum);
   write_u64(at + kBoundAt, std::bit_cast<std::uint64_t>(header.bound));
-  write_u64(at + kStepAt, header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE ? header.scale
-                                                                            : std::bit_cast<std::uint64_t>(header.step));
+  write_u64(at + kStepAt, step_bits(header));
   if (header.has_dims) {
     for (std::size_t i = 0; i < 3; ++i) write_u32(at + kDimsAt + 4 * i, header.dims[i]);
   }

@@ -50,11 +50,12 @@ struct Frame {
   [[nodiscard]] std::span<const std::uint8_t> tile_payload(std::uint32_t i) const;
 };
 
-// First step of reading: the fixed fields, each checked by itself. What a codec and its mode are allowed to say is the
-// caller's to check; it then sets has_dims and calls read_frame.
+// First step of reading: whether these are the fixed fields of a frame of this version. The caller then decides whether it
+// knows the codec and its mode, sets has_dims, and calls read_frame.
 [[nodiscard]] h5l_status read_header(std::span<const std::uint8_t> bytes, FrameHeader& header, const Message& why);
 
-// Second step: dims, tile table, header_sum, sizes. `tiles` is what the codec makes of raw_bytes (0 for a stored frame).
+// Second step: header_sum, then all fields, the tile table and the sizes. `tiles` is what the codec makes of raw_bytes (0 for a
+// stored frame); nothing of the header may be trusted before.
 [[nodiscard]] h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles,
                                     Frame& frame, const Message& why);
 

@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the frame and every codec share: refusals, bound kinds, the two float types."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class Refused(ValueError):  # noqa: N818 -- the document's word
+    """A decoder refuses the frame."""
+
+
+class Unsupported(Refused):
+    """The frame may be whole, but it needs a later version, codec, mode or flag."""
+
+
+class Corrupt(Refused):
+    """The frame's bytes contradict the format or their checksum."""
+
+
+class Kind(enum.IntEnum):
+    """Bound kinds, with their numbers in the frame."""
+
+    ABSOLUTE = 0
+    POINTWISE_RELATIVE = 1
+    RANGE_RELATIVE = 2
+    LOSSLESS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class FloatType:
+    """
+    One of the two IEEE 754 types a frame can hold.
+
+    Values travel through the reference as arrays of `word_dtype` (their bit patterns), and are only
+    viewed as floats where a number is needed. So no pattern, a signalling NaN's included, is ever
+    changed by a conversion.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of a value.
+    mantissa_bits : int
+        Bits of the mantissa that are stored.
+    bias : int
+        Exponent bias.
+    """
+
+    size: int
+    mantissa_bits: int
+    bias: int
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word."""
+        return 8 * self.size
+
+    @property
+    def word_dtype(self) -> np.dtype[Any]:
+        """The unsigned integer that holds a value's pattern."""
+        return np.dtype(f"<u{self.size}")
+
+    @property
+    def float_dtype(self) -> np.dtype[Any]:
+        """The type itself."""
+        return np.dtype(f"<f{self.size}")
+
+    @property
+    def head_mask(self) -> int:
+        """The word with sign and exponent set, M; also the pattern of negative infinity."""
+        return (1 << self.word_bits) - (1 << self.mantissa_bits)
+
+    @property
+    def infinity(self) -> int:
+        """The pattern of infinity."""
+        return self.head_mask & ~(1 << (self.word_bits - 1))
+
+    @property
+    def one(self) -> int:
+        """The pattern of 1.0."""
+        return self.bias << self.mantissa_bits
+
+    @property
+    def default_negative_nan(self) -> int:
+        """The pattern of the negative NaN that x86 processors make."""
+        return self.head_mask | 1 << (self.mantissa_bits - 1)
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest normal number."""
+        return 2.0 ** (1 - self.bias)
+
+    @property
+    def largest_bound(self) -> float:
+        """The largest bound that quantising works with."""
+        return 2.0 ** (self.bias - 3)
+
+    def number(self, value: float) -> Any:
+        """
+        Give a number as a NumPy scalar of this type.
+
+        Parameters
+        ----------
+        value : float
+            Any number; it is rounded to nearest where it has to be.
+
+        Returns
+        -------
+        numpy.float32 or numpy.float64
+            The scalar. Arithmetic of it with an array of this type stays in this type.
+        """
+        with np.errstate(over="ignore"):
+            return self.float_dtype.type(value)
+
+
+FLOAT_TYPES = {4: FloatType(4, 23, 127), 8: FloatType(8, 52, 1023)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantiser:
+    """
+    What a frame says of its bound to the codec.
+
+    Parameters
+    ----------
+    kind : Kind
+        Bound kind of the frame.
+    step : int
+        The eight bytes of the frame's step field as an integer: the bits of a float64, the odd
+        number S, or 0, as the kind has it.
+    """
+
+    kind: Kind
+    step: int

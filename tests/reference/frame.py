@@ -1,0 +1,676 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The frame, as docs/format/frame.md has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from . import pfpl
+from .common import FLOAT_TYPES, Array, Corrupt, FloatType, Kind, Quantiser, Refused, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import ModuleType
+
+__all__ = [
+    "CODECS",
+    "Corrupt",
+    "Frame",
+    "Kind",
+    "Refused",
+    "Unsupported",
+    "build",
+    "checksum",
+    "decode",
+    "decode_range",
+    "encode",
+    "parse",
+]
+
+MAGIC = b"H5LY"
+VERSION = 1
+STORED = 0
+PFPL = 1
+
+CODECS: dict[int, ModuleType] = {PFPL: pfpl}
+"""
+Codecs by number. A module has `TILE_BYTES`, `MODES`, `make_quantiser`, `encode_tile` and
+`decode_tile`.
+"""
+
+HAS_PAYLOAD_SUM = 0x0001
+MUST_UNDERSTAND = 0xFF00
+
+_HEADER = struct.Struct("<4s6BH3IdQ")
+_HEADER_BYTES = _HEADER.size
+_DIMS = struct.Struct("<3I")
+_BIG_ENDIAN = 0x80
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """
+    A frame's fields, but for those that follow from the others (sizes, sums, tile table).
+
+    Parameters
+    ----------
+    codec : int
+        Number of the codec.
+    value_bytes : int
+        Bytes of a value: 4, 8, or 1 where the type is not known.
+    big_endian : bool
+        The raw bytes were big-endian.
+    kind : Kind
+        Bound kind.
+    raw_bytes : int
+        Raw bytes of the chunk.
+    bound : float
+        The bound as the user gave it.
+    step : int
+        The step field as an integer of 64 bits.
+    tiles : tuple of bytes
+        Payloads of the tiles; of codec 0, the whole payload.
+    mode : int
+        The codec's mode.
+    flags : int
+        All 16 flags.
+    dims : tuple of int, optional
+        z, y, x, where the codec's mode has dims.
+    later_fields : bytes
+        Header fields of a later minor version.
+    """
+
+    codec: int
+    value_bytes: int
+    big_endian: bool
+    kind: Kind
+    raw_bytes: int
+    bound: float
+    step: int
+    tiles: tuple[bytes, ...]
+    mode: int = 0
+    flags: int = HAS_PAYLOAD_SUM
+    dims: tuple[int, int, int] | None = None
+    later_fields: bytes = b""
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return self.raw_bytes // self.value_bytes
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type and byte order of the raw bytes."""
+        if self.value_bytes == 1:
+            return np.dtype(np.uint8)
+        return np.dtype(f"{'>' if self.big_endian else '<'}f{self.value_bytes}")
+
+    @property
+    def tile_bytes(self) -> int:
+        """Raw bytes of a full tile; of codec 0, of the whole chunk."""
+        return self.raw_bytes if self.codec == STORED else int(CODECS[self.codec].TILE_BYTES)
+
+    def raw_size(self, tile: int) -> int:
+        """
+        Give a tile's raw size.
+
+        Parameters
+        ----------
+        tile : int
+            Number of the tile.
+
+        Returns
+        -------
+        int
+            Its raw bytes.
+        """
+        return min(self.tile_bytes, self.raw_bytes - tile * self.tile_bytes)
+
+
+# ------------------------------------------------------------------------------------------------
+# Checksum
+# ------------------------------------------------------------------------------------------------
+
+
+def checksum(tiles: Iterable[bytes]) -> int:
+    """
+    Sum a list of byte strings.
+
+    Parameters
+    ----------
+    tiles : iterable of bytes
+        The strings, in order.
+
+    Returns
+    -------
+    int
+        The sum, of 32 bits.
+    """
+    total = 0
+    for number, tile in enumerate(tiles):
+        words = np.frombuffer(tile + bytes(-len(tile) % 4), "<u4")
+        h = words + np.arange(1, words.size + 1, dtype="<u4") * np.uint32(0x9E3779B9)
+        h += np.uint32(number * 0x85EBCA77 & 0xFFFFFFFF)
+        h ^= h >> np.uint32(16)
+        h *= np.uint32(0x85EBCA6B)
+        h ^= h >> np.uint32(13)
+        h *= np.uint32(0xC2B2AE35)
+        h ^= h >> np.uint32(16)
+        total += int(h.sum(dtype="<u8"))
+    return total & 0xFFFFFFFF
+
+
+# ------------------------------------------------------------------------------------------------
+# Fields
+# ------------------------------------------------------------------------------------------------
+
+
+def build(frame: Frame) -> bytes:
+    """
+    Write a frame from its fields.
+
+    Nothing is checked: tests build bad frames, too, whose sums are right.
+
+    Parameters
+    ----------
+    frame : Frame
+        The fields.
+
+    Returns
+    -------
+    bytes
+        The frame.
+    """
+    ends = np.cumsum([len(tile) for tile in frame.tiles], dtype="<u4")
+    table = b"" if frame.codec == STORED else ends.tobytes()
+    dims = b"" if frame.dims is None else _DIMS.pack(*frame.dims)
+    later = dims + frame.later_fields
+    front = struct.pack(
+        "<4s6BHI",
+        MAGIC,
+        VERSION,
+        (_HEADER_BYTES + len(later)) // 4,
+        frame.codec,
+        frame.value_bytes | (_BIG_ENDIAN if frame.big_endian else 0),
+        frame.kind,
+        frame.mode,
+        frame.flags,
+        frame.raw_bytes,
+    )
+    payload_sum = checksum(frame.tiles) if frame.flags & HAS_PAYLOAD_SUM else 0
+    back = struct.pack("<IdQ", payload_sum, frame.bound, frame.step) + later
+    header_sum = checksum([front + back + table])
+    return front + struct.pack("<I", header_sum) + back + table + b"".join(frame.tiles)
+
+
+class _Header(NamedTuple):
+    """The first 40 bytes, as they stand."""
+
+    magic: bytes
+    version: int
+    words: int
+    codec: int
+    type: int
+    kind: int
+    mode: int
+    flags: int
+    raw_bytes: int
+    header_sum: int
+    payload_sum: int
+    bound: float
+    step: int
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a value."""
+        return self.type & ~_BIG_ENDIAN
+
+    @property
+    def modes(self) -> Mapping[int, bool]:
+        """Modes that the codec has, and whether they have dims."""
+        modes: Mapping[int, bool] = {0: False} if self.codec == STORED else CODECS[self.codec].MODES
+        return modes
+
+
+def parse(data: bytes, *, check_payload: bool = True) -> Frame:
+    """
+    Read and check a frame's fields.
+
+    What makes a frame unsupported is looked at first: of a frame that needs a later release, the
+    length of the tile table, so the header's sum, may not be known.
+
+    Parameters
+    ----------
+    data : bytes
+        The frame.
+    check_payload : bool
+        Check the payload's sum where there is one.
+
+    Returns
+    -------
+    Frame
+        The fields.
+
+    Raises
+    ------
+    Unsupported
+        The frame needs a later release.
+    Corrupt
+        The frame is damaged.
+    """
+    header = _read_header(data)
+    has_dims = header.modes[header.mode]
+    fields_end = _HEADER_BYTES + (_DIMS.size if has_dims else 0)
+    header_bytes = 4 * header.words
+    if not fields_end <= header_bytes <= len(data):
+        raise Corrupt(f"a header of {header_bytes} bytes in a frame of {len(data)}")
+    tiles = _cut_payload(data, header)
+    _check_values(header)
+    frame = Frame(
+        codec=header.codec,
+        value_bytes=header.value_bytes,
+        big_endian=bool(header.type & _BIG_ENDIAN),
+        kind=Kind(header.kind),
+        raw_bytes=header.raw_bytes,
+        bound=header.bound,
+        step=header.step,
+        tiles=tiles,
+        mode=header.mode,
+        flags=header.flags,
+        dims=_DIMS.unpack_from(data, _HEADER_BYTES) if has_dims else None,
+        later_fields=data[fields_end:header_bytes],
+    )
+    if frame.dims is not None and math.prod(frame.dims) != frame.count:
+        raise Corrupt(f"dims {frame.dims} of {frame.count} values")
+    for number, tile in enumerate(frame.tiles):
+        if len(tile) > frame.raw_size(number):
+            raise Corrupt(f"tile {number}: {len(tile)} bytes for {frame.raw_size(number)} raw ones")
+    if check_payload and frame.flags & HAS_PAYLOAD_SUM:
+        found = checksum(frame.tiles)
+        if found != header.payload_sum:
+            raise Corrupt(f"the payload's sum is {found:#010x}, not {header.payload_sum:#010x}")
+    return frame
+
+
+def _read_header(data: bytes) -> _Header:
+    """
+    Read the fixed fields, and check that this release knows such frames.
+
+    Parameters
+    ----------
+    data : bytes
+        The frame.
+
+    Returns
+    -------
+    _Header
+        The fields.
+
+    Raises
+    ------
+    Unsupported
+        Version, codec, mode or a flag is not known.
+    Corrupt
+        This is no frame, or not a whole one.
+    """
+    if data[:4] != MAGIC:
+        raise Corrupt(f"a frame begins with {MAGIC!r}, not with {data[:4]!r}")
+    if len(data) > 4 and data[4] != VERSION:
+        raise Unsupported(f"version {data[4]}; {VERSION} is known")
+    if len(data) < _HEADER_BYTES:
+        raise Corrupt(f"a frame has at least {_HEADER_BYTES} bytes, not {len(data)}")
+    header = _Header(*_HEADER.unpack_from(data))
+    if header.flags & MUST_UNDERSTAND:
+        raise Unsupported(f"flags {header.flags:#06x}: bits 8 to 15 are not known")
+    if header.codec != STORED and header.codec not in CODECS:
+        raise Unsupported(f"codec {header.codec}; {[STORED, *CODECS]} are known")
+    if header.mode not in header.modes:
+        raise Unsupported(
+            f"mode {header.mode} of codec {header.codec}; {list(header.modes)} are known"
+        )
+    return header
+
+
+def _cut_payload(data: bytes, header: _Header) -> tuple[bytes, ...]:
+    """
+    Check the header's sum and the tile table, and cut the payload into tiles.
+
+    Parameters
+    ----------
+    data : bytes
+        The frame, with its whole header.
+    header : _Header
+        The fixed fields.
+
+    Returns
+    -------
+    tuple of bytes
+        Payloads of the tiles.
+
+    Raises
+    ------
+    Corrupt
+        The sum is another one, or the tile table does not fit the frame.
+    """
+    tile_count = 0
+    if header.codec != STORED:
+        tile_count = -(-header.raw_bytes // CODECS[header.codec].TILE_BYTES)
+    table_begin = 4 * header.words
+    payload_begin = table_begin + 4 * tile_count
+    if payload_begin > len(data):
+        raise Corrupt(f"{tile_count} tiles do not fit in a frame of {len(data)} bytes")
+    found = checksum([data[:16] + data[20:payload_begin]])
+    if found != header.header_sum:
+        raise Corrupt(f"the header's sum is {found:#010x}, not {header.header_sum:#010x}")
+    if header.codec == STORED:
+        ends = [header.raw_bytes]
+    else:
+        ends = np.frombuffer(data, "<u4", tile_count, table_begin).tolist()
+    payload = data[payload_begin:]
+    begins = [0, *ends]
+    if begins[-1] != len(payload):
+        raise Corrupt(f"tiles end at {begins[-1]}, the payload at {len(payload)}")
+    spans = list(itertools.pairwise(begins))
+    if any(begin > end for begin, end in spans):
+        raise Corrupt("a tile ends before it begins")
+    return tuple(payload[begin:end] for begin, end in spans)
+
+
+def _check_values(header: _Header) -> None:
+    """
+    Check the fixed fields of a frame that is known, and whole.
+
+    Parameters
+    ----------
+    header : _Header
+        The fields.
+
+    Raises
+    ------
+    Corrupt
+        No encoder writes these fields.
+    """
+    if header.value_bytes not in (1, *FLOAT_TYPES):
+        raise Corrupt(f"values of {header.value_bytes} bytes; 1, 4 and 8 are allowed")
+    if header.value_bytes == 1 and (header.codec != STORED or header.type & _BIG_ENDIAN):
+        raise Corrupt("bytes of a type that is not known can only be stored, and have no order")
+    if header.raw_bytes % header.value_bytes:
+        raise Corrupt(f"{header.raw_bytes} raw bytes are no multiple of {header.value_bytes}")
+    if header.kind not in list(Kind):
+        raise Corrupt(f"bound kind {header.kind}; {[int(kind) for kind in Kind]} are allowed")
+    if not math.isfinite(header.bound) or math.copysign(1.0, header.bound) < 0:
+        raise Corrupt(f"bound {header.bound}; it is finite, and its sign bit is clear")
+    # A stored frame has no step, whatever its bound kind.
+    kind = Kind.LOSSLESS if header.codec == STORED else Kind(header.kind)
+    _check_step(header.step, kind, FLOAT_TYPES.get(header.value_bytes))
+
+
+def _check_step(step: int, kind: Kind, float_type: FloatType | None) -> None:
+    """
+    Check the step field.
+
+    Parameters
+    ----------
+    step : int
+        The field as an integer.
+    kind : Kind
+        The bound kind; for codec 0 lossless, as there is no step either.
+    float_type : FloatType or None
+        Type of the values; None where it is not known.
+
+    Raises
+    ------
+    Corrupt
+        No encoder writes this step.
+    """
+    if kind == Kind.LOSSLESS or float_type is None:
+        allowed = step == 0
+    elif kind == Kind.POINTWISE_RELATIVE:
+        allowed = step % 2 == 1 and 3 <= step <= (1 << float_type.mantissa_bits) + 1
+    else:
+        width = pfpl.bits_to_float(step)
+        low, high = 2.0 * float_type.smallest_normal, 2.0 * float_type.largest_bound
+        allowed = low <= width <= high and float(float_type.number(width)) == width
+    if not allowed:
+        raise Corrupt(f"step {step:#018x} of bound kind {kind:d}")
+
+
+# ------------------------------------------------------------------------------------------------
+# Values
+# ------------------------------------------------------------------------------------------------
+
+
+def _decode_tile(frame: Frame, number: int) -> Array:
+    """
+    Decode one tile, by the rules that stand before every codec's own.
+
+    Parameters
+    ----------
+    frame : Frame
+        The frame.
+    number : int
+        Number of the tile.
+
+    Returns
+    -------
+    numpy.ndarray
+        Patterns of its values.
+    """
+    payload, size = frame.tiles[number], frame.raw_size(number)
+    word = np.dtype(f"<u{frame.value_bytes}")
+    if len(payload) == size:
+        return np.frombuffer(payload, word)
+    if not payload:
+        return np.zeros(size // frame.value_bytes, word)
+    result: Array = CODECS[frame.codec].decode_tile(
+        payload,
+        size // frame.value_bytes,
+        FLOAT_TYPES[frame.value_bytes],
+        Quantiser(frame.kind, frame.step),
+    )
+    return result
+
+
+def _values(frame: Frame, numbers: Iterable[int]) -> Array:
+    """
+    Decode some tiles into values.
+
+    Parameters
+    ----------
+    frame : Frame
+        The frame.
+    numbers : iterable of int
+        Numbers of the tiles.
+
+    Returns
+    -------
+    numpy.ndarray
+        The values, in the type and byte order of the raw bytes.
+    """
+    word = np.dtype(f"<u{frame.value_bytes}")
+    bits = np.concatenate([np.zeros(0, word), *(_decode_tile(frame, number) for number in numbers)])
+    # Patterns are swapped as integers: a conversion of floats could change signalling NaNs.
+    order = ">" if frame.big_endian else "<"
+    return bits.astype(np.dtype(f"{order}u{frame.value_bytes}")).view(frame.dtype)
+
+
+def decode(data: bytes) -> Array:
+    """
+    Decode a frame.
+
+    Parameters
+    ----------
+    data : bytes
+        The frame.
+
+    Returns
+    -------
+    numpy.ndarray
+        All values: float32 or float64 in the byte order of the raw bytes, or uint8.
+
+    Raises
+    ------
+    Refused
+        The frame is damaged, or needs a later release.
+    """
+    frame = parse(data)
+    return _values(frame, range(len(frame.tiles)))
+
+
+def decode_range(data: bytes, first: int, count: int) -> Array:
+    """
+    Decode some values of a frame, reading only the tiles that hold them.
+
+    Parameters
+    ----------
+    data : bytes
+        The frame.
+    first : int
+        Number of the first value.
+    count : int
+        How many values.
+
+    Returns
+    -------
+    numpy.ndarray
+        The values.
+
+    Raises
+    ------
+    IndexError
+        The frame has fewer values.
+    Refused
+        The frame is damaged, or needs a later release. The payload's sum is not checked.
+    """
+    frame = parse(data, check_payload=False)
+    if first < 0 or count < 0 or first + count > frame.count:
+        raise IndexError(f"values {first} to {first + count} of {frame.count}")
+    if count == 0:
+        return _values(frame, ())
+    per_tile = frame.tile_bytes // frame.value_bytes
+    begin, end = first // per_tile, -(-(first + count) // per_tile)
+    skip = first - begin * per_tile
+    return _values(frame, range(begin, end))[skip : skip + count]
+
+
+def encode(
+    array: Array | bytes,
+    bound_kind: Kind | int,
+    bound: float,
+    *,
+    fill_bits: int | None = None,
+    maybe_padded: bool = False,
+    checksum: bool = True,
+    codec: int = PFPL,
+) -> bytes:
+    """
+    Encode an array.
+
+    Parameters
+    ----------
+    array : numpy.ndarray or bytes
+        float32 or float64 values of either byte order; everything else is stored as bytes.
+    bound_kind : Kind
+        Bound kind.
+    bound : float
+        Bound; of no meaning for lossless.
+    fill_bits : int, optional
+        The fill value's pattern, as an unsigned integer.
+    maybe_padded : bool
+        The chunk may hold padding; only a range-relative bound asks for it.
+    checksum : bool
+        Write the payload's sum.
+    codec : int
+        Number of the codec.
+
+    Returns
+    -------
+    bytes
+        The frame.
+
+    Raises
+    ------
+    ValueError
+        The bound is negative or not finite.
+    """
+    kind = Kind(bound_kind)
+    if not math.isfinite(bound) or bound < 0:
+        raise ValueError(f"bound {bound}; a finite number that is not negative is allowed")
+    flat = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else np.ravel(array)
+    known = flat.dtype.kind == "f" and flat.dtype.itemsize in FLOAT_TYPES
+    size = flat.dtype.itemsize if known else 1
+    big_endian = known and flat.dtype == flat.dtype.newbyteorder(">")
+    raw = flat.view(f"{'>' if big_endian else '<'}u{size}").astype(f"<u{size}")
+    stored = Frame(
+        codec=STORED,
+        value_bytes=size,
+        big_endian=big_endian,
+        kind=kind,
+        raw_bytes=raw.nbytes,
+        bound=0.0 if kind == Kind.LOSSLESS else abs(float(bound)),
+        step=0,
+        tiles=(raw.tobytes(),),
+        flags=HAS_PAYLOAD_SUM if checksum else 0,
+    )
+    result = build(stored)
+    if known:
+        coded = build(_coded(stored, raw, codec, fill_bits=fill_bits, maybe_padded=maybe_padded))
+        result = min(result, coded, key=len)
+    return result
+
+
+def _coded(
+    stored: Frame, bits: Array, codec: int, *, fill_bits: int | None, maybe_padded: bool
+) -> Frame:
+    """
+    Encode with a codec what a stored frame holds.
+
+    Parameters
+    ----------
+    stored : Frame
+        The stored frame.
+    bits : numpy.ndarray
+        Patterns of its values.
+    codec : int
+        Number of the codec.
+    fill_bits : int or None
+        The fill value's pattern.
+    maybe_padded : bool
+        The chunk may hold padding.
+
+    Returns
+    -------
+    Frame
+        The codec's frame, of any length.
+    """
+    module, float_type = CODECS[codec], FLOAT_TYPES[stored.value_bytes]
+    quantiser = module.make_quantiser(
+        bits,
+        float_type,
+        stored.kind,
+        stored.bound,
+        fill_bits=fill_bits,
+        maybe_padded=maybe_padded,
+    )
+    # +0.0 and NaN come back bit for bit without any help.
+    nan_or_zero = fill_bits is not None and (
+        fill_bits == 0 or fill_bits & ~(1 << (float_type.word_bits - 1)) > float_type.infinity
+    )
+    counting = None if nan_or_zero else fill_bits
+    per_tile = module.TILE_BYTES // float_type.size
+    tiles = []
+    for first in range(0, bits.size, per_tile):
+        tile = bits[first : first + per_tile]
+        payload = module.encode_tile(tile, float_type, quantiser, counting)
+        keep = payload is not None and len(payload) < tile.nbytes
+        tiles.append(payload if keep else tile.tobytes())
+    return dataclasses.replace(
+        stored, codec=codec, kind=quantiser.kind, step=quantiser.step, tiles=tuple(tiles)
+    )

@@ -1,0 +1,709 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Codec 1, PFPL, as docs/format/pfpl.md has it."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import numpy as np
+
+from .common import Array, Corrupt, FloatType, Kind, Quantiser
+
+TILE_BYTES = 16384
+
+MODES = {0: False}
+"""Modes the codec knows, and whether a frame of that mode has dims."""
+
+BITMAP_BYTES = (2048, 256, 32, 4)
+"""Sizes of B0, B1, B2 and B3."""
+
+
+# ------------------------------------------------------------------------------------------------
+# From the user's bound to the frame's
+# ------------------------------------------------------------------------------------------------
+
+
+def narrowed_bound(bound: float, float_type: FloatType) -> float:
+    """
+    Give the bound that an absolute quantiser works with.
+
+    Parameters
+    ----------
+    bound : float
+        Absolute bound, not negative.
+    float_type : FloatType
+        Type of the values.
+
+    Returns
+    -------
+    float
+        B, the largest number of the type not above `bound`, capped; 0 where that is too small for
+        bins.
+    """
+    narrowed = float_type.number(bound)
+    if float(narrowed) > bound:
+        narrowed = np.nextafter(narrowed, float_type.number(0.0))
+    result = min(float(narrowed), float_type.largest_bound)
+    return result if result >= float_type.smallest_normal else 0.0
+
+
+def resolved_range_bound(
+    bits: Array,
+    float_type: FloatType,
+    bound: float,
+    *,
+    fill_bits: int | None = None,
+    maybe_padded: bool = False,
+) -> float:
+    """
+    Turn a range-relative bound into an absolute one.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of the chunk's values.
+    float_type : FloatType
+        Type of the values.
+    bound : float
+        Range-relative bound.
+    fill_bits : int, optional
+        The fill value's pattern.
+    maybe_padded : bool
+        The chunk may hold padding, so that zeros are no sure values.
+
+    Returns
+    -------
+    float
+        The absolute bound; 0 where there is none, and the chunk is to be kept as it is.
+    """
+    values = bits.view(float_type.float_dtype)
+    with np.errstate(invalid="ignore"):
+        valid = np.isfinite(values)
+        if maybe_padded:
+            valid &= values != 0
+    if fill_bits is not None:
+        valid &= bits != fill_bits
+    values = values[valid]
+    if values.size == 0:
+        return 0.0
+    low, high = float(values.min()), float(values.max())
+    if high == low:
+        return 0.0
+    if math.isinf(high - low):
+        absolute = 2.0 * (bound * (high / 2.0 - low / 2.0))
+    else:
+        absolute = bound * (high - low)
+    # From infinity, the first step down already leads to the largest finite number.
+    for _ in range(2):
+        absolute = math.nextafter(absolute, -math.inf)
+    return max(absolute, 0.0)
+
+
+def make_quantiser(
+    bits: Array,
+    float_type: FloatType,
+    kind: Kind,
+    bound: float,
+    *,
+    fill_bits: int | None = None,
+    maybe_padded: bool = False,
+) -> Quantiser:
+    """
+    Set the quantiser up for a chunk.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of the chunk's values; only a range-relative bound looks at them.
+    float_type : FloatType
+        Type of the values.
+    kind : Kind
+        Bound kind that was asked for.
+    bound : float
+        Bound that was asked for.
+    fill_bits : int, optional
+        The fill value's pattern.
+    maybe_padded : bool
+        The chunk may hold padding.
+
+    Returns
+    -------
+    Quantiser
+        Bound kind and step of the frame. The kind is lossless where the bound is too small.
+    """
+    lossless = Quantiser(Kind.LOSSLESS, 0)
+    if kind == Kind.LOSSLESS:
+        return lossless
+    if kind == Kind.POINTWISE_RELATIVE:
+        # The cap is applied first, as bound * 2**m may overflow.
+        reach = math.floor(min(bound, 0.5) * 2.0**float_type.mantissa_bits)
+        return Quantiser(kind, 2 * reach + 1) if reach else lossless
+    if kind == Kind.RANGE_RELATIVE:
+        bound = resolved_range_bound(
+            bits, float_type, bound, fill_bits=fill_bits, maybe_padded=maybe_padded
+        )
+    narrowed = narrowed_bound(bound, float_type)
+    return Quantiser(kind, float_to_bits(2.0 * narrowed)) if narrowed else lossless
+
+
+def float_to_bits(value: float) -> int:
+    """
+    Give a float64's pattern.
+
+    Parameters
+    ----------
+    value : float
+        Any number.
+
+    Returns
+    -------
+    int
+        Its pattern.
+    """
+    return int(struct.unpack("<Q", struct.pack("<d", value))[0])
+
+
+def bits_to_float(bits: int) -> float:
+    """
+    Give the float64 of a pattern.
+
+    Parameters
+    ----------
+    bits : int
+        The pattern, of 64 bits.
+
+    Returns
+    -------
+    float
+        The number.
+    """
+    return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
+
+
+# ------------------------------------------------------------------------------------------------
+# Quantisers: patterns to words, and back
+# ------------------------------------------------------------------------------------------------
+
+
+def zigzag(numbers: Array) -> Array:
+    """
+    Fold signed numbers into unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3.
+
+    Parameters
+    ----------
+    numbers : numpy.ndarray
+        int64 numbers.
+
+    Returns
+    -------
+    numpy.ndarray
+        uint64 numbers.
+    """
+    folded: Array = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")
+    return folded
+
+
+def unzigzag(folded: Array) -> Array:
+    """
+    Undo `zigzag`.
+
+    Parameters
+    ----------
+    folded : numpy.ndarray
+        uint64 numbers.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 numbers.
+    """
+    one = np.uint64(1)
+    numbers: Array = ((folded >> one) ^ (np.uint64(0) - (folded & one))).astype("<i8")
+    return numbers
+
+
+def _absolute_words(
+    bits: Array, float_type: FloatType, step_bits: int, fill_bits: int | None
+) -> Array | None:
+    """
+    Quantise with bins of one width.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of a tile's values.
+    float_type : FloatType
+        Type of the values.
+    step_bits : int
+        The frame's step.
+    fill_bits : int or None
+        The fill value's pattern.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The words; None where the tile has to be stored.
+    """
+    x = bits.view(float_type.float_dtype)
+    step = float_type.number(bits_to_float(step_bits))
+    bound = step * float_type.number(0.5)
+    inverse = float_type.number(1.0) / step
+    half = np.nextafter(float_type.number(0.5), float_type.number(0.0))
+    limit = 1 << (float_type.mantissa_bits - 1)
+
+    def check(q: Array) -> tuple[Array, Array]:
+        """Say of each candidate whether it is good, and give its rounded error."""
+        r = q.astype(float_type.float_dtype) * step
+        error = x - r
+        good = (np.abs(q) < limit) & (np.abs(error) <= bound)
+        if fill_bits is not None:
+            good &= r.view(float_type.word_dtype) != fill_bits
+        return good, error
+
+    with np.errstate(all="ignore"):
+        s = x * inverse
+        t = s + np.copysign(half, s)
+        in_reach = np.abs(t) < float_type.number(limit + 1)
+        first = np.where(in_reach, t, float_type.number(0.0)).astype("<i8")
+        first_good, error = check(first)
+        second = np.where(error < 0, first - 1, first + 1)
+        second_good, _ = check(second)
+    coded = in_reach & (first_good | second_good)
+    if fill_bits is not None:
+        coded &= bits != fill_bits
+    looks_coded = (bits != 0) & (bits < (1 << float_type.mantissa_bits))
+    if np.any(~coded & looks_coded):
+        return None
+    codes = zigzag(np.where(first_good, first, second)).astype(float_type.word_dtype)
+    words: Array = np.where(coded, codes, bits)
+    return words
+
+
+def _absolute_bits(words: Array, float_type: FloatType, step_bits: int) -> Array:
+    """
+    Undo `_absolute_words`.
+
+    Parameters
+    ----------
+    words : numpy.ndarray
+        Words of a tile.
+    float_type : FloatType
+        Type of the values.
+    step_bits : int
+        The frame's step.
+
+    Returns
+    -------
+    numpy.ndarray
+        Patterns of the values.
+    """
+    coded = words < (1 << float_type.mantissa_bits)
+    q = unzigzag(np.where(coded, words, 0).astype("<u8"))
+    with np.errstate(over="ignore"):
+        values = q.astype(float_type.float_dtype) * float_type.number(bits_to_float(step_bits))
+    bits: Array = np.where(coded, values.view(float_type.word_dtype), words)
+    return bits
+
+
+def _relative_words(
+    bits: Array, float_type: FloatType, width: int, fill_bits: int | None
+) -> Array | None:
+    """
+    Quantise patterns, so that bins are wider where values are larger.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of a tile's values.
+    float_type : FloatType
+        Type of the values.
+    width : int
+        The frame's S.
+    fill_bits : int or None
+        The fill value's pattern.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The words; None where the tile has to be stored.
+    """
+    m, head = float_type.mantissa_bits, float_type.head_mask
+    if np.any((bits > head) & (bits != float_type.default_negative_nan)):
+        return None
+    sign_mask = 1 << (float_type.word_bits - 1)
+    u = (bits & (sign_mask - 1)).astype("<i8")
+    negative = bits >= sign_mask
+    # S is odd: |d - q*S| <= (S - 1) / 2 holds for exactly one q.
+    q = (u - float_type.one + width // 2) // width
+    near = float_type.one + q * width
+    zero = u == 0
+    coded = (u >= (1 << m)) & (u < float_type.infinity)
+    coded &= (near >= (1 << m)) & (near < float_type.infinity)
+    coded &= np.abs(q) <= (1 << (m - 2)) - 2
+    if fill_bits is not None:
+        decoded = near.astype(float_type.word_dtype) | np.where(negative, sign_mask, 0).astype(
+            float_type.word_dtype
+        )
+        is_fill = bits == fill_bits
+        coded &= ~is_fill & (decoded != fill_bits)
+        zero &= ~is_fill
+    codes = ((zigzag(q) + np.uint64(1)) << np.uint64(1)) | negative
+    codes = np.where(zero, np.uint64(1), codes).astype(float_type.word_dtype)
+    raw = np.where(bits == float_type.default_negative_nan, 0, bits).astype(float_type.word_dtype)
+    v = np.where(coded | zero, codes | head, raw)
+    words: Array = (v ^ head) - 1
+    return words
+
+
+def _relative_bits(words: Array, float_type: FloatType, width: int) -> Array:
+    """
+    Undo `_relative_words`.
+
+    Parameters
+    ----------
+    words : numpy.ndarray
+        Words of a tile.
+    float_type : FloatType
+        Type of the values.
+    width : int
+        The frame's S.
+
+    Returns
+    -------
+    numpy.ndarray
+        Patterns of the values.
+    """
+    m, head = float_type.mantissa_bits, float_type.head_mask
+    sign_shift = np.uint64(float_type.word_bits - 1)
+    one = np.uint64(1)
+    v = (words + 1) ^ head
+    p = (v & ((1 << m) - 1)).astype("<u8")
+    coded = ((v & head) == head) & (p != 0)
+    # uint64 arithmetic wraps modulo 2**64, of which 2**(W-1) is a divisor.
+    q = unzigzag((p >> one) - one).astype("<u8")
+    near = (np.uint64(float_type.one) + q * np.uint64(width)) & ((one << sign_shift) - one)
+    decoded = np.where(p == one, np.uint64(0), (p & one) << sign_shift | near)
+    raw = np.where(v == 0, float_type.default_negative_nan, v).astype(float_type.word_dtype)
+    bits: Array = np.where(coded, decoded.astype(float_type.word_dtype), raw)
+    return bits
+
+
+def quantise(
+    bits: Array, float_type: FloatType, quantiser: Quantiser, fill_bits: int | None = None
+) -> Array | None:
+    """
+    Give the words of a tile.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of the tile's values.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind and step.
+    fill_bits : int, optional
+        The fill value's pattern.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The words; None where the codec has none for some value, and the tile has to be stored.
+    """
+    if quantiser.kind == Kind.LOSSLESS:
+        return bits
+    if quantiser.kind == Kind.POINTWISE_RELATIVE:
+        return _relative_words(bits, float_type, quantiser.step, fill_bits)
+    return _absolute_words(bits, float_type, quantiser.step, fill_bits)
+
+
+def dequantise(words: Array, float_type: FloatType, quantiser: Quantiser) -> Array:
+    """
+    Give the patterns of a tile's values.
+
+    Parameters
+    ----------
+    words : numpy.ndarray
+        Words of the tile.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind and step.
+
+    Returns
+    -------
+    numpy.ndarray
+        The patterns.
+    """
+    if quantiser.kind == Kind.LOSSLESS:
+        return words
+    if quantiser.kind == Kind.POINTWISE_RELATIVE:
+        return _relative_bits(words, float_type, quantiser.step)
+    return _absolute_bits(words, float_type, quantiser.step)
+
+
+# ------------------------------------------------------------------------------------------------
+# Differences, planes, bitmaps
+# ------------------------------------------------------------------------------------------------
+
+
+def _negabinary_mask(dtype: np.dtype[Any]) -> Any:
+    """
+    Give the word 0xAA...AA.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Type of the words.
+
+    Returns
+    -------
+    numpy scalar
+        The word.
+    """
+    return np.frombuffer(b"\xaa" * dtype.itemsize, dtype)[0]
+
+
+def to_differences(words: Array) -> Array:
+    """
+    Take differences of neighbours, in negabinary.
+
+    Parameters
+    ----------
+    words : numpy.ndarray
+        Words of a tile.
+
+    Returns
+    -------
+    numpy.ndarray
+        As many words.
+    """
+    mask = _negabinary_mask(words.dtype)
+    differences = words.copy()
+    differences[1:] -= words[:-1]
+    result: Array = (differences + mask) ^ mask
+    return result
+
+
+def from_differences(differences: Array) -> Array:
+    """
+    Undo `to_differences`.
+
+    Parameters
+    ----------
+    differences : numpy.ndarray
+        Negabinary differences of a tile.
+
+    Returns
+    -------
+    numpy.ndarray
+        The words.
+    """
+    mask = _negabinary_mask(differences.dtype)
+    words: Array = np.cumsum((differences ^ mask) - mask, dtype=differences.dtype)
+    return words
+
+
+def _transpose(groups: Array) -> Array:
+    """
+    Transpose square bit matrices, the first bit of a word being its most significant.
+
+    Parameters
+    ----------
+    groups : numpy.ndarray
+        Words of W bits, in the shape (G, W).
+
+    Returns
+    -------
+    numpy.ndarray
+        Words in the shape (W, G): plane j of each group.
+    """
+    count, width = groups.shape
+    big_endian = groups.dtype.newbyteorder(">")
+    octets = groups.astype(big_endian).view(np.uint8).reshape(count, width, width // 8)
+    bits = np.unpackbits(octets, axis=2)
+    planes = np.packbits(np.ascontiguousarray(bits.transpose(2, 0, 1)), axis=2)
+    return planes.reshape(-1).view(big_endian).reshape(width, count).astype(groups.dtype)
+
+
+def to_planes(words: Array) -> bytes:
+    """
+    Gather the bits of equal weight of each whole group.
+
+    Parameters
+    ----------
+    words : numpy.ndarray
+        Words of a tile.
+
+    Returns
+    -------
+    bytes
+        The planes, as many bytes as the words have.
+    """
+    width = 8 * words.dtype.itemsize
+    grouped = words.size // width * width
+    planes = _transpose(words[:grouped].reshape(-1, width))
+    return planes.tobytes() + words[grouped:].tobytes()
+
+
+def from_planes(planes: bytes, dtype: np.dtype[Any]) -> Array:
+    """
+    Undo `to_planes`.
+
+    Parameters
+    ----------
+    planes : bytes
+        Planes of a tile.
+    dtype : numpy.dtype
+        Type of the words.
+
+    Returns
+    -------
+    numpy.ndarray
+        The words.
+    """
+    width = 8 * dtype.itemsize
+    words = np.frombuffer(planes, dtype).copy()
+    grouped = words.size // width * width
+    # Plane words lie as (W, G). The transposition is its own inverse, for each group alone.
+    columns = words[:grouped].reshape(width, -1).T
+    words[:grouped] = _transpose(np.ascontiguousarray(columns)).T.reshape(-1)
+    return words
+
+
+def pack_planes(planes: bytes) -> bytes:
+    """
+    Drop zero bytes, and say with four bitmaps where they were.
+
+    Parameters
+    ----------
+    planes : bytes
+        Planes of a tile.
+
+    Returns
+    -------
+    bytes
+        The payload; empty where all bytes are zero.
+    """
+    octets = np.frombuffer(planes, np.uint8)
+    used = octets != 0
+    if not used.any():
+        return b""
+    parts = [octets[used]]
+    bitmap = np.zeros(BITMAP_BYTES[0], np.uint8)
+    packed = np.packbits(used, bitorder="little")
+    bitmap[: packed.size] = packed
+    for _ in BITMAP_BYTES[1:]:
+        kept = np.diff(bitmap, prepend=np.uint8(0)) != 0
+        parts.append(bitmap[kept])
+        bitmap = np.packbits(kept, bitorder="little")
+    parts.append(bitmap)
+    return np.concatenate(parts).tobytes()
+
+
+def unpack_planes(payload: bytes, size: int) -> bytes:
+    """
+    Undo `pack_planes`.
+
+    Parameters
+    ----------
+    payload : bytes
+        Payload of a tile, neither empty nor stored.
+    size : int
+        Raw size of the tile.
+
+    Returns
+    -------
+    bytes
+        The planes.
+
+    Raises
+    ------
+    Corrupt
+        The payload is not as long as its bitmaps say, or B0 has bits behind the tile.
+    """
+    octets = np.frombuffer(payload, np.uint8)
+    end = octets.size - BITMAP_BYTES[3]
+    if end < 0:
+        raise Corrupt(f"a payload of {len(payload)} bytes does not hold bitmap B3")
+    bitmap = octets[end:]
+    for level in (2, 1, 0):
+        kept = np.unpackbits(bitmap, bitorder="little")
+        begin = end - int(kept.sum())
+        if begin < 0:
+            raise Corrupt(f"a payload of {len(payload)} bytes does not hold bitmap B{level}")
+        # Bytes that were dropped equal the last one kept; 0 stands before the first.
+        bitmap = np.concatenate([np.zeros(1, np.uint8), octets[begin:end]])[np.cumsum(kept)]
+        end = begin
+    used = np.unpackbits(bitmap, bitorder="little").astype(bool)
+    if int(used.sum()) != end:
+        raise Corrupt(f"bitmap B0 has {int(used.sum())} bits set, but {end} bytes are there")
+    if used[size:].any():
+        raise Corrupt(f"bitmap B0 has bits behind the tile's {size} bytes")
+    planes = np.zeros(size, np.uint8)
+    planes[used[:size]] = octets[:end]
+    return planes.tobytes()
+
+
+# ------------------------------------------------------------------------------------------------
+# Tiles
+# ------------------------------------------------------------------------------------------------
+
+
+def encode_tile(
+    bits: Array, float_type: FloatType, quantiser: Quantiser, fill_bits: int | None = None
+) -> bytes | None:
+    """
+    Encode one tile.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of the tile's values.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind and step.
+    fill_bits : int, optional
+        The fill value's pattern.
+
+    Returns
+    -------
+    bytes or None
+        The payload, of any length; None where the codec has no words for the tile.
+    """
+    words = quantise(bits, float_type, quantiser, fill_bits)
+    return None if words is None else pack_planes(to_planes(to_differences(words)))
+
+
+def decode_tile(payload: bytes, count: int, float_type: FloatType, quantiser: Quantiser) -> Array:
+    """
+    Decode one tile that is neither empty nor stored.
+
+    Parameters
+    ----------
+    payload : bytes
+        The tile's payload.
+    count : int
+        Number of its values.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind and step.
+
+    Returns
+    -------
+    numpy.ndarray
+        Patterns of the values.
+
+    Raises
+    ------
+    Corrupt
+        The payload contradicts itself.
+    """
+    planes = unpack_planes(payload, count * float_type.size)
+    words = from_differences(from_planes(planes, float_type.word_dtype))
+    return dequantise(words, float_type, quantiser)
