@@ -76,7 +76,7 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
   }
   const char* const kind = kBoundNames[params.bound_kind];
   if (params.bound_kind == H5L_BOUND_LOSSLESS) {
-    if (params.bound == 0) return H5L_OK;
+    if (params.bound == 0 && !std::signbit(params.bound)) return H5L_OK;
     return why.fail(H5L_INVALID_ARGUMENT, "lossless takes no bound (0), got %.17g", params.bound);
   }
   if (!(params.bound > 0) || !std::isfinite(params.bound)) {
@@ -95,6 +95,10 @@ h5l_status check_params(const h5l_params& params, const Message& why) {
   }
   if (params.rank > H5L_MAX_RANK) {
     return why.fail(H5L_INVALID_ARGUMENT, "rank must be at most %d, got %u", H5L_MAX_RANK, params.rank);
+  }
+  if (params.value_bytes == 4 && params.has_fill != 0 && params.fill_bits > 0xFFFFFFFFu) {
+    return why.fail(H5L_INVALID_ARGUMENT, "the bits of a float32 fill value must be below 2^32, got 0x%llx",
+                    static_cast<unsigned long long>(params.fill_bits));
   }
   return H5L_OK;
 }
@@ -116,7 +120,9 @@ h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> ra
 }
 
 double absolute_bound(double range_relative, double min, double max) {
-  if (!(max > min)) return 0;
+  if (!(range_relative > 0) || !(max > min) || !std::isfinite(range_relative) || !std::isfinite(min) || !std::isfinite(max)) {
+    return 0;
+  }
   const double range = max - min;
   double bound = std::isfinite(range) ? range_relative * range : 2 * (range_relative * (max / 2 - min / 2));
   if (bound == 0) return 0;

@@ -174,12 +174,16 @@ std::size_t encode(std::span<const unsigned> cd_values, std::span<const std::uin
   return written;
 }
 
-// Whether a frame is what the dataset's chunks are. Without the local part of the cd_values nobody can tell.
+// Whether a frame is what the dataset's chunks are. Nobody can tell without the local part of the cd_values, nor from bytes of
+// unknown type: those are also what encode makes of a chunk that the cd_values do not describe.
 bool matches(const FrameHeader& header, std::span<const unsigned> cd_values) {
   h5l_params params;
-  if (unpack_cd_values(cd_values, params, Message(nullptr)) != H5L_OK || params.value_bytes == 0) return true;
+  if (unpack_cd_values(cd_values, params, Message(nullptr)) != H5L_OK || params.value_bytes == 0 ||
+      header.value_bytes == 1) {
+    return true;
+  }
   const bool same_type = header.value_bytes == params.value_bytes && header.big_endian == (params.big_endian != 0);
-  return header.raw_bytes == chunk_bytes(params) && (same_type || header.value_bytes == 1);
+  return header.raw_bytes == chunk_bytes(params) && same_type;
 }
 
 // One chunk. Calls no HDF5 function, and touches *buffer only when all has gone well.

@@ -68,7 +68,7 @@ typedef struct h5l_message {
 typedef struct h5l_params {
   uint32_t codec;        /* H5L_CODEC_*; 0 lets h5lossy choose */
   uint32_t bound_kind;   /* H5L_BOUND_* */
-  double bound;          /* > 0 and finite; pointwise-relative also < 1; ignored for lossless */
+  double bound;          /* > 0 and finite; pointwise-relative also < 1; 0 for lossless */
   uint32_t mode;         /* the codec's own mode; 0 is its default */
   uint32_t no_checksum;  /* 1: leave out the payload checksum */
   uint32_t value_bytes;  /* 4 float32, 8 float64, 0 not known: the frame holds the bytes as they are */
@@ -157,7 +157,8 @@ h5l_status h5l_unpack_cd_values(const uint32_t *words, size_t count, h5l_params 
 h5l_status h5l_value_range(const h5l_params *params, const void *raw, size_t raw_bytes, h5l_range *range,
                            h5l_message *message);
 
-/* The absolute bound for a range-relative one over [min, max], rounded down; 0 where only lossless will do. */
+/* The absolute bound for a range-relative one over [min, max], rounded down; 0 where only lossless will do, and where the
+ * arguments make no sense. */
 double h5l_absolute_bound(double range_relative, double min, double max);
 
 /* cffi: end */
