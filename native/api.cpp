@@ -57,6 +57,8 @@ extern "C" {
 
 const char* h5l_version(void) { return H5L_VERSION; }
 
+const char* h5l_build(void) { return H5L_BUILD; }
+
 const char* h5l_status_name(h5l_status status) {
   switch (status) {
     case H5L_OK:

@@ -26,7 +26,7 @@ namespace {
 using hdf5::hid_t;
 
 // Stands in every file and in HDF5's message where the plugin is missing, so it says what to do.
-constexpr char kFilterName[] = "h5lossy (PFPL error-bounded lossy compression); pip install h5lossy";
+constexpr char kFilterName[] = "h5lossy error-bounded lossy compression (pip install h5lossy)";
 
 constexpr hdf5::htri_t kYes = 1;
 constexpr int kRefused = -1;

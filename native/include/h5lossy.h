@@ -110,6 +110,9 @@ typedef struct h5l_range {
 /* "1.2.3". */
 const char *h5l_version(void);
 
+/* Compiler and build type, for bug reports and benchmarks: "GNU 12.2.0, Release". */
+const char *h5l_build(void);
+
 /* "corrupt" for H5L_CORRUPT, and so on. */
 const char *h5l_status_name(h5l_status status);
 
