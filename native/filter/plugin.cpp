@@ -119,8 +119,7 @@ h5l_status read_dataset(const hdf5::Functions& h5, hid_t dcpl, hid_t type, hid_t
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   if (const h5l_status status = read_request(h5, dcpl, params, why); status != H5L_OK) return status;
   if (const h5l_status status = read_type(h5, type, params, why); status != H5L_OK) return status;
-  if (const h5l_status status = read_shape(h5, space, params, why); status != H5L_OK) return status;
-  return read_fill_value(h5, dcpl, type, params, why);
+  return read_shape(h5, space, params, why);
 }
 
 // Both callbacks: where HDF5 cannot be reached, the user's own cd_values have to do.
@@ -131,7 +130,11 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   const FloatEnvironment environment;
   h5l_message message;
   h5l_params params = {};
-  if (read_dataset(h5, dcpl, type, space, params, Message(&message)) != H5L_OK) {
+  const Message why(&message);
+  h5l_status status = read_dataset(h5, dcpl, type, space, params, why);
+  // HDF5 2.0 also asks can_apply before the first write to a dataset that was opened, and its H5Pget_fill_value crashes there.
+  if (status == H5L_OK && store) status = read_fill_value(h5, dcpl, type, params, why);
+  if (status != H5L_OK) {
     h5.push(message);
     return kRefused;
   }
