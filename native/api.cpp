@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C API: checks what callers give, keeps their floating-point settings, and lets nothing be thrown across the border.
+// The C API: checks what callers give, keeps their floating-point settings, and lets nothing be thrown across the
+// border.
 
 #include <new>
 #include <span>
@@ -220,7 +221,8 @@ h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw
                       params->value_bytes);
     }
     if (raw_bytes % params->value_bytes != 0) {
-      return why.fail(H5L_INVALID_ARGUMENT, "%zu bytes are no multiple of a value's %u", raw_bytes, params->value_bytes);
+      return why.fail(H5L_INVALID_ARGUMENT, "%zu bytes are no multiple of a value's %u", raw_bytes,
+                      params->value_bytes);
     }
     *range = value_range(*params, bytes_of(raw, raw_bytes));
     return H5L_OK;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The integer stages, in their scalar meaning: zigzag, negabinary, bit transpose, zero removal. Vector code in simd/ and
-// kernels/ must give the same results; this file is the definition.
+// The integer stages, in their scalar meaning: zigzag, negabinary, bit transpose, zero removal. Vector code in simd/
+// and kernels/ must give the same results; this file is the definition.
 #pragma once
 
 #include "codecs/portable.h"
@@ -29,18 +29,22 @@ inline constexpr W kNegabinaryMask = static_cast<W>(0xAAAAAAAAAAAAAAAAull);
 
 template <class W>
 H5L_FN W to_negabinary(W difference) {
-  return (difference + kNegabinaryMask<W>) ^ kNegabinaryMask<W>;
+  constexpr W mask = kNegabinaryMask<W>;
+  return (difference + mask) ^ mask;
 }
 
 template <class W, class Row>  // a word, or a Vector of words
 H5L_FN Row from_negabinary(const Row& word) {
-  return (word ^ kNegabinaryMask<W>)-kNegabinaryMask<W>;
+  constexpr W mask = kNegabinaryMask<W>;
+  return (word ^ mask) - mask;
 }
 
 template <u32 k, class W>
-inline constexpr W kLowHalves = static_cast<W>(static_cast<W>(~W{0}) / ((W{1} << k) + 1));  // in each 2k bits, the lower k
+inline constexpr W kLowHalves =
+    static_cast<W>(static_cast<W>(~W{0}) / ((W{1} << k) + 1));  // in each 2k bits, the lower k
 
-// One level of the bit transpose: swaps the off-diagonal quarters of the squares of 2k rows, from row `first` on, a multiple of 2k.
+// One level of the bit transpose: swaps the off-diagonal quarters of the squares of 2k rows, from row `first` on, a
+// multiple of 2k.
 template <u32 k, class W, class Row>
 H5L_FN void transpose_level(Row* rows, u32 first) {
   for (u32 base = first; base < kWordBits<W>; base += 2 * k) {
@@ -52,9 +56,9 @@ H5L_FN void transpose_level(Row* rows, u32 first) {
   }
 }
 
-// Transposes a square of bits in place: bit c of row r, counted from the most significant, goes to bit r of row c. A row is a word W, or
-// a Vector of words, one of each of several squares. The levels swap different bits of the index, so their order is free,
-// and one that meets only zero rows can be left out:
+// Transposes a square of bits in place: bit c of row r, counted from the most significant, goes to bit r of row c. A
+// row is a word W, or a Vector of words, one of each of several squares. The levels swap different bits of the index,
+// so their order is free, and one that meets only zero rows can be left out:
 // - to planes: the first `zero_rows` rows of the result are known to be zero. Large squares first; zeros stay above.
 // - from planes: the first `zero_rows` rows at the start are zero. Small squares first.
 // 0 is always right.
@@ -78,7 +82,8 @@ inline constexpr u32 kBitmap2Bytes = kBitmap1Bytes / 8;
 inline constexpr u32 kBitmap3Bytes = kBitmap2Bytes / 8;
 
 // Room for what remove_zeros writes: everything kept, and 8 bytes because it writes eight at a time.
-inline constexpr u32 kMaxRemovedBytes = kStreamBytes + kBitmap0Bytes + kBitmap1Bytes + kBitmap2Bytes + kBitmap3Bytes + 8;
+inline constexpr u32 kMaxRemovedBytes =
+    kStreamBytes + kBitmap0Bytes + kBitmap1Bytes + kBitmap2Bytes + kBitmap3Bytes + 8;
 
 // Bit i: byte i of the word (0 is the lowest) is not zero.
 H5L_FN u32 nonzero_bytes(u64 word) {
@@ -101,8 +106,8 @@ H5L_FN u32 compact_bytes(u64 word, u32 kept, u8* out) {
   return size;
 }
 
-// Drops the bytes of a bitmap that repeat the one before (0 before the first): appends the others to `out`, and says which
-// they were in `changes`. Returns how many were appended. `size` is a multiple of 8.
+// Drops the bytes of a bitmap that repeat the one before (0 before the first): appends the others to `out`, and says
+// which they were in `changes`. Returns how many were appended. `size` is a multiple of 8.
 H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
   u32 kept_bytes = 0;
   u64 last = 0;
@@ -116,9 +121,9 @@ H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
   return kept_bytes;
 }
 
-// PFPL's last stage (docs/format/pfpl.md): the non-zero bytes, and four levels of bitmaps of where they were. `stream` is
-// `size` <= kStreamBytes bytes in a buffer of kStreamBytes, zero behind `size` up to the next multiple of 8.
-// Returns the size of `out`; 0 if all is zero.
+// PFPL's last stage (docs/format/pfpl.md): the non-zero bytes, and four levels of bitmaps of where they were. `stream`
+// is `size` <= kStreamBytes bytes in a buffer of kStreamBytes, zero behind `size` up to the next multiple of 8. Returns
+// the size of `out`; 0 if all is zero.
 inline u32 remove_zeros(const u8* stream, u32 size, u8* out) {
   u8 bitmap0[kBitmap0Bytes];
   u8 bitmap1[kBitmap1Bytes];

@@ -48,7 +48,7 @@ template <class T>
 inline constexpr Word<T> kSignBit = Word<T>{1} << (8 * sizeof(T) - 1);
 
 template <class T>
-inline constexpr Word<T> kMantissaMask = (Word<T>{1} << kMantissaBits<T>)-1;
+inline constexpr Word<T> kMantissaMask = ~Word<T>{0} >> (8 * sizeof(T) - kMantissaBits<T>);
 
 // Bits of infinity: all ones in the exponent.
 template <class T>
@@ -91,8 +91,8 @@ H5L_FN T rebuild(const AbsoluteQuantizer<T>& q, Word<T> bin) {
   return multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step);
 }
 
-// x in steps, moved so that dropping the fraction rounds to nearest, ties away from zero. The fraction is pred(0.5) and not 0.5:
-// with 0.5 the value just below half a step would go up and miss its bound by an ulp.
+// x in steps, moved so that dropping the fraction rounds to nearest, ties away from zero. The fraction is pred(0.5) and
+// not 0.5: with 0.5 the value just below half a step would go up and miss its bound by an ulp.
 template <class T>
 H5L_FN T steps_to_truncate(const AbsoluteQuantizer<T>& q, T x) {
   const T s = multiply(x, q.inverse_step);
@@ -115,7 +115,7 @@ H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) 
   if (q.has_fill && bits == q.fill_bits) return false;
   const T x = bit_cast<T>(bits);
   const T t = steps_to_truncate(q, x);
-  if (!(magnitude(t) < static_cast<T>(kBinLimit<T> + 1))) return false;  // before the cast, which would be undefined; also NaN
+  if (!(magnitude(t) < static_cast<T>(kBinLimit<T> + 1))) return false;  // also NaN; the cast would be undefined
   bin = static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(t));
   T rebuilt = rebuild(q, bin);
   T difference = subtract(x, rebuilt);
@@ -129,7 +129,8 @@ H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) 
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Pointwise-relative: bins of S steps of the bit pattern, which is a piecewise linear logarithm. No floating point at all.
+// Pointwise-relative: bins of S steps of the bit pattern, which is a piecewise linear logarithm. No floating point at
+// all.
 
 template <class T>
 struct PointwiseQuantizer {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a codec is to the rest of the library: a table of functions on tiles, one table for each backend. These types are
-// shared by all backends, so they stand outside the backends' namespaces and hold plain data only.
+// What a codec is to the rest of the library: a table of functions on tiles, one table for each backend. These types
+// are shared by all backends, so they stand outside the backends' namespaces and hold plain data only.
 #pragma once
 
 #include "codecs/portable.h"
@@ -29,8 +29,8 @@ inline constexpr u32 kStoreTile = 0xFFFFFFFFu;
 
 // One codec for one type of value, in one backend. `values` are `count` little-endian values at any address.
 struct TileFunctions {
-  // Writes the payload and returns its size, always below that of the values, or kStoreTile. `payload` has room for the codec's
-  // max_payload_bytes.
+  // Writes the payload and returns its size, always below that of the values, or kStoreTile. `payload` has room for the
+  // codec's max_payload_bytes.
   u32 (*encode)(const Quantizer& quantizer, const u8* values, u32 count, u8* payload);
 
   // Reads a payload of a size that is neither 0 nor that of the values. False: corrupt. Any payload is safe.

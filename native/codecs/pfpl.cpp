@@ -33,8 +33,8 @@ bool words_of(const NoQuantizer<T>&, const u8* values, u32 count, Word<T>* words
   return true;
 }
 
-// The same as words_of_any, in a form that compilers turn into vector code: nearly all values are good at the first try. Where one
-// in the group is not, the group is done again by the definition.
+// The same as words_of_any, in a form that compilers turn into vector code: nearly all values are good at the first
+// try. Where one in the group is not, the group is done again by the definition.
 template <bool has_fill, class T>
 bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* words) {
   Word<T> doubtful = 0;
@@ -75,8 +75,8 @@ void difference(const W* words, u32 count, W* residuals) {
   for (u32 i = 1; i < count; ++i) residuals[i] = to_negabinary(static_cast<W>(words[i] - words[i - 1]));
 }
 
-// Bit planes of all whole groups, most significant plane first, then the words of the rest as they are. As many groups as a vector
-// has lanes are transposed at once.
+// Bit planes of all whole groups, most significant plane first, then the words of the rest as they are. As many groups
+// as a vector has lanes are transposed at once.
 template <class W>
 void to_planes(const W* words, u32 count, W* planes) {
   constexpr u32 n = kWordBits<W>;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL (Fallin et al., IPDPS 2025): what a value's word is, and how large things are. docs/format/pfpl.md is the format.
+// PFPL (Fallin et al., IPDPS 2025): what a value's word is, and how large things are. docs/format/pfpl.md is the
+// format.
 #pragma once
 
 #include "codecs/bits.h"
@@ -21,8 +22,8 @@ template <class T>
 inline constexpr u32 kGroupValues = kWordBits<Word<T>>;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Absolute: a bin is a zigzag number with sign and exponent zero, the room of the positive subnormals, none of which can be an
-// exception because all are within any bound that is not lossless.
+// Absolute: a bin is a zigzag number with sign and exponent zero, the room of the positive subnormals, none of which
+// can be an exception because all are within any bound that is not lossless.
 
 template <class T>
 H5L_FN bool is_code(Word<T> word) {
@@ -55,11 +56,13 @@ inline constexpr Word<T> kCodeMask = static_cast<Word<T>>(~kMantissaMask<T>);  /
 
 // 0/0 on x86. Common, so it has a word of its own: that of the pattern 0, which no exception has.
 template <class T>
-inline constexpr Word<T> kDefaultNegativeNan = static_cast<Word<T>>(kCodeMask<T> | (Word<T>{1} << (kMantissaBits<T> - 1)));
+inline constexpr Word<T> kDefaultNegativeNan =
+    static_cast<Word<T>>(kCodeMask<T> | (Word<T>{1} << (kMantissaBits<T> - 1)));
 
 template <class T>
 H5L_FN Word<T> word_of_pattern(Word<T> pattern) {
-  return (pattern ^ kCodeMask<T>)-1;
+  const Word<T> difference = pattern ^ kCodeMask<T>;
+  return difference - 1;
 }
 
 template <class T>

@@ -4,8 +4,8 @@
 // The only file that asks which compiler is reading (g++, clang, nvcc or NVRTC): integers, bit casts, and single IEEE
 // operations that no compiler may fuse.
 //
-// The codec headers are compiled once for each backend, with that backend's instruction set. Everything in them stands in
-// a namespace of the backend's own (H5L_TARGET), since the linker merges inline functions of one name, and a merged
+// The codec headers are compiled once for each backend, with that backend's instruction set. Everything in them stands
+// in a namespace of the backend's own (H5L_TARGET), since the linker merges inline functions of one name, and a merged
 // function with AVX-512 in it would then run on machines without.
 #pragma once
 

@@ -70,9 +70,10 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
   }
   if (params.mode != 0) return why.fail(H5L_UNSUPPORTED, "codec mode must be 0, got %u", params.mode);
   if (params.bound_kind > H5L_BOUND_LOSSLESS) {
-    return why.fail(H5L_INVALID_ARGUMENT,
-                    "bound kind must be 0 (absolute), 1 (pointwise-relative), 2 (range-relative) or 3 (lossless), got %u",
-                    params.bound_kind);
+    return why.fail(
+        H5L_INVALID_ARGUMENT,
+        "bound kind must be 0 (absolute), 1 (pointwise-relative), 2 (range-relative) or 3 (lossless), got %u",
+        params.bound_kind);
   }
   const char* const kind = kBoundNames[params.bound_kind];
   if (params.bound_kind == H5L_BOUND_LOSSLESS) {
@@ -91,7 +92,8 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
 h5l_status check_params(const h5l_params& params, const Message& why) {
   if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
   if (params.value_bytes != 0 && params.value_bytes != 4 && params.value_bytes != 8) {
-    return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u", params.value_bytes);
+    return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",
+                    params.value_bytes);
   }
   if (params.rank > H5L_MAX_RANK) {
     return why.fail(H5L_INVALID_ARGUMENT, "rank must be at most %d, got %u", H5L_MAX_RANK, params.rank);
@@ -120,7 +122,8 @@ h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> ra
 }
 
 double absolute_bound(double range_relative, double min, double max) {
-  if (!(range_relative > 0) || !(max > min) || !std::isfinite(range_relative) || !std::isfinite(min) || !std::isfinite(max)) {
+  if (!(range_relative > 0) || !(max > min) || !std::isfinite(range_relative) || !std::isfinite(min) ||
+      !std::isfinite(max)) {
     return 0;
   }
   const double range = max - min;

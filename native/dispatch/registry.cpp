@@ -45,8 +45,8 @@ Choice make_choice() {
     if (!any && std::strcmp(asked, backend.name) != 0) continue;
     if (!backend.runs_here()) {
       if (any) continue;
-      choice.status = why.fail(H5L_INVALID_ARGUMENT, "%s is \"%s\", which this machine cannot run; unset it", kBackendVariable,
-                               asked);
+      choice.status = why.fail(H5L_INVALID_ARGUMENT, "%s is \"%s\", which this machine cannot run; unset it",
+                               kBackendVariable, asked);
       return choice;
     }
     choice.status = self_test(backend, why);
@@ -57,7 +57,8 @@ Choice make_choice() {
     if (!any) return choice;
   }
   if (choice.status == H5L_OK) {
-    choice.status = why.fail(H5L_INVALID_ARGUMENT, "%s is \"%.80s\", which is no backend of this build; \"h5lossy doctor\" lists them",
+    choice.status = why.fail(H5L_INVALID_ARGUMENT,
+                             "%s is \"%.80s\", which is no backend of this build; \"h5lossy doctor\" lists them",
                              kBackendVariable, asked);
   }
   return choice;

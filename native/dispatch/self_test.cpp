@@ -29,18 +29,20 @@ class Numbers {
   std::uint64_t state_ = 46412;
 };
 
-// Values from 512 to 2048. With a bound of 1e-3, one of a hundred float32s is within it or not as the product is rounded or fused.
+// Values from 512 to 2048. With a bound of 1e-3, one of a hundred float32s is within it or not as the product is
+// rounded or fused.
 template <class T>
 void fill_with_fractions(Numbers& numbers, std::uint8_t* values) {
   using W = scalar::Word<T>;
   constexpr W low = W{scalar::FloatTraits<T>::bias + 9} << scalar::kMantissaBits<T>;
-  constexpr W two_binades = (W{2} << scalar::kMantissaBits<T>)-1;
+  constexpr W two_binades = 2 * scalar::kMantissaMask<T> + 1;
   for (std::uint32_t i = 0; i < kValues; ++i) {
     scalar::store<W>(values + i * sizeof(T), low + (static_cast<W>(numbers.next()) & two_binades));
   }
 }
 
-// Halves, and their neighbours by an ulp, of both signs, and some subnormals: with a bound of 0.5 they fall on the borders of bins.
+// Halves, and their neighbours by an ulp, of both signs, and some subnormals: with a bound of 0.5 they fall on the
+// borders of bins.
 template <class T>
 void fill_with_halves(Numbers& numbers, std::uint8_t* values) {
   using W = scalar::Word<T>;
@@ -86,10 +88,11 @@ h5l_status self_test(const Backend& backend, const Message& why) {
   std::uint8_t payload[scalar::kMaxRemovedBytes];
   const std::uint32_t sum = sum_of<float>(codec.float32, payload) + 7 * sum_of<double>(codec.float64, payload);
   if (sum == kExpectedSum) return H5L_OK;
-  return why.fail(H5L_INTERNAL,
-                  "the %s backend gives wrong bits on this machine (self test: %08x, expected %08x); was it compiled with "
-                  "-ffast-math or without -ffp-contract=off?",
-                  backend.name, sum, kExpectedSum);
+  return why.fail(
+      H5L_INTERNAL,
+      "the %s backend gives wrong bits on this machine (self test: %08x, expected %08x); was it compiled with "
+      "-ffast-math or without -ffp-contract=off?",
+      backend.name, sum, kExpectedSum);
 }
 
 }  // namespace h5lossy

@@ -9,8 +9,8 @@
 
 namespace h5lossy {
 
-// Encodes and decodes values on which a fused multiply-add, flushed subnormals, or another rounding would change the result.
-// Takes some tens of microseconds.
+// Encodes and decodes values on which a fused multiply-add, flushed subnormals, or another rounding would change the
+// result. Takes some tens of microseconds.
 [[nodiscard]] h5l_status self_test(const Backend& backend, const Message& why);
 
 }  // namespace h5lossy

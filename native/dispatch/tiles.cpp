@@ -137,7 +137,8 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
   bool shrinks = written < stored_frame_bytes;
   for (std::uint32_t i = 0; i < tiles && shrinks; ++i) {
     const std::size_t tile_at = std::size_t{i} * codec->tile_bytes;
-    const std::uint32_t tile_bytes = static_cast<std::uint32_t>(std::min<std::size_t>(codec->tile_bytes, raw.size() - tile_at));
+    const std::uint32_t tile_bytes =
+        static_cast<std::uint32_t>(std::min<std::size_t>(codec->tile_bytes, raw.size() - tile_at));
     const std::uint8_t* values = raw.data() + tile_at;
     if (header.big_endian) {
       copy_swapped(values, swapped, tile_bytes, params.value_bytes);
@@ -154,7 +155,8 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
     if (size != 0) std::memcpy(frame.data() + written, from, size);
     if (header.has_checksum) sum += checksum(Bytes(from, size), i);
     written += size;
-    write_u32(frame.data() + header.header_bytes + kTileEntryBytes * i, static_cast<std::uint32_t>(written - payload_at));
+    write_u32(frame.data() + header.header_bytes + kTileEntryBytes * i,
+              static_cast<std::uint32_t>(written - payload_at));
   }
   if (!shrinks) {
     store_chunk(params, raw, frame, frame_bytes);

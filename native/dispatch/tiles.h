@@ -18,8 +18,8 @@ namespace h5lossy {
 [[nodiscard]] h5l_status encode_chunk(const h5l_params& params, std::span<const std::uint8_t> raw,
                                       std::span<std::uint8_t> frame, std::size_t& frame_bytes, const Message& why);
 
-// A frame that keeps the chunk as it is. With params.value_bytes 0, or a size that does not fit it, the type is unknown.
-// Needs no backend, so it always works.
+// A frame that keeps the chunk as it is. With params.value_bytes 0, or a size that does not fit it, the type is
+// unknown. Needs no backend, so it always works.
 void store_chunk(const h5l_params& params, std::span<const std::uint8_t> raw, std::span<std::uint8_t> frame,
                  std::size_t& frame_bytes);
 

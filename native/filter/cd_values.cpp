@@ -12,7 +12,8 @@
 namespace h5lossy {
 namespace {
 
-constexpr std::size_t kCodecAt = 0, kBoundKindAt = 1, kBoundAt = 2, kFlagsAt = 4, kLocalAt = 5, kShapeAt = 6, kFillAt = 14;
+constexpr std::size_t kCodecAt = 0, kBoundKindAt = 1, kBoundAt = 2, kFlagsAt = 4, kLocalAt = 5, kShapeAt = 6,
+                      kFillAt = 14;
 
 constexpr std::uint32_t kModeMask = 0xFF;
 constexpr std::uint32_t kHasFill = 1u << 8;
@@ -31,7 +32,8 @@ void write_pair(std::span<std::uint32_t, H5L_MAX_CD_VALUES> words, std::size_t a
   words[at + 1] = static_cast<std::uint32_t>(number >> 32);
 }
 
-h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words, h5l_params& params, const Message& why) {
+h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words, h5l_params& params,
+                        const Message& why) {
   const std::uint32_t local = words[kLocalAt];
   if ((local & 0xFF) != kLayoutVersion || (local & kUnusedLocalBits) != 0) {
     return why.fail(H5L_UNSUPPORTED, "cd_values word 5 is 0x%08x, of a newer layout than %u", local, kLayoutVersion);
@@ -40,10 +42,12 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
   params.big_endian = (local & kBigEndian) != 0 ? 1 : 0;
   params.rank = local >> 24;
   if (params.value_bytes != 4 && params.value_bytes != 8) {
-    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 says values of %u bytes; 4 or 8 are allowed", params.value_bytes);
+    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 says values of %u bytes; 4 or 8 are allowed",
+                    params.value_bytes);
   }
   if (params.rank > H5L_MAX_RANK) {
-    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 says rank %u; at most %d are allowed", params.rank, H5L_MAX_RANK);
+    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 says rank %u; at most %d are allowed", params.rank,
+                    H5L_MAX_RANK);
   }
   std::copy_n(words.begin() + kShapeAt, params.rank, params.shape);
   if (chunk_bytes(params) > kMaxRawBytes) {
@@ -70,7 +74,8 @@ std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5
     words[kFlagsAt] |= kHasFill;
     write_pair(words, kFillAt, params.fill_bits);
   }
-  words[kLocalAt] = kLayoutVersion | params.value_bytes << 8 | (params.big_endian != 0 ? kBigEndian : 0) | params.rank << 24;
+  words[kLocalAt] =
+      kLayoutVersion | params.value_bytes << 8 | (params.big_endian != 0 ? kBigEndian : 0) | params.rank << 24;
   std::copy_n(params.shape, params.rank, words.begin() + kShapeAt);
   return H5L_MAX_CD_VALUES;
 }

@@ -41,18 +41,17 @@ bool find_functions(void* return_address, Functions& f) {
   Dl_info caller;
   if (dladdr(return_address, &caller) == 0) return false;
   const LoadedLibrary library(caller.dli_fname);
-  const bool found = library.find("H5Tget_class", f.get_class) && library.find("H5Tget_size", f.get_size) &&
-                     library.find("H5Tget_order", f.get_order) && library.find("H5Tget_precision", f.get_precision) &&
-                     library.find("H5Tget_fields", f.get_fields) && library.find("H5Tget_ebias", f.get_exponent_bias) &&
-                     library.find("H5Tget_norm", f.get_norm) &&
-                     library.find("H5Sget_simple_extent_dims", f.get_extents) &&
-                     library.find("H5Sget_simple_extent_ndims", f.get_rank) &&
-                     library.find("H5Pget_filter2", f.get_filter) &&
-                     library.find("H5Pmodify_filter", f.modify_filter) &&
-                     library.find("H5Pfill_value_defined", f.fill_value_defined) &&
-                     library.find("H5Pget_fill_value", f.get_fill_value) && library.find("H5Epush2", f.push_error) &&
-                     library.find("H5E_ERR_CLS_g", f.error_class) && library.find("H5E_PLINE_g", f.error_major) &&
-                     library.find("H5E_CANTINIT_g", f.error_minor);
+  const bool found =
+      library.find("H5Tget_class", f.get_class) && library.find("H5Tget_size", f.get_size) &&
+      library.find("H5Tget_order", f.get_order) && library.find("H5Tget_precision", f.get_precision) &&
+      library.find("H5Tget_fields", f.get_fields) && library.find("H5Tget_ebias", f.get_exponent_bias) &&
+      library.find("H5Tget_norm", f.get_norm) && library.find("H5Sget_simple_extent_dims", f.get_extents) &&
+      library.find("H5Sget_simple_extent_ndims", f.get_rank) && library.find("H5Pget_filter2", f.get_filter) &&
+      library.find("H5Pmodify_filter", f.modify_filter) &&
+      library.find("H5Pfill_value_defined", f.fill_value_defined) &&
+      library.find("H5Pget_fill_value", f.get_fill_value) && library.find("H5Epush2", f.push_error) &&
+      library.find("H5E_ERR_CLS_g", f.error_class) && library.find("H5E_PLINE_g", f.error_major) &&
+      library.find("H5E_CANTINIT_g", f.error_minor);
   if (!found) return false;
   // A search of all loaded code can end in another HDF5 than the one that calls.
   Dl_info callee;

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// HDF5's functions, taken from the very libhdf5 that is calling us. A process can hold several (one in each of the h5py,
-// netCDF4 and PyTables wheels), and an undefined H5 symbol would stop it, so none is linked. docs/design/hdf5.md has the story.
+// HDF5's functions, taken from the very libhdf5 that is calling us. A process can hold several (one in each of the
+// h5py, netCDF4 and PyTables wheels), and an undefined H5 symbol would stop it, so none is linked. docs/design/hdf5.md
+// has the story.
 //
 // The declarations below are HDF5's, written out: no header is needed to build. They have been the same since 1.10.
 #pragma once
@@ -68,8 +69,8 @@ struct Functions {
   void push(const h5l_message& message) const;
 };
 
-// Finds the functions of the HDF5 whose code `return_address` points into. False where they cannot be reached (a program
-// with HDF5 linked in and its symbols hidden).
+// Finds the functions of the HDF5 whose code `return_address` points into. False where they cannot be reached (a
+// program with HDF5 linked in and its symbols hidden).
 [[nodiscard]] bool find_functions(void* return_address, Functions& functions);
 
 }  // namespace h5lossy::hdf5

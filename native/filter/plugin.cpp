@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The HDF5 plugin: what HDF5 asks when a dataset is created, and what it calls for each chunk. docs/design/hdf5.md says why
-// each answer is what it is.
+// The HDF5 plugin: what HDF5 asks when a dataset is created, and what it calls for each chunk. docs/design/hdf5.md says
+// why each answer is what it is.
 
 #include <algorithm>
 #include <cstdlib>
@@ -54,8 +54,8 @@ h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, 
   return H5L_OK;
 }
 
-// The requested cd_values. A filter in front of ours (shuffle, scale-offset, another compressor) would turn numbers into
-// something else, and a bound on that means nothing.
+// The requested cd_values. A filter in front of ours (shuffle, scale-offset, another compressor) would turn numbers
+// into something else, and a bound on that means nothing.
 h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& params, const Message& why) {
   unsigned words[H5L_MAX_CD_VALUES] = {};
   std::size_t count = H5L_MAX_CD_VALUES;
@@ -64,10 +64,11 @@ h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& param
   const int first = h5.get_filter(dcpl, 0, &flags, &count, words, sizeof name, name, &config);
   if (first < 0) return why.fail(H5L_INTERNAL, "HDF5 does not tell the dataset's filters");
   if (first != H5L_FILTER_ID) {
-    return why.fail(H5L_INVALID_ARGUMENT,
-                    "filter %d (%.40s) stands in front of h5lossy and would change the numbers that the bound is about; put "
-                    "h5lossy first, or leave the other one out",
-                    first, name);
+    return why.fail(
+        H5L_INVALID_ARGUMENT,
+        "filter %d (%.40s) stands in front of h5lossy and would change the numbers that the bound is about; put "
+        "h5lossy first, or leave the other one out",
+        first, name);
   }
   return unpack_cd_values({words, std::min<std::size_t>(count, H5L_MAX_CD_VALUES)}, params, why);
 }
@@ -83,9 +84,10 @@ h5l_status read_shape(const hdf5::Functions& h5, hid_t space, h5l_params& params
   hdf5::hsize_t bytes = params.value_bytes;
   for (int i = 0; i < rank; ++i) {
     if (extents[i] == 0 || bytes > kMaxRawBytes / extents[i]) {
-      return why.fail(H5L_UNSUPPORTED,
-                      "a chunk must be smaller than 4 GiB (at most %zu bytes), and this one is not; choose smaller chunks",
-                      kMaxRawBytes);
+      return why.fail(
+          H5L_UNSUPPORTED,
+          "a chunk must be smaller than 4 GiB (at most %zu bytes), and this one is not; choose smaller chunks",
+          kMaxRawBytes);
     }
     bytes *= extents[i];
   }
@@ -132,7 +134,8 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   h5l_params params = {};
   const Message why(&message);
   h5l_status status = read_dataset(h5, dcpl, type, space, params, why);
-  // HDF5 2.0 also asks can_apply before the first write to a dataset that was opened, and its H5Pget_fill_value crashes there.
+  // HDF5 2.0 also asks can_apply before the first write to a dataset that was opened, and its H5Pget_fill_value crashes
+  // there.
   if (status == H5L_OK && store) status = read_fill_value(h5, dcpl, type, params, why);
   if (status != H5L_OK) {
     h5.push(message);
@@ -141,8 +144,8 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   if (!store) return kYes;
   unsigned words[H5L_MAX_CD_VALUES];
   const std::size_t count = pack_cd_values(params, words);
-  // Mandatory, whatever the caller said (h5py says optional): HDF5 would store chunks of a failing optional filter silently
-  // as they are, and a reader could not tell.
+  // Mandatory, whatever the caller said (h5py says optional): HDF5 would store chunks of a failing optional filter
+  // silently as they are, and a reader could not tell.
   return h5.modify_filter(dcpl, H5L_FILTER_ID, hdf5::kFlagMandatory, count, words) < 0 ? kRefused : 0;
 }
 
@@ -170,15 +173,16 @@ h5l_params read_stored(std::span<const unsigned> cd_values, std::size_t raw_byte
 }
 
 // Returns the frame's size. Whatever keeps a chunk from being encoded, it is stored: HDF5 would lose it otherwise.
-std::size_t encode(std::span<const unsigned> cd_values, std::span<const std::uint8_t> raw, std::span<std::uint8_t> frame) {
+std::size_t encode(std::span<const unsigned> cd_values, std::span<const std::uint8_t> raw,
+                   std::span<std::uint8_t> frame) {
   const h5l_params params = read_stored(cd_values, raw.size());
   std::size_t written = 0;
   if (encode_chunk(params, raw, frame, written, Message(nullptr)) != H5L_OK) store_chunk(params, raw, frame, written);
   return written;
 }
 
-// Whether a frame is what the dataset's chunks are. Nobody can tell without the local part of the cd_values, nor from bytes of
-// unknown type: those are also what encode makes of a chunk that the cd_values do not describe.
+// Whether a frame is what the dataset's chunks are. Nobody can tell without the local part of the cd_values, nor from
+// bytes of unknown type: those are also what encode makes of a chunk that the cd_values do not describe.
 bool matches(const FrameHeader& header, std::span<const unsigned> cd_values) {
   h5l_params params;
   if (unpack_cd_values(cd_values, params, Message(nullptr)) != H5L_OK || params.value_bytes == 0 ||

@@ -9,8 +9,8 @@
 
 namespace h5lossy {
 
-// The share of one tile (docs/format/frame.md, "Checksum"); add up the shares of all tiles. `first_word` is where the bytes
-// begin in their tile, for a tile that is summed in parts.
+// The share of one tile (docs/format/frame.md, "Checksum"); add up the shares of all tiles. `first_word` is where the
+// bytes begin in their tile, for a tile that is summed in parts.
 std::uint32_t checksum(std::span<const std::uint8_t> bytes, std::uint32_t tile, std::uint32_t first_word = 0);
 
 }  // namespace h5lossy

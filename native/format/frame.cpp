@@ -63,12 +63,12 @@ h5l_status check_dims(const FrameHeader& header, const Message& why) {
   }
   std::uint64_t product = 1;
   for (const std::uint32_t extent : header.dims) {
-    product *= extent;                       // each factor is below 2^32, and so is the product before it:
+    product *= extent;                      // each factor is below 2^32, and so is the product before it:
     if (product > header.raw_bytes) break;  // nothing overflows
   }
   if (product == header.raw_bytes / header.value_bytes) return H5L_OK;
-  return why.fail(H5L_CORRUPT, "dims %u x %u x %u do not hold %u values", header.dims[0], header.dims[1], header.dims[2],
-                  header.raw_bytes / header.value_bytes);
+  return why.fail(H5L_CORRUPT, "dims %u x %u x %u do not hold %u values", header.dims[0], header.dims[1],
+                  header.dims[2], header.raw_bytes / header.value_bytes);
 }
 
 // What a header says, once its checksum has shown that it says what was written.
@@ -173,7 +173,8 @@ h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& he
   std::uint32_t end = 0;
   for (std::uint32_t i = 0; i < tiles; ++i) {
     const std::uint32_t next = read_u32(frame.tile_table.data() + kTileEntryBytes * i);
-    if (next < end) return why.fail(H5L_CORRUPT, "tile %u ends at %u, before the one in front of it, at %u", i, next, end);
+    if (next < end)
+      return why.fail(H5L_CORRUPT, "tile %u ends at %u, before the one in front of it, at %u", i, next, end);
     end = next;
   }
   const std::uint32_t payload_bytes = header.codec == H5L_CODEC_STORED ? header.raw_bytes : end;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The frame around a codec's payload (docs/format/frame.md). The only code that knows the header's bytes; it knows no codec.
+// The frame around a codec's payload (docs/format/frame.md). The only code that knows the header's bytes; it knows no
+// codec.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,8 @@ inline constexpr std::size_t kTileEntryBytes = 4;
 // Largest input: the frame's size, too, must be a u32, since HDF5 before 2.0 stores it in 32 bits.
 inline constexpr std::size_t kMaxRawBytes = 0xFFFFFFFFu - kHeaderBytes;
 
-// The header, with each field in a type that is easy to use. Sums are not part of it: they are written and checked here.
+// The header, with each field in a type that is easy to use. Sums are not part of it: they are written and checked
+// here.
 struct FrameHeader {
   std::uint8_t codec = H5L_CODEC_STORED;
   std::uint8_t value_bytes = 1;
@@ -50,12 +52,12 @@ struct Frame {
   [[nodiscard]] std::span<const std::uint8_t> tile_payload(std::uint32_t i) const;
 };
 
-// First step of reading: whether these are the fixed fields of a frame of this version. The caller then decides whether it
-// knows the codec and its mode, sets has_dims, and calls read_frame.
+// First step of reading: whether these are the fixed fields of a frame of this version. The caller then decides whether
+// it knows the codec and its mode, sets has_dims, and calls read_frame.
 [[nodiscard]] h5l_status read_header(std::span<const std::uint8_t> bytes, FrameHeader& header, const Message& why);
 
-// Second step: header_sum, then all fields, the tile table and the sizes. `tiles` is what the codec makes of raw_bytes (0 for a
-// stored frame); nothing of the header may be trusted before.
+// Second step: header_sum, then all fields, the tile table and the sizes. `tiles` is what the codec makes of raw_bytes
+// (0 for a stored frame); nothing of the header may be trusted before.
 [[nodiscard]] h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles,
                                     Frame& frame, const Message& why);
 

@@ -108,60 +108,61 @@ typedef struct h5l_range {
 } h5l_range;
 
 /* "1.2.3". */
-const char *h5l_version(void);
+const char* h5l_version(void);
 
 /* Compiler and build type, for bug reports and benchmarks: "GNU 12.2.0, Release". */
-const char *h5l_build(void);
+const char* h5l_build(void);
 
 /* "corrupt" for H5L_CORRUPT, and so on. */
-const char *h5l_status_name(h5l_status status);
+const char* h5l_status_name(h5l_status status);
 
 /* "pfpl" for H5L_CODEC_PFPL, and so on; NULL for a number that this build does not know. */
-const char *h5l_codec_name(uint32_t codec);
+const char* h5l_codec_name(uint32_t codec);
 
 /* The backend in use ("scalar"), or NULL where h5l_self_test fails. */
-const char *h5l_backend_name(void);
+const char* h5l_backend_name(void);
 
 /* Name of the i-th backend that this build holds, best first; NULL past the last. `usable` may be NULL; it becomes 1
  * if this machine can run the backend. */
-const char *h5l_backend_at(uint32_t i, int *usable);
+const char* h5l_backend_at(uint32_t i, int* usable);
 
 /* Checks that the arithmetic of this machine gives the bits that the format needs. Runs once; later calls repeat the
  * answer. H5L_OK, or H5L_INTERNAL (wrong bits), or H5L_INVALID_ARGUMENT (H5LOSSY_BACKEND names no usable backend). */
-h5l_status h5l_self_test(h5l_message *message);
+h5l_status h5l_self_test(h5l_message* message);
 
 /* Largest frame for raw_bytes of input: raw_bytes + 40. 0 where raw_bytes is too large for a frame (4 GiB - 40). */
 size_t h5l_max_encoded_size(size_t raw_bytes);
 
 /* Encodes a chunk. `frame` needs h5l_max_encoded_size(raw_bytes) bytes and must not overlap `raw`; `message` may be
  * NULL, here and below. */
-h5l_status h5l_encode(const h5l_params *params, const void *raw, size_t raw_bytes, void *frame, size_t capacity,
-                      size_t *frame_bytes, h5l_message *message);
+h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_bytes, void* frame, size_t capacity,
+                      size_t* frame_bytes, h5l_message* message);
 
 /* Reads and checks a frame's header and tile table, but not its payload. */
-h5l_status h5l_inspect(const void *frame, size_t frame_bytes, h5l_frame_info *info, h5l_message *message);
+h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message);
 
 /* Decodes a whole frame after checking all of it. raw_bytes must be what h5l_inspect says. */
-h5l_status h5l_decode(const void *frame, size_t frame_bytes, void *raw, size_t raw_bytes, h5l_message *message);
+h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, h5l_message* message);
 
-/* Decodes values [first, first + count) and touches only the tiles that hold them. The payload checksum covers the whole
- * frame and so is not checked; all else is. `raw` takes count values of the frame's type (bytes where it is not known). */
-h5l_status h5l_decode_range(const void *frame, size_t frame_bytes, uint64_t first, uint64_t count, void *raw,
-                            size_t raw_bytes, h5l_message *message);
+/* Decodes values [first, first + count) and touches only the tiles that hold them. The payload checksum covers the
+ * whole frame and so is not checked; all else is. `raw` takes count values of the frame's type (bytes where it is not
+ * known). */
+h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t first, uint64_t count, void* raw,
+                            size_t raw_bytes, h5l_message* message);
 
 /* Writes cd_values (docs/format/cd_values.md): 5 words, or all 16 with value_bytes set. */
-h5l_status h5l_pack_cd_values(const h5l_params *params, uint32_t words[16], size_t *count, h5l_message *message);
+h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[16], size_t* count, h5l_message* message);
 
 /* Reads cd_values. Words past the 16th are ignored. */
-h5l_status h5l_unpack_cd_values(const uint32_t *words, size_t count, h5l_params *params, h5l_message *message);
+h5l_status h5l_unpack_cd_values(const uint32_t* words, size_t count, h5l_params* params, h5l_message* message);
 
 /* Range of the valid values: finite, not the fill value, and with maybe_padded not zero. Reads value_bytes, big_endian,
  * has_fill, fill_bits and maybe_padded of `params`. */
-h5l_status h5l_value_range(const h5l_params *params, const void *raw, size_t raw_bytes, h5l_range *range,
-                           h5l_message *message);
+h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw_bytes, h5l_range* range,
+                           h5l_message* message);
 
-/* The absolute bound for a range-relative one over [min, max], rounded down; 0 where only lossless will do, and where the
- * arguments make no sense. */
+/* The absolute bound for a range-relative one over [min, max], rounded down; 0 where only lossless will do, and where
+ * the arguments make no sense. */
 double h5l_absolute_bound(double range_relative, double min, double max);
 
 /* cffi: end */

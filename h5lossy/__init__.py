@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""h5lossy: an HDF5 filter that compresses floats within an error bound.
+
+>>> import h5py, h5lossy, numpy as np
+>>> t = np.linspace(270, 310, 10_000, dtype=np.float32).reshape(100, 100)
+>>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
+...     dset = f.create_dataset("t", data=t, compression=h5lossy.PFPL(absolute=1e-3))
+...     print(h5lossy.describe(dset).bound)
+absolute 0.001
+
+Importing h5lossy registers the filter in every HDF5 library that the process has loaded
+(`plugins`), and changes nothing else.
+"""
+
+from __future__ import annotations
+
+from h5lossy import _native
+from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, largest_error
+from h5lossy.codecs import FILTER_ID, PFPL, from_filter_options
+from h5lossy.datasets import DatasetInfo, describe
+from h5lossy.errors import (
+    BoundError,
+    CorruptFrameError,
+    DeviceError,
+    H5LossyError,
+    InvalidArgumentError,
+    NativeError,
+    TruncatedFrameError,
+    UnsupportedError,
+)
+from h5lossy.frames import FrameInfo, decode, encode, inspect, max_encoded_size
+from h5lossy.plugins import PLUGIN_PATH, Config, LibHDF5, get_config, install, register
+
+__version__ = _native.version()
+
+__all__ = [
+    "FILTER_ID",
+    "PFPL",
+    "PLUGIN_PATH",
+    "BoundError",
+    "BoundKind",
+    "Config",
+    "CorruptFrameError",
+    "DatasetInfo",
+    "DeviceError",
+    "ErrorBound",
+    "ErrorSummary",
+    "FrameInfo",
+    "H5LossyError",
+    "InvalidArgumentError",
+    "LibHDF5",
+    "NativeError",
+    "TruncatedFrameError",
+    "UnsupportedError",
+    "__version__",
+    "decode",
+    "describe",
+    "encode",
+    "from_filter_options",
+    "get_config",
+    "inspect",
+    "largest_error",
+    "max_encoded_size",
+    "register",
+]
+
+install()

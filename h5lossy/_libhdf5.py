@@ -1,0 +1,181 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The HDF5 libraries that are loaded in this process: finding them, and calling them.
+
+Each of the wheels of h5py, netCDF4, PyTables and others brings an HDF5 library of its own, and each
+library has its own list of filters. What counts as one is any loaded file, or the program itself,
+that defines all functions of `_FUNCTIONS`. Names don't decide: a static HDF5 may be in any file,
+and plugins of hdf5plugin define some of the functions as stand-ins.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cffi
+import h5py
+from h5py._objects import phil
+
+from h5lossy.errors import NativeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+_ffi: Any = cffi.FFI()
+# dlopen and its kin are called directly: cffi's own dlopen crashes where RTLD_NOLOAD finds nothing,
+# since then there is no error message.
+_ffi.cdef("""
+    void *dlopen(const char *path, int flags);
+    void *dlsym(void *handle, const char *name);
+    int dlclose(void *handle);
+    typedef struct {
+        const char *dli_fname;
+        void *dli_fbase;
+        const char *dli_sname;
+        void *dli_saddr;
+    } Dl_info;
+    int dladdr(const void *address, Dl_info *info);
+""")
+if sys.platform == "darwin":
+    _ffi.cdef("""
+        uint32_t _dyld_image_count(void);
+        const char *_dyld_get_image_name(uint32_t i);
+    """)
+_process: Any = _ffi.dlopen(None)
+
+# Never loads anything, and changes nothing about how it is loaded.
+_FLAGS: int = os.RTLD_LAZY | os.RTLD_LOCAL | os.RTLD_NOLOAD
+
+# hid_t is int64_t since HDF5 1.10.
+_FUNCTIONS = {
+    "H5get_libversion": "int (*)(unsigned *, unsigned *, unsigned *)",
+    "H5Zregister": "int (*)(const void *)",
+    "H5Zget_filter_info": "int (*)(int, unsigned *)",
+    "H5Eget_auto2": "int (*)(int64_t, void **, void **)",
+    "H5Eset_auto2": "int (*)(int64_t, void *, void *)",
+}
+_DEFAULT_ERROR_STACK = 0
+
+
+class LoadedHDF5:
+    """One HDF5 library of this process.
+
+    Attributes
+    ----------
+    address : int
+        Where its ``H5Zregister`` stands: what tells libraries apart, two copies of one file
+        included.
+    path : str
+        The file that holds it.
+    """
+
+    def __init__(self, functions: dict[str, Any], lock: AbstractContextManager[Any]) -> None:
+        self._functions = functions
+        self._lock = lock
+        register = functions["H5Zregister"]
+        self.address = int(_ffi.cast("uintptr_t", register))
+        where = _ffi.new("Dl_info *")
+        _process.dladdr(register, where)
+        self.path = os.path.normpath(os.fsdecode(_ffi.string(where.dli_fname)))
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """Major, minor, release."""
+        numbers = _ffi.new("unsigned [3]")
+        with self._lock:
+            self._functions["H5get_libversion"](numbers, numbers + 1, numbers + 2)
+        return numbers[0], numbers[1], numbers[2]
+
+    def has_filter(self, filter_id: int) -> bool:
+        """Return whether a filter is registered, without searching for a plugin of it."""
+        call = self._functions
+        handler, data = _ffi.new("void **"), _ffi.new("void **")
+        # "Not there" is an error to HDF5, which it would print.
+        with self._lock:
+            silenced = call["H5Eget_auto2"](_DEFAULT_ERROR_STACK, handler, data) >= 0
+            if silenced:
+                call["H5Eset_auto2"](_DEFAULT_ERROR_STACK, _ffi.NULL, _ffi.NULL)
+            found = bool(call["H5Zget_filter_info"](filter_id, _ffi.NULL) >= 0)
+            if silenced:
+                call["H5Eset_auto2"](_DEFAULT_ERROR_STACK, handler[0], data[0])
+        return found
+
+    @property
+    def has_ours(self) -> bool:
+        """Whether `register_filter` was called for this library, in this process."""
+        return self.address in _registered
+
+    def register_filter(self, plugin_info: int) -> None:
+        """Register a filter, in place of one with the same number.
+
+        Raises
+        ------
+        NativeError
+            If HDF5 refuses.
+        """
+        with self._lock:
+            status = self._functions["H5Zregister"](_ffi.cast("void *", plugin_info))
+        if status < 0:
+            raise NativeError(
+                f"HDF5 {'.'.join(map(str, self.version))} ({self.path}) refused the filter"
+            )
+        _registered.add(self.address)
+
+
+# h5py guards its library, which need not be thread-safe, by phil. The other packages have no such
+# lock. Neither is held for longer than a call into HDF5, and nothing is waited for meanwhile.
+_others_lock = threading.Lock()
+
+#: Addresses of the libraries that have our filter.
+_registered: set[int] = set()
+
+
+def loaded_libraries() -> list[LoadedHDF5]:
+    """Return the HDF5 libraries of this process, h5py's first."""
+    found: dict[int, LoadedHDF5] = {}
+    for path in (h5py.h5z.__file__, None, *_loaded_files()):
+        functions = _hdf5_functions(path)
+        if functions is not None:
+            library = LoadedHDF5(functions, _others_lock if found else phil)
+            found.setdefault(library.address, library)
+    return list(found.values())
+
+
+def _hdf5_functions(path: str | None) -> dict[str, Any] | None:
+    """Return the functions of the HDF5 that a loaded file (None: the program) holds or links to."""
+    handle = _process.dlopen(_ffi.NULL if path is None else os.fsencode(path), _FLAGS)
+    if handle == _ffi.NULL:
+        return None
+    functions = {
+        name: _ffi.cast(signature, _process.dlsym(handle, name.encode()))
+        for name, signature in _FUNCTIONS.items()
+    }
+    if all(functions.values()):
+        return functions  # the handle stays open, so that the library stays where it is
+    _process.dlclose(handle)
+    return None
+
+
+def _loaded_files() -> Iterator[str]:
+    """Yield the paths of the program and of all libraries that are loaded."""
+    if sys.platform == "darwin":
+        for i in range(_process._dyld_image_count()):  # noqa: SLF001  # Apple's name
+            name = _process._dyld_get_image_name(i)  # noqa: SLF001
+            if name != _ffi.NULL:
+                yield os.fsdecode(_ffi.string(name))
+        return
+    # Not dl_iterate_phdr: it calls back while it holds the loader's lock, and a callback in Python
+    # may have to wait for a thread that holds the GIL and waits for that lock.
+    maps = Path("/proc/self/maps").read_bytes()
+    paths: dict[str, None] = {}
+    for line in maps.splitlines():
+        # address permissions offset device inode path
+        fields = line.split(maxsplit=5)
+        if len(fields) == 6 and b"x" in fields[1] and fields[5].startswith(b"/"):
+            paths[os.fsdecode(fields[5].removesuffix(b" (deleted)"))] = None
+    yield from paths

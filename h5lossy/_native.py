@@ -1,0 +1,323 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""libh5lossy for Python: its C API as typed functions, and its statuses as exceptions.
+
+The library is opened by cffi in ABI mode, and cffi reads the declarations from ``h5lossy.h``
+itself, so that there is no second list of functions and no compiled Python module. cffi has no type
+information: `Any` ends at this module's functions. They release the GIL while C runs, and hold
+nothing between calls: all of them are thread-safe.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cffi
+import numpy as np
+
+from h5lossy.errors import (
+    CorruptFrameError,
+    DeviceError,
+    InvalidArgumentError,
+    NativeError,
+    TruncatedFrameError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+_PACKAGE = Path(__file__).resolve().parent
+
+LIBRARY_PATH = _PACKAGE / "plugins" / "libh5lossy.so"
+
+_HEADER_PATHS = (
+    _PACKAGE / "include" / "h5lossy.h",  # installed
+    _PACKAGE.parent / "native" / "include" / "h5lossy.h",  # source tree
+)
+
+
+def _declarations() -> str:
+    for path in _HEADER_PATHS:
+        if path.is_file():
+            header = path.read_text(encoding="utf-8")
+            declarations = header.partition("/* cffi: begin */")[2].partition("/* cffi: end */")[0]
+            return declarations + "const void *H5PLget_plugin_info(void);"
+    looked_for = " and ".join(map(str, _HEADER_PATHS))
+    raise ImportError(
+        f"h5lossy is not installed completely: there is no h5lossy.h (looked for {looked_for}). "
+        "Install it with: pip install ."
+    )
+
+
+def _open_library(ffi: Any) -> Any:
+    if sys.platform == "win32":
+        raise ImportError("h5lossy does not run on Windows: its library is for Linux and macOS")
+    if not LIBRARY_PATH.is_file():
+        raise ImportError(
+            f"h5lossy is not installed completely: there is no {LIBRARY_PATH}. "
+            "To build it, in the source tree: pip install ."
+        )
+    # NODELETE: HDF5 closes files, and so calls the filter, as late as at exit, when Python has
+    # dropped its modules.
+    flags = ffi.RTLD_NOW | ffi.RTLD_LOCAL | ffi.RTLD_NODELETE
+    try:
+        return ffi.dlopen(str(LIBRARY_PATH), flags)
+    except OSError as error:
+        raise ImportError(
+            f"h5lossy can't load its library: {error}. Build it for this machine: pip install ."
+        ) from error
+
+
+_ffi: Any = cffi.FFI()
+_ffi.cdef(_declarations())
+_lib: Any = _open_library(_ffi)
+
+FILTER_ID: int = _lib.H5L_FILTER_ID
+MAX_RANK: int = _lib.H5L_MAX_RANK
+CODEC_AUTO: int = _lib.H5L_CODEC_AUTO
+CODEC_PFPL: int = _lib.H5L_CODEC_PFPL
+BOUND_ABSOLUTE: int = _lib.H5L_BOUND_ABSOLUTE
+BOUND_POINTWISE_RELATIVE: int = _lib.H5L_BOUND_POINTWISE_RELATIVE
+BOUND_RANGE_RELATIVE: int = _lib.H5L_BOUND_RANGE_RELATIVE
+BOUND_LOSSLESS: int = _lib.H5L_BOUND_LOSSLESS
+
+# A shortage of memory is MemoryError, which is what Python's own allocations on the way raise.
+_EXCEPTIONS: dict[int, type[Exception]] = {
+    _lib.H5L_INVALID_ARGUMENT: InvalidArgumentError,
+    _lib.H5L_UNSUPPORTED: UnsupportedError,
+    _lib.H5L_OUTPUT_TOO_SMALL: NativeError,
+    _lib.H5L_TRUNCATED: TruncatedFrameError,
+    _lib.H5L_CORRUPT: CorruptFrameError,
+    _lib.H5L_OUT_OF_MEMORY: MemoryError,
+    _lib.H5L_DEVICE_ERROR: DeviceError,
+    _lib.H5L_INTERNAL: NativeError,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """``h5l_params``: what to do with a chunk of values. ``h5lossy.h`` explains every field."""
+
+    codec: int = 0
+    bound_kind: int = 0
+    bound: float = 0.0
+    mode: int = 0
+    no_checksum: bool = False
+    value_bytes: int = 0
+    big_endian: bool = False
+    fill_bits: int | None = None
+    maybe_padded: bool = False
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameFields:
+    """``h5l_frame_info``: what a frame says about itself. ``h5lossy.h`` explains every field."""
+
+    version: int
+    codec: int
+    bound_kind: int
+    value_bytes: int
+    big_endian: bool
+    mode: int
+    has_checksum: bool
+    header_bytes: int
+    raw_bytes: int
+    frame_bytes: int
+    tiles: int
+    stored_tiles: int
+    bound: float
+    step: float
+    dims: tuple[int, ...]
+
+
+def check(status: int, message: Any) -> None:
+    """Raise the exception that a status stands for."""
+    if status == _lib.H5L_OK:
+        return
+    name = _text(_lib.h5l_status_name(status))
+    raise _EXCEPTIONS.get(status, NativeError)(_text(message.text) or name)
+
+
+def version() -> str:
+    """Return the library's version, such as "1.2.3"."""
+    return _text(_lib.h5l_version())
+
+
+def build() -> str:
+    """Return which compiler made the library, and how: "GNU 12.2.0, Release"."""
+    return _text(_lib.h5l_build())
+
+
+def codec_name(codec: int) -> str | None:
+    """Return the name of a frame's codec, or None if this build does not know the number."""
+    return _optional_text(_lib.h5l_codec_name(codec))
+
+
+def backend_name() -> str | None:
+    """Return the name of the backend in use, or None if the self-test fails."""
+    return _optional_text(_lib.h5l_backend_name())
+
+
+def backends() -> dict[str, bool]:
+    """Return the backends of this build, best first, and whether this machine can run each."""
+    found: dict[str, bool] = {}
+    usable = _ffi.new("int *")
+    while (name := _optional_text(_lib.h5l_backend_at(len(found), usable))) is not None:
+        found[name] = bool(usable[0])
+    return found
+
+
+def self_test() -> None:
+    """Check that this machine's arithmetic gives the bits that the format needs; raise if not."""
+    message = _new_message()
+    check(_lib.h5l_self_test(message), message)
+
+
+def max_encoded_size(raw_bytes: int) -> int:
+    """Return the largest frame for `raw_bytes` of input; 0 if they do not fit into one frame."""
+    return int(_lib.h5l_max_encoded_size(raw_bytes))
+
+
+def encode(params: Params, raw: npt.NDArray[Any]) -> bytes:
+    """Encode the bytes of a C-contiguous array, which must fit into one frame."""
+    frame = np.empty(max_encoded_size(raw.nbytes), np.uint8)
+    frame_bytes, message = _ffi.new("size_t *"), _new_message()
+    with _readable(raw) as data, _writable(frame) as room:
+        check(
+            _lib.h5l_encode(
+                _c_params(params), data, raw.nbytes, room, frame.nbytes, frame_bytes, message
+            ),
+            message,
+        )
+    return frame[: frame_bytes[0]].tobytes()
+
+
+def inspect(frame: Any) -> FrameFields:
+    """Read and check the header and tile table of a frame: any contiguous bytes-like object."""
+    info, message = _ffi.new("h5l_frame_info *"), _new_message()
+    with _readable(frame) as data:
+        check(_lib.h5l_inspect(data, len(data), info, message), message)
+    return FrameFields(
+        version=info.version,
+        codec=info.codec,
+        bound_kind=info.bound_kind,
+        value_bytes=info.value_bytes,
+        big_endian=bool(info.big_endian),
+        mode=info.mode,
+        has_checksum=bool(info.has_checksum),
+        header_bytes=info.header_bytes,
+        raw_bytes=info.raw_bytes,
+        frame_bytes=info.frame_bytes,
+        tiles=info.tiles,
+        stored_tiles=info.stored_tiles,
+        bound=info.bound,
+        step=info.step,
+        dims=tuple(info.dims[0 : info.rank]),
+    )
+
+
+def decode(frame: Any, out: npt.NDArray[Any]) -> None:
+    """Decode a whole frame into `out`, which has the size that the frame says."""
+    message = _new_message()
+    with _readable(frame) as data, _writable(out) as room:
+        check(_lib.h5l_decode(data, len(data), room, out.nbytes, message), message)
+
+
+def decode_range(frame: Any, first: int, out: npt.NDArray[Any]) -> None:
+    """Decode the values from number `first` on into `out`, as many as it holds."""
+    message = _new_message()
+    with _readable(frame) as data, _writable(out) as room:
+        check(
+            _lib.h5l_decode_range(data, len(data), first, out.size, room, out.nbytes, message),
+            message,
+        )
+
+
+def pack_cd_values(params: Params) -> tuple[int, ...]:
+    """Return the cd_values for `params`: 5 words, or all 16 where the type is known."""
+    words, count, message = _ffi.new("uint32_t[16]"), _ffi.new("size_t *"), _new_message()
+    check(_lib.h5l_pack_cd_values(_c_params(params), words, count, message), message)
+    return tuple(words[0 : count[0]])
+
+
+def unpack_cd_values(words: Sequence[int]) -> Params:
+    """Return what cd_values say."""
+    params, message = _ffi.new("h5l_params *"), _new_message()
+    check(
+        _lib.h5l_unpack_cd_values(_ffi.new("uint32_t[]", words), len(words), params, message),
+        message,
+    )
+    return Params(
+        codec=params.codec,
+        bound_kind=params.bound_kind,
+        bound=params.bound,
+        mode=params.mode,
+        no_checksum=bool(params.no_checksum),
+        value_bytes=params.value_bytes,
+        big_endian=bool(params.big_endian),
+        fill_bits=params.fill_bits if params.has_fill else None,
+        maybe_padded=bool(params.maybe_padded),
+        shape=tuple(params.shape[0 : params.rank]),
+    )
+
+
+def value_range(params: Params, raw: npt.NDArray[Any]) -> tuple[float, float] | None:
+    """Return (min, max) of the valid values in a C-contiguous array; None where there is none."""
+    found, message = _ffi.new("h5l_range *"), _new_message()
+    with _readable(raw) as data:
+        check(_lib.h5l_value_range(_c_params(params), data, raw.nbytes, found, message), message)
+    return (found.min, found.max) if found.count else None
+
+
+def absolute_bound(range_relative: float, smallest: float, largest: float) -> float:
+    """Return the absolute bound for a range-relative one; 0 where only lossless will do."""
+    return float(_lib.h5l_absolute_bound(range_relative, smallest, largest))
+
+
+def plugin_info() -> int:
+    """Return the address of the filter's ``H5Z_class2_t``, as ``H5Zregister`` takes it."""
+    return int(_ffi.cast("uintptr_t", _lib.H5PLget_plugin_info()))
+
+
+def _new_message() -> Any:
+    return _ffi.new("h5l_message *")
+
+
+def _readable(buffer: Any) -> Any:
+    return _ffi.from_buffer(memoryview(buffer))
+
+
+def _writable(array: npt.NDArray[Any]) -> Any:
+    return _ffi.from_buffer(array, require_writable=True)
+
+
+def _c_params(params: Params) -> Any:
+    c = _ffi.new("h5l_params *")
+    c.codec = params.codec
+    c.bound_kind = params.bound_kind
+    c.bound = params.bound
+    c.mode = params.mode
+    c.no_checksum = params.no_checksum
+    c.value_bytes = params.value_bytes
+    c.big_endian = params.big_endian
+    c.has_fill = params.fill_bits is not None
+    c.fill_bits = params.fill_bits or 0
+    c.maybe_padded = params.maybe_padded
+    c.rank = len(params.shape)
+    c.shape[0 : len(params.shape)] = params.shape
+    return c
+
+
+def _text(c_string: Any) -> str:
+    return str(_ffi.string(c_string).decode("utf-8", "replace"))
+
+
+def _optional_text(c_string: Any) -> str | None:
+    return None if c_string == _ffi.NULL else _text(c_string)

@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The values that h5lossy takes: types, fill values, and data that may not fit in memory."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import h5py
+import numpy as np
+
+from h5lossy.errors import InvalidArgumentError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+#: A NumPy array or an `h5py.Dataset` (h5py has no type information).
+Data: TypeAlias = Any
+
+#: Largest block of `blocks` in bytes, unless one chunk is larger.
+BLOCK_BYTES = 64 << 20
+
+
+def checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return `dtype` if its values can be encoded, else raise `UnsupportedError`."""
+    if dtype.kind == "f" and dtype.itemsize in {4, 8}:
+        return dtype
+    raise UnsupportedError(
+        f"h5lossy encodes float32 and float64 of either byte order, not {dtype}; "
+        "convert the data with astype first"
+    )
+
+
+def is_big_endian(dtype: np.dtype[Any]) -> bool:
+    """Return whether values of this type stand in memory with their high byte first."""
+    return dtype.newbyteorder("<") != dtype
+
+
+def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the bit patterns of floats as unsigned integers, in the same memory.
+
+    Integers are copied and compared without change; a float operation may alter the payload of a
+    NaN.
+    """
+    return values.view(np.dtype(f"u{values.dtype.itemsize}").newbyteorder(values.dtype.byteorder))
+
+
+def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return a fill value as a 0-d array of `dtype`.
+
+    A Python number is rounded to `dtype`, as NumPy does where one is compared with an array. A
+    NumPy value of another type has to be exact.
+    """
+    given = np.asarray(fill_value)
+    if given.ndim or given.dtype.kind not in "fiu":
+        raise InvalidArgumentError(f"fill_value must be one real number, got {fill_value!r}")
+    with np.errstate(all="ignore"):
+        fill = given.astype(dtype)
+    exact = bool(fill == given) or bool(np.isnan(given))
+    rounded = isinstance(fill_value, int | float) and np.isfinite(fill) and bool(fill != 0)
+    # np.float64 is a float to Python, and yet says of what type the value is.
+    if not exact and (not rounded or isinstance(fill_value, np.generic)):
+        raise InvalidArgumentError(f"fill_value must be a {dtype} value, got {fill_value!r}")
+    return fill
+
+
+def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
+    """Return the bits of a fill value as a number; None where there is none, or a NaN.
+
+    NaN is never a valid value and comes back bit for bit, fill value or not.
+    """
+    if fill_value is None:
+        return None
+    fill = checked_fill_value(fill_value, dtype)
+    bits = int(as_bits(fill))
+    return None if np.isnan(fill) else bits
+
+
+def own_fill_value(data: Data) -> Any:
+    """Return the fill value that a user gave to an HDF5 dataset; None for HDF5's and arrays."""
+    if not isinstance(data, h5py.Dataset):
+        return None
+    creation = data.id.get_create_plist()
+    if creation.fill_value_defined() != h5py.h5d.FILL_VALUE_USER_DEFINED:
+        return None
+    return data.fillvalue
+
+
+def blocks(data: Data) -> Iterator[npt.NDArray[Any]]:
+    """Read an array or dataset in blocks of about `BLOCK_BYTES`, none of which splits a chunk."""
+    for selection in block_selections(data):
+        yield read_block(data, selection)
+
+
+def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
+    """Yield the selections that `blocks` reads."""
+    shape = data.shape
+    if shape is None:  # an HDF5 dataset without a dataspace to put values in
+        return
+    chunk = getattr(data, "chunks", None) or (1,) * len(shape)
+    block = list(chunk)
+    for axis in reversed(range(len(shape))):
+        fits = BLOCK_BYTES // (data.dtype.itemsize * math.prod(block))
+        block[axis] *= max(1, min(fits, math.ceil(shape[axis] / chunk[axis])))
+    starts = itertools.product(*map(range, itertools.repeat(0), shape, block))
+    for start in starts:
+        yield tuple(
+            slice(i, min(i + n, extent)) for i, n, extent in zip(start, block, shape, strict=True)
+        )
+
+
+def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
+    """Read one selection as a C-contiguous array of the data's own type and byte order."""
+    return np.asarray(data[selection], dtype=data.dtype, order="C")

@@ -1,0 +1,401 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Error bounds: what they limit, which ones are allowed, and whether given data holds one.
+
+The words are those of the glossary: a *valid* value is finite and not the fill value; the *range*
+is the difference of the largest and the smallest valid value.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._values import (
+    Data,
+    as_bits,
+    block_selections,
+    blocks,
+    checked_dtype,
+    fill_bits,
+    is_big_endian,
+    own_fill_value,
+    read_block,
+)
+from h5lossy.errors import BoundError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+#: Values that are judged at a time: their float64 copies and differences stay in the cache.
+_PIECE_VALUES = 1 << 16
+
+
+class BoundKind(StrEnum):
+    """What a bound limits. The values are the names of the arguments that take one."""
+
+    ABSOLUTE = "absolute"
+    """``|x - x'| <= bound``, in the data's own unit."""
+
+    POINTWISE_RELATIVE = "pointwise_relative"
+    """``|x - x'| <= bound * |x|``, and the sign is kept."""
+
+    RANGE_RELATIVE = "range_relative"
+    """``|x - x'| <= bound * (max - min)`` over the valid values."""
+
+    LOSSLESS = "lossless"
+    """Every bit is kept."""
+
+    @property
+    def number(self) -> int:
+        """The kind's number in cd_values and in frames."""
+        return _NUMBERS[self]
+
+    @classmethod
+    def from_number(cls, number: int) -> BoundKind:
+        """Return the kind that has this number in cd_values and in frames."""
+        return _KINDS[number]
+
+
+_NUMBERS = {
+    BoundKind.ABSOLUTE: _native.BOUND_ABSOLUTE,
+    BoundKind.POINTWISE_RELATIVE: _native.BOUND_POINTWISE_RELATIVE,
+    BoundKind.RANGE_RELATIVE: _native.BOUND_RANGE_RELATIVE,
+    BoundKind.LOSSLESS: _native.BOUND_LOSSLESS,
+}
+_KINDS = {number: kind for kind, number in _NUMBERS.items()}
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    """A bound and what it limits.
+
+    Parameters
+    ----------
+    kind : BoundKind or str
+        What the bound limits.
+    value : float, optional
+        Greater than 0 and finite; below 1 where pointwise-relative; 0 where lossless. Kept as the
+        float64 that was given. What float64 can't hold (a fraction, a long double) is rounded down,
+        never to a looser bound.
+
+    Raises
+    ------
+    BoundError
+        If the value is not allowed.
+    TypeError
+        If the value is not a real number.
+
+    Examples
+    --------
+    >>> str(ErrorBound("absolute", 1e-3))
+    'absolute 0.001'
+    """
+
+    kind: BoundKind
+    value: float = 0.0
+
+    def __post_init__(self) -> None:
+        try:
+            kind = BoundKind(self.kind)
+        except ValueError:
+            raise BoundError(
+                f"kind must be one of {', '.join(BoundKind)}, got {self.kind!r}"
+            ) from None
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "value", _checked_bound(kind, self.value))
+
+    def __str__(self) -> str:
+        return str(self.kind) if self.kind is BoundKind.LOSSLESS else f"{self.kind} {self.value!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorSummary:
+    """How far decoded data is off, and whether it keeps what was promised (`largest_error`).
+
+    Attributes
+    ----------
+    bound : ErrorBound
+        What was promised.
+    count : int
+        Number of valid values; the errors are theirs.
+    max_error : float
+        Largest error in the bound's own measure: for an absolute bound (and lossless) in the data's
+        unit, for a pointwise-relative one as a fraction of the value, for a range-relative one as a
+        fraction of the range. Infinite where a finite value became NaN or infinite. Rounded to
+        nearest, but never across the bound.
+    violations : int
+        Number of valid values that are off by more than the bound; where lossless, of those that
+        changed a bit.
+    special_changed : int
+        Number of values that are NaN, infinite or the fill value and changed a bit, or turned into
+        the fill value.
+    """
+
+    bound: ErrorBound
+    count: int
+    max_error: float
+    violations: int
+    special_changed: int
+
+    @property
+    def fraction(self) -> float:
+        """Largest error as a fraction of the bound; where lossless, 0 or infinite."""
+        if self.bound.kind is BoundKind.LOSSLESS:
+            return math.inf if self.violations else 0.0
+        return self.max_error / self.bound.value
+
+    @property
+    def holds(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.violations and not self.special_changed
+
+
+def value_range(data: Data, fill_value: Any = None) -> tuple[float, float] | None:
+    """Find the smallest and the largest valid value.
+
+    Parameters
+    ----------
+    data : array-like or h5py.Dataset
+        float32 or float64, any shape. A dataset is read in blocks of whole chunks, about 64 MiB at
+        a time.
+    fill_value : float, optional
+        Left out of the range. Default: for a dataset its own, if a user defined one; for an array
+        none.
+
+    Returns
+    -------
+    tuple of float, or None
+        (min, max); None if there is no valid value.
+
+    Raises
+    ------
+    UnsupportedError
+        If the data has another type.
+
+    Examples
+    --------
+    >>> value_range(np.array([1.0, np.nan, 3.0, -999.0]), fill_value=-999.0)
+    (1.0, 3.0)
+    """
+    data, fill = _prepared(data, fill_value)
+    params = _native.Params(
+        value_bytes=data.dtype.itemsize, big_endian=is_big_endian(data.dtype), fill_bits=fill
+    )
+    found = [r for block in blocks(data) if (r := _native.value_range(params, block)) is not None]
+    if not found:
+        return None
+    return min(smallest for smallest, _ in found), max(largest for _, largest in found)
+
+
+def largest_error(
+    original: Data, decoded: Data, bound: ErrorBound, fill_value: Any = None
+) -> ErrorSummary:
+    """Judge decoded data against a bound.
+
+    The verdict is that of exact arithmetic: no tolerance is added, and no rounding can hide a
+    violation or invent one. To judge what a file holds, open it anew: what was just written, HDF5
+    gives back from its chunk cache as it was before encoding.
+
+    Parameters
+    ----------
+    original, decoded : array-like or h5py.Dataset
+        float32 or float64, of one shape and one type; the byte order may differ. Datasets are read
+        in blocks.
+    bound : ErrorBound
+        What was promised. A range-relative one is taken over all of `original`.
+    fill_value : float, optional
+        Has to come back bit for bit, and no other value may turn into it. Default: for a dataset
+        the original's own, if a user defined one; for an array none. Where it is +0.0, other values
+        may turn into it, as the format has it.
+
+    Returns
+    -------
+    ErrorSummary
+
+    Raises
+    ------
+    InvalidArgumentError
+        If shapes or types differ.
+    UnsupportedError
+        If the data has another type than float32 or float64.
+
+    Notes
+    -----
+    ``x - x'`` is computed without error as the sum of two float64 numbers (Knuth, The Art of
+    Computer Programming, volume 2, 4.2.2, theorem B). The first is the difference correctly
+    rounded, so comparing it with the bound, correctly rounded too, gives the exact answer unless
+    both are equal; then the second number decides, or rational arithmetic does.
+
+    Examples
+    --------
+    >>> summary = largest_error([1.0, 2.0], [1.0, 2.25], ErrorBound("absolute", 0.25))
+    >>> summary.max_error, summary.fraction, summary.holds
+    (0.25, 1.0, True)
+    """
+    original, fill = _prepared(original, fill_value)
+    decoded, _ = _prepared(decoded, None)
+    if original.shape != decoded.shape or original.dtype.itemsize != decoded.dtype.itemsize:
+        raise InvalidArgumentError(
+            "original and decoded must have one shape and one type, "
+            f"got {original.shape} {original.dtype} and {decoded.shape} {decoded.dtype}"
+        )
+
+    extent = Fraction(0)
+    if bound.kind is BoundKind.RANGE_RELATIVE:
+        smallest, largest = value_range(original, fill_value) or (0.0, 0.0)
+        extent = Fraction(largest) - Fraction(smallest)
+    judge = _Judge(bound, extent)
+
+    count = violations = special_changed = 0
+    largest_measure = 0.0
+    for x, y in _pieces(original, decoded):
+        x_bits, y_bits = as_bits(x), as_bits(y)
+        valid = np.isfinite(x)
+        changed = ~valid & (x_bits != y_bits)
+        if fill is not None:
+            valid &= x_bits != fill
+            changed |= (x_bits == fill) & (y_bits != fill)
+            if fill != 0:
+                changed |= (x_bits != fill) & (y_bits == fill)
+        special_changed += int(np.count_nonzero(changed))
+        if not valid.any():
+            continue
+        count += int(np.count_nonzero(valid))
+        measure, broken = judge(x[valid], y[valid])
+        violations += broken
+        largest_measure = max(largest_measure, measure)
+    max_error = judge.in_bound_units(largest_measure)
+    if not violations and bound.kind is not BoundKind.LOSSLESS:
+        max_error = min(max_error, bound.value)
+    return ErrorSummary(
+        bound=bound,
+        count=count,
+        max_error=max_error,
+        violations=violations,
+        special_changed=special_changed,
+    )
+
+
+class _Judge:
+    """Compares valid values with their decoded ones, exactly."""
+
+    def __init__(self, bound: ErrorBound, extent: Fraction) -> None:
+        self._kind = bound.kind
+        self._value = bound.value
+        self._extent = extent
+        self._limit = Fraction(bound.value) * (
+            extent if bound.kind is BoundKind.RANGE_RELATIVE else 1
+        )
+        self._high, self._low = _as_float_sum(self._limit)
+
+    def __call__(self, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[float, int]:
+        """Return the largest measure (`in_bound_units`) and the number of violations."""
+        lossless_broken = np.count_nonzero(as_bits(x) != as_bits(y))
+        with np.errstate(all="ignore"):
+            x, y = x.astype(np.float64), y.astype(np.float64)
+            distance, rest = _distance(x, y)
+            if self._kind is BoundKind.POINTWISE_RELATIVE:
+                limit = self._value * np.abs(x)
+                broken = distance > limit
+                unsure = (distance == limit) & (distance > 0)
+                measure = np.where(distance == 0, 0.0, distance / np.abs(x))
+            else:
+                broken = (distance > self._high) | ((distance == self._high) & (rest > self._low))
+                unsure = np.zeros_like(broken)
+                measure = distance
+        lost = ~np.isfinite(y)
+        measure[lost] = math.inf
+        if self._kind is BoundKind.LOSSLESS:
+            return float(measure.max()), int(lossless_broken)
+        broken |= lost
+        unsure |= ~np.isfinite(rest) & ~lost  # the difference overflows
+        if unsure.any():
+            broken[unsure] = self._exceeds(x[unsure], y[unsure])
+        return float(measure.max()), int(np.count_nonzero(broken))
+
+    def in_bound_units(self, measure: float) -> float:
+        """Turn what `__call__` measures into the bound's own measure."""
+        if self._kind is not BoundKind.RANGE_RELATIVE or measure == 0 or math.isinf(measure):
+            return measure
+        return float(Fraction(measure) / self._extent) if self._extent else math.inf
+
+    def _exceeds(self, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Decide in rational arithmetic; equal pairs once."""
+        pairs, which = np.unique(np.stack([x, y], axis=1), axis=0, return_inverse=True)
+        pointwise = self._kind is BoundKind.POINTWISE_RELATIVE
+        exceeds = [
+            abs(Fraction(a) - Fraction(b)) > self._limit * (abs(Fraction(a)) if pointwise else 1)
+            for a, b in pairs.tolist()
+        ]
+        return np.array(exceeds, np.bool_)[which.reshape(-1)]
+
+
+def _checked_bound(kind: BoundKind, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{kind} must be a number, got {value!r}")
+    try:
+        bound = float(value)
+    except OverflowError:  # an integer beyond float64
+        bound = math.inf
+    if kind is BoundKind.LOSSLESS:
+        if bound != 0:
+            raise BoundError(f"a lossless bound has the value 0, got {value!r}")
+        return 0.0
+    if bound > value:
+        bound = math.nextafter(bound, 0.0)
+    if kind is BoundKind.POINTWISE_RELATIVE:
+        allowed, limit = "greater than 0 and less than 1", 1.0
+    else:
+        allowed, limit = "greater than 0 and finite", math.inf
+    if not 0 < bound < limit:  # also refuses NaN
+        raise BoundError(f"{kind} must be {allowed}, got {value!r}")
+    return bound
+
+
+def _prepared(data: Data, fill_value: Any) -> tuple[Data, int | None]:
+    """Return the data with a shape and a checked dtype, and the bits of the fill value."""
+    if not hasattr(data, "dtype"):
+        data = np.asarray(data)
+    dtype = checked_dtype(data.dtype)
+    return data, fill_bits(own_fill_value(data) if fill_value is None else fill_value, dtype)
+
+
+def _pieces(original: Data, decoded: Data) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Yield both, flat and in step, a few values at a time."""
+    for selection in block_selections(original):
+        x = read_block(original, selection).reshape(-1)
+        y = read_block(decoded, selection).reshape(-1)
+        for start in range(0, x.size, _PIECE_VALUES):
+            piece = slice(start, start + _PIECE_VALUES)
+            yield x[piece], y[piece]
+
+
+def _distance(
+    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return |x - y| as a float64, and what that lacks; the latter is NaN on overflow."""
+    difference = x - y
+    minus_y = difference - x
+    rest = (x - (difference - minus_y)) - (y + minus_y)
+    return np.abs(difference), np.copysign(1.0, difference) * rest
+
+
+def _as_float_sum(limit: Fraction) -> tuple[float, float]:
+    """Return the float64 nearest to `limit`, and the largest float64 not above what that lacks."""
+    try:
+        high = float(limit)
+    except OverflowError:
+        return math.inf, 0.0
+    rest = limit - Fraction(high)
+    low = float(rest)
+    return high, low if Fraction(low) <= rest else math.nextafter(low, -math.inf)

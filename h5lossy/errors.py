@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The exceptions of h5lossy.
+
+::
+
+    H5LossyError
+    ├── InvalidArgumentError (ValueError)           what the caller gave is not allowed
+    │   └── BoundError                              an error bound that is not allowed
+    ├── UnsupportedError     (NotImplementedError)  this version can't: a type, a newer format
+    ├── CorruptFrameError    (OSError)              a frame contradicts itself
+    │   └── TruncatedFrameError                     a frame ends too early
+    ├── DeviceError          (RuntimeError)         a GPU failed
+    └── NativeError          (RuntimeError)         a fault of h5lossy's own, or of HDF5
+
+The built-in bases are those that h5py and hdf5plugin raise in the same places, so code that catches
+these goes on working. An argument of the wrong Python type is a `TypeError`, and want of memory is
+a `MemoryError`, as everywhere.
+"""
+
+from __future__ import annotations
+
+
+class H5LossyError(Exception):
+    """Base of all exceptions that h5lossy raises on its own account."""
+
+
+class InvalidArgumentError(H5LossyError, ValueError):
+    """An argument that is not allowed. The message says what was given and what is allowed."""
+
+
+class BoundError(InvalidArgumentError):
+    """An error bound that is not above 0, not finite, or pointwise-relative and not below 1."""
+
+
+class UnsupportedError(H5LossyError, NotImplementedError):
+    """Something that this version can't do: a data type, a codec, a newer format version."""
+
+
+class CorruptFrameError(H5LossyError, OSError):
+    """A frame that contradicts itself, or whose checksum is wrong. No values were given back."""
+
+
+class TruncatedFrameError(CorruptFrameError):
+    """A frame that ends too early."""
+
+
+class DeviceError(H5LossyError, RuntimeError):
+    """A GPU that failed."""
+
+
+class NativeError(H5LossyError, RuntimeError):
+    """A fault of h5lossy's own, or an HDF5 library that refused the filter. Please report it."""

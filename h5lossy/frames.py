@@ -1,0 +1,310 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arrays to frames and back, without HDF5.
+
+A *frame* is what the filter stores in place of one chunk (``docs/format/frame.md``). It describes
+itself, so decoding takes nothing but its bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._values import checked_dtype, fill_bits, is_big_endian
+from h5lossy.bounds import BoundKind, ErrorBound
+from h5lossy.codecs import Codec
+from h5lossy.errors import BoundError, CorruptFrameError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameInfo:
+    """What a frame says about itself (`inspect`).
+
+    Attributes
+    ----------
+    version : int
+        Format version.
+    codec : str
+        "pfpl", or "stored" where the frame holds the chunk as it was.
+    bound : ErrorBound
+        The bound as it was used. It is lossless where the requested one was too small for the
+        codec.
+    requested_bound : float
+        The bound's value as the user gave it; 0 where lossless was asked for.
+    dtype : numpy.dtype
+        Type of the values; ``uint8`` where the encoder was not told it.
+    mode : int
+        The codec's mode.
+    checksum : bool
+        Whether there is a checksum of the payload.
+    header_bytes : int
+        Size of the fixed fields, without the tile table.
+    raw_bytes, frame_bytes : int
+        Size of the chunk, and of the frame.
+    tiles, stored_tiles : int
+        Number of tiles, and of those kept as they were.
+    step : float
+        Bin width, where the bound is absolute or range-relative; else 0.
+    dims : tuple of int
+        Extents (z, y, x), where the codec's mode works in two or three dimensions; else empty.
+    """
+
+    version: int
+    codec: str
+    bound: ErrorBound
+    requested_bound: float
+    dtype: np.dtype[Any]
+    mode: int
+    checksum: bool
+    header_bytes: int
+    raw_bytes: int
+    frame_bytes: int
+    tiles: int
+    stored_tiles: int
+    step: float
+    dims: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return self.raw_bytes // self.dtype.itemsize
+
+    @property
+    def ratio(self) -> float:
+        """Raw bytes by frame bytes."""
+        return self.raw_bytes / self.frame_bytes
+
+
+def max_encoded_size(raw_bytes: int) -> int:
+    """Return the size of the largest frame that `raw_bytes` of values can need.
+
+    Parameters
+    ----------
+    raw_bytes : int
+        Size of the values in bytes.
+
+    Returns
+    -------
+    int
+        ``raw_bytes + 40``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the values do not fit into one frame (4 GiB - 40 bytes or more).
+
+    Examples
+    --------
+    >>> max_encoded_size(1000)
+    1040
+    """
+    size = _native.max_encoded_size(raw_bytes) if 0 <= raw_bytes < 2**32 else 0
+    if size == 0:
+        raise InvalidArgumentError(
+            f"a frame takes less than 4 GiB - 40 bytes of values, got {raw_bytes}; encode parts"
+        )
+    return size
+
+
+def encode(array: npt.ArrayLike, codec: Codec, *, fill_value: Any = None) -> bytes:
+    """Encode an array into one frame.
+
+    Parameters
+    ----------
+    array : array-like
+        float32 or float64 of either byte order, any shape and memory layout, less than 4 GiB - 40
+        bytes. The frame holds the values in C order. A mask of a masked array is ignored, as h5py
+        does.
+    codec : PFPL
+        Codec and bound. A range-relative bound is taken over the whole array, zeros included.
+    fill_value : float, optional
+        Values with its bits come back bit for bit, no other value turns into it (unless it
+        is +0.0), and a range-relative bound leaves it out of the range.
+
+    Returns
+    -------
+    bytes
+        The frame; the same for the same values on every machine.
+
+    Raises
+    ------
+    UnsupportedError
+        If the array has another type.
+    InvalidArgumentError
+        If the array is too large, or its type can't hold the fill value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from h5lossy import PFPL
+    >>> frame = encode(np.linspace(0, 1, 10_000), PFPL(absolute=1e-3))
+    >>> len(frame) < 80_000 / 10
+    True
+    """
+    if not isinstance(codec, Codec):
+        raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
+    values = np.asarray(array, order="C")
+    dtype = checked_dtype(values.dtype)
+    max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
+    params = dataclasses.replace(
+        codec.params(),
+        value_bytes=dtype.itemsize,
+        big_endian=is_big_endian(dtype),
+        fill_bits=fill_bits(fill_value, dtype),
+        shape=_frame_shape(values.shape),
+    )
+    return _native.encode(params, values)
+
+
+def decode(
+    frame: Buffer,
+    start: int | None = None,
+    stop: int | None = None,
+    *,
+    shape: tuple[int, ...] | None = None,
+) -> npt.NDArray[Any]:
+    """Decode a frame, or some of its values.
+
+    Parameters
+    ----------
+    frame : bytes-like
+        The frame, contiguous in memory. It may come from anywhere: a broken one raises, and never
+        does harm.
+    start, stop : int, optional
+        Decode the values from number `start` up to, but not including, number `stop`:
+        ``0 <= start <= stop <= count``. Only the tiles that hold them are read, so the payload's
+        checksum is not checked. Default: all values.
+    shape : tuple of int, optional
+        Shape of the result; one extent may be -1. Default: one dimension.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32 or float64 in the byte order of the data that was encoded; ``uint8`` where the
+        encoder was not told the type.
+
+    Raises
+    ------
+    TruncatedFrameError
+        If the frame ends too early.
+    CorruptFrameError
+        If the frame is broken in another way.
+    UnsupportedError
+        If a later version wrote it.
+    InvalidArgumentError
+        If `start`, `stop` or `shape` does not fit the frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from h5lossy import PFPL
+    >>> frame = encode(np.arange(6, dtype=np.float32), PFPL(absolute=0.5))
+    >>> decode(frame, shape=(2, 3))
+    array([[0., 1., 2.],
+           [3., 4., 5.]], dtype=float32)
+    >>> decode(frame, 4)
+    array([4., 5.], dtype=float32)
+    """
+    info = _native.inspect(frame)
+    dtype = _frame_dtype(info)
+    count = info.raw_bytes // dtype.itemsize
+    first = 0 if start is None else operator.index(start)
+    end = count if stop is None else operator.index(stop)
+    if not 0 <= first <= end <= count:
+        raise InvalidArgumentError(
+            f"start and stop must be 0 <= start <= stop <= {count}, the frame's number of values, "
+            f"got start={first}, stop={end}"
+        )
+    flat = np.empty(end - first, dtype)
+    try:
+        values = flat if shape is None else flat.reshape(shape)
+    except ValueError:
+        raise InvalidArgumentError(f"shape must hold {flat.size} values, got {shape}") from None
+    if (first, end) == (0, count):
+        _native.decode(frame, flat)
+    else:
+        _native.decode_range(frame, first, flat)
+    return values
+
+
+def inspect(frame: Buffer) -> FrameInfo:
+    """Read what a frame says about itself, without decoding it.
+
+    Header and tile table are checked, the payload is not.
+
+    Parameters
+    ----------
+    frame : bytes-like
+        The whole frame, contiguous in memory.
+
+    Returns
+    -------
+    FrameInfo
+
+    Raises
+    ------
+    TruncatedFrameError
+        If the frame ends too early.
+    CorruptFrameError
+        If header or tile table are broken in another way.
+    UnsupportedError
+        If a later version wrote it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from h5lossy import PFPL
+    >>> info = inspect(encode(np.zeros(1000, ">f4"), PFPL(absolute=0.5)))
+    >>> info.codec, str(info.bound), info.count, info.dtype.str
+    ('pfpl', 'absolute 0.5', 1000, '>f4')
+    """
+    info = _native.inspect(frame)
+    kind = BoundKind.from_number(info.bound_kind)
+    try:
+        bound = ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else info.bound)
+    except BoundError as error:  # a stored frame is decoded without looking at its bound
+        raise CorruptFrameError(f"the frame's bound is not allowed: {error}") from error
+    return FrameInfo(
+        version=info.version,
+        codec=_native.codec_name(info.codec) or "stored",
+        bound=bound,
+        requested_bound=info.bound,
+        dtype=_frame_dtype(info),
+        mode=info.mode,
+        checksum=info.has_checksum,
+        header_bytes=info.header_bytes,
+        raw_bytes=info.raw_bytes,
+        frame_bytes=info.frame_bytes,
+        tiles=info.tiles,
+        stored_tiles=info.stored_tiles,
+        step=info.step,
+        dims=info.dims,
+    )
+
+
+def _frame_dtype(info: _native.FrameFields) -> np.dtype[Any]:
+    if info.value_bytes == 1:
+        return np.dtype(np.uint8)
+    return np.dtype(f"{'>' if info.big_endian else '<'}f{info.value_bytes}")
+
+
+def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape as the library takes it: no extents of 1, no more than it has room for."""
+    if 0 in shape:
+        return ()
+    extents = tuple(n for n in shape if n != 1)
+    surplus = len(extents) - _native.MAX_RANK
+    if surplus <= 0:
+        return extents
+    return math.prod(extents[: surplus + 1]), *extents[surplus + 1 :]

@@ -1,0 +1,244 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Making the filter known to every HDF5 library in the process, and saying how that went.
+
+Each of h5py, netCDF4, PyTables and others has an HDF5 library of its own, with its own list of
+filters. So
+
+- `import h5lossy` registers the filter in all that are loaded by then, and
+- a finder on `sys.meta_path` does so again right after one of the packages of `_BRING_HDF5` is
+  imported later. It finds nothing itself: it asks the other finders, and makes the loader of what
+  they found call `register` once it is done.
+
+For a library that comes in another way, call `h5lossy.register()`.
+
+Registering calls ``H5Zregister`` directly, and asks by ``H5Zget_filter_info`` whether there is a
+filter already. Neither makes HDF5 search for plugins. ``H5Zfilter_avail`` would, and the first
+search fixes ``HDF5_PLUGIN_PATH`` for good, so that an import of h5lossy would decide where other
+filters are looked for. The environment is left alone for the same reason: netCDF4 sets that
+variable to its own plugins only if it is not set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.abc
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from h5lossy import _native
+from h5lossy._libhdf5 import LoadedHDF5, loaded_libraries
+from h5lossy.errors import H5LossyError, NativeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+PLUGIN_PATH: str = str(_native.LIBRARY_PATH.parent)
+"""Folder of the plugin: the ``HDF5_PLUGIN_PATH`` for programs such as h5repack."""
+
+#: Packages that bring an HDF5 library and load it when they are imported.
+_BRING_HDF5 = frozenset({"netCDF4", "osgeo", "rasterio", "tables"})
+
+#: The filter's functions take 64-bit identifiers, which HDF5 has since this version.
+_OLDEST_HDF5 = (1, 10, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LibHDF5:
+    """An HDF5 library of this process.
+
+    Attributes
+    ----------
+    path : str
+        The file that holds it.
+    version : str
+        Such as "1.14.6".
+    registered_by : {"h5lossy", "other", "none"}
+        Who registered filter 46412 there: this package; someone else, such as HDF5 itself when it
+        found the plugin by ``HDF5_PLUGIN_PATH``; or nobody yet.
+    """
+
+    path: str
+    version: str
+    registered_by: Literal["h5lossy", "other", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What h5lossy consists of in this process (`get_config`).
+
+    Attributes
+    ----------
+    version : str
+        Version of h5lossy.
+    build : str
+        Compiler and build type of the library.
+    plugin_path : str
+        Folder of the plugin.
+    backend : str or None
+        The backend in use; None where the self-test of its arithmetic fails.
+    backends : dict of str to bool
+        The backends in this build, best first, and whether this machine can run each.
+    libhdf5s : tuple of LibHDF5
+        The HDF5 libraries that are loaded, h5py's first.
+    """
+
+    version: str
+    build: str
+    plugin_path: str
+    backend: str | None
+    backends: dict[str, bool]
+    libhdf5s: tuple[LibHDF5, ...]
+
+
+def register(*, force: bool = True) -> tuple[str, ...]:
+    """Register the filter in every HDF5 library that is loaded.
+
+    `import h5lossy` has done so already, and does so for netCDF4, PyTables, GDAL and rasterio
+    whenever they are imported. Call it after another library has brought an HDF5 of its own. No
+    other thread should use that HDF5 meanwhile, unless it was built to be thread-safe; h5py's is
+    guarded by its lock.
+
+    Parameters
+    ----------
+    force : bool
+        True replaces a filter of this number that is registered already. False leaves it, whoever
+        it is from.
+
+    Returns
+    -------
+    tuple of str
+        Paths of the HDF5 libraries in which the filter is registered now.
+
+    Raises
+    ------
+    NativeError
+        If an HDF5 library refuses the filter; the others have it all the same.
+
+    Examples
+    --------
+    >>> import h5lossy
+    >>> paths = h5lossy.register()
+    """
+    return _register_in(loaded_libraries(), force=force)
+
+
+def get_config() -> Config:
+    """Return what h5lossy consists of in this process.
+
+    Returns
+    -------
+    Config
+
+    Examples
+    --------
+    >>> get_config().libhdf5s[0].registered_by
+    'h5lossy'
+    """
+    return Config(
+        version=_native.version(),
+        build=_native.build(),
+        plugin_path=PLUGIN_PATH,
+        backend=_native.backend_name(),
+        backends=_native.backends(),
+        libhdf5s=tuple(
+            LibHDF5(
+                path=library.path,
+                version=".".join(map(str, library.version)),
+                registered_by=_registered_by(library),
+            )
+            for library in loaded_libraries()
+        ),
+    )
+
+
+def install() -> None:
+    """Register the filter now, and whenever a package that brings an HDF5 library is imported.
+
+    This is the import's side effect. It never raises: a library that refuses the filter must not
+    keep the others from being used.
+    """
+    _register_quietly()
+    # One finder, also where this module is loaded a second time.
+    sys.meta_path[:] = [
+        finder for finder in sys.meta_path if type(finder).__name__ != _RegisterAfterImport.__name__
+    ]
+    sys.meta_path.insert(0, _RegisterAfterImport())
+
+
+def _register_in(libraries: Sequence[LoadedHDF5], *, force: bool) -> tuple[str, ...]:
+    paths, refused = [], []
+    for library in libraries:
+        if library.version < _OLDEST_HDF5:
+            continue
+        if force or not library.has_filter(_native.FILTER_ID):
+            try:
+                library.register_filter(_native.plugin_info())
+            except NativeError as error:
+                refused.append(str(error))
+                continue
+        paths.append(library.path)
+    if refused:
+        raise NativeError("; ".join(refused))
+    return tuple(paths)
+
+
+def _registered_by(library: LoadedHDF5) -> Literal["h5lossy", "other", "none"]:
+    if not library.has_filter(_native.FILTER_ID):
+        return "none"
+    return "h5lossy" if library.has_ours else "other"
+
+
+def _register_quietly() -> None:
+    try:
+        # Libraries that have the filter are not even asked. To ask h5py's means to wait for its
+        # lock, which is no good in an import: whoever holds it may be waiting for that import.
+        _register_in([lib for lib in loaded_libraries() if not lib.has_ours], force=False)
+    except (H5LossyError, OSError) as error:
+        # Where warnings are errors, this one must not break an import either.
+        with contextlib.suppress(Warning):
+            warnings.warn(
+                f"h5lossy could not register its filter: {error}. "
+                "h5lossy.get_config() shows where it is missing",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+class _RegisterAfterImport(importlib.abc.MetaPathFinder):
+    """Finds what the other finders find, and has the filter registered once that is imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in _BRING_HDF5:
+            return None
+        for finder in sys.meta_path:
+            find_spec = None if finder is self else getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find_spec(fullname, path, target) if find_spec else None
+            if spec is not None:
+                if isinstance(spec.loader, importlib.abc.Loader):
+                    _register_after(spec.loader)
+                return spec
+        return None
+
+
+def _register_after(loader: importlib.abc.Loader) -> None:
+    """Make a loader register the filter after it has executed its next module.
+
+    An attribute of the instance shadows the method and takes itself away again: whoever looks at
+    the loader of an imported module finds it as it always was. Loaders that take no attributes are
+    left alone.
+    """
+
+    def exec_module(module: ModuleType) -> None:
+        attributes.pop("exec_module", None)
+        loader.exec_module(module)
+        _register_quietly()
+
+    attributes = getattr(loader, "__dict__", {})
+    attributes["exec_module"] = exec_module
