@@ -163,11 +163,15 @@ class Buffer {
   std::uint8_t* memory_;
 };
 
-// What set_local stored. Zero-initialised, so of unknown type, where that is missing or does not describe this chunk.
+// What set_local stored. The type is unknown, so the chunk will be stored, where that is missing or does not describe this
+// chunk.
 h5l_params read_stored(std::span<const unsigned> cd_values, std::size_t raw_bytes) {
   h5l_params params;
-  const bool fits = unpack_cd_values(cd_values, params, Message(nullptr)) == H5L_OK && chunk_bytes(params) == raw_bytes;
-  if (!fits) params = {};
+  if (unpack_cd_values(cd_values, params, Message(nullptr)) != H5L_OK) {
+    params = {};
+    params.bound_kind = H5L_BOUND_LOSSLESS;
+  }
+  if (chunk_bytes(params) != raw_bytes) params.value_bytes = 0;
   params.maybe_padded = 1;
   return params;
 }

@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the benchmarks share: how time is taken, what the machine was, where results go."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import h5py
+import numpy as np
+
+import h5lossy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+RESULTS = Path(__file__).parent / "results"
+STREAMING_BYTES = 256 << 20
+"""Size of the copy that every speed is compared with: far larger than any cache."""
+
+
+class Timing(NamedTuple):
+    """CPU seconds of one thread: median and range over the counted runs."""
+
+    median: float
+    fastest: float
+    slowest: float
+
+    def as_speed(self, size: int) -> dict[str, float]:
+        """Give GB/s (10^9 bytes) for `size` bytes a run."""
+        return {
+            "gb_per_s": size / 1e9 / self.median,
+            "gb_per_s_min": size / 1e9 / self.slowest,
+            "gb_per_s_max": size / 1e9 / self.fastest,
+        }
+
+
+def cpu_time(run: Callable[[], object], *, runs: int = 15) -> Timing:
+    """
+    Time a call after a warm-up, by the CPU time of this thread.
+
+    The machines that run this are shared: wall-clock time says how busy they were.
+    """
+    run()
+    seconds = []
+    for _ in range(runs):
+        begin = time.thread_time_ns()
+        run()
+        seconds.append((time.thread_time_ns() - begin) / 1e9)
+    return Timing(statistics.median(seconds), min(seconds), max(seconds))
+
+
+def memcpy_speed(size: int) -> dict[str, float]:
+    """Speed of copying `size` bytes, source and target in memory already."""
+    source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
+    copies = max(1, (4 << 20) // size)  # a small copy is too short for the clock
+
+    def run() -> None:
+        for _ in range(copies):
+            np.copyto(target, source)
+
+    return cpu_time(run, runs=9).as_speed(size * copies)
+
+
+def real_fields(*, core_only: bool = False) -> Iterator[tuple[str, np.ndarray, float | None]]:
+    """
+    Yield name, values and fill value of the real fields in the folder H5LOSSY_CORPUS.
+
+    Every dataset of its HDF5 files counts; `core_only` keeps those with the attribute core=1.
+    """
+    folder = os.environ.get("H5LOSSY_CORPUS")
+    if not folder:
+        raise SystemExit("set H5LOSSY_CORPUS to the folder with the fields (*.h5)")
+    for path in sorted(Path(folder).glob("*.h5")):
+        with h5py.File(path) as file:
+            for name, dataset in file.items():
+                if core_only and not dataset.attrs.get("core", 0):
+                    continue
+                yield f"{path.stem}/{name}", dataset[...], dataset.attrs.get("fill_value")
+
+
+def machine() -> dict[str, Any]:
+    """Describe the machine, the build and the commit."""
+    cpu = platform.processor()
+    if (info := Path("/proc/cpuinfo")).exists():
+        models = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = models[0].partition(":")[2].strip() if models else cpu
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--exclude=*"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "h5lossy": h5lossy.__version__,
+        "backend": h5lossy.get_config().backend,
+        "build": h5lossy.get_config().build,
+        "commit": commit or "unknown",
+    }
+
+
+def save(name: str, results: dict[str, Any]) -> None:
+    """Write results and what they were measured on to results/NAME.json."""
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps({"machine": machine(), **results}, indent=2)
+    (RESULTS / f"{name}.json").write_text(text + "\n")
+
+
+def load(name: str) -> dict[str, Any]:
+    """Read results/NAME.json."""
+    return json.loads((RESULTS / f"{name}.json").read_text())
