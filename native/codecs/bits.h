@@ -124,7 +124,7 @@ H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
 // PFPL's last stage (docs/format/pfpl.md): the non-zero bytes, and four levels of bitmaps of where they were. `stream`
 // is `size` <= kStreamBytes bytes in a buffer of kStreamBytes, zero behind `size` up to the next multiple of 8. Returns
 // the size of `out`; 0 if all is zero.
-inline u32 remove_zeros(const u8* stream, u32 size, u8* out) {
+H5L_FN u32 remove_zeros(const u8* stream, u32 size, u8* out) {
   u8 bitmap0[kBitmap0Bytes];
   u8 bitmap1[kBitmap1Bytes];
   u8 bitmap2[kBitmap2Bytes];
@@ -190,7 +190,7 @@ H5L_FN u64 spread_bytes(const u8* kept, u32 present) {
 
 // Undoes remove_zeros into `size` bytes of `stream` (a buffer of kStreamBytes; it writes up to the next multiple of 8).
 // False: the payload contradicts itself, and nothing was read outside of it.
-inline bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 size) {
+H5L_FN bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 size) {
   u8 bitmap0[kBitmap0Bytes];
   u8 bitmap1[kBitmap1Bytes];
   u8 bitmap2[kBitmap2Bytes];

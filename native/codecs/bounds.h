@@ -167,11 +167,11 @@ H5L_FN bool quantize(const PointwiseQuantizer<T>& q, Word<T> bits, Word<T>& bin)
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// From the user's bound to a quantizer. Host only: these run once for a chunk.
+// From the user's bound to a quantizer: once for a chunk, on the host.
 
 // The largest T that is not above `bound` and not above the format's limit. Rounding up would loosen the promise.
 template <class T>
-inline T narrow_bound(double bound) {
+H5L_FN T narrow_bound(double bound) {
   if (bound >= FloatTraits<T>::max_bound) return static_cast<T>(FloatTraits<T>::max_bound);
   const T nearest = static_cast<T>(bound);
   if (static_cast<double>(nearest) <= bound) return nearest;
@@ -180,7 +180,7 @@ inline T narrow_bound(double bound) {
 
 // Kind and fill value stay; with a bound that is too small for bins the quantizer becomes lossless.
 template <class T>
-inline Quantizer make_absolute(Quantizer quantizer, double bound) {
+H5L_FN Quantizer make_absolute(Quantizer quantizer, double bound) {
   const T narrow = narrow_bound<T>(bound);
   if (!(static_cast<double>(narrow) >= FloatTraits<T>::min_bound)) {
     quantizer.kind = BoundKind::lossless;
@@ -194,7 +194,7 @@ inline Quantizer make_absolute(Quantizer quantizer, double bound) {
 }
 
 template <class T>
-inline Quantizer make_pointwise(Quantizer quantizer, double bound) {
+H5L_FN Quantizer make_pointwise(Quantizer quantizer, double bound) {
   constexpr u64 limit = u64{1} << (kMantissaBits<T> - 1);
   const double exact = bound * static_cast<double>(u64{1} << kMantissaBits<T>);  // a power of two: exact
   const u64 half_width = exact >= static_cast<double>(limit) ? limit : static_cast<u64>(exact);

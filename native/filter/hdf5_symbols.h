@@ -21,6 +21,7 @@ using htri_t = int;
 using hsize_t = unsigned long long;
 
 inline constexpr unsigned kFlagMandatory = 0x0000;
+inline constexpr unsigned kFlagOptional = 0x0001;
 inline constexpr unsigned kFlagReverse = 0x0100;
 inline constexpr int kClassFloat = 1;
 inline constexpr int kOrderLittle = 0;

@@ -163,23 +163,24 @@ class Buffer {
   std::uint8_t* memory_;
 };
 
-// What set_local stored. The type is unknown, so the chunk will be stored, where that is missing or does not describe this
-// chunk.
-h5l_params read_stored(std::span<const unsigned> cd_values, std::size_t raw_bytes) {
+// What set_local stored. Where it has not run, or does not describe this chunk, the type is unknown, and the chunk will be
+// stored. It has not run where the filter is still optional: HDF5 does not ask an optional filter about variable-length
+// data, but calls it, with cd_values that may be another dataset's.
+h5l_params read_stored(std::span<const unsigned> cd_values, std::size_t raw_bytes, bool optional) {
   h5l_params params;
   if (unpack_cd_values(cd_values, params, Message(nullptr)) != H5L_OK) {
     params = {};
     params.bound_kind = H5L_BOUND_LOSSLESS;
   }
-  if (chunk_bytes(params) != raw_bytes) params.value_bytes = 0;
+  if (optional || chunk_bytes(params) != raw_bytes) params.value_bytes = 0;
   params.maybe_padded = 1;
   return params;
 }
 
 // Returns the frame's size. Whatever keeps a chunk from being encoded, it is stored: HDF5 would lose it otherwise.
-std::size_t encode(std::span<const unsigned> cd_values, std::span<const std::uint8_t> raw,
+std::size_t encode(std::span<const unsigned> cd_values, bool optional, std::span<const std::uint8_t> raw,
                    std::span<std::uint8_t> frame) {
-  const h5l_params params = read_stored(cd_values, raw.size());
+  const h5l_params params = read_stored(cd_values, raw.size(), optional);
   std::size_t written = 0;
   if (encode_chunk(params, raw, frame, written, Message(nullptr)) != H5L_OK) store_chunk(params, raw, frame, written);
   return written;
@@ -198,11 +199,12 @@ bool matches(const FrameHeader& header, std::span<const unsigned> cd_values) {
 }
 
 // One chunk. Calls no HDF5 function, and touches *buffer only when all has gone well.
-std::size_t run_filter(bool decoding, std::span<const unsigned> cd_values, std::size_t size, std::size_t* capacity,
+std::size_t run_filter(unsigned flags, std::span<const unsigned> cd_values, std::size_t size, std::size_t* capacity,
                        void** buffer) noexcept {
   const FloatEnvironment environment;
   const std::span<const std::uint8_t> in(static_cast<const std::uint8_t*>(*buffer), size);
   const Message nobody(nullptr);
+  const bool decoding = (flags & hdf5::kFlagReverse) != 0;
   Frame frame;
   if (decoding && (open_frame(in, frame, nobody) != H5L_OK || !matches(frame.header, cd_values))) return kFailed;
 
@@ -211,7 +213,7 @@ std::size_t run_filter(bool decoding, std::span<const unsigned> cd_values, std::
   if (needed == 0 || out.data() == nullptr) return kFailed;
   std::size_t written = needed;
   if (!decoding) {
-    written = encode(cd_values, in, {out.data(), needed});
+    written = encode(cd_values, (flags & hdf5::kFlagOptional) != 0, in, {out.data(), needed});
   } else if (decode_chunk(frame, {out.data(), needed}, nobody) != H5L_OK) {
     return kFailed;
   }
@@ -239,7 +241,7 @@ extern "C" {
 
 static std::size_t filter(unsigned flags, std::size_t cd_count, const unsigned* cd_values, std::size_t size,
                           std::size_t* capacity, void** buffer) {
-  return run_filter((flags & hdf5::kFlagReverse) != 0, {cd_values, cd_count}, size, capacity, buffer);
+  return run_filter(flags, {cd_values, cd_count}, size, capacity, buffer);
 }
 
 static const hdf5::FilterClass kFilterClass = {
