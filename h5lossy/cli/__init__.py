@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line: ``h5lossy COMMAND``, one module a command.
+
+Exit codes: 0 done; 1 it can't be done, or a promise was broken; 2 wrong usage; 130 and 143
+interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import signal
+from typing import Any
+
+import click
+
+from h5lossy import H5LossyError, __version__
+from h5lossy.cli import cd_values, demo, doctor, info, plugin_path, repack
+from h5lossy.cli._interrupts import InterruptedBySignal
+
+__all__ = ["main"]
+
+
+class _Commands(click.Group):
+    """Turns what may go wrong in any command into one line and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, InterruptedBySignal) as interrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # nobody reads our output any more; click handles that
+                raise
+            raise click.ClickException(_one_line(error)) from error
+        except (click.exceptions.Exit, click.Abort):  # RuntimeErrors, too
+            raise
+        # h5py raises RuntimeError, ValueError and KeyError where HDF5 refuses a call.
+        except (H5LossyError, MemoryError, RuntimeError, ValueError, KeyError) as error:
+            raise click.ClickException(_one_line(error)) from error
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="h5lossy")
+def main() -> None:
+    """HDF5 float data, compressed within an error bound that is kept for every value."""
+
+
+main.add_command(demo.demo)
+main.add_command(repack.repack)
+main.add_command(info.info)
+main.add_command(cd_values.cd_values)
+main.add_command(plugin_path.plugin_path)
+main.add_command(doctor.doctor)

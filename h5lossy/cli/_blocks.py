@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cutting a dataset into blocks that fit in memory and never split a chunk."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import h5py
+
+Block = tuple[slice, ...]
+
+#: Largest block in bytes, unless a single chunk is larger. A copy holds one block; a check holds
+#: two and their difference.
+BLOCK_BYTES = 32 << 20
+
+#: What a chunk is made to fill where the user leaves its shape to us. Ratio and overhead hardly
+#: improve beyond it, while reading a single value costs a whole chunk.
+CHUNK_BYTES = 1 << 20
+
+
+def auto_chunks(
+    shape: tuple[int, ...], maxshape: tuple[int | None, ...], value_bytes: int
+) -> tuple[int, ...]:
+    """Choose a chunk shape of about 1 MiB.
+
+    The longest extent is halved until the chunk fits, so that a chunk is about as long in every
+    direction and a slice across any axis touches few of them. A resizable axis that is still
+    empty counts as 1024.
+
+    Parameters
+    ----------
+    shape, maxshape : tuple
+        The dataset's extents, now and at most; None is unlimited.
+    value_bytes : int
+        Bytes of one value.
+
+    Returns
+    -------
+    tuple of int
+
+    Examples
+    --------
+    >>> auto_chunks((1000, 1801, 3600), (None, 1801, 3600), 4)
+    (63, 57, 57)
+    """
+    chunks = [n or min(1024, most or 1024) for n, most in zip(shape, maxshape, strict=True)]
+    while math.prod(chunks) * value_bytes > CHUNK_BYTES:
+        longest = chunks.index(max(chunks))
+        chunks[longest] = _pieces(chunks[longest], 2)
+    return tuple(chunks)
+
+
+def block_shape(
+    shape: tuple[int, ...],
+    unit: tuple[int, ...] | None,
+    value_bytes: int,
+    *,
+    cover: tuple[int, ...] | None = None,
+) -> tuple[int, ...]:
+    """Choose the shape of the blocks that a dataset is copied in.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The dataset's extents.
+    unit : tuple of int, optional
+        The chunk that must not be split; None where any cut will do.
+    value_bytes : int
+        Bytes of one value.
+    cover : tuple of int, optional
+        Chunk shape of another dataset that is read along: a block grows to whole ones of these
+        first, since each would otherwise be decoded several times.
+
+    Returns
+    -------
+    tuple of int
+        Multiples of `unit`, at most `BLOCK_BYTES` together unless `unit` alone is larger.
+    """
+    unit = unit or (1,) * len(shape)
+    block = list(unit)
+
+    def grow(axis: int, wanted: int) -> None:
+        most = BLOCK_BYTES // (value_bytes * math.prod(block) // block[axis])
+        pieces = min(_pieces(wanted, unit[axis]), most // unit[axis])
+        block[axis] = max(block[axis], pieces * unit[axis])
+
+    for goal in (cover, shape):
+        for axis in reversed(range(len(shape))):
+            grow(axis, min(goal[axis], shape[axis]) if goal else 0)
+    return tuple(block)
+
+
+def blocks(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Block]:
+    """Cut a shape into blocks, in C order.
+
+    Parameters
+    ----------
+    shape, block : tuple of int
+        Extents of the whole and of a block.
+
+    Yields
+    ------
+    tuple of slice
+    """
+    for start in itertools.product(*map(range, itertools.repeat(0), shape, block)):
+        yield _block_at(start, shape, block)
+
+
+def stored_blocks(dataset: h5py.Dataset, block: tuple[int, ...]) -> Iterator[Block]:
+    """Cut a dataset into blocks and leave out those that nobody has written anything to.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        Any dataset with a shape whose values are in the file itself.
+    block : tuple of int
+        Extents of a block.
+
+    Yields
+    ------
+    tuple of slice
+    """
+    shape = dataset.shape
+    if dataset.id.get_storage_size() == 0:
+        return
+    if dataset.chunks is None:
+        yield from blocks(shape, block)
+        return
+    starts = chunk_starts(dataset)
+    if len(starts) == math.prod(map(_pieces, shape, dataset.chunks)):
+        yield from blocks(shape, block)
+        return
+    block_starts = {
+        start
+        for chunk_start in starts
+        for start in itertools.product(
+            *(
+                range(first // step * step, min(first + length, extent), step)
+                for first, length, extent, step in zip(
+                    chunk_start, dataset.chunks, shape, block, strict=True
+                )
+            )
+        )
+    }
+    for start in sorted(block_starts):
+        yield _block_at(start, shape, block)
+
+
+def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
+    """List where the chunks begin that are in the file.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        With chunks.
+
+    Returns
+    -------
+    list of tuple of int
+    """
+    starts: list[tuple[int, ...]] = []
+    if hasattr(dataset.id, "chunk_iter"):
+        dataset.id.chunk_iter(lambda chunk: starts.append(chunk.chunk_offset))
+    else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
+        starts.extend(
+            dataset.id.get_chunk_info(i).chunk_offset for i in range(dataset.id.get_num_chunks())
+        )
+    return starts
+
+
+def _pieces(extent: int, length: int) -> int:
+    return -(-extent // length)
+
+
+def _block_at(start: tuple[int, ...], shape: tuple[int, ...], block: tuple[int, ...]) -> Block:
+    return tuple(
+        slice(first, min(first + length, extent))
+        for first, length, extent in zip(start, block, shape, strict=True)
+    )

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""How the commands print: the same text on a terminal and, without colours, in a pipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Columns of a line: more than any table has. A terminal may break a long line, but nothing is cut.
+_WIDTH = 10_000
+
+
+def stdout() -> Console:
+    """Make a console for standard output as it is now.
+
+    Returns
+    -------
+    rich.console.Console
+        Prints text as it is: no markup, no emoji. A name from a file may hold brackets.
+    """
+    return Console(width=_WIDTH, markup=False, highlight=False, emoji=False)
+
+
+def say(text: str) -> None:
+    """Print lines of text on standard output, never wrapped.
+
+    Parameters
+    ----------
+    text : str
+    """
+    stdout().print(text, soft_wrap=True)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; a column whose cells all begin with a digit, or are empty, is set flush right.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The headings.
+    rows : sequence of sequences of str
+        The cells; printed as they are, so names need `printable` first.
+    """
+    table = Table(box=box.SIMPLE_HEAD)
+    for i, heading in enumerate(columns):
+        numeric = all(row[i][:1].isdigit() or row[i] in {"", "-"} for row in rows)
+        table.add_column(heading, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*row)
+    stdout().print(table)
+
+
+def printable(name: str) -> str:
+    r"""Make a name from a file fit for a terminal.
+
+    Parameters
+    ----------
+    name : str
+        May hold control characters, or bytes that are not UTF-8 (as lone surrogates).
+
+    Returns
+    -------
+    str
+        The name; what can't be printed stands as an escape such as ``\x1b``.
+
+    Examples
+    --------
+    >>> printable("/a\x1b[31m")
+    '/a\\x1b[31m'
+    """
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
+    )
+
+
+def shape_text(shape: tuple[int, ...] | None) -> str:
+    """Write a shape as h5lossy reads it: ``100x200``.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+
+    Returns
+    -------
+    str
+        ``-`` where there is none.
+    """
+    return "x".join(map(str, shape)) if shape else "-"
+
+
+def bytes_text(n: int) -> str:
+    """Write a number of bytes for people, in powers of 1000.
+
+    Parameters
+    ----------
+    n : int
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> bytes_text(67108864)
+    '67.1 MB'
+    """
+    if n < 1000:
+        return f"{n} B"
+    power = min((len(str(n)) - 1) // 3, 4)
+    return f"{n / 1000**power:.1f} {' kMGT'[power]}B"
+
+
+def ratio_text(raw_bytes: int, stored_bytes: int) -> str:
+    """Write raw over stored bytes.
+
+    Parameters
+    ----------
+    raw_bytes, stored_bytes : int
+
+    Returns
+    -------
+    str
+        ``-`` where nothing is stored.
+    """
+    return f"{raw_bytes / stored_bytes:.2f}" if stored_bytes else "-"

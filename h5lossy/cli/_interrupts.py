@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Signals that end long work between two of its steps, so that it can clean up.
+
+An exception out of a signal's handler would do for most programs. But Python drops it when the
+signal comes while a finalizer runs, and h5py and cffi run one for almost every call.
+"""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+
+_received: list[int] = []
+
+
+class InterruptedBySignal(BaseException):
+    """The user, or the system, wants the command to end.
+
+    Parameters
+    ----------
+    number : int
+        The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Note SIGINT, SIGTERM and SIGHUP while the block runs, for `raise_if_interrupted`.
+
+    A second signal raises at once. Signals that are ignored, as those of a shell's background jobs
+    may be, stay so.
+
+    Yields
+    ------
+    None
+    """
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        _received.append(number)
+        if len(_received) > 1:
+            raise InterruptedBySignal(number)
+
+    _received.clear()
+    before = {}
+    try:
+        for number in (getattr(signal, name) for name in _NAMES if hasattr(signal, name)):
+            if signal.getsignal(number) not in {signal.SIG_IGN, None}:
+                before[number] = signal.signal(number, interrupt)
+    except ValueError:  # only Python's main thread may; what ends another one is not our business
+        pass
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def raise_if_interrupted() -> None:
+    """Raise if a signal has come; to be called between steps of work.
+
+    Raises
+    ------
+    InterruptedBySignal
+        If `interruptible` has noted a signal.
+    """
+    if _received:
+        raise InterruptedBySignal(_received[-1])

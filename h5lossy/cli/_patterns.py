@@ -1,0 +1,176 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Globs that name datasets, and the per-dataset rules of ``h5lossy repack``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from h5lossy.cli._options import make_codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from h5lossy import PFPL
+
+Chunks = tuple[int, ...] | Literal["auto", "keep"]
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Tell whether a pattern names a dataset.
+
+    Parameters
+    ----------
+    path : str
+        The dataset's full path, ``/ocean/salt``.
+    pattern : str
+        A glob: ``*``, ``?`` and ``[...]`` stay within one name, ``**`` stands for any number of
+        names. With a leading ``/`` it is matched against the whole path, else against its end:
+        ``salt`` names every dataset of that name.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> matches("/ocean/salt", "s*"), matches("/ocean/salt", "/s*"), matches("/ocean/salt", "/**")
+    (True, False, True)
+    """
+    wanted = pattern.split("/")[1:] if pattern.startswith("/") else ["**", *pattern.split("/")]
+    return _names_match(path.split("/")[1:], wanted)
+
+
+def _names_match(names: list[str], wanted: list[str]) -> bool:
+    if not wanted:
+        return not names
+    if wanted[0] == "**":
+        return any(_names_match(names[i:], wanted[1:]) for i in range(len(names) + 1))
+    return bool(names) and fnmatchcase(names[0], wanted[0]) and _names_match(names[1:], wanted[1:])
+
+
+def require_match(option: str, pattern: str, paths: Iterable[str]) -> None:
+    """Refuse a pattern that names nothing: most likely it is a slip of the pen.
+
+    Parameters
+    ----------
+    option : str
+        The option that it was given to, for the message.
+    pattern : str
+        See `matches`.
+    paths : iterable of str
+        The datasets that it may name.
+
+    Raises
+    ------
+    click.ClickException
+        Where it names none of them.
+    """
+    paths = list(paths)
+    if not any(matches(path, pattern) for path in paths):
+        some = ", ".join(paths[:5]) + (", ..." if len(paths) > 5 else "")
+        raise click.ClickException(
+            f"{option} {pattern!r} names no dataset here; there are: {some or 'none'}"
+        )
+
+
+def parse_chunks(text: str) -> Chunks:
+    """Read a chunk shape.
+
+    Parameters
+    ----------
+    text : str
+        ``64x64``, ``auto`` or ``keep``.
+
+    Returns
+    -------
+    tuple of int, or the word
+
+    Raises
+    ------
+    click.BadParameter
+        If it is none of these.
+    """
+    if text == "auto":
+        return "auto"
+    if text == "keep":
+        return "keep"
+    try:
+        extents = tuple(map(int, text.split("x")))
+    except ValueError:
+        extents = ()
+    if not extents or min(extents) < 1:
+        raise click.BadParameter(
+            f"a chunk shape is 'auto', 'keep' or extents of at least 1 such as 64x64, got {text!r}"
+        )
+    return extents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What ``--dataset 'GLOB:absolute=1e-3,chunks=64x64'`` says.
+
+    Parameters
+    ----------
+    pattern : str
+        The datasets that it is for; see `matches`.
+    codec : PFPL, optional
+        Their bound. None leaves the default in force.
+    chunks : tuple of int or str, optional
+        Their chunk shape. None leaves the default in force.
+    """
+
+    pattern: str
+    codec: PFPL | None
+    chunks: Chunks | None
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether the pattern spells a name out, without wildcards."""
+        return not set("*?[") & set(self.pattern)
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Read a rule as typed.
+
+        Parameters
+        ----------
+        text : str
+            A glob, a colon, and settings between commas.
+
+        Returns
+        -------
+        Rule
+
+        Raises
+        ------
+        click.BadParameter
+            If it can't be read.
+        """
+        pattern, colon, settings = text.rpartition(":")
+        if not (pattern and colon and settings):
+            raise click.BadParameter(f"expected 'GLOB:SETTING,...', got {text!r}")
+        bounds: dict[str, Any] = {}
+        chunks: Chunks | None = None
+        for setting in settings.split(","):
+            name, _, value = setting.strip().partition("=")
+            name = name.replace("-", "_")
+            if name in {"absolute", "pointwise_relative", "range_relative"}:
+                try:
+                    bounds[name] = float(value)
+                except ValueError:
+                    raise click.BadParameter(f"{name} takes a number, got {value!r}") from None
+            elif name == "lossless" and not value:
+                bounds[name] = True
+            elif name == "chunks":
+                chunks = parse_chunks(value)
+            else:
+                raise click.BadParameter(
+                    f"{setting!r} is no setting; there are absolute=B, pointwise-relative=B, "
+                    "range-relative=B, lossless and chunks=SHAPE"
+                )
+        return cls(pattern=pattern, codec=make_codec(**bounds), chunks=chunks)

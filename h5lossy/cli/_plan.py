@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What ``h5lossy repack`` will do with each dataset, decided before anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+import h5py
+from h5py import h5d, h5ds, h5o, h5t
+
+from h5lossy import BoundKind
+from h5lossy.cli._blocks import auto_chunks
+from h5lossy.cli._console import printable, shape_text
+from h5lossy.cli._copy import absent_filters, walk
+from h5lossy.cli._patterns import Chunks, Rule, matches, require_match
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from h5lossy import PFPL
+
+#: Up to here a dataset's chunk index may take more room than its values.
+TINY_BYTES = 4096
+
+_FLOAT_TYPES = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What becomes of one dataset.
+
+    Attributes
+    ----------
+    file : h5py.File
+        The source.
+    name : bytes
+        Its first path there.
+    kept : str
+        Why it is copied as it is; empty where it is compressed.
+    codec : PFPL or None
+        The requested bound, where it is compressed.
+    chunks : tuple of int
+        Its chunks in the target, where it is compressed.
+    """
+
+    file: h5py.File
+    name: bytes
+    kept: str = ""
+    codec: PFPL | None = None
+    chunks: tuple[int, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The first path as text; what is not UTF-8 stands as lone surrogates."""
+        return self.name.decode(errors="surrogateescape")
+
+    @property
+    def dataset(self) -> h5py.Dataset:
+        """The dataset, opened anew: an open one keeps HDF5's cache for its chunks."""
+        return h5py.Dataset(h5o.open(self.file.id, self.name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the options of the command say.
+
+    Attributes
+    ----------
+    codec : PFPL or None
+        The bound of all float datasets.
+    chunks : tuple of int or str
+        The chunk shape of all that are compressed.
+    rules : sequence of Rule
+        The ``--dataset`` options.
+    skip : sequence of str
+        The ``--skip`` options.
+    """
+
+    codec: PFPL | None
+    chunks: Chunks
+    rules: Sequence[Rule]
+    skip: Sequence[str]
+
+
+def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
+    """Decide what becomes of each dataset.
+
+    Parameters
+    ----------
+    file : h5py.File
+        The source.
+    wishes : Wishes
+        What the user asked for.
+
+    Returns
+    -------
+    list of Plan
+        One for each dataset, in the order in which they are copied.
+
+    Raises
+    ------
+    click.ClickException
+        If a glob names nothing, or a chunk shape does not fit.
+    """
+    plans = [
+        _plan(Plan(file=file, name=name), wishes)
+        for name, obj in walk(file)
+        if isinstance(obj, h5d.DatasetID)
+    ]
+    compressible = [plan.path for plan in plans if not _obstacle(plan.dataset)]
+    for rule in wishes.rules:
+        require_match("--dataset", rule.pattern, compressible)
+    for pattern in wishes.skip:
+        require_match("--skip", pattern, [plan.path for plan in plans])
+    return plans
+
+
+def _plan(plan: Plan, wishes: Wishes) -> Plan:
+    rules = [rule for rule in wishes.rules if matches(plan.path, rule.pattern)]
+    codec = next((rule.codec for rule in reversed(rules) if rule.codec), wishes.codec)
+    dataset = plan.dataset
+    kept = _obstacle(dataset) or _objection(plan, codec, rules, wishes.skip)
+    if kept:
+        return dataclasses.replace(plan, kept=kept)
+    by_rule = [rule for rule in rules if rule.chunks]
+    wanted = by_rule[-1].chunks if by_rule else wishes.chunks
+    if isinstance(wanted, tuple) and len(wanted) != dataset.ndim:
+        if by_rule and by_rule[-1].is_literal:
+            raise click.UsageError(
+                f"--dataset {by_rule[-1].pattern!r} gives chunks of {len(wanted)} dimensions to "
+                f"{plan.path}, which has {dataset.ndim}"
+            )
+        wanted = "keep"
+    return dataclasses.replace(plan, codec=codec, chunks=_chunk_shape(plan, wanted))
+
+
+def _objection(plan: Plan, codec: PFPL | None, rules: Sequence[Rule], skip: Sequence[str]) -> str:
+    """Say why a dataset is better not compressed; nothing if it may be."""
+    if any(matches(plan.path, pattern) for pattern in skip):
+        return "skipped"
+    if codec is None:
+        return "no rule gives a bound"
+    dataset = plan.dataset
+    if codec.bound.kind is BoundKind.RANGE_RELATIVE and not dataset.id.get_storage_size():
+        return "no values, so no range"
+    if any(rule.codec and rule.is_literal for rule in rules):
+        return ""
+    if h5ds.is_scale(dataset.id):
+        return "dimension scale"
+    resizable = dataset.maxshape != dataset.shape
+    return "" if resizable or dataset.nbytes > TINY_BYTES else "small"
+
+
+def _obstacle(dataset: h5py.Dataset) -> str:
+    """Say why a dataset can't be compressed; nothing if it can."""
+    type_id = dataset.id.get_type()
+    obstacles = {
+        "not float32 or float64": not any(type_id.equal(known) for known in _FLOAT_TYPES),
+        "scalar": not dataset.shape,
+        "virtual": dataset.is_virtual,
+        "external storage": bool(dataset.external),
+        "empty": 0 in (dataset.shape or ()) and dataset.maxshape == dataset.shape,
+    }
+    for obstacle, is_there in obstacles.items():
+        if is_there:
+            return obstacle
+    filters = absent_filters(dataset.id)
+    return f"no filter {printable(', '.join(filters))} here" if filters else ""
+
+
+def _chunk_shape(plan: Plan, wanted: Chunks | None) -> tuple[int, ...]:
+    dataset = plan.dataset
+    if wanted == "keep" and dataset.chunks and _fits_frame(dataset.chunks, dataset):
+        return tuple(dataset.chunks)
+    if not isinstance(wanted, tuple):
+        return auto_chunks(dataset.shape, dataset.maxshape, dataset.dtype.itemsize)
+    chunks = tuple(
+        length if most is None else min(length, most)
+        for length, most in zip(wanted, dataset.maxshape, strict=True)
+    )
+    if not _fits_frame(chunks, dataset):
+        raise click.UsageError(
+            f"chunks of {shape_text(chunks)} are too large for {plan.path}: "
+            "a chunk takes less than 4 GiB"
+        )
+    return chunks
+
+
+def _fits_frame(chunks: tuple[int, ...], dataset: h5py.Dataset) -> bool:
+    return math.prod(chunks) * int(dataset.dtype.itemsize) < 2**32 - 40

@@ -1,0 +1,208 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""``h5lossy demo``: the promise, kept before the user's eyes."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import h5py
+import numpy as np
+
+from h5lossy import PFPL, BoundKind, ErrorBound, ErrorSummary
+from h5lossy.cli._check import Tally, error_text, verdict
+from h5lossy.cli._console import bytes_text, print_table, ratio_text, say, shape_text
+from h5lossy.cli._interrupts import interruptible
+from h5lossy.cli._options import codec_option
+from h5lossy.cli._progress import Advance, progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: Extents of one level in y and x; a chunk is a quarter of it, 1 MiB.
+_SIDE = 1024
+_CHUNKS = (1, _SIDE // 2, _SIDE // 2)
+_LEVEL_BYTES = _SIDE * _SIDE * 4
+
+Level = np.ndarray[Any, np.dtype[np.float32]]
+
+_LOSSLESS = ErrorBound(BoundKind.LOSSLESS)
+
+
+class _Way:
+    """One way to store the field, and how it went."""
+
+    def __init__(self, *, name: str, bound: ErrorBound, filters: dict[str, Any]) -> None:
+        self.name = name
+        self.tally = Tally(bound, None)
+        self.seconds_writing = 0.0
+        self.seconds_reading = 0.0
+        self.stored_bytes = 0
+        self._filters = filters
+
+    @property
+    def summary(self) -> ErrorSummary:
+        return self.tally.summary
+
+    def write(
+        self, path: Path, shape: tuple[int, ...], levels: Iterable[Level], advance: Advance
+    ) -> None:
+        """Write the field; only HDF5's part of it is timed, to the file's close."""
+        clock = _Clock()
+        with clock:
+            file = h5py.File(path, "w")
+        with file:
+            with clock:
+                field = file.create_dataset("field", shape, "f4", chunks=_CHUNKS, **self._filters)
+            for i, level in enumerate(levels):
+                with clock:
+                    field[i] = level
+                advance(_LEVEL_BYTES, f"writing: {self.name}")
+            with clock:
+                file.flush()
+            self.stored_bytes = field.id.get_storage_size()
+            with clock:
+                file.close()
+        self.seconds_writing = clock.seconds
+
+    def read(self, path: Path, levels: Iterable[Level], advance: Advance) -> None:
+        """Read the field and judge every value; only the reading is timed."""
+        clock = _Clock()
+        with h5py.File(path) as file:
+            for i, level in enumerate(levels):
+                with clock:
+                    decoded = file["field"][i]
+                self.tally.add(level, decoded)
+                advance(_LEVEL_BYTES, f"reading: {self.name}")
+        self.seconds_reading = clock.seconds
+
+
+class _Clock:
+    """Adds up the time spent in its blocks."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_exception: object) -> None:
+        self.seconds += time.perf_counter() - self._start
+
+
+@click.command()
+@codec_option
+@click.option(
+    "--size",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="MB",
+    help="Size of the field in MB (1e6 bytes), rounded up to whole levels of 4.2 MB.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Leave the files in DIR, which is made if need be, instead of a temporary folder.",
+)
+def demo(codec: PFPL | None, size: int, keep: Path | None) -> None:
+    """Write a field through the filter and check every value.
+
+    The field is float32: planetary waves with turbulence on them, the same every time. It is
+    stored with PFPL (absolute 0.01 where no bound is given), with gzip, and without a filter. The
+    exit code is 1 if a value breaks its bound.
+    """
+    codec = codec or PFPL(absolute=0.01)
+    levels = -(-size * 1_000_000 // _LEVEL_BYTES)
+    with _folder(keep) as folder, interruptible():
+        ways = _run(codec, levels, folder)
+    raw_bytes = levels * _LEVEL_BYTES
+    shape = (levels, _SIDE, _SIDE)
+    size_text = f"{shape_text(shape)}, {bytes_text(raw_bytes)}"
+    say(f"field: float32, {size_text}, in chunks of {shape_text(_CHUNKS)}")
+    if codec.bound.kind is BoundKind.RANGE_RELATIVE:
+        say(f"{codec.bound} of the whole field is {ways[0].summary.bound}")
+    print_table(
+        ("codec", "bound", "error/bound", "checked", "broken", "ratio", "write MB/s", "read MB/s"),
+        [_row(way, raw_bytes) for way in ways],
+    )
+    say("MB/s: one run on this machine, as busy as it is; 1 MB is 1e6 bytes of field")
+    if keep is not None:
+        say(f"files: {', '.join(sorted(str(path) for path in keep.glob('*.h5')))}")
+    for way in ways:
+        if not way.summary.holds:
+            raise click.ClickException(f"{way.name}: {verdict(way.summary)}")
+
+
+def _run(codec: PFPL, levels: int, folder: Path) -> list[_Way]:
+    """Store the field in every way, the one to be shown first."""
+    shape = (levels, _SIDE, _SIDE)
+    plain = _Way(name="no filter", bound=_LOSSLESS, filters={})
+    with progress_bar(2 * 4 * levels * _LEVEL_BYTES) as advance:
+        path = folder / "plain.h5"
+        plain.write(path, shape, _levels(levels), advance)
+        with h5py.File(path) as file:
+            field = file["field"]
+            plain.read(path, field, advance)
+            codec = codec.resolve(field)
+            pfpl = _Way(name="PFPL", bound=codec.bound, filters={"compression": codec})
+            gzip = _Way(name="gzip 4", bound=_LOSSLESS, filters={"compression": "gzip"})
+            shuffle = _Way(
+                name="shuffle + gzip 4",
+                bound=_LOSSLESS,
+                filters={"compression": "gzip", "shuffle": True},
+            )
+            for way in (pfpl, gzip, shuffle):
+                path = folder / f"{way.name.lower().replace(' + ', '-').replace(' ', '-')}.h5"
+                way.write(path, shape, field, advance)
+                way.read(path, field, advance)
+    return [pfpl, gzip, shuffle, plain]
+
+
+def _levels(count: int) -> Iterator[Level]:
+    """Generate the field level by level, one moment in time each: a temperature in kelvin.
+
+    The turbulence has Kolmogorov's energy spectrum k^(-5/3) with a dissipation range, and eddies
+    that turn the faster the smaller they are. Its modes are drawn once, so that memory does not
+    grow with the number of levels.
+    """
+    rng = np.random.default_rng(46412)
+    k = np.hypot(np.fft.fftfreq(_SIDE, 1 / _SIDE)[:, None], np.fft.rfftfreq(_SIDE, 1 / _SIDE))
+    k[0, 0] = np.inf
+    modes = np.exp(2j * np.pi * rng.random(k.shape) - (6 * k / _SIDE) ** 2) * k ** (-4 / 3)
+    turn = np.exp(0.05j * np.minimum(k, _SIDE) ** (2 / 3))
+    modes *= 2 / np.fft.irfft2(modes).std()
+    y, x = np.linspace(-1, 1, _SIDE)[:, None], np.linspace(0, 2 * np.pi, _SIDE)
+    for t in range(count):
+        waves = 25 * np.cos(np.pi / 2 * y) + 6 * np.sin(5 * x - 0.1 * t) * (1 - y**2)
+        yield (255 + waves + np.fft.irfft2(modes)).astype(np.float32)
+        modes *= turn
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="h5lossy-demo-") as name:
+        yield Path(name)
+
+
+def _row(way: _Way, raw_bytes: int) -> tuple[str, ...]:
+    return (
+        way.name,
+        str(way.summary.bound),
+        error_text(way.summary),
+        str(way.summary.count),
+        str(way.summary.violations + way.summary.special_changed),
+        ratio_text(raw_bytes, way.stored_bytes),
+        f"{raw_bytes / 1e6 / way.seconds_writing:.0f}",
+        f"{raw_bytes / 1e6 / way.seconds_reading:.0f}",
+    )
