@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import h5py
 import numpy as np
 
+from h5lossy._blocks import block_shape
+from h5lossy._blocks import blocks as cut
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 #: A NumPy array or an `h5py.Dataset` (h5py has no type information).
 Data: TypeAlias = Any
-
-#: Largest block of `blocks` in bytes, unless one chunk is larger.
-BLOCK_BYTES = 64 << 20
 
 
 def checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -91,26 +88,17 @@ def own_fill_value(data: Data) -> Any:
 
 
 def blocks(data: Data) -> Iterator[npt.NDArray[Any]]:
-    """Read an array or dataset in blocks of about `BLOCK_BYTES`, none of which splits a chunk."""
+    """Read an array or dataset in blocks of about 32 MiB, none of which splits a chunk."""
     for selection in block_selections(data):
         yield read_block(data, selection)
 
 
 def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
     """Yield the selections that `blocks` reads."""
-    shape = data.shape
-    if shape is None:  # an HDF5 dataset without a dataspace to put values in
+    if data.shape is None:  # an HDF5 dataset without a dataspace to put values in
         return
-    chunk = getattr(data, "chunks", None) or (1,) * len(shape)
-    block = list(chunk)
-    for axis in reversed(range(len(shape))):
-        fits = BLOCK_BYTES // (data.dtype.itemsize * math.prod(block))
-        block[axis] *= max(1, min(fits, math.ceil(shape[axis] / chunk[axis])))
-    starts = itertools.product(*map(range, itertools.repeat(0), shape, block))
-    for start in starts:
-        yield tuple(
-            slice(i, min(i + n, extent)) for i, n, extent in zip(start, block, shape, strict=True)
-        )
+    chunks = getattr(data, "chunks", None)
+    yield from cut(data.shape, block_shape(data.shape, chunks, data.dtype.itemsize))
 
 
 def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:

@@ -166,7 +166,7 @@ def value_range(data: Data, fill_value: Any = None) -> tuple[float, float] | Non
     Parameters
     ----------
     data : array-like or h5py.Dataset
-        float32 or float64, any shape. A dataset is read in blocks of whole chunks, about 64 MiB at
+        float32 or float64, any shape. A dataset is read in blocks of whole chunks, about 32 MiB at
         a time.
     fill_value : float, optional
         Left out of the range. Default: for a dataset its own, if a user defined one; for an array

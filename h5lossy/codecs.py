@@ -112,7 +112,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         ----------
         data : array-like or h5py.Dataset
             All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
-            64 MiB at a time.
+            32 MiB at a time.
         fill_value : float, optional
             Left out of the range. Default: for a dataset its own, if a user defined one; for an
             array none.

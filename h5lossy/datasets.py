@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from h5lossy import _native
+from h5lossy._blocks import for_each_chunk
 from h5lossy._values import own_fill_value
 from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.codecs import CODECS, FILTER_ID, Codec, codec_from_params, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import h5py
     import numpy as np
 
@@ -139,7 +138,7 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
         raw_bytes += values * dtype.itemsize
         stored_bytes += chunk.size
 
-    _for_each_chunk(dataset, add)
+    for_each_chunk(dataset, add)
     return DatasetInfo(
         path=dataset.name,
         shape=shape,
@@ -163,11 +162,3 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
         raw_bytes=raw_bytes,
         stored_bytes=stored_bytes,
     )
-
-
-def _for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], None]) -> None:
-    if hasattr(dataset.id, "chunk_iter"):
-        dataset.id.chunk_iter(visit)
-    else:
-        for i in range(dataset.id.get_num_chunks()):
-            visit(dataset.id.get_chunk_info(i))

@@ -30,7 +30,7 @@ import numpy as np
 from h5py import h5, h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5r, h5s, h5t, h5z
 
 from h5lossy import H5LossyError, UnsupportedError
-from h5lossy.cli._blocks import Block, block_shape, stored_blocks
+from h5lossy._blocks import Block, block_shape, stored_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

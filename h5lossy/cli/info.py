@@ -16,7 +16,7 @@ import h5py
 from h5py import h5d
 
 from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
-from h5lossy.cli._blocks import chunk_starts
+from h5lossy._blocks import chunk_starts
 from h5lossy.cli._console import bytes_text, print_table, printable, ratio_text, say, shape_text
 from h5lossy.cli._copy import walk
 from h5lossy.cli._patterns import matches, require_match

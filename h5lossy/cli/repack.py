@@ -25,9 +25,9 @@ from h5lossy import (
     __version__,
     describe,
 )
+from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._values import own_fill_value
 from h5lossy.bounds import value_range
-from h5lossy.cli._blocks import block_shape, stored_blocks
 from h5lossy.cli._check import Tally, error_text, verdict
 from h5lossy.cli._console import bytes_text, print_table, printable, ratio_text, say, shape_text
 from h5lossy.cli._copy import (

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import h5py
 
@@ -165,17 +165,29 @@ def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
     list of tuple of int
     """
     starts: list[tuple[int, ...]] = []
-    if hasattr(dataset.id, "chunk_iter"):
-        dataset.id.chunk_iter(lambda chunk: starts.append(chunk.chunk_offset))
-    else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
-        starts.extend(
-            dataset.id.get_chunk_info(i).chunk_offset for i in range(dataset.id.get_num_chunks())
-        )
+    for_each_chunk(dataset, lambda chunk: starts.append(chunk.chunk_offset))
     return starts
 
 
-def _pieces(extent: int, length: int) -> int:
-    return -(-extent // length)
+def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], None]) -> None:
+    """Call a function with the `h5py.h5d.StoreInfo` of every chunk that is in the file.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        With chunks.
+    visit : function
+        Takes the chunk's offset, filter mask, address and size. Its result is not used.
+    """
+
+    def go_on(chunk: Any) -> None:  # chunk_iter stops at the first result that is not None
+        visit(chunk)
+
+    if hasattr(dataset.id, "chunk_iter"):
+        dataset.id.chunk_iter(go_on)
+    else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
+        for i in range(dataset.id.get_num_chunks()):
+            visit(dataset.id.get_chunk_info(i))
 
 
 def _block_at(start: tuple[int, ...], shape: tuple[int, ...], block: tuple[int, ...]) -> Block:
