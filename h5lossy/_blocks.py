@@ -190,6 +190,10 @@ def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], None]) -> None:
             visit(dataset.id.get_chunk_info(i))
 
 
+def _pieces(extent: int, length: int) -> int:
+    return -(-extent // length)
+
+
 def _block_at(start: tuple[int, ...], shape: tuple[int, ...], block: tuple[int, ...]) -> Block:
     return tuple(
         slice(first, min(first + length, extent))
