@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <span>
-#include <utility>
 
 #include "dispatch/float_environment.h"
 #include "dispatch/params.h"
@@ -149,53 +149,77 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   return h5.modify_filter(dcpl, H5L_FILTER_ID, hdf5::kFlagMandatory, count, words) < 0 ? kRefused : 0;
 }
 
-// HDF5 owns *buffer and frees it with free(), so that is where ours comes from.
+// Memory for what goes to HDF5, which owns *buffer and frees it with free(). Null where there is none to be had.
 class Buffer {
  public:
-  explicit Buffer(std::size_t size) : memory_(static_cast<std::uint8_t*>(std::malloc(size))) {}
-  ~Buffer() { std::free(memory_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  [[nodiscard]] std::uint8_t* data() const { return memory_; }
-  std::uint8_t* release() { return std::exchange(memory_, nullptr); }
+  explicit Buffer(std::size_t size) : memory_(size == 0 ? nullptr : std::malloc(size)), size_(size) {}
+  [[nodiscard]] std::uint8_t* data() const { return static_cast<std::uint8_t*>(memory_.get()); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  void* release() { return memory_.release(); }
 
  private:
-  std::uint8_t* memory_;
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<void, Free> memory_;
+  std::size_t size_;
 };
 
-// What set_local stored. Where it has not run, or does not describe this chunk, the type is unknown, and the chunk will be
-// stored. It has not run where the filter is still optional: HDF5 does not ask an optional filter about variable-length
-// data, but calls it, with cd_values that may be another dataset's.
-h5l_params read_stored(std::span<const unsigned> cd_values, std::size_t raw_bytes, bool optional) {
+// What set_local stored. Where it has not run, the type is unknown (value_bytes 0). It has not run where the filter is still
+// optional: HDF5 does not ask an optional filter about variable-length data, but calls it, with cd_values that may be
+// another dataset's.
+h5l_params read_stored(std::span<const unsigned> cd_values, unsigned flags) {
   h5l_params params;
   if (unpack_cd_values(cd_values, params, Message(nullptr)) != H5L_OK) {
     params = {};
     params.bound_kind = H5L_BOUND_LOSSLESS;
   }
-  if (optional || chunk_bytes(params) != raw_bytes) params.value_bytes = 0;
+  if ((flags & hdf5::kFlagOptional) != 0) params.value_bytes = 0;
   params.maybe_padded = 1;
   return params;
 }
 
-// Returns the frame's size. Whatever keeps a chunk from being encoded, it is stored: HDF5 would lose it otherwise.
-std::size_t encode(std::span<const unsigned> cd_values, bool optional, std::span<const std::uint8_t> raw,
-                   std::span<std::uint8_t> frame) {
-  const h5l_params params = read_stored(cd_values, raw.size(), optional);
+// Whether a frame is what the dataset's chunks are; without a type nobody can tell. HDF5 does not look at how much a filter
+// returns, so less than the chunk must never pass.
+bool matches(const FrameHeader& header, const h5l_params& params) {
+  if (params.value_bytes == 0) return true;
+  if (header.value_bytes == 1) return header.raw_bytes >= chunk_bytes(params);
+  return header.raw_bytes == chunk_bytes(params) && header.value_bytes == params.value_bytes &&
+         header.big_endian == (params.big_endian != 0);
+}
+
+// A chunk's frame, and its size; 0 for want of memory. Whatever else keeps the chunk from being encoded, it is stored:
+// HDF5 would lose it.
+std::size_t encode(h5l_params params, std::span<const std::uint8_t> raw, Buffer& frame) {
+  const std::uint64_t described = chunk_bytes(params);
+  if (described != raw.size()) params.value_bytes = 0;  // cd_values of another dataset
+
+  // A frame that `matches` will take has at least the bytes that the cd_values describe.
+  Buffer padded(0);
+  if (raw.size() < described) {
+    padded = Buffer(described);
+    if (padded.data() == nullptr) return 0;
+    std::fill(std::copy(raw.begin(), raw.end(), padded.data()), padded.data() + described, std::uint8_t{0});
+    raw = {padded.data(), static_cast<std::size_t>(described)};
+  }
+  const std::size_t capacity = h5l_max_encoded_size(raw.size());
+  frame = Buffer(capacity);
+  if (capacity == 0 || frame.data() == nullptr) return 0;
+  const std::span<std::uint8_t> out(frame.data(), capacity);
   std::size_t written = 0;
-  if (encode_chunk(params, raw, frame, written, Message(nullptr)) != H5L_OK) store_chunk(params, raw, frame, written);
+  if (encode_chunk(params, raw, out, written, Message(nullptr)) != H5L_OK) store_chunk(params, raw, out, written);
   return written;
 }
 
-// Whether a frame is what the dataset's chunks are. Nobody can tell without the local part of the cd_values, nor from
-// bytes of unknown type: those are also what encode makes of a chunk that the cd_values do not describe.
-bool matches(const FrameHeader& header, std::span<const unsigned> cd_values) {
-  h5l_params params;
-  if (unpack_cd_values(cd_values, params, Message(nullptr)) != H5L_OK || params.value_bytes == 0 ||
-      header.value_bytes == 1) {
-    return true;
-  }
-  const bool same_type = header.value_bytes == params.value_bytes && header.big_endian == (params.big_endian != 0);
-  return header.raw_bytes == chunk_bytes(params) && same_type;
+// A frame's chunk, and its size; 0 where the frame is broken or not of this dataset.
+std::size_t decode(const h5l_params& params, std::span<const std::uint8_t> bytes, Buffer& raw) {
+  const Message nobody(nullptr);
+  Frame frame;
+  if (open_frame(bytes, frame, nobody) != H5L_OK || !matches(frame.header, params)) return 0;
+  raw = Buffer(frame.header.raw_bytes);
+  if (raw.data() == nullptr) return 0;
+  const std::span<std::uint8_t> out(raw.data(), frame.header.raw_bytes);
+  return decode_chunk(frame, out, nobody) == H5L_OK ? out.size() : 0;
 }
 
 // One chunk. Calls no HDF5 function, and touches *buffer only when all has gone well.
@@ -203,23 +227,13 @@ std::size_t run_filter(unsigned flags, std::span<const unsigned> cd_values, std:
                        void** buffer) noexcept {
   const FloatEnvironment environment;
   const std::span<const std::uint8_t> in(static_cast<const std::uint8_t*>(*buffer), size);
-  const Message nobody(nullptr);
-  const bool decoding = (flags & hdf5::kFlagReverse) != 0;
-  Frame frame;
-  if (decoding && (open_frame(in, frame, nobody) != H5L_OK || !matches(frame.header, cd_values))) return kFailed;
-
-  const std::size_t needed = decoding ? frame.header.raw_bytes : h5l_max_encoded_size(size);
-  Buffer out(needed);
-  if (needed == 0 || out.data() == nullptr) return kFailed;
-  std::size_t written = needed;
-  if (!decoding) {
-    written = encode(cd_values, (flags & hdf5::kFlagOptional) != 0, in, {out.data(), needed});
-  } else if (decode_chunk(frame, {out.data(), needed}, nobody) != H5L_OK) {
-    return kFailed;
-  }
+  const h5l_params params = read_stored(cd_values, flags);
+  Buffer out(0);
+  const std::size_t written = (flags & hdf5::kFlagReverse) != 0 ? decode(params, in, out) : encode(params, in, out);
+  if (written == 0) return kFailed;
   std::free(*buffer);
+  *capacity = out.size();
   *buffer = out.release();
-  *capacity = needed;
   return written;
 }
 
