@@ -179,11 +179,10 @@ h5l_params read_stored(std::span<const unsigned> cd_values, unsigned flags) {
   return params;
 }
 
-// Whether a frame is what the dataset's chunks are; without a type nobody can tell. HDF5 does not look at how much a filter
-// returns, so less than the chunk must never pass.
+// Whether a frame is what the dataset's chunks are. Nobody can tell without a type, nor from bytes of unknown type: those
+// are also what encode makes of a chunk that the cd_values do not describe.
 bool matches(const FrameHeader& header, const h5l_params& params) {
-  if (params.value_bytes == 0) return true;
-  if (header.value_bytes == 1) return header.raw_bytes >= chunk_bytes(params);
+  if (params.value_bytes == 0 || header.value_bytes == 1) return true;
   return header.raw_bytes == chunk_bytes(params) && header.value_bytes == params.value_bytes &&
          header.big_endian == (params.big_endian != 0);
 }
@@ -191,20 +190,10 @@ bool matches(const FrameHeader& header, const h5l_params& params) {
 // A chunk's frame, and its size; 0 for want of memory. Whatever else keeps the chunk from being encoded, it is stored:
 // HDF5 would lose it.
 std::size_t encode(h5l_params params, std::span<const std::uint8_t> raw, Buffer& frame) {
-  const std::uint64_t described = chunk_bytes(params);
-  if (described != raw.size()) params.value_bytes = 0;  // cd_values of another dataset
-
-  // A frame that `matches` will take has at least the bytes that the cd_values describe.
-  Buffer padded(0);
-  if (raw.size() < described) {
-    padded = Buffer(described);
-    if (padded.data() == nullptr) return 0;
-    std::fill(std::copy(raw.begin(), raw.end(), padded.data()), padded.data() + described, std::uint8_t{0});
-    raw = {padded.data(), static_cast<std::size_t>(described)};
-  }
+  if (chunk_bytes(params) != raw.size()) params.value_bytes = 0;  // cd_values of another dataset
   const std::size_t capacity = h5l_max_encoded_size(raw.size());
   frame = Buffer(capacity);
-  if (capacity == 0 || frame.data() == nullptr) return 0;
+  if (frame.data() == nullptr) return 0;
   const std::span<std::uint8_t> out(frame.data(), capacity);
   std::size_t written = 0;
   if (encode_chunk(params, raw, out, written, Message(nullptr)) != H5L_OK) store_chunk(params, raw, out, written);
@@ -216,10 +205,12 @@ std::size_t decode(const h5l_params& params, std::span<const std::uint8_t> bytes
   const Message nobody(nullptr);
   Frame frame;
   if (open_frame(bytes, frame, nobody) != H5L_OK || !matches(frame.header, params)) return 0;
-  raw = Buffer(frame.header.raw_bytes);
-  if (raw.data() == nullptr) return 0;
-  const std::span<std::uint8_t> out(raw.data(), frame.header.raw_bytes);
-  return decode_chunk(frame, out, nobody) == H5L_OK ? out.size() : 0;
+  // HDF5 reads a whole chunk, however little a filter returns. So behind a shorter one there are zeros, not the heap.
+  const std::size_t size = frame.header.raw_bytes;
+  raw = Buffer(std::max<std::size_t>(size, chunk_bytes(params)));
+  if (raw.data() == nullptr || decode_chunk(frame, {raw.data(), size}, nobody) != H5L_OK) return 0;
+  std::fill(raw.data() + size, raw.data() + raw.size(), std::uint8_t{0});
+  return size;
 }
 
 // One chunk. Calls no HDF5 function, and touches *buffer only when all has gone well.
