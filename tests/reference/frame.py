@@ -659,7 +659,7 @@ def _coded(
         fill_bits=fill_bits,
         maybe_padded=maybe_padded,
     )
-    # +0.0 and NaN come back bit for bit without any help. (The range is taken without them all the same.)
+    # +0.0 and NaN come back bit for bit without any help (and count for the range all the same).
     nan_or_zero = fill_bits is not None and (
         fill_bits == 0 or fill_bits & ~(1 << (float_type.word_bits - 1)) > float_type.infinity
     )

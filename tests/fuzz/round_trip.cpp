@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// libFuzzer: any bytes as parameters and a chunk. Where the parameters are allowed, the promise holds, a frame takes no
+// more than raw_bytes + 40, and encoding what was decoded gives the same frame.
+//
+// An input is: bound kind, size of a value, switches (a byte each), the bound and the fill value's bits (8 bytes each),
+// and what the chunk repeats, up to 16 times: so a short input can make several tiles. Any bytes have such a meaning.
+
+#include <cinttypes>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "check.h"
+#include "frames.h"
+#include "values.h"
+
+namespace h5lossy::test {
+namespace {
+
+constexpr std::size_t kFront = 3 + 8 + 8;
+
+h5l_params read_params(std::span<const std::uint8_t> front) {
+  h5l_params params = {};
+  params.codec = H5L_CODEC_PFPL;
+  params.bound_kind = front[0] % 4;
+  constexpr std::uint32_t sizes[] = {4, 8, 4, 0};
+  params.value_bytes = sizes[front[1] % 4];
+  params.big_endian = front[2] & 1u;
+  params.no_checksum = front[2] >> 1 & 1u;
+  params.has_fill = front[2] >> 2 & 1u;
+  params.maybe_padded = front[2] >> 3 & 1u;
+  std::memcpy(&params.bound, front.data() + 3, sizeof params.bound);
+  std::memcpy(&params.fill_bits, front.data() + 11, sizeof params.fill_bits);
+  if (params.bound_kind == H5L_BOUND_LOSSLESS) params.bound = 0;
+  if (params.value_bytes == 4) params.fill_bits &= 0xFFFFFFFFu;
+  return params;
+}
+
+template <class T>
+void check_promise(const h5l_params& params, const Bytes& raw, const Bytes& decoded_raw) {
+  const std::vector<Bits<T>> values = to_values<T>(raw, params.big_endian != 0);
+  const std::vector<Bits<T>> decoded = to_values<T>(decoded_raw, params.big_endian != 0);
+  Promise promise;
+  promise.kind = params.bound_kind;
+  promise.bound = params.bound;
+  promise.has_fill = params.has_fill != 0;
+  promise.fill_bits = params.fill_bits;
+  measure_range<T>(values, params.maybe_padded != 0, promise);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const char* const rule = broken<T>(promise, values[i], decoded[i]);
+    CHECK(rule == nullptr, "%s: 0x%" PRIx64 " came back as 0x%" PRIx64 " (bound %.17g)", rule, std::uint64_t{values[i]},
+          std::uint64_t{decoded[i]}, params.bound);
+  }
+}
+
+void check(std::span<const std::uint8_t> input) {
+  if (input.size() < kFront) return;
+  const h5l_params params = read_params(input.first(kFront));
+  Bytes raw;
+  for (int repeats = 1 + (input[2] >> 4); repeats > 0; --repeats) {
+    raw.insert(raw.end(), input.begin() + kFront, input.end());
+  }
+  Bytes frame(raw.size() + 40);
+  std::size_t frame_bytes = 0;
+  h5l_message message;
+  const h5l_status status =
+      h5l_encode(&params, raw.data(), raw.size(), frame.data(), frame.size(), &frame_bytes, &message);
+  const bool wrong_bound = params.bound_kind != H5L_BOUND_LOSSLESS &&
+                           (!(params.bound > 0) || !std::isfinite(params.bound) ||
+                            (params.bound_kind == H5L_BOUND_POINTWISE_RELATIVE && params.bound >= 1));
+  CHECK(status == (wrong_bound ? H5L_INVALID_ARGUMENT : H5L_OK), "%s: %s", h5l_status_name(status), message.text);
+  if (status != H5L_OK) return;
+
+  CHECK(frame_bytes <= raw.size() + 40, "%zu bytes became %zu", raw.size(), frame_bytes);
+  frame.resize(frame_bytes);
+  frame.shrink_to_fit();
+  const Bytes decoded = decode(frame);
+  CHECK(decoded.size() == raw.size(), "%zu bytes became %zu", raw.size(), decoded.size());
+
+  const bool is_known = params.value_bytes != 0 && raw.size() % params.value_bytes == 0;
+  if (!is_known) CHECK(decoded == raw, "bytes of an unknown type have changed");
+  if (is_known && params.value_bytes == 4) check_promise<float>(params, raw, decoded);
+  if (is_known && params.value_bytes == 8) check_promise<double>(params, raw, decoded);
+  // The range of decoded values is another one.
+  if (params.bound_kind != H5L_BOUND_RANGE_RELATIVE) CHECK(encode(params, decoded) == frame, "another frame");
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  h5lossy::test::check({data, size});
+  return 0;
+}

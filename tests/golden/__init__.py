@@ -1,0 +1,192 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frames that are kept for ever: what a release wrote, every later one reads, and writes again.
+
+``v1/NAME.frame`` is a frame of format version 1, and ``v1/NAME.json`` says what it holds and how
+its values are made. ``python -m tests.golden add NAME`` makes both, once; nothing changes them
+later. The name begins with the codec's.
+
+Values are made of `PIECES` by integer arithmetic and single roundings, so that every machine and
+every NumPy makes the same ones. Pieces may be added; a piece that a frame was made with is as
+fixed as the frame.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import h5lossy
+from h5lossy import _native
+from h5lossy.codecs import CODECS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Array = npt.NDArray[Any]
+
+FOLDER = Path(__file__).parent / "v1"
+
+CLASSES = {_native.codec_name(number): cls for number, cls in CODECS.items()}
+
+
+# ------------------------------------------------------------------------------------------------
+# Values
+# ------------------------------------------------------------------------------------------------
+
+
+def _numbers(seed: int) -> Iterator[int]:
+    """Generate numbers of 53 bits: Knuth's MMIX generator, without its low bits."""
+    state = seed
+    while True:
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        yield state >> 11
+
+
+def _take(seed: int, count: int) -> Array:
+    numbers = _numbers(seed)
+    return np.array([next(numbers) for _ in range(count)], np.uint64)
+
+
+def _words(values: Array, size: int) -> Array:
+    # float64 to float32 is one rounding.
+    return values.astype(f"f{size}").view(f"u{size}")
+
+
+def _walk(size: int, *, count: int, seed: int, bits: int, exponent: int) -> Array:
+    """Return a walk of steps below 2**bits, times 2**exponent."""
+    steps = (_take(seed, count) % np.uint64(2 ** (bits + 1))).astype(np.int64) - 2**bits
+    return _words(steps.cumsum() * 2.0**exponent, size)
+
+
+def _ramp(size: int, *, count: int, start: int, step: int, exponent: int) -> Array:
+    """Return start, start + step, and so on, times 2**exponent."""
+    return _words((start + step * np.arange(count)) * 2.0**exponent, size)
+
+
+def _noise(size: int, *, count: int, seed: int) -> Array:
+    """Return patterns of which nothing can be said; NaNs and infinities are among them."""
+    numbers = [_take(seed + i, count) >> np.uint64(21) for i in range(2)]
+    return (numbers[0] << np.uint64(32) | numbers[1]).astype(f"u{size}")
+
+
+def _patterns(size: int, *, words: list[str], repeat: int = 1) -> Array:
+    """Return the patterns, each so often."""
+    return np.repeat(np.array([int(word, 16) for word in words], f"u{size}"), repeat)
+
+
+def _borders(size: int, *, count: int, seed: int, half_width: str, bits: int) -> Array:
+    """Return values within two ulps of a multiple below 2**bits of half a bin's width."""
+    numbers = _take(seed, count)
+    halves = (numbers % np.uint64(2**bits)).astype(np.int64)
+    halves[numbers & np.uint64(2**40) != 0] *= -1
+    half = np.array(float.fromhex(half_width), f"f{size}")
+    ulps = ((numbers >> np.uint64(45)) % np.uint64(5)).astype(f"i{size}") - 2
+    words = (halves.astype(f"f{size}") * half).view(f"u{size}")
+    return words + ulps.astype(words.dtype)
+
+
+PIECES: dict[str, Callable[..., Array]] = {
+    "walk": _walk,
+    "ramp": _ramp,
+    "noise": _noise,
+    "patterns": _patterns,
+    "borders": _borders,
+}
+
+
+def make_values(pieces: list[dict[str, Any]], dtype: str) -> Array:
+    """Return the values that a list of pieces stands for."""
+    size = np.dtype(dtype).itemsize
+    words = [np.zeros(0, f"u{size}")]
+    for piece in pieces:
+        arguments = dict(piece)
+        words.append(PIECES[arguments.pop("piece")](size, **arguments))
+    unsigned = np.dtype(f"u{size}").newbyteorder(np.dtype(dtype).byteorder)
+    return np.concatenate(words).astype(unsigned).view(dtype)
+
+
+# ------------------------------------------------------------------------------------------------
+# Frames
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a frame is made of. The bound is one argument of the codec's class.
+
+    A type of ``u1`` stands for bytes of which the encoder is told nothing.
+    """
+
+    description: str
+    codec: str
+    dtype: str
+    bound: dict[str, Any]
+    values: list[dict[str, Any]]
+    fill_bits: str | None = None
+    checksum: bool = True
+
+    def make_values(self) -> Array:
+        """Return the values."""
+        return make_values(self.values, self.dtype)
+
+    def fill_value(self) -> Any:
+        """Return the fill value, or None."""
+        if self.fill_bits is None:
+            return None
+        return make_values([{"piece": "patterns", "words": [self.fill_bits]}], self.dtype)[0]
+
+    def encode(self) -> bytes:
+        """Return the frame."""
+        codec = CLASSES[self.codec](**self.bound, checksum=self.checksum)
+        if self.dtype == "u1":
+            return _native.encode(codec.params(), self.make_values())
+        return h5lossy.encode(self.make_values(), codec, fill_value=self.fill_value())
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A frame of the past, and what is known about it."""
+
+    name: str
+    frame: bytes
+    recipe: Recipe
+    holds: dict[str, Any]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def contents(frame: bytes) -> dict[str, Any]:
+    """Say what a frame holds."""
+    info = h5lossy.inspect(frame)
+    return {
+        "codec": info.codec,
+        "bound": str(info.bound),
+        "dtype": info.dtype.str,
+        "count": info.count,
+        "tiles": info.tiles,
+        "stored_tiles": info.stored_tiles,
+        "decoded_sha256": digest(h5lossy.decode(frame)),
+    }
+
+
+def digest(values: Array) -> str:
+    """Return the SHA-256 of an array's bytes."""
+    return hashlib.sha256(values.tobytes()).hexdigest()
+
+
+def load(folder: Path = FOLDER) -> list[Golden]:
+    """Return all frames of the past."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        frame = path.with_suffix(".frame").read_bytes()
+        found.append(Golden(path.stem, frame, Recipe(**fields["made_of"]), fields["holds"]))
+    return found

@@ -1,0 +1,293 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of the filter share: data, datasets, other processes, HDF5's own programs."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+from h5py import h5d, h5p, h5s, h5t, h5z
+
+import h5lossy
+from h5lossy import FILTER_ID, _native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+#: Long enough for a busy machine; a process that hangs is a finding.
+PROCESS_SECONDS = 120
+
+MAGIC = b"H5LY"
+
+BYTES_TYPE_CODE = 1
+"""The number of bytes of a value in a frame whose encoder was not told the type."""
+
+
+# ------------------------------------------------------------------------------------------------
+# Data
+# ------------------------------------------------------------------------------------------------
+
+
+def field(shape: tuple[int, ...], dtype: Any = "f4", *, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Make smooth data with a little noise, from about 250 to 350, that no chunk shape divides."""
+    rng = np.random.default_rng(seed)
+    at = np.linspace(0, 9, math.prod(shape))
+    values = 300 + 40 * np.sin(at) + 5 * np.cos(17 * at) + rng.normal(0, 0.05, at.shape)
+    return values.reshape(shape).astype(dtype)
+
+
+def padded(values: np.ndarray[Any, Any], shape: tuple[int, ...], fill: Any) -> Any:
+    """Return values as HDF5 hands a chunk at the edge to a filter."""
+    whole = np.full(shape, fill, values.dtype)
+    whole[tuple(map(slice, values.shape))] = values
+    return whole
+
+
+def bound_of(codec: h5lossy.PFPL) -> dict[str, Any]:
+    """Return a codec's bound as `checks` takes it."""
+    return {name: value for name, value in codec.get_config().items() if name != "checksum"}
+
+
+# ------------------------------------------------------------------------------------------------
+# Datasets, at the level below h5py's own
+# ------------------------------------------------------------------------------------------------
+
+
+def filters(dataset: h5py.Dataset) -> list[tuple[int, int, tuple[int, ...], bytes]]:
+    """Return (number, flags, cd_values, name) of each filter, as the file has them."""
+    creation = dataset.id.get_create_plist()
+    return [creation.get_filter(i) for i in range(creation.get_nfilters())]
+
+
+def cd_values(dataset: h5py.Dataset) -> tuple[int, ...]:
+    """Return the stored cd_values of h5lossy."""
+    [words] = [words for number, _, words, _ in filters(dataset) if number == FILTER_ID]
+    return tuple(int(word) for word in words)
+
+
+def frames(dataset: h5py.Dataset) -> dict[tuple[int, ...], bytes]:
+    """Return the bytes of each stored chunk by its place; fail if one was not filtered."""
+    found = {}
+    for chunk in stored_chunks(dataset):
+        mask, frame = dataset.id.read_direct_chunk(chunk.chunk_offset)
+        assert mask == 0, f"chunk {chunk.chunk_offset} went around a filter (mask {mask})"
+        found[tuple(map(int, chunk.chunk_offset))] = bytes(frame)
+    return found
+
+
+def stored_chunks(dataset: h5py.Dataset) -> list[Any]:
+    """Return what HDF5 says about each stored chunk."""
+    return [dataset.id.get_chunk_info(i) for i in range(dataset.id.get_num_chunks())]
+
+
+def creation_list(
+    chunks: tuple[int, ...],
+    words: Iterable[int],
+    *,
+    flags: int = h5z.FLAG_OPTIONAL,
+    fill: np.ndarray[Any, Any] | None = None,
+) -> h5p.PropDCID:
+    """Make a dataset creation property list with our filter."""
+    creation = h5p.create(h5p.DATASET_CREATE)
+    creation.set_chunk(chunks)
+    if fill is not None:
+        creation.set_fill_value(fill)
+    creation.set_filter(FILTER_ID, flags, tuple(words))
+    return creation
+
+
+def create(
+    file: h5py.File,
+    name: str,
+    shape: tuple[int, ...],
+    type_id: h5t.TypeID | Any,
+    creation: h5p.PropDCID,
+) -> h5py.Dataset:
+    """Create a dataset from a creation list, and any HDF5 or NumPy type."""
+    if not isinstance(type_id, h5t.TypeID):
+        type_id = h5t.py_create(np.dtype(type_id), logical=True)
+    space = h5s.create_simple(shape)
+    return h5py.Dataset(h5d.create(file.id, name.encode(), type_id, space, creation))
+
+
+def edit_cd_values(path: Path, words: dict[int, int] | None = None, *, count: int = 16) -> None:
+    """Change stored cd_values of dataset "x" in the file itself, or cut them off.
+
+    The file must be of the oldest format, whose object headers have no checksums.
+    """
+    with h5py.File(path) as file:
+        [(_, _, stored, name)] = filters(file["x"])
+    old = np.array(stored, "<u4").tobytes()
+    content = path.read_bytes()
+    assert content.count(old) == 1
+    place = content.index(old)
+    # In front: filter number, size of the name, flags, number of cd_values; and the name, with NULs
+    # to a multiple of 8 bytes.
+    name_size = len(name) // 8 * 8 + 8
+    count_at = place - name_size - 2
+    assert content[count_at:place].startswith(b"\x10\0" + name)
+    new = np.array([(words or {}).get(i, word) for i, word in enumerate(stored)], "<u4").tobytes()
+    path.write_bytes(
+        content[:count_at]
+        + count.to_bytes(2, "little")
+        + content[count_at + 2 : place]
+        + new
+        + content[place + len(new) :]
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# The filter itself, as HDF5 has it
+# ------------------------------------------------------------------------------------------------
+
+_FILTER = ctypes.CFUNCTYPE(
+    ctypes.c_size_t,
+    ctypes.c_uint,
+    ctypes.c_size_t,
+    ctypes.POINTER(ctypes.c_uint),
+    ctypes.c_size_t,
+    ctypes.POINTER(ctypes.c_size_t),
+    ctypes.POINTER(ctypes.c_void_p),
+)
+_ASK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+class FilterClass(ctypes.Structure):
+    """``H5Z_class2_t``."""
+
+    _fields_ = (
+        ("version", ctypes.c_int),
+        ("id", ctypes.c_int),
+        ("encoder_present", ctypes.c_uint),
+        ("decoder_present", ctypes.c_uint),
+        ("name", ctypes.c_char_p),
+        ("can_apply", _ASK),
+        ("set_local", _ASK),
+        ("filter", _FILTER),
+    )
+
+
+def filter_class() -> FilterClass:
+    """Return what the plugin gives to HDF5."""
+    return FilterClass.from_address(_native.plugin_info())
+
+
+_libc = ctypes.CDLL(None)
+_libc.malloc.restype = ctypes.c_void_p
+_libc.malloc.argtypes = (ctypes.c_size_t,)
+_libc.free.argtypes = (ctypes.c_void_p,)
+
+
+def call_filter(words: Iterable[int], data: bytes, *, reverse: bool = False) -> bytes | None:
+    """Call the filter as HDF5 does, with a buffer of malloc's; None where it fails."""
+    values = tuple(words)
+    count = len(values)
+    buffer = ctypes.c_void_p(_libc.malloc(max(1, len(data))))
+    assert buffer.value
+    ctypes.memmove(buffer.value, data, len(data))
+    capacity = ctypes.c_size_t(len(data))
+    before = buffer.value
+    try:
+        written = filter_class().filter(
+            0x100 if reverse else 0,
+            count,
+            (ctypes.c_uint * max(1, count))(*values),
+            len(data),
+            ctypes.byref(capacity),
+            ctypes.byref(buffer),
+        )
+        if written == 0:
+            assert (buffer.value, capacity.value) == (before, len(data)), "a failure touched these"
+            return None
+        assert capacity.value >= written
+        assert buffer.value
+        return ctypes.string_at(buffer.value, written)
+    finally:
+        _libc.free(buffer)
+
+
+# ------------------------------------------------------------------------------------------------
+# Other processes
+# ------------------------------------------------------------------------------------------------
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """Return the environment with changes, and without what would change how plugins are found."""
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("HDF5_", "H5LOSSY_BACKEND"))}
+    ours["LC_ALL"] = "C.UTF-8"
+    for name, value in changes.items():
+        ours.pop(name, None)
+        if value is not None:
+            ours[name] = value
+    return ours
+
+
+def with_plugin() -> dict[str, str]:
+    """Return an environment in which HDF5's programs find the plugin."""
+    return environment(HDF5_PLUGIN_PATH=h5lossy.PLUGIN_PATH)
+
+
+def run(
+    *command: str | Path,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    status: int | None = 0,
+    text: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; fail unless it ends with `status` (None: with any, by itself)."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        env=environment() if env is None else env,
+        cwd=cwd,
+        input=text,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=PROCESS_SECONDS,
+        check=False,
+    )
+    said = f"{command}\n-- stdout --\n{done.stdout}\n-- stderr --\n{done.stderr}"
+    assert done.returncode >= 0, f"killed by signal {-done.returncode}: {said}"
+    assert status is None or done.returncode == status, f"status {done.returncode}: {said}"
+    return done
+
+
+def run_python(
+    code: str,
+    *arguments: str | Path,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    status: int | None = 0,
+) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own."""
+    return run(sys.executable, "-c", code, *arguments, env=env, cwd=cwd, status=status)
+
+
+def h5lossy_command(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    return run(*command_line(*arguments), **options)
+
+
+def command_line(*arguments: str | Path) -> list[str]:
+    """Return what runs ``h5lossy ARGUMENTS`` with this very package."""
+    start = "from h5lossy.cli import main; main(prog_name='h5lossy')"
+    return [sys.executable, "-c", start, *map(str, arguments)]
+
+
+def tool(name: str) -> str:
+    """Return the path of a program, or skip."""
+    path = shutil.which(name)
+    if path is None:
+        package = {"h5": "hdf5-tools", "nc": "netcdf-bin", "nm": "binutils"}[name[:2]]
+        pytest.skip(f"{name} is not installed (Debian: {package})")
+    return path

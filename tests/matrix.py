@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is tested: codecs and backends as the library lists them, bounds, types, real fields.
+
+A new codec or backend is tested without a change here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+from h5lossy import _native
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CODEC_NAMES: dict[int, str] = {
+    number: codec_name
+    for number in range(1, 256)  # a frame's codec is a byte; 0 is stored
+    if (codec_name := _native.codec_name(number)) is not None
+}
+"""The codecs of this build, by number."""
+
+BACKENDS: list[str] = [backend for backend, usable in _native.backends().items() if usable]
+"""The backends that this machine can run, best first."""
+
+BOUNDS: dict[str, dict[str, Any]] = {
+    "absolute": {"absolute": 1e-3},
+    "pointwise_relative": {"pointwise_relative": 1e-3},
+    "range_relative": {"range_relative": 1e-3},
+    "lossless": {"lossless": True},
+}
+"""One bound of each kind, as arguments of a codec."""
+
+DTYPES = ["<f4", ">f4", "<f8", ">f8"]
+
+
+# ------------------------------------------------------------------------------------------------
+# Real fields
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Field:
+    """A real field: a dataset of a file in H5LOSSY_CORPUS."""
+
+    path: Path
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.path.stem}:{self.name}"
+
+    def read(self) -> tuple[np.ndarray[Any, Any], Any]:
+        """Return the values, and the fill value where there is one that is not NaN."""
+        with h5py.File(self.path) as file:
+            dataset = file[self.name]
+            fill_value = dataset.attrs.get("fill_value")
+            values = dataset[...]
+        if fill_value is None or np.isnan(fill_value):
+            return values, None
+        return values, values.dtype.type(fill_value)
+
+
+def corpus_fields(folder: Path) -> list[Field]:
+    """List the fields in a folder of HDF5 files, in groups or not."""
+    fields: list[Field] = []
+    for path in sorted(folder.glob("*.h5")):
+        names: list[str] = []
+        with h5py.File(path) as file:
+            file.visit(names.append)
+            fields.extend(Field(path, name) for name in names if _is_field(file[name]))
+    return fields
+
+
+def _is_field(item: Any) -> bool:
+    if not isinstance(item, h5py.Dataset):
+        return False
+    return item.dtype.kind == "f" and item.dtype.itemsize in {4, 8} and bool(item.size)

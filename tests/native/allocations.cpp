@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The functions that stand in for the allocators' own. In a file by itself: compilers that see through a replaced
+// operator delete warn that it frees what new gave.
+
+#include "allocations.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace h5lossy::test {
+
+Allocations allocations;
+
+}  // namespace h5lossy::test
+
+extern "C" {
+void* __real_malloc(std::size_t size);
+void* __real_calloc(std::size_t count, std::size_t size);
+void* __real_realloc(void* memory, std::size_t size);
+
+void* __wrap_malloc(std::size_t size) { return h5lossy::test::allocations.allow(size) ? __real_malloc(size) : nullptr; }
+void* __wrap_calloc(std::size_t count, std::size_t size) {
+  return h5lossy::test::allocations.allow(count * size) ? __real_calloc(count, size) : nullptr;
+}
+void* __wrap_realloc(void* memory, std::size_t size) {
+  return h5lossy::test::allocations.allow(size) ? __real_realloc(memory, size) : nullptr;
+}
+}
+
+// All forms, since a sanitizer's would not call the first. None of the library's types asks for more than the usual
+// alignment.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return h5lossy::test::allocations.allow(size) ? __real_malloc(size == 0 ? 1 : size) : nullptr;
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return operator new(size, std::nothrow); }
+void* operator new(std::size_t size) {
+  void* const memory = operator new(size, std::nothrow);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new[](std::size_t size) { return operator new(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }

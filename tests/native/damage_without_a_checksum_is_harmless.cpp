@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Without a payload checksum, or with one that an attacker has set right, a damaged frame gives an error or other
+// values: no access outside the buffers, no allocation beyond the workspace, no other end. Buffers lie in front of
+// guard pages.
+
+#include <algorithm>
+
+#include "check.h"
+#include "frames.h"
+#include "guarded_memory.h"
+#include "samples.h"
+#include "seal.h"
+
+namespace h5lossy::test {
+namespace {
+
+constexpr std::size_t kMostBytes = 1 << 18;
+
+class Damage {
+ public:
+  // Decodes all, and some, of what the frame says it holds.
+  void decode(const Bytes& damaged) {
+    const std::span<std::uint8_t> frame = frame_memory_.at_end(damaged.size());
+    std::copy(damaged.begin(), damaged.end(), frame.begin());
+    h5l_frame_info info;
+    h5l_message message;
+    const h5l_status opened = h5l_inspect(frame.data(), frame.size(), &info, &message);
+    if (!expected(opened)) return;
+    if (info.raw_bytes > kMostBytes) return;
+    const std::span<std::uint8_t> raw = raw_memory_.at_end(info.raw_bytes);
+    expected(h5l_decode(frame.data(), frame.size(), raw.data(), raw.size(), &message));
+
+    const std::uint64_t values = info.raw_bytes / info.value_bytes;
+    const std::uint64_t first = random_.below(values + 1), count = random_.below(values - first + 1);
+    const std::span<std::uint8_t> part = raw_memory_.at_end(count * info.value_bytes);
+    expected(h5l_decode_range(frame.data(), frame.size(), first, count, part.data(), part.size(), &message));
+  }
+
+  // Each bit by itself.
+  void flip_bits(const Sample& sample) {
+    Bytes frame = sample.frame;
+    for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+      frame[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+      decode(frame);
+      frame[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+    }
+  }
+
+  // A few bytes anywhere, cut or lengthened now and then, and both checksums set right.
+  void change_and_seal(const Sample& sample, int times) {
+    for (; times > 0; --times) {
+      Bytes frame = sample.frame;
+      if (random_.one_in(8)) frame.resize(random_.below(frame.size() + 64));
+      for (std::uint64_t changes = 1 + random_.below(4); changes > 0 && !frame.empty(); --changes) {
+        const std::size_t reach = random_.one_in(2) ? std::min<std::size_t>(64, frame.size()) : frame.size();
+        const std::size_t at = random_.one_in(3) ? frame.size() - 1 - random_.below(reach) : random_.below(reach);
+        frame[at] = static_cast<std::uint8_t>(random_.next());
+      }
+      seal(frame);
+      decode(frame);
+    }
+  }
+
+  [[nodiscard]] int decoded() const { return decoded_; }
+  [[nodiscard]] int refused() const { return refused_; }
+
+ private:
+  bool expected(h5l_status status) {
+    const bool ok = status == H5L_OK;
+    CHECK(ok || status == H5L_CORRUPT || status == H5L_TRUNCATED || status == H5L_UNSUPPORTED, "%s",
+          h5l_status_name(status));
+    ++(ok ? decoded_ : refused_);
+    return ok;
+  }
+
+  Random random_{8};
+  GuardedMemory frame_memory_{1 << 16};
+  GuardedMemory raw_memory_{kMostBytes};
+  int decoded_ = 0;
+  int refused_ = 0;
+};
+
+}  // namespace
+}  // namespace h5lossy::test
+
+int main() {
+  using namespace h5lossy::test;
+  Damage damage;
+  for (const bool checksum : {false, true}) {
+    for (const Sample& sample : make_samples(600, checksum)) {
+      damage.flip_bits(sample);
+      damage.change_and_seal(sample, 4000);
+    }
+    for (const Sample& sample : make_samples(4096, checksum)) damage.change_and_seal(sample, 1000);
+  }
+  CHECK(damage.decoded() > 10000 && damage.refused() > 10000, "%d decoded, %d refused", damage.decoded(),
+        damage.refused());
+}

@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The promise, for both types, all bound kinds, many sizes and hostile values: each value comes back within its bound,
+// special values and the fill value come back bit for bit, and encoding what was decoded gives the same frame again.
+// All buffers are as small as the API allows, lie beside guard pages or at odd addresses, and a frame never takes more
+// than raw_bytes + 40.
+//
+// usage: every_value_keeps_its_bound [SEED]
+
+#include <algorithm>
+#include <cinttypes>
+#include <iterator>
+
+#include "check.h"
+#include "frames.h"
+#include "guarded_memory.h"
+#include "values.h"
+
+namespace h5lossy::test {
+namespace {
+
+constexpr std::size_t kMostValues = 3 * 4096 + 17;
+constexpr std::size_t kMostBytes = kMostValues * sizeof(double) + 40;
+
+// Places for a call's input and output: in front of a guard page, behind one, or at an odd address.
+class Place {
+ public:
+  std::span<std::uint8_t> get(Random& random, std::size_t size) const {
+    switch (random.below(3)) {
+      case 0:
+        return memory_.at_front(size);
+      case 1:
+        return memory_.at_end(size);
+      default:
+        return memory_.at_end(size + 1 + random.below(7)).first(size);
+    }
+  }
+
+ private:
+  GuardedMemory memory_{kMostBytes + 8};
+};
+
+struct Counts {
+  int pfpl = 0;
+  int stored = 0;
+  int stored_tiles = 0;
+};
+
+template <class T>
+class Check {
+ public:
+  explicit Check(std::uint64_t seed) : random_(seed) {}
+
+  void run(const Setting& setting, std::size_t count, std::uint64_t hostile_one_in) {
+    h5l_params params = make_params(setting.kind, setting.bound, sizeof(T));
+    params.big_endian = random_.one_in(4) ? 1 : 0;
+    params.no_checksum = random_.one_in(4) ? 1 : 0;
+    params.maybe_padded = random_.one_in(4) ? 1 : 0;
+    Values<T> source(random_, setting, hostile_one_in);
+    std::vector<Bits<T>> values = source.make(count);
+    choose_fill(source, values, params);
+    if (params.has_fill != 0) scatter_fill(static_cast<Bits<T>>(params.fill_bits), values);
+    // As HDF5 pads the chunks at an array's edge.
+    if (params.maybe_padded != 0)
+      std::fill(values.begin() + static_cast<std::ptrdiff_t>(count - count / 3), values.end(), Bits<T>{0});
+    if (setting.kind == H5L_BOUND_RANGE_RELATIVE) put_on_borders(params, values);
+
+    const Bytes raw = to_bytes<T>(values, params.big_endian != 0);
+    const std::span<const std::uint8_t> frame = encode_in_place(params, raw);
+    const std::span<const std::uint8_t> decoded_raw = decode_in_place(frame, raw.size());
+    const std::vector<Bits<T>> decoded = to_values<T>(decoded_raw, params.big_endian != 0);
+    check_promise(params, values, decoded);
+    check_again(params, Bytes(frame.begin(), frame.end()), Bytes(decoded_raw.begin(), decoded_raw.end()));
+  }
+
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+ private:
+  void choose_fill(Values<T>& source, std::span<const Bits<T>> values, h5l_params& params) {
+    if (random_.one_in(2)) return;
+    constexpr Bits<T> default_nan = kInf<T> | Bits<T>{1} << (kMantissa<T> - 1);
+    const Bits<T> fills[] = {
+        std::bit_cast<Bits<T>>(T{-999}),
+        0,
+        kSign<T>,
+        12345,  // subnormal
+        kSign<T> | 5,
+        kSign<T> | default_nan,
+        kInf<T>,
+        source.hostile(),
+        what_comes_back(values, params),
+        what_comes_back(values, params),
+    };
+    params.has_fill = 1;
+    params.fill_bits = fills[random_.below(std::size(fills))];
+  }
+
+  // What one of the values becomes where there is no fill value: the one that others must not turn into.
+  Bits<T> what_comes_back(std::span<const Bits<T>> values, const h5l_params& params) {
+    if (values.empty()) return 0;
+    const bool big_endian = params.big_endian != 0;
+    const Bytes decoded = decode(encode(params, to_bytes<T>(values, big_endian)));
+    return to_values<T>(decoded, big_endian)[random_.below(values.size())];
+  }
+
+  // The fill value itself, and values so near that they could turn into it.
+  void scatter_fill(Bits<T> fill, std::vector<Bits<T>>& values) {
+    for (Bits<T>& bits : values) {
+      if (!random_.one_in(50)) continue;
+      bits = random_.one_in(2) ? fill : static_cast<Bits<T>>(fill + static_cast<Bits<T>>(random_.between(-3, 3)));
+    }
+  }
+
+  // Values that lie exactly between the bins that the range gives, so that a bound that is too large by one ulp is
+  // seen.
+  void put_on_borders(const h5l_params& params, std::vector<Bits<T>>& values) {
+    const double border = inspect(encode(params, to_bytes<T>(values, params.big_endian != 0))).step / 2;
+    for (Bits<T>& bits : values) {
+      const T x = std::bit_cast<T>(bits);
+      const bool inner = std::abs(static_cast<double>(x)) < 10 * border;  // hence neither the smallest nor the largest
+      if (inner && random_.one_in(4)) bits = std::bit_cast<Bits<T>>(static_cast<T>(x < 0 ? -border : border));
+    }
+  }
+
+  std::span<const std::uint8_t> encode_in_place(const h5l_params& params, const Bytes& raw) {
+    const std::span<std::uint8_t> in = raw_place_.get(random_, raw.size());
+    std::copy(raw.begin(), raw.end(), in.begin());
+    const std::span<std::uint8_t> out = frame_place_.get(random_, raw.size() + 40);
+    std::size_t frame_bytes = 0;
+    h5l_message message;
+    const h5l_status status = h5l_encode(&params, in.data(), in.size(), out.data(), out.size(), &frame_bytes, &message);
+    CHECK(status == H5L_OK, "%s", message.text);
+    CHECK(frame_bytes <= out.size(), "%zu bytes became %zu", raw.size(), frame_bytes);
+    CHECK(std::equal(raw.begin(), raw.end(), in.begin()), "the input has changed");
+    return out.first(frame_bytes);
+  }
+
+  std::span<const std::uint8_t> decode_in_place(std::span<const std::uint8_t> frame, std::size_t raw_bytes) {
+    const h5l_frame_info info = inspect(frame);
+    CHECK(info.raw_bytes == raw_bytes && info.frame_bytes == frame.size(), "%zu bytes", raw_bytes);
+    ++(info.codec == H5L_CODEC_PFPL ? counts_.pfpl : counts_.stored);
+    counts_.stored_tiles += static_cast<int>(info.stored_tiles);
+
+    const std::span<std::uint8_t> in = moved_frame_place_.get(random_, frame.size());
+    std::copy(frame.begin(), frame.end(), in.begin());
+    const std::span<std::uint8_t> out = decoded_place_.get(random_, raw_bytes);
+    h5l_message message;
+    const h5l_status status = h5l_decode(in.data(), in.size(), out.data(), out.size(), &message);
+    CHECK(status == H5L_OK, "%s", message.text);
+    return out;
+  }
+
+  void check_promise(const h5l_params& params, std::span<const Bits<T>> values, std::span<const Bits<T>> decoded) {
+    Promise promise;
+    promise.kind = params.bound_kind;
+    promise.bound = params.bound;
+    promise.has_fill = params.has_fill != 0;
+    promise.fill_bits = params.fill_bits;
+    measure_range<T>(values, params.maybe_padded != 0, promise);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const char* const rule = broken<T>(promise, values[i], decoded[i]);
+      CHECK(rule == nullptr,
+            "%s: value %zu of %zu is 0x%" PRIx64 " and came back as 0x%" PRIx64
+            " (float%zu, kind %u, bound %.17g, fill %d 0x%" PRIx64 ", range %.17g to %.17g)",
+            rule, i, values.size(), std::uint64_t{values[i]}, std::uint64_t{decoded[i]}, 8 * sizeof(T), promise.kind,
+            promise.bound, promise.has_fill ? 1 : 0, promise.fill_bits, promise.min, promise.max);
+    }
+  }
+
+  // Encoding twice changes nothing. The range of decoded values is another one, so there the bound that was used is
+  // asked for as an absolute one, and the payload is compared.
+  void check_again(h5l_params params, const Bytes& frame, const Bytes& decoded) {
+    const h5l_frame_info info = inspect(frame);
+    const bool is_resolved = params.bound_kind == H5L_BOUND_RANGE_RELATIVE;
+    if (is_resolved) {
+      if (info.codec == H5L_CODEC_STORED || info.bound_kind == H5L_BOUND_LOSSLESS) return;
+      params.bound_kind = H5L_BOUND_ABSOLUTE;
+      params.bound = info.step / 2;
+    }
+    const Bytes again = encode(params, decoded);
+    const auto begin = is_resolved ? static_cast<std::ptrdiff_t>(payload_begin(frame)) : 0;
+    CHECK(again.size() == frame.size() && std::equal(frame.begin() + begin, frame.end(), again.begin() + begin),
+          "float%zu, kind %u, bound %.17g, %zu bytes: %zu, then %zu bytes", 8 * sizeof(T), params.bound_kind,
+          params.bound, decoded.size(), frame.size(), again.size());
+  }
+
+  Random random_;
+  Place raw_place_, frame_place_, moved_frame_place_, decoded_place_;
+  Counts counts_;
+};
+
+template <class T>
+void check_all(std::uint64_t seed) {
+  constexpr std::size_t counts[] = {0,   1,    2,    31,   32,   33,   63,   64,   65,   127,  128,
+                                    129, 1000, 1023, 2047, 2048, 2049, 4095, 4096, 4097, 8192, kMostValues};
+  Check<T> check(seed);
+  for (const Setting& setting : settings<T>()) {
+    for (const std::size_t count : counts) {
+      for (const std::uint64_t hostile_one_in : {0u, 1000u, 30u, 1u}) {
+        for (int repeat = 0; repeat < 5; ++repeat) check.run(setting, count, hostile_one_in);
+      }
+    }
+  }
+  // All ways through the encoder were taken, and often.
+  const Counts& seen = check.counts();
+  CHECK(seen.pfpl > 2000 && seen.stored > 500 && seen.stored_tiles > 100, "%d PFPL frames, %d stored, %d stored tiles",
+        seen.pfpl, seen.stored, seen.stored_tiles);
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+int main(int count, char** arguments) {
+  const std::uint64_t seed = count > 1 ? std::strtoull(arguments[1], nullptr, 10) : 5;
+  h5lossy::test::check_all<float>(seed);
+  h5lossy::test::check_all<double>(seed);
+}

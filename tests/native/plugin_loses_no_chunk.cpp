@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The HDF5 plugin, loaded as HDF5 loads it: encoding never fails, what it encoded it decodes, whatever the cd_values,
+// and where a frame is broken or is not the dataset's, it returns 0 and touches neither buffer nor size.
+//
+// usage: plugin_loses_no_chunk path/to/libh5lossy.so
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "check.h"
+#include "filter/hdf5_symbols.h"
+#include "values.h"
+
+namespace h5lossy::test {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using Words = std::vector<unsigned>;
+
+class Plugin {
+ public:
+  explicit Plugin(const char* path) {
+    void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    CHECK(library != nullptr, "%s", dlerror());
+    const auto type = reinterpret_cast<int (*)()>(dlsym(library, "H5PLget_plugin_type"));
+    const auto info = reinterpret_cast<const void* (*)()>(dlsym(library, "H5PLget_plugin_info"));
+    CHECK(type != nullptr && info != nullptr, "HDF5 asks for both");
+    CHECK(type() == hdf5::kPluginTypeFilter, "type %d", type());
+    filter_ = static_cast<const hdf5::FilterClass*>(info());
+  }
+
+  [[nodiscard]] const hdf5::FilterClass& filter() const { return *filter_; }
+
+  [[nodiscard]] Bytes encode(const Words& cd_values, const Bytes& raw, unsigned flags = 0) const {
+    Bytes frame = run(flags, cd_values, raw).bytes;
+    CHECK(!frame.empty(), "encoding %zu bytes with %zu words failed", raw.size(), cd_values.size());
+    CHECK(frame.size() <= raw.size() + 40, "%zu bytes became %zu", raw.size(), frame.size());
+    return frame;
+  }
+
+  // Empty where the plugin refuses.
+  [[nodiscard]] Bytes decode(const Words& cd_values, const Bytes& frame) const {
+    return run(hdf5::kFlagReverse, cd_values, frame).bytes;
+  }
+
+  // Bytes of the buffer that decoding gives; 0 where the plugin refuses.
+  [[nodiscard]] std::size_t decoded_capacity(const Words& cd_values, const Bytes& frame) const {
+    return run(hdf5::kFlagReverse, cd_values, frame).capacity;
+  }
+
+ private:
+  struct Result {
+    Bytes bytes;
+    std::size_t capacity = 0;
+  };
+
+  [[nodiscard]] Result run(unsigned flags, const Words& cd_values, const Bytes& in) const {
+    void* buffer = std::malloc(std::max<std::size_t>(in.size(), 1));
+    CHECK(buffer != nullptr, "no memory for %zu bytes", in.size());
+    void* const given = buffer;
+    std::copy(in.begin(), in.end(), static_cast<std::uint8_t*>(buffer));
+    std::size_t capacity = in.size();
+    const std::size_t size = filter_->filter(flags, cd_values.size(), cd_values.data(), in.size(), &capacity, &buffer);
+    Result result;
+    if (size == 0) {
+      CHECK(buffer == given && capacity == in.size(), "a failure has changed the buffer");
+      CHECK(std::equal(in.begin(), in.end(), static_cast<const std::uint8_t*>(buffer)),
+            "a failure has changed the bytes");
+    } else {
+      CHECK(size <= capacity, "%zu bytes in a buffer of %zu", size, capacity);
+      auto* const bytes = static_cast<std::uint8_t*>(buffer);
+      result = {Bytes(bytes, bytes + size), capacity};
+      std::memset(bytes, 0, capacity);  // all of it is there
+    }
+    std::free(buffer);
+    return result;
+  }
+
+  const hdf5::FilterClass* filter_;
+};
+
+// Stored cd_values of a one-dimensional chunk.
+Words stored_words(const Setting& setting, std::uint32_t value_bytes, bool big_endian, std::size_t count) {
+  const auto bound = std::bit_cast<std::uint64_t>(setting.bound);
+  Words words(16);
+  words[0] = H5L_CODEC_PFPL;
+  words[1] = setting.kind;
+  words[2] = static_cast<unsigned>(bound);
+  words[3] = static_cast<unsigned>(bound >> 32);
+  words[5] = 1u | value_bytes << 8 | (big_endian ? 1u << 16 : 0) | 1u << 24;
+  words[6] = static_cast<unsigned>(count);
+  return words;
+}
+
+template <class T>
+void check_promise(const Plugin& plugin, Random& random) {
+  for (const Setting& setting : settings<T>()) {
+    for (const bool big_endian : {false, true}) {
+      Values<T> source(random, setting, 100);
+      const std::vector<Bits<T>> values = source.make(5000);
+      const Bytes raw = to_bytes<T>(values, big_endian);
+      const Words words = stored_words(setting, sizeof(T), big_endian, values.size());
+      const Bytes decoded_raw = plugin.decode(words, plugin.encode(words, raw));
+      CHECK(decoded_raw.size() == raw.size(), "%zu bytes became %zu", raw.size(), decoded_raw.size());
+      const std::vector<Bits<T>> decoded = to_values<T>(decoded_raw, big_endian);
+      Promise promise;
+      promise.kind = setting.kind;
+      promise.bound = setting.bound;
+      measure_range<T>(values, true, promise);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const char* const rule = broken<T>(promise, values[i], decoded[i]);
+        CHECK(rule == nullptr, "%s: float%zu, kind %u, bound %.17g", rule, 8 * sizeof(T), setting.kind, setting.bound);
+      }
+    }
+  }
+}
+
+// Without the local part, or with one that is not about this chunk, the bytes come back as they were.
+void check_stored(const Plugin& plugin, Random& random) {
+  const Setting setting = {H5L_BOUND_ABSOLUTE, 1e-3};
+  Values<float> source(random, setting, 0);
+  const std::vector<Bits<float>> values = source.make(1000);
+  const Bytes raw = to_bytes<float>(values, false);
+  const Words full = stored_words(setting, 4, false, values.size());
+  std::vector<Words> settings = {{}, {1}, Words(full.begin(), full.begin() + 4), Words(full.begin(), full.begin() + 5)};
+  for (const std::size_t count : {0u, 1u, 999u, 1001u, 100000u})
+    settings.push_back(stored_words(setting, 4, false, count));
+  settings.push_back(stored_words(setting, 8, false, values.size()));
+  Words broken = full;
+  broken[0] = 99;  // a codec that there is not
+  settings.push_back(broken);
+  broken = full;
+  broken[3] = 0xFFFFFFFF;  // a bound that is NaN
+  settings.push_back(broken);
+  for (const Words& words : settings) {
+    const Bytes frame = plugin.encode(words, raw);
+    CHECK(plugin.decode(words, frame) == raw, "%zu words", words.size());
+    CHECK(plugin.decode({}, frame) == raw, "%zu words, decoded without", words.size());
+  }
+  CHECK(plugin.encode(full, raw).size() < raw.size() / 2, "with the right words it compresses");
+
+  // HDF5 asks an optional filter nothing, so the words may be about other data.
+  CHECK(plugin.decode(full, plugin.encode(full, raw, hdf5::kFlagOptional)) == raw, "an optional filter");
+
+  // The dataset's own chunk of a size that is no multiple of a value's.
+  Bytes odd = raw;
+  odd.resize(odd.size() - 1);
+  CHECK(plugin.decode(full, plugin.encode(full, odd)) == odd, "part of a value");
+}
+
+// Bytes of the chunk that stored cd_values describe. The buffer of a decoded chunk may have that size, so the tests keep it small.
+double described_bytes(const Words& words) {
+  if (words.size() < 6) return 0;
+  double bytes = words[5] >> 8 & 0xFF;
+  for (std::size_t i = 6; i < words.size() && i < 6 + (words[5] >> 24); ++i) bytes *= words[i];
+  return bytes;
+}
+
+// Whatever the words are.
+void check_any_words(const Plugin& plugin, Random& random) {
+  for (int i = 0; i < 20000; ++i) {
+    const Setting setting = settings<float>()[random.below(settings<float>().size())];
+    Bytes raw(4 * (1 + random.below(100)));
+    for (std::uint8_t& byte : raw) byte = static_cast<std::uint8_t>(random.next());
+    Words words = stored_words(setting, random.one_in(2) ? 4 : 8, random.one_in(2), raw.size() / 4);
+    for (std::uint64_t changes = random.below(4); changes > 0; --changes) {
+      const std::size_t at = random.below(16);
+      words[at] = random.one_in(2) ? static_cast<unsigned>(random.next()) : words[at] ^ 1u << random.below(32);
+    }
+    if (random.one_in(4)) words.resize(random.below(20));
+    if (described_bytes(words) > 1 << 20) continue;
+    const Bytes frame = plugin.encode(words, raw);
+    CHECK(plugin.decode(words, frame).size() == raw.size(), "a chunk of %zu bytes is lost", raw.size());
+  }
+}
+
+void check_broken_frames(const Plugin& plugin, Random& random) {
+  const Setting setting = {H5L_BOUND_ABSOLUTE, 1e-3};
+  Values<float> source(random, setting, 0);
+  const std::vector<Bits<float>> values = source.make(1000);
+  const Words words = stored_words(setting, 4, false, values.size());
+  const Bytes frame = plugin.encode(words, to_bytes<float>(values, false));
+  for (std::size_t size = 0; size < frame.size(); ++size) {
+    const Bytes cut(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(size));
+    CHECK(plugin.decode(words, cut).empty(), "cut to %zu of %zu bytes", size, frame.size());
+  }
+  for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+    Bytes changed = frame;
+    changed[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+    CHECK(plugin.decode(words, changed).empty(), "bit %zu is changed", bit);
+  }
+
+  // A right frame, of another dataset.
+  for (const Words& other : {stored_words(setting, 4, false, 999), stored_words(setting, 4, false, 1001),
+                             stored_words(setting, 8, false, 500), stored_words(setting, 4, true, 1000)}) {
+    CHECK(plugin.decode(other, frame).empty(), "a chunk of %u values of %u bytes", other[6], other[5] >> 8 & 0xFF);
+  }
+  // Another bound, or none that is known here, does not matter: a frame says all itself.
+  CHECK(!plugin.decode(stored_words({H5L_BOUND_LOSSLESS, 0}, 4, false, 1000), frame).empty(), "another bound");
+}
+
+// HDF5 2.0 takes a chunk from the buffer without a look at how much the filter gave. A frame of bytes may have any
+// size, so the buffer has to be as large as the chunk, by the words.
+void check_short_frames(const Plugin& plugin) {
+  const Words words = stored_words({H5L_BOUND_ABSOLUTE, 1e-3}, 4, false, 1000);
+  for (const std::size_t size : {1u, 4u, 3999u, 4000u, 4001u}) {
+    const std::size_t capacity = plugin.decoded_capacity(words, plugin.encode({}, Bytes(size)));
+    CHECK(capacity == 0 || capacity >= 4000, "a frame of %zu bytes for a chunk of 4000: a buffer of %zu", size,
+          capacity);
+  }
+}
+
+// The callbacks that ask HDF5: there is none here.
+void check_without_hdf5(const Plugin& plugin) {
+  const hdf5::FilterClass& filter = plugin.filter();
+  CHECK(filter.version == 1 && filter.id == 46412 && filter.encoder_present == 1 && filter.decoder_present == 1,
+        "version %d, filter %d", filter.version, filter.id);
+  CHECK(filter.can_apply(1, 1, 1) > 0, "can_apply lets the user's own cd_values do");
+  CHECK(filter.set_local(1, 1, 1) >= 0, "set_local lets the user's own cd_values do");
+  CHECK(filter.can_apply(-1, -1, -1) <= 0, "a group's heap is nothing for us");
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+int main(int count, char** arguments) {
+  using namespace h5lossy::test;
+  CHECK(count == 2, "usage: %s path/to/libh5lossy.so", arguments[0]);
+  const Plugin plugin(arguments[1]);
+  Random random(13);
+  check_without_hdf5(plugin);
+  check_promise<float>(plugin, random);
+  check_promise<double>(plugin, random);
+  check_stored(plugin, random);
+  check_any_words(plugin, random);
+  check_broken_frames(plugin, random);
+  check_short_frames(plugin);
+}

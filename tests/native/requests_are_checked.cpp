@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What a caller may not ask for is refused with a status and a message, and nothing is written: parameters, sizes, null
+// pointers, cd_values. What pack writes, unpack reads.
+
+#include <cstring>
+#include <limits>
+
+#include "check.h"
+#include "frames.h"
+
+namespace h5lossy::test {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+
+h5l_params valid() { return make_params(H5L_BOUND_ABSOLUTE, 1e-3, 4); }
+
+void refused(const h5l_params& params, h5l_status expected, const char* what) {
+  const Bytes raw(400);
+  Bytes frame(440);
+  std::size_t frame_bytes = 7;
+  h5l_message message = {};
+  const h5l_status status =
+      h5l_encode(&params, raw.data(), raw.size(), frame.data(), frame.size(), &frame_bytes, &message);
+  CHECK(status == expected, "%s: %s", what, h5l_status_name(status));
+  CHECK(message.text[0] != '\0' && frame_bytes == 0 && frame == Bytes(440), "%s", what);
+  std::uint32_t words[H5L_MAX_CD_VALUES];
+  std::size_t count = 0;
+  CHECK(h5l_pack_cd_values(&params, words, &count, nullptr) == expected, "%s, as cd_values", what);
+}
+
+template <class Change>
+void refused_with(h5l_status expected, const char* what, Change change) {
+  h5l_params params = valid();
+  change(params);
+  refused(params, expected, what);
+}
+
+void check_params() {
+  const auto check = [](const char* what, auto change) { refused_with(H5L_INVALID_ARGUMENT, what, change); };
+  for (const double bound : {0.0, -0.0, -1.0, kNan, kInfinity, -kInfinity}) {
+    check("absolute bound", [&](h5l_params& p) { p.bound = bound; });
+    check("range-relative bound", [&](h5l_params& p) { p.bound_kind = H5L_BOUND_RANGE_RELATIVE, p.bound = bound; });
+  }
+  for (const double bound : {0.0, -0.1, 1.0, 2.0, kNan, kInfinity}) {
+    check("pointwise bound", [&](h5l_params& p) { p.bound_kind = H5L_BOUND_POINTWISE_RELATIVE, p.bound = bound; });
+  }
+  for (const double bound : {-0.0, 1.0, kNan}) {
+    check("bound beside lossless", [&](h5l_params& p) { p.bound_kind = H5L_BOUND_LOSSLESS, p.bound = bound; });
+  }
+  check("bound kind", [](h5l_params& p) { p.bound_kind = 4; });
+  for (const std::uint32_t size : {1u, 2u, 3u, 5u, 16u, 0xFFFFFFFFu}) {
+    check("value size", [&](h5l_params& p) { p.value_bytes = size; });
+  }
+  check("rank", [](h5l_params& p) { p.rank = 9; });
+  check("fill bits", [](h5l_params& p) { p.has_fill = 1, p.fill_bits = 1ull << 32; });
+  refused_with(H5L_UNSUPPORTED, "codec", [](h5l_params& p) { p.codec = H5L_CODEC_CUSZP2; });
+  refused_with(H5L_UNSUPPORTED, "codec", [](h5l_params& p) { p.codec = 0xFFFFFFFFu; });
+  refused_with(H5L_UNSUPPORTED, "mode", [](h5l_params& p) { p.mode = 1; });
+}
+
+void check_pointers_and_sizes() {
+  const h5l_params params = valid();
+  Bytes raw(400), frame(440);
+  std::size_t frame_bytes = 0;
+  h5l_frame_info info;
+  const auto encode_into = [&](const void* from, std::size_t size, void* to, std::size_t capacity) {
+    return h5l_encode(&params, from, size, to, capacity, &frame_bytes, nullptr);
+  };
+  CHECK(h5l_encode(nullptr, raw.data(), 400, frame.data(), 440, &frame_bytes, nullptr) == H5L_INVALID_ARGUMENT,
+        "params");
+  CHECK(h5l_encode(&params, raw.data(), 400, frame.data(), 440, nullptr, nullptr) == H5L_INVALID_ARGUMENT, "size");
+  CHECK(encode_into(nullptr, 400, frame.data(), 440) == H5L_INVALID_ARGUMENT, "raw");
+  CHECK(encode_into(raw.data(), 400, nullptr, 440) == H5L_INVALID_ARGUMENT, "frame");
+  CHECK(encode_into(raw.data(), 400, frame.data(), 439) == H5L_OUTPUT_TOO_SMALL, "capacity");
+  CHECK(encode_into(raw.data(), 400, nullptr, 0) == H5L_OUTPUT_TOO_SMALL, "capacity");
+  CHECK(encode_into(raw.data(), 400, frame.data(), 440) == H5L_OK, "capacity of raw_bytes + 40");
+  CHECK(encode_into(nullptr, 0, frame.data(), 40) == H5L_OK && frame_bytes == 40, "an empty chunk");
+  CHECK(h5l_decode(frame.data(), 40, nullptr, 0, nullptr) == H5L_OK, "an empty chunk");
+  CHECK(h5l_decode_range(frame.data(), 40, 0, 0, nullptr, 0, nullptr) == H5L_OK, "an empty chunk");
+
+  // Looked at only for their size: 4 GiB - 40 is the limit.
+  constexpr std::size_t most = 0xFFFFFFFFu - 40u;
+  CHECK(h5l_max_encoded_size(most) == 0xFFFFFFFFu && h5l_max_encoded_size(most + 1) == 0, "largest chunk");
+  CHECK(h5l_max_encoded_size(std::numeric_limits<std::size_t>::max()) == 0, "largest chunk");
+  CHECK(
+      encode_into(raw.data(), most + 1, frame.data(), std::numeric_limits<std::size_t>::max()) == H5L_INVALID_ARGUMENT,
+      "a chunk of 4 GiB");
+
+  const Bytes good = encode(params, raw);
+  CHECK(h5l_inspect(nullptr, good.size(), &info, nullptr) == H5L_INVALID_ARGUMENT, "frame");
+  CHECK(h5l_inspect(good.data(), good.size(), nullptr, nullptr) == H5L_INVALID_ARGUMENT, "info");
+  CHECK(h5l_decode(nullptr, good.size(), raw.data(), 400, nullptr) == H5L_INVALID_ARGUMENT, "frame");
+  CHECK(h5l_decode(good.data(), good.size(), nullptr, 400, nullptr) == H5L_INVALID_ARGUMENT, "raw");
+  for (const std::size_t size : {0u, 399u, 401u}) {
+    Bytes other(size);
+    CHECK(h5l_decode(good.data(), good.size(), other.data(), size, nullptr) == H5L_INVALID_ARGUMENT, "%zu bytes", size);
+  }
+
+  h5l_range range;
+  CHECK(h5l_value_range(&params, raw.data(), 399, &range, nullptr) == H5L_INVALID_ARGUMENT, "part of a value");
+  CHECK(h5l_value_range(nullptr, raw.data(), 400, &range, nullptr) == H5L_INVALID_ARGUMENT, "params");
+  CHECK(h5l_value_range(&params, raw.data(), 400, nullptr, nullptr) == H5L_INVALID_ARGUMENT, "range");
+  const double zero_bounds[][3] = {{kNan, 0, 1}, {0, 0, 1},         {-1, 0, 1},      {kInfinity, 0, 1}, {1, 1, 1},
+                                   {1, 1, 0},    {1, 0, kInfinity}, {1, kNan, kNan}, {1, -kInfinity, 0}};
+  for (const auto& [bound, min, max] : zero_bounds) {
+    CHECK(h5l_absolute_bound(bound, min, max) == 0, "bound %g over %g to %g", bound, min, max);
+  }
+}
+
+// The bits of the bound are compared by memcmp, as all else: h5l_params has no padding that matters once it is zeroed.
+bool equal(const h5l_params& a, const h5l_params& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+void check_cd_values() {
+  h5l_params params = valid();
+  std::uint32_t words[H5L_MAX_CD_VALUES];
+  std::size_t count = 0;
+  h5l_params unpacked;
+  params.value_bytes = 0;
+  CHECK(h5l_pack_cd_values(&params, words, &count, nullptr) == H5L_OK && count == 5, "%zu words", count);
+  for (const std::size_t given : {4u, 5u, 16u}) {
+    CHECK(h5l_unpack_cd_values(words, given, &unpacked, nullptr) == H5L_OK && equal(params, unpacked), "%zu words",
+          given);
+  }
+  for (const std::size_t given : {0u, 1u, 2u, 3u}) {
+    CHECK(h5l_unpack_cd_values(words, given, &unpacked, nullptr) == H5L_INVALID_ARGUMENT, "%zu words", given);
+  }
+  const std::uint32_t lossless[] = {1, 3, 0, 0x80000000u};
+  CHECK(h5l_unpack_cd_values(lossless, 2, &unpacked, nullptr) == H5L_OK, "lossless in 2 words");
+  CHECK(h5l_unpack_cd_values(lossless, 4, &unpacked, nullptr) == H5L_INVALID_ARGUMENT, "lossless beside -0.0");
+
+  // Every field; the example of docs/format/cd_values.md.
+  const std::uint32_t expected[] = {1, 0, 3539053052u, 1062232653u, 256, 33555457, 100,         200,
+                                    0, 0, 0,           0,           0,   0,        3296313344u, 0};
+  params = valid();
+  params.rank = 2;
+  params.shape[0] = 100;
+  params.shape[1] = 200;
+  params.has_fill = 1;
+  params.fill_bits = 0xC479C000u;
+  CHECK(h5l_pack_cd_values(&params, words, &count, nullptr) == H5L_OK && count == 16, "%zu words", count);
+  for (std::size_t i = 0; i < 16; ++i)
+    CHECK(words[i] == expected[i], "word %zu is %u, expected %u", i, words[i], expected[i]);
+  CHECK(h5l_unpack_cd_values(words, count, &unpacked, nullptr) == H5L_OK && equal(params, unpacked), "16 words");
+
+  const auto refused_word = [&](std::size_t at, std::uint32_t word, h5l_status status) {
+    std::uint32_t changed[H5L_MAX_CD_VALUES];
+    std::memcpy(changed, expected, sizeof changed);
+    changed[at] = word;
+    const h5l_status given = h5l_unpack_cd_values(changed, 16, &unpacked, nullptr);
+    CHECK(given == status, "word %zu is %u: %s", at, word, h5l_status_name(given));
+  };
+  refused_word(0, 2, H5L_UNSUPPORTED);
+  refused_word(1, 4, H5L_INVALID_ARGUMENT);
+  refused_word(3, 0x7FF00000u, H5L_INVALID_ARGUMENT);
+  refused_word(4, 1u << 10, H5L_UNSUPPORTED);
+  refused_word(4, 1, H5L_UNSUPPORTED);
+  refused_word(5, 33555456, H5L_UNSUPPORTED);  // layout version 0
+  refused_word(5, 33555458, H5L_UNSUPPORTED);  // layout version 2
+  refused_word(5, 33555457 | 1u << 17, H5L_UNSUPPORTED);
+  refused_word(5, 0x02000301, H5L_INVALID_ARGUMENT);   // 3 bytes
+  refused_word(5, 0x09000401, H5L_INVALID_ARGUMENT);   // rank 9
+  refused_word(6, 0xFFFFFFFFu, H5L_INVALID_ARGUMENT);  // chunk of more than 4 GiB
+  refused_word(15, 1, H5L_INVALID_ARGUMENT);           // fill value of more than 32 bits
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+int main() {
+  h5lossy::test::check_params();
+  h5lossy::test::check_pointers_and_sizes();
+  h5lossy::test::check_cd_values();
+}

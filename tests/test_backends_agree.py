@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""All backends write the same bytes, and read each other's. So do all threads, every time.
+
+A process chooses its backend once, so each backend runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import h5lossy
+from checks import Array, bits_of, floats_of
+from h5lossy import _native
+from h5lossy.codecs import CODECS, Codec
+from matrix import BACKENDS, BOUNDS, CODEC_NAMES, DTYPES
+from strategies import border_values, chunks, special_patterns
+
+WORKER = """
+import hashlib, pickle, sys
+import numpy as np
+import h5lossy
+from h5lossy import _native
+jobs = pickle.load(sys.stdin.buffer)
+backend = _native.backend_name()
+answers = []
+for values, codec, fill_value in jobs["encode"]:
+    frame = h5lossy.encode(values, codec, fill_value=fill_value)
+    answers.append((frame, h5lossy.decode(frame).tobytes()))
+decoded = [hashlib.sha256(h5lossy.decode(frame).tobytes()).digest() for frame in jobs["decode"]]
+pickle.dump((backend, answers, decoded), sys.stdout.buffer)
+"""
+
+
+def python(
+    code: str, folder: Path, given: bytes = b"", **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run code in another Python, with the h5lossy that is tested here, and no other."""
+    package = str(Path(h5lossy.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        input=given,
+        env=os.environ | {"PYTHONPATH": path} | environment,
+        cwd=folder,
+        capture_output=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def fields(dtype: np.dtype[Any], bound: dict[str, Any]) -> list[Array]:
+    """Return fields that make a codec take all its branches: some seconds' worth in total."""
+    size = dtype.itemsize
+    rng = np.random.default_rng(11)
+    smooth = np.sin(np.arange(20000) / 400) * 50
+    borders = border_values(size, bound, rng.integers(-(2**13), 2**13, 9000))
+    borders += rng.integers(-2, 3, borders.size).astype(f"i{size}").view(borders.dtype)
+    special = np.tile(np.array([*special_patterns(size).values()], f"u{size}"), 50)
+    noise = np.frombuffer(rng.bytes(size * 5000), f"u{size}")
+    mixed = np.concatenate([borders[:4000], special, noise, borders[4000:], noise * 0])
+    odd_ends = [smooth[:n].astype(dtype) for n in (0, 1, 33, 65, 4097)]
+    return [
+        smooth.astype(dtype),
+        (smooth + rng.standard_normal(smooth.size)).astype(dtype),
+        floats_of(borders, dtype),
+        floats_of(mixed, dtype),
+        *odd_ends,
+    ]
+
+
+def jobs() -> list[tuple[Array, Codec, Any]]:
+    return [
+        (values, CODECS[number](**bound), fill_value)
+        for number in CODEC_NAMES
+        for name in DTYPES
+        for bound in BOUNDS.values()
+        for values in fields(np.dtype(name), bound)
+        for fill_value in (None, np.float32(0.125))
+    ]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[Any], list[bytes]]]:
+    """Encode and decode everything with every backend; decode what the first one wrote as well."""
+    found: dict[str, tuple[list[Any], list[bytes]]] = {}
+    frames: list[bytes] = []
+    for name in BACKENDS:
+        # Before protocol 5 NumPy turns big-endian arrays round.
+        given = pickle.dumps({"encode": jobs(), "decode": frames}, protocol=5)
+        folder = tmp_path_factory.mktemp(name)
+        done = python(WORKER, folder, given, H5LOSSY_BACKEND=name)
+        assert done.returncode == 0, done.stderr.decode()
+        backend, encoded, decoded = pickle.loads(done.stdout)
+        assert backend == name
+        found[name] = encoded, decoded
+        frames = frames or [frame for frame, _ in encoded]
+    return found
+
+
+def test_every_backend_writes_the_bytes_of_this_process(backend: str, answers: Any) -> None:
+    encoded, _ = answers[backend]
+    for (frame, raw), (values, setting, fill_value) in zip(encoded, jobs(), strict=True):
+        assert frame == h5lossy.encode(values, setting, fill_value=fill_value)
+        assert raw == h5lossy.decode(frame).tobytes()
+
+
+def test_every_backend_reads_the_frames_of_the_first(backend: str, answers: Any) -> None:
+    encoded, decoded = answers[backend]
+    if backend == BACKENDS[0]:
+        decoded = [hashlib.sha256(raw).digest() for _, raw in encoded]
+    first, _ = answers[BACKENDS[0]]
+    assert decoded == [hashlib.sha256(raw).digest() for _, raw in first]
+
+
+def test_the_slowest_backend_is_scalar_and_always_there() -> None:
+    assert BACKENDS[-1] == "scalar"
+
+
+def test_this_process_uses_the_backend_that_was_asked_for() -> None:
+    assert _native.backend_name() == (os.environ.get("H5LOSSY_BACKEND") or BACKENDS[0])
+
+
+def test_an_unknown_backend_is_refused_by_name(tmp_path: Path) -> None:
+    code = "import numpy, h5lossy; h5lossy.encode(numpy.zeros(9), h5lossy.PFPL(absolute=1.0))"
+    done = python(code, tmp_path, H5LOSSY_BACKEND="abacus")
+    assert done.returncode == 1
+    message = done.stderr.decode().splitlines()[-1]
+    assert "InvalidArgumentError" in message
+    assert 'H5LOSSY_BACKEND is "abacus"' in message
+
+
+def test_an_empty_variable_asks_for_no_backend(tmp_path: Path) -> None:
+    code = "from h5lossy import _native; print(_native.backend_name())"
+    done = python(code, tmp_path, H5LOSSY_BACKEND="")
+    assert done.stdout.decode().strip() == BACKENDS[0]
+
+
+@hypothesis.given(data=st.data())
+def test_the_same_values_give_the_same_frame_twice(
+    codec: type[Codec], dtype: np.dtype[Any], data: st.DataObject
+) -> None:
+    chunk = data.draw(chunks(dtype))
+    setting = codec(**chunk.bound)
+    first = h5lossy.encode(chunk.values, setting, fill_value=chunk.fill_value)
+    copy = chunk.values.copy()
+    assert h5lossy.encode(copy, setting, fill_value=chunk.fill_value) == first
+    assert (bits_of(copy) == bits_of(chunk.values)).all()
+
+
+def test_sixteen_threads_write_and_read_what_one_does(codec: type[Codec]) -> None:
+    work = [
+        (values, codec(**bound))
+        for bound in BOUNDS.values()
+        for values in fields(np.dtype("<f4"), bound)
+    ] * 4
+    alone = [h5lossy.encode(values, setting) for values, setting in work]
+    with ThreadPoolExecutor(16) as pool:
+        together = list(pool.map(lambda job: h5lossy.encode(*job), work))
+        decoded = list(pool.map(h5lossy.decode, together))
+    assert together == alone
+    assert [array.tobytes() for array in decoded] == [h5lossy.decode(f).tobytes() for f in alone]

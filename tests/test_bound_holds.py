@@ -1,0 +1,422 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The promise: no value is off by more than the bound, in exact arithmetic, whatever the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import h5lossy
+from checks import Array, assert_kept, assert_same_bits, bits_of, floats_of
+from h5lossy import _native
+from strategies import BIASES, COUNTS, KINDS, MANTISSA_BITS, TILE_COUNTS, border_values, chunks
+
+if TYPE_CHECKING:
+    from h5lossy.codecs import Codec
+
+FLOATS = ["<f4", "<f8"]
+
+
+def round_trip(values: Array, codec: Codec, fill_value: Any = None) -> Array:
+    return h5lossy.decode(h5lossy.encode(values, codec, fill_value=fill_value), shape=values.shape)
+
+
+def neighbours(values: Array, ulps: int) -> Array:
+    """Return the values and those up to `ulps` patterns away, of both signs."""
+    size = values.dtype.itemsize
+    words = bits_of(values)
+    words = np.concatenate(
+        [words + np.array(k).astype(words.dtype) for k in range(-ulps, ulps + 1)]
+    )
+    sign = words.dtype.type(1 << (8 * size - 1))
+    return floats_of(np.concatenate([words, words ^ sign]), values.dtype)
+
+
+# ------------------------------------------------------------------------------------------------
+# Any data, any bound
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@hypothesis.given(data=st.data())
+def test_no_value_leaves_the_bound(
+    codec: type[Codec], dtype: np.dtype[Any], kind: str, data: st.DataObject
+) -> None:
+    chunk = data.draw(chunks(dtype, [kind]))
+    decoded = round_trip(chunk.values, codec(**chunk.bound), chunk.fill_value)
+    assert_kept(chunk.values, decoded, chunk.bound, chunk.fill_value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@hypothesis.given(data=st.data())
+def test_no_value_of_a_padded_chunk_leaves_the_bound(
+    codec: type[Codec], kind: str, data: st.DataObject
+) -> None:
+    chunk = data.draw(chunks("<f4", [kind]))
+    params = _native.Params(
+        codec=codec.codec_number,
+        bound_kind=h5lossy.BoundKind(kind).number,
+        bound=float(chunk.bound[kind]) if kind != "lossless" else 0.0,
+        value_bytes=4,
+        fill_bits=chunk.fill_bits,
+        maybe_padded=True,
+    )
+    decoded = h5lossy.decode(_native.encode(params, chunk.values))
+    assert_kept(chunk.values, decoded, chunk.bound, chunk.fill_value, maybe_padded=True)
+
+
+@hypothesis.given(data=st.data())
+def test_no_frame_takes_more_than_its_values_and_a_header(
+    codec: type[Codec], dtype: np.dtype[Any], data: st.DataObject
+) -> None:
+    chunk = data.draw(chunks(dtype))
+    frame = h5lossy.encode(chunk.values, codec(**chunk.bound), fill_value=chunk.fill_value)
+    assert len(frame) <= chunk.values.nbytes + 40 == h5lossy.max_encoded_size(chunk.values.nbytes)
+
+
+# ------------------------------------------------------------------------------------------------
+# Values placed where a quantiser can go wrong
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["absolute", "pointwise_relative"])
+@pytest.mark.parametrize("value", [0.5, 0.25, 1e-1, 1e-3, 3e-5, 1.2e-7, 1e-9, 1e-14])
+@pytest.mark.parametrize("float_type", FLOATS)
+def test_values_on_the_borders_of_bins_are_within_the_bound(
+    codec: type[Codec], float_type: str, value: float, kind: str
+) -> None:
+    size = np.dtype(float_type).itemsize
+    m = MANTISSA_BITS[size]
+    powers = [2**k + j for k in range(m + 3) for j in range(-3, 4)]
+    spread = np.random.default_rng(1).integers(0, 2 ** (m + 1), 4000)
+    bins = np.concatenate([np.arange(500), powers, spread])
+    border = floats_of(border_values(size, {kind: value}, bins), float_type)
+    values = neighbours(border, 3)
+    assert_kept(values, round_trip(values, codec(**{kind: value})), {kind: value})
+
+
+@pytest.mark.parametrize("exponent", [-30, -1, 0, 10])
+@pytest.mark.parametrize("float_type", FLOATS)
+def test_the_value_below_half_a_bin_of_a_power_of_two_is_not_rounded_up(
+    codec: type[Codec], float_type: str, exponent: int
+) -> None:
+    # With trunc(s + 0.5) it would be, and the float32 check would not see it.
+    width = np.dtype(float_type).type(2.0**exponent)
+    value = float(width)
+    values = np.full(100, np.nextafter(width, width.dtype.type(0)))
+    decoded = round_trip(values, codec(absolute=value))
+    assert_kept(values, decoded, {"absolute": value})
+    assert not decoded.any()
+
+
+@pytest.mark.parametrize("value", [1e-3, 0.1, 0.3, 1e-6])
+def test_a_bound_that_float32_cannot_hold_is_not_widened(codec: type[Codec], value: float) -> None:
+    # float32(1e-3) is above 1e-3; so is the error of float32(1e-3) if it is taken for a bound.
+    start = np.float32(value)
+    values = neighbours(np.arange(1, 2000, dtype=np.float32) * start, 2)
+    assert_kept(values, round_trip(values, codec(absolute=value)), {"absolute": value})
+
+
+@pytest.mark.parametrize("float_type", FLOATS)
+@pytest.mark.parametrize("value", [1.0, 1e-3, 2.0**-20])
+def test_values_about_the_largest_bin_are_within_the_bound(
+    codec: type[Codec], float_type: str, value: float
+) -> None:
+    limit = 2 ** (MANTISSA_BITS[np.dtype(float_type).itemsize] - 1)
+    halves = np.arange(2 * limit - 40, 2 * limit + 41)
+    values = neighbours(
+        floats_of(border_values(int(float_type[-1]), {"absolute": value}, halves), float_type), 3
+    )
+    assert_kept(values, round_trip(values, codec(absolute=value)), {"absolute": value})
+
+
+@pytest.mark.parametrize("float_type", FLOATS)
+@pytest.mark.parametrize("kind", ["absolute", "range_relative"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0])
+def test_the_whole_range_of_a_type_fits_a_bound(
+    codec: type[Codec], float_type: str, kind: str, scale: float
+) -> None:
+    # max - min overflows, and so may twice the bound.
+    largest = np.finfo(float_type).max
+    values = np.linspace(-0.5, 0.5, 5001).astype(float_type) * np.dtype(float_type).type(2 * scale)
+    values = values * largest
+    values[:2] = largest, -largest
+    bound = {kind: scale * (float(largest) if kind == "absolute" else 1.0)}
+    decoded = round_trip(values, codec(**bound))
+    assert np.isfinite(decoded).all()
+    assert_kept(values, decoded, bound)
+
+
+@pytest.mark.parametrize("float_type", FLOATS)
+@pytest.mark.parametrize("factor", [0.5, 0.999, 1.0, 1.001, 2.0, 1e10])
+def test_bounds_about_the_smallest_normal_number_keep_subnormal_values(
+    codec: type[Codec], float_type: str, factor: float
+) -> None:
+    bound = {"absolute": factor * float(np.finfo(float_type).smallest_normal)}
+    tiny = np.arange(5000).astype(f"<u{float_type[-1]}").view(float_type)
+    values = neighbours(np.concatenate([tiny, tiny * 1000, np.ldexp(tiny, 20)]), 1)
+    assert_kept(values, round_trip(values, codec(**bound)), bound)
+
+
+@pytest.mark.parametrize("float_type", FLOATS)
+@pytest.mark.parametrize("value", [0.999, 0.5, 1e-3, 3.1e-5, 3e-6, 2.0**-23, 2.0**-40, 2.0**-52])
+def test_every_binade_keeps_a_pointwise_relative_bound(
+    codec: type[Codec], float_type: str, value: float
+) -> None:
+    size = np.dtype(float_type).itemsize
+    m = MANTISSA_BITS[size]
+    binades = np.arange(0, 2 * BIASES[size] + 2, 1 if size == 4 else 5, dtype=f"u{size}")
+    mantissas = np.array([0, 1, 2, 3, (1 << m) // 3, (1 << m) - 2, (1 << m) - 1], f"u{size}")
+    words = (binades[:, None] << binades.dtype.type(m) | mantissas).reshape(-1)
+    values = neighbours(floats_of(words, float_type), 0)
+    decoded = round_trip(values, codec(pointwise_relative=value))
+    assert_kept(values, decoded, {"pointwise_relative": value})
+    finite = np.isfinite(values)
+    assert (np.sign(values[finite]) == np.sign(decoded[finite])).all()
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        {"absolute": 1e-3},
+        {"absolute": 2.0**-22},
+        {"absolute": float(np.nextafter(np.float32(2.0**-21), np.float32(0)))},
+        {"pointwise_relative": 1e-3},
+        {"pointwise_relative": 1.3e-7},
+        {"range_relative": 1e-6},
+    ],
+    ids=lambda bound: "-".join(f"{kind}-{value:.3g}" for kind, value in bound.items()),
+)
+def test_every_float32_from_1_to_2_is_within_the_bound(
+    codec: type[Codec], bound: dict[str, Any]
+) -> None:
+    values = np.arange(0x3F800000, 0x40000001, 3, dtype="<u4").view("<f4")
+    assert_kept(values, round_trip(values, codec(**bound)), bound)
+
+
+# ------------------------------------------------------------------------------------------------
+# What a bound may be
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("float_type", "bound"),
+    [
+        ("<f4", {"absolute": np.nextafter(2.0**-126, 0.0)}),
+        ("<f4", {"absolute": 5e-324}),
+        ("<f4", {"pointwise_relative": np.nextafter(2.0**-23, 0.0)}),
+        ("<f4", {"range_relative": 1e-45}),
+        ("<f8", {"absolute": np.nextafter(2.0**-1022, 0.0)}),
+        ("<f8", {"pointwise_relative": np.nextafter(2.0**-52, 0.0)}),
+        ("<f8", {"range_relative": 5e-324}),
+    ],
+)
+def test_a_bound_too_small_for_bins_keeps_every_bit(
+    codec: type[Codec], float_type: str, bound: dict[str, Any]
+) -> None:
+    values = neighbours(np.linspace(-3, 5, 1001).astype(float_type), 1)
+    values[:3] = 0.0, -0.0, np.finfo(float_type).smallest_subnormal
+    frame = h5lossy.encode(np.concatenate([values, np.zeros(3000, float_type)]), codec(**bound))
+    info = h5lossy.inspect(frame)
+    assert str(info.bound) == "lossless"
+    assert info.requested_bound == next(iter(bound.values()))
+    assert_same_bits(h5lossy.decode(frame, 0, values.size), values)
+
+
+@pytest.mark.parametrize(
+    ("float_type", "bound", "step"),
+    [
+        ("<f4", {"absolute": 2.0**-126}, 2.0**-125),
+        ("<f4", {"absolute": 2.0**124}, 2.0**125),
+        ("<f4", {"absolute": 1e300}, 2.0**125),
+        ("<f8", {"absolute": 2.0**-1022}, 2.0**-1021),
+        ("<f8", {"absolute": np.finfo(np.float64).max}, 2.0**1021),
+        # The nearest float32 is above 0.1, and would be a looser bound.
+        ("<f4", {"absolute": 0.1}, 2 * float(np.nextafter(np.float32(0.1), np.float32(0)))),
+    ],
+)
+def test_the_limits_of_an_absolute_bound_still_make_bins(
+    codec: type[Codec], float_type: str, bound: dict[str, Any], step: float
+) -> None:
+    info = h5lossy.inspect(h5lossy.encode(np.zeros(100, float_type), codec(**bound)))
+    assert info.bound == h5lossy.ErrorBound("absolute", bound["absolute"])
+    assert info.step == step
+
+
+@pytest.mark.parametrize("float_type", FLOATS)
+@pytest.mark.parametrize(
+    "values", [[], [7.0] * 50, [np.nan, np.inf, -np.inf] * 20, [0.0, -0.0] * 9]
+)
+def test_a_range_relative_bound_without_a_range_keeps_every_bit(
+    codec: type[Codec], float_type: str, values: list[float]
+) -> None:
+    original = np.array(values, float_type)
+    assert_same_bits(round_trip(original, codec(range_relative=0.1)), original)
+
+
+def test_a_range_relative_bound_leaves_the_fill_value_out_of_the_range(codec: type[Codec]) -> None:
+    values = np.linspace(0, 1, 5000, dtype="<f4")
+    values[100:200] = 1e35
+    step = h5lossy.inspect(
+        h5lossy.encode(values, codec(range_relative=1e-3), fill_value=np.float32(1e35))
+    ).step
+    assert 1.99e-3 < step < 2e-3
+
+
+@pytest.mark.parametrize("edge", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 2500, 4999])
+def test_a_range_relative_bound_leaves_what_is_not_finite_out_of_the_range(
+    codec: type[Codec], edge: float, place: int
+) -> None:
+    values = np.linspace(2, 3, 5000, dtype="<f8")
+    values[place] = edge
+    info = h5lossy.inspect(h5lossy.encode(values, codec(range_relative=1e-3)))
+    assert 1.99e-3 < info.step < 2e-3
+
+
+def test_padding_does_not_widen_a_range_relative_bound(codec: type[Codec]) -> None:
+    values = np.concatenate([np.linspace(1000, 1001, 5000), np.zeros(500), -np.zeros(500)])
+    params = _native.Params(
+        codec=codec.codec_number,
+        bound_kind=_native.BOUND_RANGE_RELATIVE,
+        bound=1e-3,
+        value_bytes=8,
+    )
+    padded = _native.Params(**{**vars(params), "maybe_padded": True})
+    assert 1.99e-3 < h5lossy.inspect(_native.encode(padded, values)).step < 2e-3
+    assert 1.99 < h5lossy.inspect(_native.encode(params, values)).step < 2.003
+
+
+# ------------------------------------------------------------------------------------------------
+# Sizes and shapes
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "count",
+    [*COUNTS, *TILE_COUNTS, 12288, 32769],
+)
+def test_any_number_of_values_is_kept(
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], count: int
+) -> None:
+    values = (np.sin(np.arange(count) / 50) * 20).astype(dtype)
+    frame = h5lossy.encode(values, codec(**bound))
+    decoded = h5lossy.decode(frame)
+    assert decoded.dtype == dtype
+    assert h5lossy.inspect(frame).count == count
+    assert_kept(values, decoded, bound)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(), (1,), (5, 0, 7), (3, 1, 5), (40, 50), (7, 11, 13), (2,) * 12, (1,) * 20 + (300,)],
+    ids=str,
+)
+def test_any_rank_is_kept(
+    codec: type[Codec], bound: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    values = np.random.default_rng(3).standard_normal(shape).astype("<f4")
+    decoded = round_trip(values, codec(**bound))
+    assert decoded.shape == values.shape
+    assert_kept(values, decoded, bound)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.zeros(10000),
+        np.full(10000, 273.15),
+        np.tile([3e38, -3e38], 5000),
+        np.arange(10000.0),
+        np.repeat([1.0, 1e-30, 1e30, np.nan], 2500),
+    ],
+    ids=["zero", "constant", "alternating", "steps", "blocks"],
+)
+def test_plain_fields_are_kept(
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], values: Array
+) -> None:
+    values = values.astype(dtype)
+    frame = h5lossy.encode(values, codec(**bound))
+    assert_kept(values, h5lossy.decode(frame), bound)
+    assert len(frame) < values.nbytes / 4
+
+
+@pytest.mark.parametrize("bound", [{"absolute": 1e-3}, {"lossless": True}], ids=str)
+def test_noise_is_stored_and_keeps_every_bit(
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any]
+) -> None:
+    words = np.frombuffer(np.random.default_rng(7).bytes(40000), f"u{dtype.itemsize}")
+    values = floats_of(words, dtype)
+    frame = h5lossy.encode(values, codec(**bound))
+    assert h5lossy.inspect(frame).codec == "stored"
+    assert_same_bits(h5lossy.decode(frame), values)
+
+
+@pytest.mark.parametrize("raw_bytes", [1, 3, 5, 4095, 4097, 16385])
+@pytest.mark.parametrize("value_bytes", [0, 4, 8])
+def test_bytes_that_are_no_whole_values_come_back_as_they_were(
+    codec: type[Codec], bound: dict[str, Any], raw_bytes: int, value_bytes: int
+) -> None:
+    raw = np.frombuffer(np.random.default_rng(9).bytes(raw_bytes), np.uint8)
+    [(kind, value)] = bound.items()
+    params = _native.Params(
+        codec=codec.codec_number,
+        bound_kind=h5lossy.BoundKind(kind).number,
+        bound=0.0 if kind == "lossless" else value,
+        value_bytes=value_bytes,
+    )
+    frame = _native.encode(params, raw)
+    info = h5lossy.inspect(frame)
+    assert info.dtype == np.dtype(np.uint8)
+    assert (info.raw_bytes, len(frame)) == (raw_bytes, raw_bytes + 40)
+    assert h5lossy.decode(frame).tobytes() == raw.tobytes()
+
+
+# ------------------------------------------------------------------------------------------------
+# The judge itself
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bound", "x", "y", "broken"),
+    [
+        ({"absolute": 0.5}, 1.0, 1.5, False),
+        ({"absolute": 0.5}, 1.0, np.nextafter(1.5, 2), True),
+        # The float64 difference is 1.0 exactly; the true one is above it.
+        ({"absolute": 1.0}, 1.0, -(2.0**-60), True),
+        ({"absolute": 1.0}, 1.0, 2.0**-60, False),
+        ({"absolute": 1e-3}, 0.0, float(np.float32(1e-3)), True),
+        ({"absolute": 1e308}, 1.7e308, -1.7e308, True),
+        ({"absolute": 1.0}, 1.0, np.nan, True),
+        ({"absolute": 1.0}, 1.0, np.inf, True),
+        ({"absolute": 1.0}, np.nan, 1.0, True),
+        ({"absolute": 1.0}, -0.0, 0.0, False),
+        ({"pointwise_relative": 0.25}, 4.0, 5.0, False),
+        ({"pointwise_relative": 0.25}, 4.0, np.nextafter(5.0, 6), True),
+        ({"pointwise_relative": 0.25}, 0.0, 5e-324, True),
+        ({"pointwise_relative": 0.25}, 5e-324, 0.0, True),
+        ({"range_relative": 0.125}, 1.0, 1.375, False),
+        ({"range_relative": 0.125}, 1.0, np.nextafter(1.375, 2), True),
+        ({"lossless": True}, 0.0, -0.0, True),
+        ({"lossless": True}, 1.0, 1.0, False),
+    ],
+)
+def test_the_judge_is_exact(bound: dict[str, Any], x: float, y: float, broken: bool) -> None:
+    # Beside the pair, 0 and 3 give the range-relative bound a range.
+    original, decoded = np.array([x, 0.0, 3.0]), np.array([y, 0.0, 3.0])
+    if broken:
+        with pytest.raises(AssertionError, match="value 0 "):
+            assert_kept(original, decoded, bound)
+    else:
+        assert_kept(original, decoded, bound)
+
+
+@pytest.mark.parametrize(("x", "y"), [(-999.0, -998.5), (-998.5, -999.0)])
+def test_the_judge_looks_after_the_fill_value(x: float, y: float) -> None:
+    with pytest.raises(AssertionError, match="fill value"):
+        assert_kept(np.array([x]), np.array([y]), {"absolute": 1.0}, np.float64(-999.0))

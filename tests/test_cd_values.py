@@ -1,0 +1,272 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""cd_values: docs/format/cd_values.md against what the library packs, unpacks and stores."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import pytest
+
+from h5lossy import FILTER_ID, PFPL, InvalidArgumentError, UnsupportedError, _native
+from h5lossy._native import Params, pack_cd_values, unpack_cd_values
+from hdf5_helpers import cd_values, h5lossy_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+PAGE = (Path(__file__).parents[1] / "docs" / "format" / "cd_values.md").read_text("utf-8")
+
+ONE = (0, 0x3FF00000)
+
+
+def table_row(first: str) -> list[str]:
+    """Return the cells of the page's table row that starts with `first`."""
+    [row] = [line for line in PAGE.splitlines() if line.startswith(f"| {first} |")]
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def words_of_the_example() -> tuple[int, ...]:
+    """Return the stored cd_values that the page ends with."""
+    block = PAGE[PAGE.rindex("Stored for a dataset") :]
+    return tuple(map(int, re.search(r"```\n([\d ]+)\n", block)[1].split()))  # type: ignore[index]
+
+
+# ------------------------------------------------------------------------------------------------
+# The page
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_pages_codecs_have_the_librarys_numbers() -> None:
+    numbers = re.findall(r"(\d+) (\w+)", table_row("0")[1].partition("codec: ")[2])
+
+    assert numbers[0] == (str(_native.CODEC_AUTO), "auto")
+    for number, name in numbers[1:]:
+        assert _native.codec_name(int(number)) in {None, name.lower()}
+    assert (str(_native.CODEC_PFPL), "PFPL") in numbers
+
+
+def test_the_pages_bound_kinds_have_the_librarys_numbers() -> None:
+    numbers = dict(re.findall(r"(\d) ([\w-]+)", table_row("1")[1]))
+
+    assert numbers == {
+        str(_native.BOUND_ABSOLUTE): "absolute",
+        str(_native.BOUND_POINTWISE_RELATIVE): "pointwise-relative",
+        str(_native.BOUND_RANGE_RELATIVE): "range-relative",
+        str(_native.BOUND_LOSSLESS): "lossless",
+    }
+
+
+def test_the_worked_example_is_what_the_file_gets(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        options = {"chunks": (100, 200), "fillvalue": -999, "compression": PFPL(absolute=1e-3)}
+        dataset = file.create_dataset("x", (1000, 1000), "<f4", **options)
+        assert cd_values(dataset) == words_of_the_example()
+
+
+def test_the_worked_example_unpacks_to_what_the_page_says() -> None:
+    words = words_of_the_example()
+    expected = Params(
+        codec=1,
+        bound_kind=0,
+        bound=1e-3,
+        value_bytes=4,
+        big_endian=False,
+        fill_bits=0xC479C000,
+        shape=(100, 200),
+    )
+
+    assert unpack_cd_values(words) == expected
+    assert pack_cd_values(expected) == words
+    assert f"0x{words[5]:08X}" in PAGE
+    assert struct.unpack("<d", struct.pack("<II", *words[2:4])) == (1e-3,)
+
+
+def forms_of_the_page() -> dict[str, str]:
+    """Return the tools' forms of absolute 0.001."""
+    rows = re.findall(r"^\| (h5py|h5repack|nccopy|ncgen)[^|]*\| `(.*)` \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 4
+    return dict(rows)
+
+
+@pytest.mark.parametrize("tool", ["h5py", "h5repack", "nccopy", "ncgen"])
+def test_the_command_line_prints_the_forms_of_the_page(tool: str) -> None:
+    said = h5lossy_command("cd-values", "--absolute", "1e-3").stdout
+
+    form = forms_of_the_page()[tool]
+    assert any(line.startswith(tool) and form in line for line in said.splitlines())
+
+
+def test_the_forms_of_the_page_all_mean_the_same() -> None:
+    forms = forms_of_the_page()
+    expected = (FILTER_ID, *PFPL(absolute=1e-3).filter_options)
+
+    h5py_form = tuple(map(int, re.findall(r"\d+", forms["h5py"].replace("h5py", ""))))
+    ud = shlex.split(forms["h5repack"])[1].partition("UD=")[2]
+    number, flag, count, *words = map(int, ud.split(","))
+    assert h5py_form == expected
+    assert (number, *words) == expected
+    assert (flag, count) == (1, 4)
+    for tool in ("nccopy", "ncgen"):
+        assert f"{FILTER_ID},1,0,0.001d" in forms[tool]
+
+
+# ------------------------------------------------------------------------------------------------
+# Packing and unpacking
+# ------------------------------------------------------------------------------------------------
+
+
+def params() -> Iterator[Params]:
+    """Give one of everything that may be different."""
+    yield Params(codec=0, bound_kind=0, bound=1.0)
+    yield Params(codec=1, bound_kind=1, bound=0.125)
+    yield Params(codec=1, bound_kind=2, bound=5e-324)
+    yield Params(codec=1, bound_kind=3)
+    yield Params(codec=1, bound_kind=0, bound=1.7976931348623157e308, no_checksum=True)
+    for value_bytes in (4, 8):
+        for big_endian in (False, True):
+            for rank in range(9):
+                yield Params(
+                    codec=1,
+                    bound_kind=0,
+                    bound=1e-3,
+                    value_bytes=value_bytes,
+                    big_endian=big_endian,
+                    shape=tuple(range(2, 2 + rank)),
+                )
+    whole = Params(codec=1, bound_kind=0, bound=1e-3, value_bytes=8, shape=(7,))
+    yield Params(**{**vars(whole), "fill_bits": 0xC08F380000000000})
+    yield Params(**{**vars(whole), "fill_bits": 1 << 63})  # -0.0
+    yield Params(**{**vars(whole), "fill_bits": 1})
+    yield Params(**{**vars(whole), "shape": (2**29 - 6,)})
+
+
+@pytest.mark.parametrize("given", list(params()), ids=str)
+def test_unpacking_is_the_inverse_of_packing(given: Params) -> None:
+    words = pack_cd_values(given)
+
+    assert len(words) == (16 if given.value_bytes else 5)
+    assert unpack_cd_values(words) == given
+
+
+@pytest.mark.parametrize("given", list(params()), ids=str)
+def test_each_word_is_what_the_table_says(given: Params) -> None:
+    words = pack_cd_values(given) + (0,) * 11
+    low, high = struct.unpack("<II", struct.pack("<d", given.bound))
+    fill = given.fill_bits or 0
+    local = 1 | given.value_bytes << 8 | given.big_endian << 16 | len(given.shape) << 24
+
+    assert words[0] == given.codec
+    assert words[1] == given.bound_kind
+    assert words[2:4] == (low, high)
+    assert words[4] == (given.fill_bits is not None) << 8 | given.no_checksum << 9
+    assert words[5] == (local if given.value_bytes else 0)
+    assert words[6:14] == given.shape + (0,) * (8 - len(given.shape))
+    assert words[14:16] == (fill % 2**32, fill >> 32)
+
+
+@pytest.mark.parametrize("fill_bits", [0, 0x7FC00000, 0xFFC00000, 0x7F800001])
+def test_fill_values_that_come_back_in_any_case_are_left_out(fill_bits: int) -> None:
+    # +0.0 and NaN.
+    given = Params(codec=1, bound=1.0, value_bytes=4, fill_bits=fill_bits)
+
+    assert unpack_cd_values(pack_cd_values(given)).fill_bits is None
+
+
+def test_words_that_are_left_out_count_as_0() -> None:
+    words = (1, 0, *ONE)
+
+    assert unpack_cd_values(words) == unpack_cd_values((*words, *[0] * 12))
+    assert unpack_cd_values((1, 3)) == unpack_cd_values((1, 3, *[0] * 14))
+
+
+def test_words_past_the_16th_are_ignored() -> None:
+    words = words_of_the_example()
+
+    assert unpack_cd_values((*words, 1, 2, 3)) == unpack_cd_values(words)
+
+
+def test_the_fill_value_counts_only_with_its_flag() -> None:
+    words = list(words_of_the_example())
+    words[4] = 0
+
+    assert unpack_cd_values(words).fill_bits is None
+
+
+LOCAL = 0x01000401
+REFUSED: dict[str, tuple[tuple[int, ...], type[Exception]]] = {
+    "layout 2": ((0, LOCAL + 1, 7), UnsupportedError),
+    "layout 0 with other bits": ((0, LOCAL - 1, 7), UnsupportedError),
+    "unused bit 17": ((0, LOCAL | 1 << 17, 7), UnsupportedError),
+    "unused bit 23": ((0, LOCAL | 1 << 23, 7), UnsupportedError),
+    "values of 2 bytes": ((0, 0x01000201, 7), InvalidArgumentError),
+    "values of 0 bytes": ((0, 0x01000001, 7), InvalidArgumentError),
+    "rank 9": ((0, 0x09000401, 7), InvalidArgumentError),
+    "rank 255": ((0, 0xFF000401, 7), InvalidArgumentError),
+    "chunk of 4 GiB": ((0, LOCAL, 2**30), InvalidArgumentError),
+    "chunk of 4 GiB - 40 bytes": ((0, LOCAL, 2**30 - 10), InvalidArgumentError),
+    "chunk whose size overflows": ((0, 0x08000401, *[2**32 - 1] * 8), InvalidArgumentError),
+    "fill value of 64 bits": ((256, LOCAL, 7, *[0] * 7, 1, 1), InvalidArgumentError),
+    "mode": ((1,), UnsupportedError),
+    "flag bit 10": ((1 << 10,), UnsupportedError),
+    "flag bit 31": ((1 << 31,), UnsupportedError),
+}
+
+
+@pytest.mark.parametrize(("words", "error"), REFUSED.values(), ids=REFUSED)
+def test_other_words_are_refused(words: tuple[int, ...], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        unpack_cd_values((1, 0, *ONE, *words))
+
+
+# ------------------------------------------------------------------------------------------------
+# What set_local stores
+# ------------------------------------------------------------------------------------------------
+
+SHAPES: dict[tuple[int, ...], tuple[int, ...]] = {
+    (5,): (5,),
+    (1,): (),
+    (1, 1, 1): (),
+    (3, 1, 4): (3, 4),
+    (1, 3, 1, 4, 1): (3, 4),
+    (2, 3, 2, 3, 2, 3, 2, 3): (2, 3, 2, 3, 2, 3, 2, 3),
+    (2, 3, 2, 3, 2, 3, 2, 3, 2): (6, 2, 3, 2, 3, 2, 3, 2),
+    (2, 1, 3, 2, 1, 3, 2, 3, 2, 3, 2, 3): (12, 3, 2, 3, 2, 3, 2, 3),
+}
+
+
+@pytest.mark.parametrize(("chunks", "extents"), SHAPES.items(), ids=str)
+def test_set_local_stores_the_extents_above_1(
+    tmp_path: Path, chunks: tuple[int, ...], extents: tuple[int, ...]
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset(
+            "x", tuple(2 * n for n in chunks), "f4", chunks=chunks, **PFPL(absolute=1.0)
+        )
+        words = cd_values(dataset)
+
+    assert words[5] == 0x401 | len(extents) << 24
+    assert words[6:14] == extents + (0,) * (8 - len(extents))
+
+
+def test_set_local_stores_type_and_byte_order(tmp_path: Path, dtype: np.dtype[Any]) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("x", (8,), dtype, chunks=(4,), **PFPL(absolute=1.0))
+        local = cd_values(dataset)[5]
+
+    assert local == 1 | dtype.itemsize << 8 | (dtype.str[0] == ">") << 16 | 1 << 24
+
+
+def test_set_local_keeps_what_the_user_asked_for(tmp_path: Path, bound: dict[str, Any]) -> None:
+    codec = PFPL(**bound, checksum=False)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        words = cd_values(file.create_dataset("x", (8,), "f4", chunks=(4,), **codec))
+
+    assert words[:5] == codec.filter_options

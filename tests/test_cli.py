@@ -1,0 +1,583 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line but for `h5lossy repack`, which has a file of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import struct
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import pytest
+from click.testing import CliRunner
+
+import h5lossy
+from checks import assert_kept
+from h5lossy import PFPL, ErrorBound
+from h5lossy.cli import main
+from hdf5_helpers import (
+    cd_values,
+    command_line,
+    create,
+    creation_list,
+    environment,
+    field,
+    frames,
+    h5lossy_command,
+    run,
+    run_python,
+    stored_chunks,
+    tool,
+    with_plugin,
+)
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+ABSOLUTE = PFPL(absolute=1e-3)
+
+COMMANDS = ["demo", "repack", "info", "cd-values", "plugin-path", "doctor"]
+
+
+def h5lossy_cli(*arguments: str | Path, status: int = 0) -> Result:
+    """Run a command in this process."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == status, result.output + repr(result.exception)
+    return result
+
+
+# ------------------------------------------------------------------------------------------------
+# All commands
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_version_is_the_packages() -> None:
+    assert h5lossy_cli("--version").output == f"h5lossy, version {h5lossy.__version__}\n"
+
+
+def test_help_lists_the_commands() -> None:
+    said = h5lossy_cli("--help").output
+    assert [name for name in COMMANDS if re.search(rf"^  {name} +\w", said, re.MULTILINE)] == (
+        COMMANDS
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    for option in ("-h", "--help"):
+        assert h5lossy_cli(command, option).output.startswith(f"Usage: main {command}")
+
+
+def test_the_installed_program_is_this_command_line() -> None:
+    try:
+        metadata.version("h5lossy")
+    except metadata.PackageNotFoundError:
+        pytest.skip("h5lossy is not installed: it runs from its source tree")
+    [program] = metadata.entry_points(group="console_scripts", name="h5lossy")
+    assert program.load() is main
+
+
+@pytest.mark.parametrize("command", ["info", "repack"])
+def test_what_is_no_hdf5_file_is_one_line_and_status_1(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "a.h5"
+    path.write_text("nothing of HDF5's")
+    arguments = [path, tmp_path / "b.h5", "--lossless"] if command == "repack" else [path]
+
+    said = h5lossy_cli(command, *arguments, status=1)
+
+    assert said.stdout == ""
+    [line] = said.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert "file signature not found" in line
+
+
+def test_a_pipe_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for i in range(1000):
+            file.create_dataset(f"{i}", (8,), "f4", chunks=(4,), compression=ABSOLUTE)
+    ours = shlex.join(command_line("info", tmp_path / "a.h5"))
+
+    done = run("bash", "-o", "pipefail", "-c", f"{ours} | head -n 1", status=None)
+
+    assert "Traceback" not in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------
+# cd-values
+# ------------------------------------------------------------------------------------------------
+
+BOUND_OPTIONS = {
+    "absolute": (["--absolute", "1e-3"], PFPL(absolute=1e-3)),
+    "pointwise-relative": (["--pointwise-relative", "1e-4"], PFPL(pointwise_relative=1e-4)),
+    "range-relative": (["--range-relative", "1e-5"], PFPL(range_relative=1e-5)),
+    "lossless": (["--lossless"], PFPL(lossless=True)),
+    "no checksum": (["--absolute", "0.1", "--no-checksum"], PFPL(absolute=0.1, checksum=False)),
+    "lossless, no checksum": (["--lossless", "--no-checksum"], PFPL(lossless=True, checksum=False)),
+}
+
+
+def forms(*arguments: str) -> dict[str, list[str]]:
+    """Return what cd-values prints for each tool."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in h5lossy_cli("cd-values", *arguments).output.splitlines():
+        name = line[:10].strip() or name
+        found.setdefault(name, []).append(line[10:])
+    return found
+
+
+@pytest.mark.parametrize(("options", "codec"), BOUND_OPTIONS.values(), ids=BOUND_OPTIONS)
+def test_cd_values_for_h5py_are_arguments(tmp_path: Path, options: list[str], codec: PFPL) -> None:
+    number_and_words, with_class = forms(*options)["h5py"]
+
+    for arguments in (number_and_words, with_class):
+        given = eval(f"dict({arguments})", {"h5lossy": h5lossy})
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            dataset = file.create_dataset("x", (8,), "f4", chunks=(4,), **given)
+            assert cd_values(dataset)[:5] == (*codec.filter_options, 0)[:5]
+
+
+@pytest.mark.parametrize(("options", "codec"), BOUND_OPTIONS.values(), ids=BOUND_OPTIONS)
+def test_cd_values_for_h5repack_are_a_command(
+    tmp_path: Path, options: list[str], codec: PFPL
+) -> None:
+    tool("h5repack")
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file.create_dataset("my data", data=field((40, 40)), chunks=(16, 16))
+        file.create_dataset("other", data=field((40, 40)), chunks=(16, 16))
+
+    [command] = forms(*options, "--var", "my data")["h5repack"]
+    run("sh", "-c", command, cwd=tmp_path, env=with_plugin())
+
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert cd_values(file["my data"])[:5] == (*codec.filter_options, 0)[:5]
+        assert file["other"].id.get_create_plist().get_nfilters() == 0
+
+
+def netcdf_file(folder: Path, line: str = "") -> Path:
+    cdl = f"netcdf in {{ dimensions: x = 3000 ; variables: float t(x) ; {line} data: t = 1, 2 ; }}"
+    (folder / "in.cdl").write_text(cdl)
+    path = folder / "in.nc"
+    run(tool("ncgen"), "-4", "-o", path, folder / "in.cdl", env=with_plugin())
+    return path
+
+
+@pytest.mark.parametrize(("options", "codec"), BOUND_OPTIONS.values(), ids=BOUND_OPTIONS)
+def test_cd_values_for_nccopy_are_a_command(
+    tmp_path: Path, options: list[str], codec: PFPL
+) -> None:
+    tool("nccopy")
+    netcdf_file(tmp_path)
+
+    [command] = forms(*options, "--var", "t")["nccopy"]
+    run("sh", "-c", command, cwd=tmp_path, env=with_plugin())
+
+    with h5py.File(tmp_path / "out.nc") as file:
+        assert cd_values(file["t"])[:5] == (*codec.filter_options, 0)[:5]
+
+
+@pytest.mark.parametrize(("options", "codec"), BOUND_OPTIONS.values(), ids=BOUND_OPTIONS)
+def test_cd_values_for_ncgen_are_an_attribute(
+    tmp_path: Path, options: list[str], codec: PFPL
+) -> None:
+    [line] = forms(*options, "--var", "t")["ncgen"]
+
+    path = netcdf_file(tmp_path, line)
+
+    with h5py.File(path) as file:
+        fill_value_of_netcdf = 1 << 8
+        words = list(cd_values(file["t"])[:5])
+        words[4] &= ~fill_value_of_netcdf
+        assert tuple(words) == (*codec.filter_options, 0)[:5]
+
+
+@pytest.mark.parametrize(
+    "bound", [0.1, 1 / 3, 1e-5, 1e16, 123456.789, 5e-324, 1.7976931348623157e308, 0.5]
+)
+def test_nccopy_reads_the_typed_bound_exactly(tmp_path: Path, bound: float) -> None:
+    tool("nccopy")
+    netcdf_file(tmp_path)
+
+    [command] = forms("--absolute", repr(bound), "--var", "t")["nccopy"]
+    run("sh", "-c", command, cwd=tmp_path, env=with_plugin())
+
+    with h5py.File(tmp_path / "out.nc") as file:
+        words = cd_values(file["t"])
+    assert struct.unpack("<d", struct.pack("<II", *words[2:4])) == (bound,)
+
+
+def test_cd_values_quote_names_for_the_shell(tmp_path: Path) -> None:
+    [command] = forms("--lossless", "--var", "it's $HOME")["h5repack"]
+
+    done = run("sh", "-c", f"printf '%s\\n' {command.removeprefix('h5repack ')}")
+
+    assert done.stdout.splitlines()[1].startswith("it's $HOME:UD=")
+
+
+WRONG_BOUNDS = {
+    "none": ([], "give a bound"),
+    "two": (["--absolute", "1", "--lossless"], "give one bound, not 2"),
+    "zero": (["--absolute", "0"], "absolute must be greater than 0 and finite, got 0"),
+    "negative": (["--range-relative=-1"], "range_relative must be greater than 0"),
+    "infinite": (["--absolute", "inf"], "absolute must be greater than 0 and finite"),
+    "NaN": (["--absolute", "nan"], "absolute must be greater than 0 and finite"),
+    "pointwise 1": (["--pointwise-relative", "1"], "pointwise_relative must be .* less than 1"),
+    "no number": (["--absolute", "small"], "'small' is not a valid float"),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
+def test_wrong_bounds_are_wrong_usage(options: list[str], message: str) -> None:
+    said = h5lossy_cli("cd-values", *options, status=2)
+
+    assert re.search(message, said.stderr)
+    assert said.stdout == ""
+
+
+# ------------------------------------------------------------------------------------------------
+# plugin-path, doctor
+# ------------------------------------------------------------------------------------------------
+
+
+def test_plugin_path_prints_the_folder_and_nothing_else() -> None:
+    said = h5lossy_command("plugin-path")
+
+    assert (said.stdout, said.stderr) == (f"{h5lossy.PLUGIN_PATH}\n", "")
+    assert (Path(h5lossy.PLUGIN_PATH) / "libh5lossy.so").is_file()
+
+
+def test_doctor_finds_this_machine_well() -> None:
+    said = h5lossy_command("doctor").stdout
+
+    assert said.splitlines()[0].startswith(f"h5lossy {h5lossy.__version__}")
+    assert h5py.version.hdf5_version in said
+    assert "scalar" in said
+    assert said.splitlines()[-1] == "all is well"
+
+
+def test_doctor_lists_every_hdf5_library() -> None:
+    code = "import netCDF4; print(netCDF4.__hdf5libversion__)"
+    other = run_python(code, status=None)
+    if other.returncode:
+        pytest.skip("netCDF4 is not installed")
+
+    rows = [line for line in h5lossy_command("doctor").stdout.splitlines() if "libhdf5" in line]
+    alone = h5lossy_command("doctor", "--no-import").stdout
+
+    assert any(row.split()[:2] == [other.stdout.strip(), "h5lossy"] for row in rows)
+    assert sum("libhdf5" in line for line in alone.splitlines()) == 1
+
+
+def test_doctor_shows_the_variables_that_matter() -> None:
+    said = h5lossy_command("doctor", "--no-import", env=with_plugin()).stdout
+
+    assert f"HDF5_PLUGIN_PATH={h5lossy.PLUGIN_PATH}" in said
+
+
+def test_doctor_tells_the_variable_for_other_programs() -> None:
+    said = h5lossy_command("doctor", "--no-import", env=environment()).stdout
+
+    assert "export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)" in said
+
+
+def test_doctor_says_what_is_wrong_and_ends_with_status_1() -> None:
+    said = h5lossy_command("doctor", env=environment(H5LOSSY_BACKEND="turbo"), status=1)
+
+    assert "H5LOSSY_BACKEND=turbo" in said.stdout
+    assert "no usable backend 'turbo': unset H5LOSSY_BACKEND, or set it to scalar" in said.stderr
+
+
+def test_doctor_finds_a_filter_that_is_not_registered() -> None:
+    code = """
+import h5py, h5lossy
+from h5lossy.cli import main
+h5py.h5z.unregister_filter(h5lossy.FILTER_ID)
+main(["doctor", "--no-import"])
+"""
+    said = run_python(code, env=environment(), status=1)
+
+    assert "the filter is not registered in" in said.stderr
+    assert "h5lossy.register()" in said.stderr
+
+
+# ------------------------------------------------------------------------------------------------
+# demo
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "codec"), list(BOUND_OPTIONS.values())[:4], ids=list(BOUND_OPTIONS)[:4]
+)
+def test_demo_keeps_its_promise(tmp_path: Path, options: list[str], codec: PFPL) -> None:
+    said = h5lossy_cli("demo", "--size", "1", "--keep", tmp_path / "new", *options).output
+
+    with h5py.File(tmp_path / "new" / "plain.h5") as file:
+        data = file["field"][...]
+    with h5py.File(tmp_path / "new" / "pfpl.h5") as file:
+        assert len(frames(file["field"])) == 4
+        decoded = file["field"][...]
+        stored = h5lossy.describe(file["field"])
+    assert data.nbytes >= 1_000_000
+    bound = {k: v for k, v in codec.get_config().items() if k != "checksum"}
+    assert_kept(data, decoded, bound)
+    assert stored is not None
+    row = table_row(said, "PFPL")
+    assert row["checked"] == str(data.size)
+    assert row["broken"] == "0"
+    assert row["ratio"] == f"{stored.ratio:.2f}"
+    assert row["bound"] == str(stored.bound)
+    if codec.lossless:
+        assert row["error/bound"] == "0 (exact)"
+    else:
+        summary = h5lossy.largest_error(data, decoded, stored.bound)
+        assert row["error/bound"] == f"{summary.fraction:.4f}"
+
+
+def table_row(said: str, name: str) -> dict[str, str]:
+    """Return a row of a printed table by its headings."""
+    lines = [re.split(r"  +", line.strip()) for line in said.splitlines() if "  " in line.strip()]
+    [headings] = [line for line in lines if {"ratio", "bound"} <= set(line)]
+    [row] = [line for line in lines if line[0] == name]
+    return dict(zip(headings, row, strict=True))
+
+
+def test_demo_compares_with_gzip_and_shows_speeds() -> None:
+    said = h5lossy_cli("demo", "--size", "1").output
+
+    for name in ("PFPL", "gzip 4", "shuffle + gzip 4", "no filter"):
+        row = table_row(said, name)
+        assert row["broken"] == "0"
+        assert float(row["write MB/s"]) > 0
+        assert float(row["read MB/s"]) > 0
+    assert float(table_row(said, "PFPL")["ratio"]) > float(table_row(said, "gzip 4")["ratio"])
+    assert "absolute 0.01" in said
+
+
+def test_demo_leaves_nothing_behind(tmp_path: Path) -> None:
+    h5lossy_command("demo", "--size", "1", env=environment(TMPDIR=str(tmp_path)))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_writes_at_least_64_mb() -> None:
+    said = h5lossy_cli("demo", "--help").output
+
+    assert re.search(r"--size MB .*default: 64", " ".join(said.split()))
+
+
+def test_demo_shows_a_progress_bar_on_a_terminal(tmp_path: Path) -> None:
+    if not Path("/usr/bin/script").exists():
+        pytest.skip("script, which makes a terminal, is not installed (Debian: bsdutils)")
+    ours = shlex.join(command_line("demo", "--size", "1"))
+
+    said = run("script", "-qec", ours, "/dev/null", env=environment(TERM="xterm", COLUMNS="200"))
+
+    assert "━━━" in said.stdout
+    assert "/33.6 MB" in said.stdout  # written and read, in four ways
+
+
+def test_without_a_terminal_there_is_no_progress_bar() -> None:
+    said = h5lossy_command("demo", "--size", "1")
+
+    assert said.stderr == ""
+    assert "\x1b" not in said.stdout
+
+
+def test_demo_ends_with_status_1_where_a_value_breaks_its_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It judges by h5lossy.largest_error, which is told to find one here.
+    def find_one(original: Any, decoded: Any, bound: ErrorBound, fill: Any) -> Any:
+        found = h5lossy.largest_error(original, decoded, bound, fill)
+        return type(found)(**{**vars(found), "violations": 1})
+
+    monkeypatch.setattr("h5lossy.cli._check.largest_error", find_one)
+
+    said = h5lossy_cli("demo", "--size", "1", status=1)
+
+    assert "are off by more than absolute 0.01" in said.stderr
+
+
+# ------------------------------------------------------------------------------------------------
+# info
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Give a file with compressed and other datasets."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        options: dict[str, Any] = {"chunks": (32, 32), "compression": ABSOLUTE}
+        file.create_dataset("x", data=field((50, 70)), fillvalue=-999.0, **options)
+        file.create_dataset("deep/er/y", data=field((50, 70), ">f8"), **options)
+        options["compression"] = PFPL(range_relative=1e-4, checksum=False)
+        file.create_dataset("deep/z", data=field((50, 70)), **options)
+        file.create_dataset("unwritten", (50, 70), "f4", **options)
+        file.create_dataset("gzip", data=field((50, 70)), compression="gzip")
+        file["plain"] = field((50, 70))
+        file["scalar"] = 1.0
+        file["text"] = "text"
+    return path
+
+
+def test_info_prints_a_row_for_each_compressed_dataset(path: Path) -> None:
+    said = h5lossy_cli("info", path).output
+
+    with h5py.File(path) as file:
+        for name in ("/x", "/deep/er/y", "/deep/z"):
+            described = h5lossy.describe(file[name])
+            assert described is not None
+            row = table_row(said, name)
+            assert row["codec"] == "pfpl"
+            assert row["bound"] == str(described.bound)
+            assert row["type"] == str(described.dtype)
+            assert row["chunks"] == "32x32"
+            assert row["ratio"] == f"{described.ratio:.2f}"
+            assert row["chunks stored"] == "6"
+            assert row["skipped"] == "0"
+    assert table_row(said, "/x")["fill"] == "-999.0"
+    assert table_row(said, "/unwritten")["ratio"] == "-"
+    assert "not compressed by h5lossy: 4 datasets" in said
+
+
+def test_info_prints_json(path: Path) -> None:
+    said = json.loads(h5lossy_cli("info", "--json", "--frames", path).output)
+
+    assert sorted(said["others"]) == ["/gzip", "/plain", "/scalar", "/text"]
+    found = {dataset["path"]: dataset for dataset in said["datasets"]}
+    with h5py.File(path) as file:
+        stored = frames(file["deep/er/y"])
+    y = found["/deep/er/y"]
+    assert y["dtype"] == ">f8"
+    assert y["codec"] == "pfpl"
+    assert y["bound"] == {"kind": "absolute", "value": 1e-3}
+    assert y["stored_bytes"] == sum(map(len, stored.values()))
+    assert y["raw_bytes"] == 50 * 70 * 8
+    assert y["frames"]["looked_at"] == 6
+    assert y["frames"]["codecs"] == {"pfpl": 6}
+    assert found["/deep/z"]["checksum"] is False
+    assert found["/x"]["fill_value"] == -999.0
+    assert found["/unwritten"]["chunks_stored"] == 0
+
+
+def test_info_works_where_the_filter_is_not_registered(path: Path) -> None:
+    code = """
+import sys, h5py, h5lossy
+from h5lossy.cli import main
+h5py.h5z.unregister_filter(h5lossy.FILTER_ID)
+assert not h5py.h5z.filter_avail(h5lossy.FILTER_ID)
+main(["info", sys.argv[1]])
+"""
+    missing = run_python(code, path, env=environment())
+
+    assert missing.stdout == h5lossy_command("info", path, env=environment()).stdout
+    assert table_row(missing.stdout, "/x")["bound"] == "absolute 0.001"
+
+
+def test_info_counts_chunks_that_went_around_the_filter(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file["x"].id.write_direct_chunk((0, 32), field((32, 32)).tobytes(), filter_mask=1)
+
+    assert table_row(h5lossy_cli("info", path).output, "/x")["skipped"] == "1"
+
+
+def test_info_finds_frames_that_are_broken(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        chunk = stored_chunks(file["x"])[3]
+        file["x"].id.write_direct_chunk(chunk.chunk_offset, b"nonsense")
+
+    assert "BROKEN" not in h5lossy_cli("info", path).output  # it looks at the first one only
+    assert "1 BROKEN" in table_row(h5lossy_cli("info", "--frames", path).output, "/x")["frames"]
+
+
+def test_info_says_where_a_bound_was_too_small_to_help(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        codec = PFPL(absolute=5e-324)
+        file.create_dataset("x", data=field((50, 70)), chunks=(50, 70), compression=codec)
+
+    row = table_row(h5lossy_cli("info", path).output, "/x")
+
+    assert row["bound"] == "absolute 5e-324"
+    assert "1 lossless" in row["frames"]
+
+
+def test_info_does_not_look_into_what_another_filter_made(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    creation = creation_list((32, 32), ABSOLUTE.filter_options)
+    creation.set_deflate(1)
+    with h5py.File(path, "w") as file:
+        create(file, "x", (50, 70), "f4", creation)[...] = field((50, 70))
+
+    row = table_row(h5lossy_cli("info", path).output, "/x")
+
+    assert (row["codec"], row["frames"]) == ("pfpl", "-")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("x", {"/x"}),
+        ("z", {"/deep/z"}),
+        ("/z", None),
+        ("deep/*", {"/deep/z"}),
+        ("/deep/**", {"/deep/z", "/deep/er/y"}),
+        ("**", {"/x", "/deep/z", "/deep/er/y", "/unwritten"}),
+        ("[xy]", {"/x", "/deep/er/y"}),
+        ("?", {"/x", "/deep/z", "/deep/er/y"}),
+    ],
+)
+def test_info_takes_globs(path: Path, pattern: str, expected: set[str] | None) -> None:
+    if expected is None:
+        said = h5lossy_cli("info", "--dataset", pattern, path, status=1)
+        assert f"--dataset {pattern!r} names no dataset here" in said.stderr
+        return
+    said = h5lossy_cli("info", "--json", "--dataset", pattern, path).output
+    assert {dataset["path"] for dataset in json.loads(said)["datasets"]} == expected
+
+
+def test_info_shows_a_dataset_with_two_names_once(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file["deep/again"] = file["x"]
+
+    said = json.loads(h5lossy_cli("info", "--json", path).output)
+
+    assert len(said["datasets"]) == 4
+
+
+def test_info_prints_names_that_a_terminal_would_obey_as_escapes(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    names = [b"red\x1b[31m", b"two\nlines", b"not UTF-8 \xff", "größe".encode(), b"[bold]"]
+    with h5py.File(path, "w") as file:
+        for name in names:
+            file.create_dataset(name, (8,), "f4", chunks=(4,), compression=ABSOLUTE)
+
+    said = h5lossy_cli("info", path).output
+
+    assert "\x1b" not in said
+    for shown in (r"/red\x1b[31m", r"/two\nlines", "/größe", "/[bold]"):
+        assert table_row(said, shown)["codec"] == "pfpl"
+
+
+def test_info_of_a_file_with_nothing_of_ours(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = field((50, 70))
+
+    said = h5lossy_cli("info", tmp_path / "a.h5").output
+
+    assert said == "not compressed by h5lossy: 1 datasets\n"
+
+
+def test_info_leaves_the_file_alone(path: Path) -> None:
+    before = path.read_bytes()
+
+    h5lossy_cli("info", "--frames", path)
+
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]

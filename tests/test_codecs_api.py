@@ -1,0 +1,534 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings: what a codec's class takes and refuses, and what it becomes on the way to a file."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import decimal
+import math
+import pickle
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import h5lossy
+from checks import floats_of
+from h5lossy import (
+    FILTER_ID,
+    PFPL,
+    BoundError,
+    BoundKind,
+    ErrorBound,
+    H5LossyError,
+    InvalidArgumentError,
+    UnsupportedError,
+    _blocks,
+    _native,
+    from_filter_options,
+)
+from h5lossy.codecs import CODECS
+from matrix import BOUNDS, CODEC_NAMES
+from strategies import bounds, chunks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from h5lossy.codecs import Codec
+
+KINDS = ["absolute", "pointwise_relative", "range_relative"]
+
+checksums = st.booleans()
+
+
+def test_every_codec_of_the_library_has_a_class() -> None:
+    assert set(CODECS) == set(CODEC_NAMES)
+    assert all(cls.codec_number == number for number, cls in CODECS.items())
+    assert all(getattr(h5lossy, cls.__name__) is cls for cls in CODECS.values())
+    assert {cls.__name__ for cls in CODECS.values()} <= set(h5lossy.__all__)
+
+
+# ------------------------------------------------------------------------------------------------
+# What is taken, and what is refused
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "got"),
+    [
+        ({}, "none"),
+        ({"checksum": False}, "none"),
+        ({"lossless": False}, "none"),
+        ({"absolute": None}, "none"),
+        ({"absolute": 1.0, "lossless": True}, "absolute and lossless"),
+        ({"absolute": 1.0, "range_relative": 0.1}, "absolute and range_relative"),
+        ({"pointwise_relative": 0.1, "range_relative": 0.1}, "pointwise_relative and range_"),
+    ],
+    ids=str,
+)
+def test_exactly_one_bound_is_needed(
+    codec: type[Codec], arguments: dict[str, Any], got: str
+) -> None:
+    message = (
+        rf"{codec.__name__} takes exactly one bound \(absolute, pointwise_relative, "
+        rf"range_relative, lossless\), got {got}"
+    )
+    with pytest.raises(TypeError, match=message):
+        codec(**arguments)
+
+
+def test_none_stands_for_no_bound(codec: type[Codec]) -> None:
+    assert codec(absolute=None, range_relative=0.5) == codec(range_relative=0.5)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"absolute": 1.0}])
+def test_the_bare_word_relative_is_refused_and_explained(
+    codec: type[Codec], arguments: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError, match="two meanings") as raised:
+        codec(relative=1e-3, **arguments)
+    assert "range_relative" in str(raised.value)
+    assert "pointwise_relative" in str(raised.value)
+
+
+def test_a_bound_has_to_be_named(codec: type[Codec]) -> None:
+    with pytest.raises(TypeError, match="positional"):
+        codec(1e-3)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", [0, 0.0, -0.0, -1e-3, -math.inf, math.inf, math.nan, np.nan])
+def test_a_bound_out_of_range_is_refused(codec: type[Codec], kind: str, value: Any) -> None:
+    with pytest.raises(BoundError, match=f"^{kind} must be greater than 0 and ") as raised:
+        codec(**{kind: value})
+    assert f"got {value!r}" in str(raised.value)
+    assert isinstance(raised.value, ValueError)
+    assert isinstance(raised.value, InvalidArgumentError)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, 1.5, 100, np.nextafter(1.0, 2.0)])
+def test_a_pointwise_relative_bound_is_below_1(codec: type[Codec], value: Any) -> None:
+    with pytest.raises(BoundError, match="greater than 0 and less than 1, got "):
+        codec(pointwise_relative=value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "value", ["1e-3", b"1", True, False, 1j, [0.1], (), np.array([0.1]), object()], ids=str
+)
+def test_a_bound_that_is_no_number_is_refused(codec: type[Codec], kind: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=f"{kind} must be a number, got "):
+        codec(**{kind: value})
+
+
+@pytest.mark.parametrize("flag", ["lossless", "checksum"])
+@pytest.mark.parametrize("value", [1, 0, None, "yes", 1e-3])
+def test_a_flag_is_true_or_false(codec: type[Codec], flag: str, value: Any) -> None:
+    arguments = {"absolute": 1.0} if flag == "checksum" else {}
+    with pytest.raises(TypeError, match=f"{flag} must be True or False, got {value!r}"):
+        codec(**{flag: value}, **arguments)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0.1, np.float64(0.1), np.float32(0.1), np.float16(0.1), Fraction(1, 8), 1e-300, 5e-324],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bound_is_kept_as_it_was_given(codec: type[Codec], kind: str, value: Any) -> None:
+    kept = getattr(codec(**{kind: value}), kind)
+    assert type(kept) is float
+    assert Fraction(kept) == Fraction(float(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Fraction(1, 10),
+        Fraction(1, 3),
+        Fraction(2, 3),
+        np.nextafter(np.longdouble(0.3), np.longdouble(0)),
+        np.nextafter(np.longdouble(0.3), np.longdouble(1)),
+        2**53 + 1,
+        2**53 + 3,
+        10**400,
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_a_number_beyond_float64_is_rounded_down(codec: type[Codec], value: Any) -> None:
+    kept = codec(absolute=value).absolute
+    assert kept is not None
+    assert kept <= value < math.nextafter(kept, math.inf)
+
+
+def test_an_exact_number_below_1_is_a_pointwise_relative_bound(codec: type[Codec]) -> None:
+    almost = 1 - Fraction(1, 10**30)  # float() of it is 1.0
+    assert codec(pointwise_relative=almost).pointwise_relative == math.nextafter(1.0, 0.0)
+
+
+def test_decimal_numbers_are_refused_since_they_are_no_real_numbers_to_python(
+    codec: type[Codec],
+) -> None:
+    with pytest.raises(TypeError, match="must be a number"):
+        codec(absolute=decimal.Decimal("0.1"))
+
+
+# ------------------------------------------------------------------------------------------------
+# A setting as a value
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"absolute": 1e-3}, "(absolute=0.001)"),
+        ({"pointwise_relative": 0.25}, "(pointwise_relative=0.25)"),
+        ({"range_relative": np.float32(0.5)}, "(range_relative=0.5)"),
+        ({"lossless": True}, "(lossless=True)"),
+        ({"absolute": 2, "checksum": False}, "(absolute=2.0, checksum=False)"),
+        ({"absolute": 2, "checksum": True}, "(absolute=2.0)"),
+    ],
+    ids=str,
+)
+def test_repr_is_the_call_that_makes_it(
+    codec: type[Codec], arguments: dict[str, Any], text: str
+) -> None:
+    assert repr(codec(**arguments)) == codec.__name__ + text
+
+
+@hypothesis.given(bound=bounds(), checksum=checksums)
+def test_repr_config_copies_and_pickles_give_an_equal_setting(
+    codec: type[Codec], bound: dict[str, Any], checksum: bool
+) -> None:
+    setting = codec(**bound, checksum=checksum)
+    again = [
+        eval(repr(setting), {codec.__name__: codec}),
+        codec(**setting.get_config()),
+        pickle.loads(pickle.dumps(setting)),
+        copy.copy(setting),
+        copy.deepcopy(setting),
+        dataclasses.replace(setting),
+    ]
+    for one in again:
+        assert type(one) is codec
+        assert one == setting
+        assert hash(one) == hash(setting)
+        assert (one.bound, one.checksum) == (setting.bound, setting.checksum)
+        assert repr(one) == repr(setting)
+
+
+def test_settings_that_differ_are_not_equal(codec: type[Codec]) -> None:
+    settings = [
+        codec(absolute=1e-3),
+        codec(absolute=np.nextafter(1e-3, 1)),
+        codec(absolute=1e-3, checksum=False),
+        codec(pointwise_relative=1e-3),
+        codec(range_relative=1e-3),
+        codec(lossless=True),
+        codec(lossless=True, checksum=False),
+    ]
+    assert len(set(settings)) == len(settings)
+    for i, one in enumerate(settings):
+        assert [one == other for other in settings] == [i == j for j in range(len(settings))]
+    assert codec(absolute=1e-3) != "gzip"
+
+
+def test_a_setting_cannot_be_changed(codec: type[Codec]) -> None:
+    setting = codec(absolute=1e-3)
+    for field in ("absolute", "range_relative", "checksum", "bound", "filter_options"):
+        with pytest.raises(AttributeError):
+            setattr(setting, field, 1.0)
+    assert setting == codec(absolute=1e-3)
+
+
+def test_config_holds_the_arguments_given(codec: type[Codec]) -> None:
+    assert codec(absolute=1).get_config() == {"absolute": 1.0}
+    assert codec(lossless=True, checksum=False).get_config() == {
+        "lossless": True,
+        "checksum": False,
+    }
+
+
+@hypothesis.given(bound=bounds())
+def test_a_setting_knows_its_bound(codec: type[Codec], bound: dict[str, Any]) -> None:
+    [(kind, value)] = bound.items()
+    expected = ErrorBound(kind, 0.0 if kind == "lossless" else value)
+    assert codec(**bound).bound == expected
+
+
+def test_a_setting_is_what_h5py_takes_for_a_filter(codec: type[Codec]) -> None:
+    setting = codec(absolute=1e-3)
+    assert isinstance(setting, h5py.filters.FilterRefBase)
+    assert dict(setting) == {
+        "compression": FILTER_ID,
+        "compression_opts": setting.filter_options,
+    }
+    assert FILTER_ID == 46412 == setting.filter_id
+
+
+# ------------------------------------------------------------------------------------------------
+# cd_values
+# ------------------------------------------------------------------------------------------------
+
+
+@hypothesis.given(bound=bounds(), checksum=checksums)
+def test_cd_values_give_the_setting_back_exactly(
+    codec: type[Codec], bound: dict[str, Any], checksum: bool
+) -> None:
+    setting = codec(**bound, checksum=checksum)
+    options = setting.filter_options
+    assert all(type(word) is int and 0 <= word < 2**32 for word in options)
+    assert len(options) == (4 if checksum else 5)
+    again = from_filter_options(FILTER_ID, options)
+    assert (type(again), again) == (codec, setting)
+    assert again.get_config() == setting.get_config()
+    assert codec._from_filter_options(options) == setting
+
+
+@hypothesis.given(
+    bound=bounds(),
+    checksum=checksums,
+    size=st.sampled_from([4, 8]),
+    big_endian=st.booleans(),
+    fill=st.none() | st.integers(0, 2**32 - 1),
+    shape=st.lists(st.integers(2, 9), max_size=8).map(tuple),
+)
+def test_stored_cd_values_give_the_setting_and_the_local_part_back(
+    codec: type[Codec],
+    *,
+    bound: dict[str, Any],
+    checksum: bool,
+    size: int,
+    big_endian: bool,
+    fill: int | None,
+    shape: tuple[int, ...],
+) -> None:
+    setting = codec(**bound, checksum=checksum)
+    params = dataclasses.replace(
+        setting.params(), value_bytes=size, big_endian=big_endian, fill_bits=fill, shape=shape
+    )
+    words = _native.pack_cd_values(params)
+    assert len(words) == 16
+    assert from_filter_options("h5lossy", words) == setting
+    # NaN and +0.0 need no care, and one form of cd_values has no mention of them.
+    if fill is not None and not fill:
+        fill = None
+    if fill is not None and np.isnan(floats_of(np.array([fill], f"u{size}"), f"f{size}")[0]):
+        fill = None
+    again = _native.unpack_cd_values(words)
+    assert (again.value_bytes, again.big_endian, again.shape) == (size, big_endian, shape)
+    if fill is not None:
+        assert again.fill_bits == fill
+    # What is behind the 16th word is none of our business.
+    assert from_filter_options(FILTER_ID, (*words, 1, 2, 3)) == setting
+
+
+@pytest.mark.parametrize("container", [tuple, list, np.array])
+def test_cd_values_may_come_in_any_sequence(codec: type[Codec], container: Any) -> None:
+    setting = codec(absolute=0.25)
+    assert from_filter_options(FILTER_ID, container(setting.filter_options)) == setting
+
+
+def test_lossless_needs_two_words(codec: type[Codec]) -> None:
+    assert from_filter_options(FILTER_ID, (codec.codec_number, 3)) == codec(lossless=True)
+
+
+ONE = (0, 0x3FF00000)  # 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        ((), InvalidArgumentError, "cd_values need at least 4 words .* got 0"),
+        ((1,), InvalidArgumentError, "cd_values need at least 4 words .* got 1"),
+        ((1, 0, 1), InvalidArgumentError, "cd_values need at least 4 words .* got 3"),
+        ((1, 3, -1), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got \[1, 3, -1\]"),
+        ((1, 3, 2**32), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got"),
+        ((0, 0, *ONE), UnsupportedError, r"codec 0, auto\), for which this version has no class"),
+        ((200, 0, *ONE), UnsupportedError, "codec 200 is not in this version"),
+        ((1, 4, *ONE), InvalidArgumentError, "bound kind must be 0 .* or 3 .* got 4"),
+        ((1, 0, 0, 0), InvalidArgumentError, "absolute bound must be greater than 0 .* got 0"),
+        ((1, 0, 0, 0xBFF00000), InvalidArgumentError, "absolute bound .* got -1"),
+        ((1, 0, 0, 0x7FF00000), InvalidArgumentError, "absolute bound .* finite, got inf"),
+        ((1, 2, 0, 0x7FF80000), InvalidArgumentError, "range-relative bound .* got nan"),
+        ((1, 1, *ONE), InvalidArgumentError, "pointwise-relative bound must be less than 1, got 1"),
+        ((1, 3, *ONE), InvalidArgumentError, r"lossless takes no bound \(0\), got 1"),
+        ((1, 3, 0, 0x80000000), InvalidArgumentError, r"lossless takes no bound \(0\), got -0"),
+        ((1, 0, *ONE, 1), UnsupportedError, "codec mode must be 0, got 1"),
+        ((1, 0, *ONE, 1 << 10), UnsupportedError, "flags 0x400 need a newer h5lossy"),
+        ((1, 0, *ONE, 0, 2), UnsupportedError, "word 5 is 0x00000002, of a newer layout"),
+        ((1, 0, *ONE, 0, 0x401 | 1 << 17), UnsupportedError, "word 5 .* of a newer layout"),
+        ((1, 0, *ONE, 0, 0x201), InvalidArgumentError, "word 5 says values of 2 bytes"),
+        ((1, 0, *ONE, 0, 0x09000401), InvalidArgumentError, "word 5 says rank 9; at most 8"),
+        ((1, 0, *ONE, 0, 0x02000401, 65536, 65536), InvalidArgumentError, "a chunk of more than"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_cd_values_that_are_not_allowed_are_refused(
+    words: tuple[int, ...], error: type[H5LossyError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        from_filter_options(FILTER_ID, words)
+
+
+@pytest.mark.parametrize("filter_id", [1, 32015, "gzip", None])
+def test_the_options_of_another_filter_are_refused(filter_id: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"filter_id must be 46412 or 'h5lossy', got "):
+        from_filter_options(filter_id, PFPL(lossless=True).filter_options)
+
+
+def test_the_options_of_another_codec_are_refused(codec: type[Codec]) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"codec 0, {codec.__name__} is"):
+        codec._from_filter_options((0, 3))
+
+
+# ------------------------------------------------------------------------------------------------
+# Bounds
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_kinds_of_bounds_are_the_names_of_the_arguments(codec: type[Codec]) -> None:
+    assert list(BoundKind) == list(BOUNDS)
+    assert [kind.number for kind in BoundKind] == [0, 1, 2, 3]
+    assert [BoundKind.from_number(number) for number in range(4)] == list(BoundKind)
+
+
+def test_a_bound_is_a_value() -> None:
+    bound = ErrorBound("absolute", 0.5)
+    assert bound == ErrorBound(BoundKind.ABSOLUTE, np.float32(0.5))
+    assert len({bound, ErrorBound("absolute", 0.5), ErrorBound("lossless")}) == 2
+    assert (str(bound), str(ErrorBound("lossless"))) == ("absolute 0.5", "lossless")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        bound.value = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("relative", 0.1), "kind must be one of absolute, .*, got 'relative'"),
+        (("absolute",), "absolute must be greater than 0 and finite, got 0.0"),
+        (("lossless", 0.1), "a lossless bound has the value 0, got 0.1"),
+    ],
+)
+def test_a_bound_that_is_not_allowed_is_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(BoundError, match=message):
+        ErrorBound(*arguments)
+
+
+# ------------------------------------------------------------------------------------------------
+# resolve
+# ------------------------------------------------------------------------------------------------
+
+
+def exact_bound(values: np.ndarray[Any, Any], value: float, fill_value: Any) -> Fraction:
+    """Return bound * (max - min) over the valid values."""
+    with np.errstate(invalid="ignore"):
+        valid = np.isfinite(values)
+        if fill_value is not None:
+            valid &= ~((values == fill_value) & (np.signbit(values) == np.signbit(fill_value)))
+    found = values[valid].astype(float).tolist() or [0.0]
+    return Fraction(value) * (Fraction(max(found)) - Fraction(min(found)))
+
+
+@hypothesis.given(data=st.data())
+def test_a_resolved_bound_is_a_little_below_the_exact_one(
+    codec: type[Codec], dtype: np.dtype[Any], data: st.DataObject
+) -> None:
+    chunk = data.draw(chunks(dtype, ["range_relative"], max_count=300))
+    value = chunk.bound["range_relative"]
+    resolved = codec(range_relative=value).resolve(chunk.values, fill_value=chunk.fill_value)
+    exact = exact_bound(chunk.values, value, chunk.fill_value)
+    if resolved.lossless:
+        assert exact <= Fraction(1, 2**1071)  # some of the smallest subnormals
+        return
+    assert resolved.absolute is not None
+    assert 0 < Fraction(resolved.absolute) <= exact
+    # Two ulps down, or the largest number there is.
+    assert Fraction(resolved.absolute) > min(
+        exact * (1 - Fraction(1, 2**50)) - Fraction(3, 2**1074), Fraction(1.797e308)
+    )
+
+
+def test_only_a_range_relative_bound_is_resolved(codec: type[Codec]) -> None:
+    values = np.arange(5.0)
+    for bound in ({"absolute": 1.0}, {"pointwise_relative": 0.1}, {"lossless": True}):
+        setting = codec(**bound)
+        assert setting.resolve(values) is setting
+
+
+def test_resolving_keeps_class_and_checksum(codec: type[Codec]) -> None:
+    setting = codec(range_relative=0.5, checksum=False).resolve(np.array([0.0, 4.0]))
+    assert type(setting) is codec
+    assert setting == codec(absolute=math.nextafter(math.nextafter(2.0, 0), 0), checksum=False)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], [5.0], [5.0, 5.0], [np.nan, np.inf, -np.inf], [0.0, -0.0], [np.nan, 1.0, -999.0]],
+    ids=str,
+)
+def test_without_a_range_the_bound_is_resolved_to_lossless(
+    codec: type[Codec], dtype: np.dtype[Any], values: list[float]
+) -> None:
+    setting = codec(range_relative=0.1, checksum=False)
+    resolved = setting.resolve(np.array(values, dtype), fill_value=-999.0)
+    assert resolved == codec(lossless=True, checksum=False)
+
+
+def test_zeros_count_where_a_whole_array_is_seen(codec: type[Codec]) -> None:
+    resolved = codec(range_relative=0.1).resolve(np.array([0.0, 1000.0, 1001.0]))
+    assert resolved.absolute == pytest.approx(100.1)
+
+
+def test_lists_and_shapes_can_be_resolved(codec: type[Codec]) -> None:
+    setting = codec(range_relative=0.5)
+    assert setting.resolve([0.0, 4.0]) == setting.resolve(np.array([[4.0], [0.0]]))
+    assert setting.resolve(np.float32(3.0)) == codec(lossless=True)
+
+
+@pytest.mark.parametrize("values", [np.arange(3), np.zeros(3, "f2"), np.zeros(3, "c8"), ["a"]])
+def test_only_floats_can_be_resolved(codec: type[Codec], values: Any) -> None:
+    with pytest.raises(UnsupportedError, match="float32 and float64"):
+        codec(range_relative=0.1).resolve(values)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 500, 1 << 26])
+@pytest.mark.parametrize("chunk_shape", [None, (7, 5, 3), (1, 1, 40)])
+def test_a_dataset_is_resolved_block_by_block(
+    codec: type[Codec],
+    dtype: np.dtype[Any],
+    *,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    block_bytes: int,
+    chunk_shape: tuple[int, ...] | None,
+) -> None:
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", block_bytes)
+    values = np.random.default_rng(1).standard_normal((20, 11, 40)).astype(dtype)
+    values[0, 0, 0], values[19, 10, 39], values[3, 3, 3] = -50, 70, np.nan
+    setting = codec(range_relative=1e-3)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("a", data=values, chunks=chunk_shape)
+        assert setting.resolve(dataset) == setting.resolve(values)
+        assert setting.resolve(dataset).absolute == pytest.approx(0.12)
+
+
+def test_a_datasets_own_fill_value_is_left_out(codec: type[Codec], tmp_path: Path) -> None:
+    setting = codec(range_relative=0.5)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        filled = file.create_dataset("filled", (10,), "f4", chunks=(5,), fillvalue=1e35)
+        filled[:3] = 0, 4, 1
+        assert setting.resolve(filled).absolute == pytest.approx(2.0)
+        assert setting.resolve(filled, fill_value=4.0).absolute == pytest.approx(5e34)
+        # HDF5's own fill value is a zero like any other.
+        plain = file.create_dataset("plain", (10,), "f4", chunks=(5,))
+        plain[:3] = 8, 4, 6
+        assert setting.resolve(plain).absolute == pytest.approx(4.0)
+        empty = file.create_dataset("empty", data=h5py.Empty("f4"))
+        assert setting.resolve(empty) == codec(lossless=True)

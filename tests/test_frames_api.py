@@ -1,0 +1,435 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""encode, decode, inspect: what they take, give back and refuse."""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+import mmap
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import h5lossy
+from checks import assert_kept, assert_same_bits
+from h5lossy import (
+    PFPL,
+    CorruptFrameError,
+    InvalidArgumentError,
+    TruncatedFrameError,
+    UnsupportedError,
+    _native,
+)
+from matrix import CODEC_NAMES
+from reference import frame as reference
+from strategies import chunks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from h5lossy.codecs import Codec
+
+SETTING = PFPL(absolute=1e-3)
+VALUES = (np.sin(np.arange(10000) / 100) * 20).astype("<f4")
+FRAME = h5lossy.encode(VALUES, SETTING)
+
+
+# ------------------------------------------------------------------------------------------------
+# encode
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a.T,
+        lambda a: a[::-1],
+        lambda a: a[:, ::3],
+        lambda a: a[5:, 7:],
+        np.asfortranarray,
+        lambda a: np.broadcast_to(a[:, :1], a.shape),
+        lambda a: a.reshape(10, 10, -1).swapaxes(0, 2),
+    ],
+    ids=["transposed", "reversed", "strided", "part", "fortran", "broadcast", "swapped"],
+)
+def test_any_memory_layout_is_encoded_in_c_order(
+    codec: type[Codec], dtype: np.dtype[Any], view: Any
+) -> None:
+    values = view(VALUES.astype(dtype).reshape(100, 100))
+    assert h5lossy.encode(values, codec(absolute=0.1)) == h5lossy.encode(
+        np.ascontiguousarray(values), codec(absolute=0.1)
+    )
+
+
+def test_values_need_no_alignment(codec: type[Codec], dtype: np.dtype[Any]) -> None:
+    values = VALUES.astype(dtype)
+    shifted = np.frombuffer(b"x" + values.tobytes(), dtype, offset=1)
+    assert not shifted.flags.aligned
+    frame = h5lossy.encode(shifted, codec(absolute=1e-3))
+    assert frame == h5lossy.encode(values, codec(absolute=1e-3))
+    unaligned_frame = memoryview(b"x" + frame)[1:]
+    assert h5lossy.decode(unaligned_frame).tobytes() == h5lossy.decode(frame).tobytes()
+
+
+def test_lists_numbers_and_read_only_arrays_are_encoded(codec: type[Codec]) -> None:
+    setting = codec(absolute=0.25)
+    assert h5lossy.decode(h5lossy.encode([1.0, 2.5], setting)).tolist() == [1.0, 2.5]
+    assert h5lossy.decode(h5lossy.encode(np.float32(7.0), setting), shape=()).item() == 7.0
+    read_only = VALUES.copy()
+    read_only.flags.writeable = False
+    assert h5lossy.encode(read_only, setting) == h5lossy.encode(VALUES, setting)
+
+
+def test_the_mask_of_a_masked_array_is_ignored_as_h5py_does(codec: type[Codec]) -> None:
+    masked = np.ma.masked_greater(VALUES, 0)
+    assert h5lossy.encode(masked, codec(absolute=1e-3)) == h5lossy.encode(
+        VALUES, codec(absolute=1e-3)
+    )
+
+
+def test_codec_0_leaves_the_choice_to_the_library(dtype: np.dtype[Any]) -> None:
+    values = VALUES.astype(dtype)
+    params = dataclasses.replace(
+        PFPL(absolute=1e-3).params(),
+        codec=_native.CODEC_AUTO,
+        value_bytes=dtype.itemsize,
+        big_endian=dtype.str[0] == ">",
+    )
+    frame = _native.encode(params, values)
+    assert h5lossy.inspect(frame).codec in CODEC_NAMES.values()
+    assert_kept(values, h5lossy.decode(frame), {"absolute": 1e-3})
+
+
+def test_encoding_leaves_the_values_alone(codec: type[Codec], dtype: np.dtype[Any]) -> None:
+    values = VALUES.astype(dtype)
+    before = values.tobytes()
+    h5lossy.encode(values, codec(absolute=1e-3))
+    assert values.tobytes() == before
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.zeros(3, "f2"),
+        np.zeros(3, np.longdouble),
+        np.zeros(3, "c8"),
+        np.zeros(3, "i4"),
+        np.zeros(3, "u8"),
+        np.zeros(3, bool),
+        np.zeros(3, "S4"),
+        np.zeros(3, "U4"),
+        np.zeros(3, object),
+        np.zeros(3, "M8[s]"),
+        np.zeros(3, [("x", "f4")]),
+        [1, 2, 3],
+    ],
+    ids=lambda values: str(np.asarray(values).dtype),
+)
+def test_other_types_are_refused_by_name(codec: type[Codec], values: Any) -> None:
+    dtype = str(np.asarray(values).dtype)
+    with pytest.raises(UnsupportedError, match="float32 and float64 of either byte order") as error:
+        h5lossy.encode(values, codec(absolute=1.0))
+    assert f"not {dtype};" in str(error.value)
+    assert isinstance(error.value, NotImplementedError)
+
+
+@pytest.mark.parametrize("setting", [None, "gzip", 46412, (1, 0, 0, 0), 1e-3, PFPL], ids=str)
+def test_what_is_no_codec_is_refused(setting: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"codec must be a codec such as PFPL\(absolute=1e-3\), got"
+    ):
+        h5lossy.encode(VALUES, setting)
+
+
+@pytest.mark.parametrize(
+    ("fill_value", "message"),
+    [
+        ("x", "fill_value must be one real number, got 'x'"),
+        (True, "fill_value must be one real number, got True"),
+        (1j, "fill_value must be one real number, got 1j"),
+        ([1.0, 2.0], r"fill_value must be one real number, got \[1.0, 2.0\]"),
+        (1e300, r"fill_value must be a float32 value, got 1e\+300"),
+        (-1e-60, "fill_value must be a float32 value, got -1e-60"),
+        (np.float64(0.1), "fill_value must be a float32 value, got np.float64"),
+        (np.int64(2**24 + 1), "fill_value must be a float32 value, got np.int64"),
+    ],
+    ids=repr,
+)
+def test_a_fill_value_that_the_type_cannot_hold_is_refused(fill_value: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        h5lossy.encode(VALUES, SETTING, fill_value=fill_value)
+
+
+@pytest.mark.parametrize(
+    "fill_value", [0.1, np.float32(0.1), np.float64(np.float32(0.1)), np.array(0.1, ">f4")]
+)
+def test_a_fill_value_may_come_in_another_type(fill_value: Any) -> None:
+    values = VALUES.copy()
+    values[100:200] = np.float32(0.1)
+    setting = PFPL(absolute=1.0)
+    assert h5lossy.encode(values, setting, fill_value=fill_value) == h5lossy.encode(
+        values, setting, fill_value=np.float32(0.1)
+    )
+    decoded = h5lossy.decode(h5lossy.encode(values, setting, fill_value=fill_value))
+    assert (decoded[100:200] == np.float32(0.1)).all()
+
+
+def test_values_of_4_gib_are_refused(tmp_path: Path) -> None:
+    # A file with nothing in it, which takes no room.
+    values = np.memmap(tmp_path / "sparse", "<f4", "w+", shape=(2**30 - 10,))
+    with pytest.raises(InvalidArgumentError, match=r"less than 4 GiB - 40 bytes .* got 4294967256"):
+        h5lossy.encode(values, SETTING)
+
+
+@pytest.mark.parametrize("raw_bytes", [0, 1, 16384, 2**32 - 41])
+def test_the_largest_frame_is_40_bytes_longer_than_its_values(raw_bytes: int) -> None:
+    assert h5lossy.max_encoded_size(raw_bytes) == raw_bytes + 40
+
+
+@pytest.mark.parametrize("raw_bytes", [-1, 2**32 - 40, 2**32, 2**64, 2**64 + 5])
+def test_a_size_that_fits_no_frame_is_refused(raw_bytes: int) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"4 GiB - 40 bytes of values, got {raw_bytes}"):
+        h5lossy.max_encoded_size(raw_bytes)
+
+
+# ------------------------------------------------------------------------------------------------
+# decode
+# ------------------------------------------------------------------------------------------------
+
+
+def test_decoded_values_have_the_type_and_byte_order_of_the_data(
+    codec: type[Codec], dtype: np.dtype[Any]
+) -> None:
+    values = VALUES.astype(dtype)
+    decoded = h5lossy.decode(h5lossy.encode(values, codec(lossless=True)))
+    assert decoded.dtype.str == dtype.str
+    assert decoded.tobytes() == values.tobytes()
+
+
+def test_decoded_values_are_an_array_of_their_own() -> None:
+    first, second = h5lossy.decode(FRAME), h5lossy.decode(FRAME)
+    assert first.flags.writeable
+    first[:] = 0
+    assert_same_bits(second, h5lossy.decode(FRAME))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(10000,), (100, 100), (10, 10, 10, 10), (100, -1), (-1,), -1, 10000, [50, 200]],
+    ids=str,
+)
+def test_decoded_values_take_a_shape(shape: Any) -> None:
+    decoded = h5lossy.decode(FRAME, shape=shape)
+    assert decoded.shape == VALUES.reshape(shape).shape
+    assert_same_bits(decoded.reshape(-1), h5lossy.decode(FRAME))
+
+
+@pytest.mark.parametrize("shape", [(), (9999,), (100, 101), (-1, 3), (-1, -1), (0,)], ids=str)
+def test_a_shape_of_another_size_is_refused(shape: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="shape must hold 10000 values, got "):
+        h5lossy.decode(FRAME, shape=shape)
+
+
+@hypothesis.given(data=st.data())
+def test_a_part_of_a_frame_is_the_part_of_its_values(
+    codec: type[Codec], dtype: np.dtype[Any], data: st.DataObject
+) -> None:
+    chunk = data.draw(chunks(dtype))
+    setting = codec(**chunk.bound)
+    frame = h5lossy.encode(chunk.values, setting, fill_value=chunk.fill_value)
+    whole = h5lossy.decode(frame)
+    # Ends near the borders of tiles are the ones to try.
+    border = 16384 // dtype.itemsize
+    ends = st.integers(0, whole.size) | st.sampled_from(
+        [n for n in (0, border - 1, border, border + 1, 2 * border, whole.size) if n <= whole.size]
+    )
+    start, stop = sorted((data.draw(ends), data.draw(ends)))
+    assert_same_bits(h5lossy.decode(frame, start, stop), whole[start:stop])
+
+
+def test_a_part_may_have_one_end_only_and_a_shape() -> None:
+    whole = h5lossy.decode(FRAME)
+    assert_same_bits(h5lossy.decode(FRAME, 9990), whole[9990:])
+    assert_same_bits(h5lossy.decode(FRAME, stop=10), whole[:10])
+    assert_same_bits(h5lossy.decode(FRAME, np.int64(5), np.uint8(9)), whole[5:9])
+    assert h5lossy.decode(FRAME, 4000, 4100, shape=(10, 10)).shape == (10, 10)
+    for nothing in (0, 17, 10000):
+        assert h5lossy.decode(FRAME, nothing, nothing).size == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"), [(-1, None), (0, 10001), (10001, None), (5, 4), (None, -1), (2**70, 2**71)]
+)
+def test_a_part_that_is_not_in_the_frame_is_refused(start: Any, stop: Any) -> None:
+    message = r"start and stop must be 0 <= start <= stop <= 10000, .*, got start=-?\d+, stop=-?\d+"
+    with pytest.raises(InvalidArgumentError, match=message):
+        h5lossy.decode(FRAME, start, stop)
+
+
+@pytest.mark.parametrize("bad", [1.5, "1", [1]])
+def test_a_part_is_given_by_whole_numbers(bad: Any) -> None:
+    with pytest.raises(TypeError):
+        h5lossy.decode(FRAME, bad)
+    with pytest.raises(TypeError):
+        h5lossy.decode(FRAME, 0, bad)
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_a_part_touches_only_the_tiles_that_hold_it(codec: type[Codec], checksum: bool) -> None:
+    setting = codec(absolute=1e-3, checksum=checksum)
+    frame = h5lossy.encode(np.tile(VALUES, 3), setting)
+    parsed = reference.parse(frame)
+    tile_values = 4096
+    assert len(parsed.tiles) == 8
+    # All tiles but the third are broken beyond reading; the payload's sum is right all the same.
+    tiles = tuple(t if i == 2 else bytes(len(t)) for i, t in enumerate(parsed.tiles))
+    broken = reference.build(dataclasses.replace(parsed, tiles=tiles))
+    first, last = 2 * tile_values, 3 * tile_values
+    for start, stop in ((first, last), (first, first + 1), (last - 1, last), (first + 9, last - 9)):
+        assert_same_bits(h5lossy.decode(broken, start, stop), h5lossy.decode(frame, start, stop))
+    for start, stop, tile in ((first - 1, last, 1), (first, last + 1, 3), (0, 1, 0)):
+        with pytest.raises(CorruptFrameError, match=f"tile {tile} contradicts itself"):
+            h5lossy.decode(broken, start, stop)
+    with pytest.raises(CorruptFrameError):
+        h5lossy.decode(broken)
+
+
+def test_a_part_is_given_although_the_payload_checksum_is_wrong() -> None:
+    broken = FRAME[:-1] + bytes([FRAME[-1] ^ 1])
+    with pytest.raises(CorruptFrameError, match="payload checksum"):
+        h5lossy.decode(broken)
+    assert_same_bits(h5lossy.decode(broken, 0, 4096), h5lossy.decode(FRAME, 0, 4096))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        bytes,
+        bytearray,
+        memoryview,
+        lambda b: memoryview(bytearray(b)),
+        lambda b: np.frombuffer(b, np.uint8),
+        lambda b: array.array("b", b),
+        lambda b: np.frombuffer(b + bytes(-len(b) % 8), np.uint8)[: len(b)],
+        lambda b: memoryview(b"xyz" + b + b"z")[3:-1],
+    ],
+    ids=["bytes", "bytearray", "memoryview", "writable", "numpy", "array", "part", "slice"],
+)
+def test_a_frame_may_come_in_any_bytes_like_object(wrap: Any) -> None:
+    frame = wrap(FRAME)
+    assert_same_bits(h5lossy.decode(frame), h5lossy.decode(FRAME))
+    assert_same_bits(h5lossy.decode(frame, 5, 10), h5lossy.decode(FRAME, 5, 10))
+    assert h5lossy.inspect(frame) == h5lossy.inspect(FRAME)
+
+
+def test_a_frame_may_be_in_a_file_that_is_mapped(tmp_path: Path) -> None:
+    (tmp_path / "frame").write_bytes(FRAME)
+    with (
+        (tmp_path / "frame").open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+    ):
+        assert_same_bits(h5lossy.decode(mapped), h5lossy.decode(FRAME))
+
+
+@pytest.mark.parametrize("wide", ["<u2", "<u4", "<f8"])
+def test_a_frame_in_wider_words_is_read_as_bytes(wide: str) -> None:
+    size = np.dtype(wide).itemsize
+    # Such a view has whole words only.
+    count = next(n for n in range(5000, 9000) if len(h5lossy.encode(VALUES[:n], SETTING)) % 8 == 0)
+    frame = h5lossy.encode(VALUES[:count], SETTING)
+    assert len(frame) % size == 0
+    assert_same_bits(h5lossy.decode(np.frombuffer(frame, wide)), h5lossy.decode(frame))
+
+
+@pytest.mark.parametrize("not_bytes", [None, 5, "H5LY", 1.5, [1, 2], object()], ids=str)
+def test_what_is_not_bytes_is_refused(not_bytes: Any) -> None:
+    for read in (h5lossy.decode, h5lossy.inspect):
+        with pytest.raises(TypeError, match="bytes-like"):
+            read(not_bytes)
+
+
+def test_bytes_that_are_not_contiguous_are_refused() -> None:
+    doubled = np.repeat(np.frombuffer(FRAME, np.uint8), 2)
+    for read in (h5lossy.decode, h5lossy.inspect):
+        with pytest.raises((BufferError, ValueError), match="contiguous"):
+            read(doubled[::2])
+
+
+@pytest.mark.parametrize("empty", [b"", bytearray(), memoryview(b""), np.zeros(0, np.uint8)])
+def test_no_bytes_are_a_truncated_frame(empty: Any) -> None:
+    for read in (h5lossy.decode, h5lossy.inspect):
+        with pytest.raises(TruncatedFrameError, match="at least 40 bytes, got 0"):
+            read(empty)
+
+
+# ------------------------------------------------------------------------------------------------
+# inspect
+# ------------------------------------------------------------------------------------------------
+
+
+def test_inspect_says_what_is_in_a_frame(codec: type[Codec]) -> None:
+    info = h5lossy.inspect(h5lossy.encode(VALUES, codec(absolute=0.01)))
+    assert info.version == 1
+    assert info.codec == _native.codec_name(codec.codec_number)
+    assert info.bound == h5lossy.ErrorBound("absolute", 0.01)
+    assert info.requested_bound == 0.01
+    assert info.dtype == np.dtype("<f4")
+    assert info.checksum
+    assert (info.raw_bytes, info.count) == (40000, 10000)
+    assert info.ratio == 40000 / info.frame_bytes
+    assert 0 < info.step <= 0.02
+    assert info.stored_tiles == 0
+
+
+def test_inspect_says_what_is_in_a_stored_frame(codec: type[Codec], dtype: np.dtype[Any]) -> None:
+    frame = h5lossy.encode(np.array([1.5], dtype), codec(range_relative=0.5))
+    info = h5lossy.inspect(frame)
+    assert info.codec == "stored"
+    assert info.bound == h5lossy.ErrorBound("range_relative", 0.5)
+    assert info.dtype == dtype
+    assert (info.tiles, info.stored_tiles, info.step, info.count) == (0, 0, 0.0, 1)
+    assert len(frame) == info.frame_bytes == 40 + dtype.itemsize
+
+
+def test_inspect_counts_tiles() -> None:
+    noise = np.frombuffer(np.random.default_rng(1).bytes(16384), "<f4")
+    info = h5lossy.inspect(h5lossy.encode(np.concatenate([VALUES[:4096], noise]), SETTING))
+    assert (info.tiles, info.stored_tiles, info.header_bytes) == (2, 1, 40)
+    assert (info.mode, info.dims) == (0, ())
+
+
+def test_inspect_tells_a_bound_that_was_too_small() -> None:
+    info = h5lossy.inspect(h5lossy.encode(np.zeros(100, "<f4"), PFPL(absolute=1e-40)))
+    assert (info.bound, info.requested_bound) == (h5lossy.ErrorBound("lossless"), 1e-40)
+    info = h5lossy.inspect(h5lossy.encode(np.zeros(100, "<f4"), PFPL(lossless=True)))
+    assert (info.bound, info.requested_bound) == (h5lossy.ErrorBound("lossless"), 0.0)
+
+
+def test_a_frame_without_a_checksum_says_so_and_is_as_long(codec: type[Codec]) -> None:
+    with_sum = h5lossy.encode(VALUES, codec(absolute=1e-3))
+    without = h5lossy.encode(VALUES, codec(absolute=1e-3, checksum=False))
+    assert not h5lossy.inspect(without).checksum
+    assert len(without) == len(with_sum)
+    assert without[20:24] == bytes(4)
+    assert_same_bits(h5lossy.decode(without), h5lossy.decode(with_sum))
+
+
+@pytest.mark.parametrize("more", [4, 12, 100, 980])
+def test_fields_of_a_later_minor_version_are_skipped(more: int) -> None:
+    parsed = reference.parse(FRAME)
+    later = reference.build(dataclasses.replace(parsed, later_fields=b"\x5a" * more))
+    assert len(later) == len(FRAME) + more
+    assert_same_bits(h5lossy.decode(later), h5lossy.decode(FRAME))
+    assert h5lossy.inspect(later).header_bytes == 40 + more
+
+
+@pytest.mark.parametrize("bit", range(1, 8))
+def test_flags_that_may_be_ignored_are(bit: int) -> None:
+    parsed = reference.parse(FRAME)
+    flagged = reference.build(dataclasses.replace(parsed, flags=parsed.flags | 1 << bit))
+    assert_same_bits(h5lossy.decode(flagged), h5lossy.decode(FRAME))
+    assert h5lossy.inspect(flagged) == h5lossy.inspect(FRAME)

@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frames of the past are read as ever, and what they hold is still written as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import golden
+import h5lossy
+from checks import assert_kept
+from golden.__main__ import add, recipes
+from matrix import BOUNDS, CODEC_NAMES
+from reference import frame as reference
+
+GOLDEN = golden.load()
+
+each = pytest.mark.parametrize("frame", GOLDEN, ids=str)
+
+
+@each
+def test_a_frame_of_the_past_is_read_as_ever(frame: golden.Golden) -> None:
+    decoded = h5lossy.decode(frame.frame)
+    assert golden.digest(decoded) == frame.holds["decoded_sha256"]
+    assert golden.contents(frame.frame) == {
+        key: value for key, value in frame.holds.items() if key != "input_sha256"
+    }
+
+
+@each
+def test_a_frame_of_the_past_is_read_as_ever_in_parts(frame: golden.Golden) -> None:
+    decoded = h5lossy.decode(frame.frame)
+    third = decoded.size // 3
+    for start, stop in ((0, third), (third, decoded.size), (decoded.size, decoded.size)):
+        part = h5lossy.decode(frame.frame, start, stop)
+        assert part.tobytes() == decoded[start:stop].tobytes()
+
+
+@each
+def test_the_reference_reads_a_frame_of_the_past(frame: golden.Golden) -> None:
+    assert golden.digest(reference.decode(frame.frame)) == frame.holds["decoded_sha256"]
+
+
+@each
+def test_the_values_of_the_past_can_still_be_made(frame: golden.Golden) -> None:
+    values = frame.recipe.make_values()
+    assert golden.digest(values) == frame.holds["input_sha256"], "a piece was changed"
+
+
+@each
+def test_the_values_of_the_past_are_written_to_the_same_frame(frame: golden.Golden) -> None:
+    assert frame.recipe.encode() == frame.frame
+
+
+@each
+def test_the_promise_of_the_past_was_kept(frame: golden.Golden) -> None:
+    values, decoded = frame.recipe.make_values(), h5lossy.decode(frame.frame)
+    if frame.recipe.dtype == "u1":
+        assert decoded.tobytes() == values.tobytes()
+    else:
+        assert_kept(values, decoded, frame.recipe.bound, frame.recipe.fill_value())
+
+
+@pytest.mark.parametrize("codec_name", CODEC_NAMES.values())
+@pytest.mark.parametrize("kind", BOUNDS)
+@pytest.mark.parametrize("float_type", ["<f4", "<f8"])
+def test_every_codec_has_frames_of_each_kind_and_type(
+    codec_name: str, kind: str, float_type: str
+) -> None:
+    found = [
+        frame.name
+        for frame in GOLDEN
+        if frame.name.startswith(f"{codec_name}-")
+        # PFPL is what every codec uses where lossless was asked for.
+        and (kind == "lossless" or frame.holds["codec"] == codec_name)
+        and frame.holds["bound"].startswith(kind)
+        and frame.recipe.dtype == float_type
+    ]
+    assert found, f"make some: python -m tests.golden add {codec_name}-..."
+
+
+def test_every_frame_belongs_to_a_codec_and_has_a_description() -> None:
+    frames = {path.stem for path in golden.FOLDER.glob("*.frame")}
+    assert frames == {path.stem for path in golden.FOLDER.glob("*.json")}
+    assert {path.suffix for path in golden.FOLDER.iterdir()} == {".frame", ".json"}
+    assert all(frame.name.split("-")[0] == frame.recipe.codec for frame in GOLDEN)
+
+
+def test_golden_frames_stay_small() -> None:
+    assert sum(path.stat().st_size for path in golden.FOLDER.iterdir()) < 300_000
+
+
+def test_every_recipe_was_made_once_and_not_changed_since() -> None:
+    assert recipes() == {frame.name: frame.recipe for frame in GOLDEN}
+
+
+def test_a_golden_frame_is_made_once_only(tmp_path: Any) -> None:
+    add("pfpl-part-f4", tmp_path)
+    [made] = golden.load(tmp_path)
+    assert made in GOLDEN
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(SystemExit, match=r"pfpl-part-f4.frame exists, and golden frames are never"):
+        add("pfpl-part-f4", tmp_path)
+    (tmp_path / "pfpl-part-f4.frame").unlink()
+    with pytest.raises(SystemExit, match=r"pfpl-part-f4.json exists"):
+        add("pfpl-part-f4", tmp_path)
+    assert (tmp_path / "pfpl-part-f4.json").read_bytes() == before[tmp_path / "pfpl-part-f4.json"]
+
+
+def test_a_golden_frame_needs_a_recipe(tmp_path: Any) -> None:
+    with pytest.raises(SystemExit, match="there is no recipe abc; there are pfpl-absolute-f4, "):
+        add("abc", tmp_path)
+    assert not list(tmp_path.iterdir())

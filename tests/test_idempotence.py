@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What was decoded once does not change again, however often a chunk is read and rewritten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import h5lossy
+from checks import assert_same_bits, bits_of, floats_of
+from strategies import BIASES, MANTISSA_BITS, chunks
+
+if TYPE_CHECKING:
+    from h5lossy.codecs import Codec
+
+# A range-relative bound is not here: the range of what was decoded is another one. Resolved, it is
+# an absolute bound.
+KINDS = ["absolute", "pointwise_relative", "lossless"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@hypothesis.given(data=st.data())
+def test_decoded_values_encode_to_the_same_frame(
+    codec: type[Codec], dtype: np.dtype[Any], kind: str, data: st.DataObject
+) -> None:
+    chunk = data.draw(chunks(dtype, [kind]))
+    setting = codec(**chunk.bound)
+    frame = h5lossy.encode(chunk.values, setting, fill_value=chunk.fill_value)
+    decoded = h5lossy.decode(frame)
+    again = h5lossy.encode(decoded, setting, fill_value=chunk.fill_value)
+    assert_same_bits(h5lossy.decode(again), decoded)
+    assert again == frame
+
+
+@hypothesis.given(data=st.data())
+def test_a_resolved_range_relative_bound_is_idempotent(
+    codec: type[Codec], dtype: np.dtype[Any], data: st.DataObject
+) -> None:
+    chunk = data.draw(chunks(dtype, ["range_relative"]))
+    setting = codec(**chunk.bound).resolve(chunk.values, fill_value=chunk.fill_value)
+    frame = h5lossy.encode(chunk.values, setting, fill_value=chunk.fill_value)
+    again = h5lossy.encode(h5lossy.decode(frame), setting, fill_value=chunk.fill_value)
+    assert again == frame
+
+
+def steps(size: int) -> list[float]:
+    """Return bin widths whose mantissas are near a power of two, and others."""
+    ulp = 2.0 ** -MANTISSA_BITS[size]
+    near = [1 + k * ulp for k in (0, 1, 2, 3, 5)] + [2 - k * ulp for k in (1, 2, 3, 5)]
+    return [*near, 4 / 3, 1.1, 1.7320508, 1.9]
+
+
+@pytest.mark.parametrize("float_type", ["<f4", "<f8"])
+@pytest.mark.parametrize("exponent", [0, -40, 90])
+def test_every_reconstruction_of_an_absolute_bound_keeps_its_bin(
+    codec: type[Codec], float_type: str, exponent: int
+) -> None:
+    # Rounding of q * step and back to a bin is at its worst just below the largest bin.
+    size = int(float_type[-1])
+    limit = 2 ** (MANTISSA_BITS[size] - 1)
+    rng = np.random.default_rng(5)
+    bins = np.concatenate(
+        [np.arange(2000), np.arange(limit - 20000, limit), rng.integers(0, limit, 40000)]
+    )
+    bins[::2] *= -1
+    for step in steps(size):
+        half = np.dtype(float_type).type(np.ldexp(step, exponent - 1))
+        values = bins.astype(float_type) * (2 * half)
+        decoded = h5lossy.decode(h5lossy.encode(values, codec(absolute=float(half))))
+        assert_same_bits(decoded, values)
+
+
+@pytest.mark.parametrize("float_type", ["<f4", "<f8"])
+@pytest.mark.parametrize("value", [0.5, 1e-2, 1e-3, 3.1e-5, 1.3e-7])
+def test_every_reconstruction_of_a_pointwise_relative_bound_keeps_its_bin(
+    codec: type[Codec], float_type: str, value: float
+) -> None:
+    size = int(float_type[-1])
+    m = MANTISSA_BITS[size]
+    one = BIASES[size] << m
+    width = 2 * int(value * 2.0**m) + 1
+    reach = min(one // width, 2 ** (m - 2) - 2)
+    bins = np.unique(np.linspace(-reach, reach, 50001).astype(np.int64))
+    words = (one + bins * width).astype(np.uint64).astype(f"u{size}")
+    words = words[words >= 1 << m]
+    values = floats_of(words, float_type)
+    values = np.concatenate([values, -values])
+    decoded = h5lossy.decode(h5lossy.encode(values, codec(pointwise_relative=value)))
+    assert_same_bits(decoded, values)
+
+
+def test_a_thousandth_rewrite_changes_nothing(codec: type[Codec], dtype: np.dtype[Any]) -> None:
+    values = (np.sin(np.arange(3000) / 30) * 300).astype(dtype)
+    setting = codec(absolute=1e-2)
+    first = h5lossy.decode(h5lossy.encode(values, setting))
+    decoded = first
+    for start in range(1000):
+        # What an application changes is one value; all others are read and written again.
+        decoded = h5lossy.decode(h5lossy.encode(decoded, setting))
+        decoded[start] = first[start]
+    assert (bits_of(decoded) == bits_of(first)).all()

@@ -1,0 +1,1015 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""`h5lossy repack`: what it compresses, what it keeps, and that it leaves no half of a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from h5py import h5d, h5f, h5o, h5p, h5s, h5t, h5z
+
+import h5lossy
+from checks import assert_kept, assert_same_bits
+from h5lossy import FILTER_ID, PFPL
+from h5lossy.cli import main
+from hdf5_helpers import (
+    PROCESS_SECONDS,
+    bound_of,
+    cd_values,
+    command_line,
+    environment,
+    field,
+    filters,
+    frames,
+    run,
+    stored_chunks,
+    tool,
+    with_plugin,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+ABSOLUTE = PFPL(absolute=1e-3)
+
+
+def repack(*arguments: str | Path, status: int = 0) -> Result:
+    """Run the command in this process."""
+    result = CliRunner().invoke(main, ["repack", *map(str, arguments)])
+    assert result.exit_code == status, result.output + repr(result.exception)
+    return result
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return tmp_path / "a.h5"
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "b.h5"
+
+
+def write(path: Path, **datasets: np.ndarray[Any, Any]) -> None:
+    """Write contiguous datasets; two underscores in a name stand for a slash."""
+    with h5py.File(path, "w") as file:
+        for name, values in datasets.items():
+            file[name.replace("__", "/")] = values
+
+
+def compressed(path: Path) -> set[str]:
+    """Return the paths of the datasets that h5lossy compressed."""
+    found: set[str] = set()
+    with h5py.File(path) as file:
+
+        def look(name: str, obj: Any) -> None:
+            if isinstance(obj, h5py.Dataset) and h5lossy.describe(obj) is not None:
+                found.add(f"/{name}")
+
+        file.visititems(look)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------
+# What it compresses
+# ------------------------------------------------------------------------------------------------
+
+
+def test_every_value_is_within_the_bound(
+    source: Path, target: Path, bound: dict[str, Any], dtype: np.dtype[Any]
+) -> None:
+    data = field((70, 90), dtype)
+    data[::5, ::7] = -999
+    data[1, 1:4] = np.nan, np.inf, -np.inf
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=data, chunks=(32, 32), fillvalue=-999.0, compression="gzip")
+    [(kind, value)] = bound.items()
+    option = f"--{kind.replace('_', '-')}"
+
+    said = repack(source, target, option, *([] if kind == "lossless" else [value])).output
+
+    with h5py.File(target) as file:
+        decoded = file["x"][...]
+        assert file["x"].dtype == dtype
+        assert file["x"].chunks == (32, 32)
+        assert [number for number, *_ in filters(file["x"])] == [FILTER_ID]
+        assert len(frames(file["x"])) == 9
+    assert_kept(data, decoded, bound, dtype.type(-999))
+    valid = np.count_nonzero(np.isfinite(data) & (data != -999))
+    assert f"checked {valid} values, each within its bound" in said
+
+
+@pytest.mark.parametrize("fill", [None, -999.0, np.nan], ids=["no fill", "-999", "NaN"])
+def test_a_range_relative_bound_is_that_of_the_whole_array(
+    source: Path, target: Path, dtype: np.dtype[Any], fill: float | None
+) -> None:
+    # The chunks' own ranges are much smaller, and the fill value is far outside of the range.
+    data = np.sort(field((90, 70), dtype).ravel()).reshape(90, 70).astype(dtype)
+    data[::5, ::7] = 300 if fill is None else fill
+    data[2, 2] = np.inf
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=data, chunks=(16, 16), fillvalue=fill)
+
+    repack(source, target, "--range-relative", "1e-3")
+
+    expected = PFPL(range_relative=1e-3).resolve(data, fill)
+    assert expected.absolute is not None
+    with h5py.File(target) as file:
+        described = h5lossy.describe(file["x"])
+        record = json.loads(file["x"].attrs["h5lossy"])
+        decoded = file["x"][...]
+    assert described is not None
+    assert described.config == expected
+    assert record["requested"] == {"range_relative": 1e-3}
+    assert record["stored"] == {"absolute": expected.absolute}
+    assert record["h5lossy"] == h5lossy.__version__
+    assert_kept(data, decoded, {"range_relative": 1e-3}, None if fill is None else dtype.type(fill))
+
+
+def test_the_range_is_taken_over_all_blocks(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Blocks of one row of chunks each, of which only the last holds the largest value.
+    monkeypatch.setattr("h5lossy._blocks.BLOCK_BYTES", 16 * 70 * 4)
+    data = np.linspace(0, 1, 90 * 70, dtype="f4").reshape(90, 70)
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=data, chunks=(16, 70))
+
+    repack(source, target, "--range-relative", "1e-3")
+
+    with h5py.File(target) as file:
+        described = h5lossy.describe(file["x"])
+        assert_kept(data, file["x"][...], {"range_relative": 1e-3})
+    assert described is not None
+    assert described.config == PFPL(range_relative=1e-3).resolve(data)
+
+
+def test_a_constant_field_is_lossless_where_the_bound_is_range_relative(
+    source: Path, target: Path
+) -> None:
+    write(source, x=np.full((70, 90), 273.15))
+
+    repack(source, target, "--range-relative", "1e-3")
+
+    with h5py.File(target) as file:
+        assert json.loads(file["x"].attrs["h5lossy"])["stored"] == {"lossless": True}
+        assert_same_bits(file["x"][...], np.full((70, 90), 273.15))
+
+
+def test_small_blocks_give_the_same_file(
+    tmp_path: Path, source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = field((50, 70, 3))
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=data, chunks=(7, 16, 2))
+        file["contiguous"] = data
+    repack(source, target, "--absolute", "1e-3", "--chunks", "16x16x3")
+    monkeypatch.setattr("h5lossy._blocks.BLOCK_BYTES", 5000)
+
+    repack(source, tmp_path / "c.h5", "--absolute", "1e-3", "--chunks", "16x16x3")
+
+    with h5py.File(target) as one, h5py.File(tmp_path / "c.h5") as other:
+        for name in ("x", "contiguous"):
+            assert frames(one[name]) == frames(other[name])
+            assert_kept(data, other[name][...], bound_of(ABSOLUTE))
+
+
+RULES: dict[str, tuple[list[str], dict[str, dict[str, Any]]]] = {
+    "one dataset": (["--dataset", "/sea/t:absolute=1e-3"], {"/sea/t": {"absolute": 1e-3}}),
+    "by its name": (
+        ["--dataset", "t:absolute=1e-3"],
+        {"/sea/t": {"absolute": 1e-3}, "/sea/deep/t": {"absolute": 1e-3}},
+    ),
+    "one level": (
+        ["--dataset", "/sea/*:lossless"],
+        {"/sea/t": {"lossless": True}, "/sea/salt": {"lossless": True}},
+    ),
+    "all levels": (
+        ["--dataset", "/sea/**:absolute=2"],
+        {
+            "/sea/t": {"absolute": 2},
+            "/sea/salt": {"absolute": 2},
+            "/sea/deep/t": {"absolute": 2},
+        },
+    ),
+    "a default and a rule": (
+        ["--pointwise-relative", "1e-4", "--dataset", "salt:absolute=5"],
+        {
+            "/air": {"pointwise_relative": 1e-4},
+            "/sea/t": {"pointwise_relative": 1e-4},
+            "/sea/salt": {"absolute": 5},
+            "/sea/deep/t": {"pointwise_relative": 1e-4},
+        },
+    ),
+    "the last rule wins": (
+        ["--dataset", "**:absolute=1", "--dataset", "t:absolute=2", "--dataset", "deep/t:lossless"],
+        {
+            "/air": {"absolute": 1},
+            "/sea/t": {"absolute": 2},
+            "/sea/salt": {"absolute": 1},
+            "/sea/deep/t": {"lossless": True},
+        },
+    ),
+    "both spellings": (
+        ["--dataset", "air:pointwise_relative=1e-3", "--dataset", "salt:pointwise-relative=1e-3"],
+        {"/air": {"pointwise_relative": 1e-3}, "/sea/salt": {"pointwise_relative": 1e-3}},
+    ),
+    "skip": (
+        ["--absolute", "1", "--skip", "/sea/**", "--dataset", "/sea/t:absolute=3"],
+        {"/air": {"absolute": 1}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "expected"), RULES.values(), ids=RULES)
+def test_rules_choose_datasets_and_bounds(
+    source: Path, target: Path, options: list[str], expected: dict[str, dict[str, Any]]
+) -> None:
+    names = ("air", "sea__t", "sea__salt", "sea__deep__t")
+    write(source, **{name: field((70, 90)) for name in names})
+
+    repack(source, target, *options)
+
+    with h5py.File(target) as file:
+        assert compressed(target) == set(expected)
+        for name, bound in expected.items():
+            described = h5lossy.describe(file[name])
+            assert described is not None
+            assert described.config == PFPL(**bound)
+            assert_kept(field((70, 90)), file[name][...], bound)
+            assert json.loads(file[name].attrs["h5lossy"])["requested"] == bound
+        for name in {"/air", "/sea/t", "/sea/salt", "/sea/deep/t"} - set(expected):
+            assert_same_bits(file[name][...], field((70, 90)))
+            assert "h5lossy" not in file[name].attrs
+
+
+CHUNKS: dict[str, tuple[list[str], tuple[int, ...], tuple[int, ...] | None]] = {
+    "keep": ([], (30, 40), None),
+    "keep, said": (["--chunks", "keep"], (30, 40), None),
+    "given": (["--chunks", "64x64"], (64, 64), (64, 64)),
+    "given, too long": (["--chunks", "1000x8"], (70, 8), (70, 8)),
+    "of another rank": (["--chunks", "8x8x8"], (30, 40), None),
+    "auto": (["--chunks", "auto"], (70, 90), (70, 90)),
+    "by a rule": (["--dataset", "*:chunks=8x16"], (8, 16), (8, 16)),
+    "by the last rule": (
+        ["--dataset", "*:chunks=8x16", "--dataset", "x:chunks=4x4"],
+        (4, 4),
+        (8, 16),
+    ),
+    "rule against the option": (
+        ["--chunks", "64x64", "--dataset", "/x:chunks=keep"],
+        (30, 40),
+        (64, 64),
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "chunked", "contiguous"), CHUNKS.values(), ids=CHUNKS)
+def test_chunk_shapes(
+    source: Path,
+    target: Path,
+    options: list[str],
+    chunked: tuple[int, ...],
+    contiguous: tuple[int, ...] | None,
+) -> None:
+    data = field((70, 90))
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=data, chunks=(30, 40))
+        file["y"] = data
+
+    repack(source, target, "--absolute", "1e-3", *options)
+
+    with h5py.File(target) as file:
+        assert file["x"].chunks == chunked
+        assert file["y"].chunks == (contiguous or (70, 90))
+        assert_kept(data, file["x"][...], bound_of(ABSOLUTE))
+        assert_kept(data, file["y"][...], bound_of(ABSOLUTE))
+
+
+@pytest.mark.parametrize("maxshape", [(None, 2000, 2000), (None, None, None)])
+def test_chunks_that_are_chosen_have_about_1_mib(
+    source: Path, target: Path, maxshape: tuple[int | None, ...]
+) -> None:
+    # Nothing is written: only the shapes count.
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", (10, 2000, 2000), "f4", chunks=(1, 1, 2000), maxshape=maxshape)
+
+    repack(source, target, "--absolute", "1", "--chunks", "auto")
+
+    with h5py.File(target) as file:
+        size = np.prod(file["x"].chunks) * 4
+        assert file["x"].maxshape == maxshape
+    assert 2**19 <= size <= 2**20
+
+
+def test_what_was_never_written_is_not_written(source: Path, target: Path) -> None:
+    # 400 MB of which two chunks are there, in the first block and in the last.
+    with h5py.File(source, "w") as file:
+        dataset = file.create_dataset(
+            "x", (100_000, 1000), "f4", chunks=(64, 1000), maxshape=(None, 1000), fillvalue=-999.0
+        )
+        dataset[3, :5] = 300
+        dataset[-1, -1] = 301
+
+    repack(source, target, "--range-relative", "1e-3")
+
+    with h5py.File(source) as old, h5py.File(target) as new:
+        assert new["x"].maxshape == (None, 1000)
+        places = {chunk.chunk_offset for chunk in stored_chunks(old["x"])}
+        assert len(places) == 2
+        assert places <= set(frames(new["x"]))
+        assert len(frames(new["x"])) < 1563 / 3
+        for rows in (slice(0, 70), slice(-70, None)):
+            before, after = old["x"][rows], new["x"][rows]
+            assert_kept(before, after, {"absolute": 1e-3}, np.float32(-999))
+
+
+def test_a_resizable_dataset_without_values_can_be_appended_to(source: Path, target: Path) -> None:
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", (0, 40), "f4", maxshape=(None, 40))
+
+    repack(source, target, "--absolute", "1e-3")
+
+    with h5py.File(target, "r+") as file:
+        assert h5lossy.describe(file["x"]) is not None
+        file["x"].resize(3, axis=0)
+        file["x"][...] = field((3, 40))
+    with h5py.File(target) as file:
+        assert_kept(field((3, 40)), file["x"][...], bound_of(ABSOLUTE))
+
+
+def test_compressing_again_within_the_same_bound_changes_no_value(
+    tmp_path: Path, source: Path, target: Path
+) -> None:
+    write(source, x=field((70, 90)))
+    repack(source, target, "--absolute", "1e-3")
+
+    said = repack(target, tmp_path / "c.h5", "--absolute", "1e-3", "--chunks", "16x16").output
+
+    assert "errors add up" not in said
+    with h5py.File(target) as once, h5py.File(tmp_path / "c.h5") as twice:
+        assert_same_bits(twice["x"][...], once["x"][...])
+
+
+def test_compressing_again_within_another_bound_is_told_and_recorded(
+    tmp_path: Path, source: Path, target: Path
+) -> None:
+    write(source, x=field((70, 90)))
+    repack(source, target, "--absolute", "1e-3")
+
+    said = repack(target, tmp_path / "c.h5", "--range-relative", "1e-3").output
+
+    assert "the errors add up: /x (absolute 0.001)" in said
+    with h5py.File(tmp_path / "c.h5") as file:
+        record = json.loads(file["x"].attrs["h5lossy"])
+    assert record["requested"] == {"range_relative": 1e-3}
+    assert record["earlier"]["requested"] == {"absolute": 1e-3}
+
+
+@pytest.mark.parametrize("options", [["--absolute", "1e-3"], ["--lossless"]])
+def test_coordinates_and_small_datasets_stay_exact_unless_a_rule_names_them(
+    source: Path, target: Path, options: list[str]
+) -> None:
+    with h5py.File(source, "w") as file:
+        file["t"] = field((2000, 30))
+        file["time"] = np.linspace(0, 1, 2000)
+        file["small"] = field((32, 32))  # 4 KiB
+        file["less_small"] = field((32, 33))
+        file["time"].make_scale("time")
+        file["t"].dims[0].attach_scale(file["time"])
+
+    repack(source, target, *options)
+    assert compressed(target) == {"/t", "/less_small"}
+
+    repack(source, target, "--force", *options, "--dataset", "/time:lossless")
+    assert compressed(target) == {"/t", "/less_small", "/time"}
+
+    repack(source, target, "--force", *options, "--dataset", "small:lossless")
+    assert compressed(target) == {"/t", "/less_small", "/small"}
+
+
+# ------------------------------------------------------------------------------------------------
+# What it keeps
+# ------------------------------------------------------------------------------------------------
+
+
+def fill_rich_file(file: h5py.File, folder: Path) -> None:
+    """Write one of everything."""
+    data = field((70, 90))
+    file.create_dataset("x", data=data, chunks=(32, 32), maxshape=(None, 90), fillvalue=-999.0)
+    file.create_dataset("group/y", data=data.astype(">f8"), compression="gzip", shuffle=True)
+    file.create_group("group/empty")
+    ordered = file.create_group("ordered", track_order=True)
+    for name in ("zebra", "ape", "mole"):
+        ordered.create_group(name, track_order=True)
+        ordered.attrs[name] = name
+
+    # Other datasets
+    file["int"] = np.arange(2000)
+    file.create_dataset("int_gzip", data=np.arange(5000), chunks=(100,), compression="gzip")
+    file.create_dataset("scale_offset", data=np.arange(5000), chunks=(100,), scaleoffset=0)
+    file["half"] = np.arange(2000, dtype="f2")
+    file["long_double"] = np.arange(2000, dtype=np.longdouble)
+    file["complex"] = np.arange(2000) * (1 + 2j)
+    file["bool"] = np.arange(2000) % 3 == 0
+    file["compound"] = np.array([(1, 2.5)] * 500, [("a", "i4"), ("b", "f8")])
+    file["fixed"] = np.array([b"abc", b"de"])
+    file.create_dataset("text", data=["größe", "", "x" * 5000], dtype=h5py.string_dtype())
+    file.create_dataset("ragged", (3,), h5py.vlen_dtype("f4"))[1] = np.arange(5, dtype="f4")
+    file.create_dataset("enum", data=[0, 1, 0], dtype=h5py.enum_dtype({"no": 0, "yes": 1}, "i1"))
+    file.create_dataset("array", data=np.ones((500, 3)), dtype="f4")
+    file["scalar"] = 2.5
+    compact = h5p.create(h5p.DATASET_CREATE)
+    compact.set_layout(h5d.COMPACT)
+    space = h5s.create_simple((2000,))
+    for name, type_id in ((b"compact", h5t.IEEE_F32LE), (b"compact_int", h5t.STD_I32LE)):
+        h5py.Dataset(h5d.create(file.id, name, type_id, space, compact))[...] = np.arange(2000)
+    file["null"] = h5py.Empty("f4")
+    file.create_dataset("nothing", (0, 5), "f4")
+    file.create_dataset("opaque", data=np.array([b"\0\1\2\xff"] * 3, "V4"))
+
+    # Links
+    file["again"] = file["x"]
+    file["group/root"] = file["/"]
+    file["soft"] = h5py.SoftLink("/group/y")
+    file["soft_to_nothing"] = h5py.SoftLink("/no/where")
+    file["external"] = h5py.ExternalLink("other.h5", "/path")
+    file[b"not UTF-8 \xff"] = np.arange(3)
+
+    # Datatypes with a name
+    file["type"] = np.dtype([("a", "f4"), ("b", "i8")])
+    file["type"].attrs["note"] = "of a type"
+    file.create_dataset("typed", data=np.ones(500, file["type"].dtype), dtype=file["type"])
+    file["float_type"] = np.dtype("f4")
+    file.create_dataset("typed_float", (70, 90), dtype=file["float_type"])[...] = data
+
+    # References
+    refs = file.create_dataset("refs", (4,), h5py.ref_dtype)
+    refs[0], refs[1], refs[2] = file["x"].ref, file["group"].ref, file["type"].ref
+    file["region"] = np.array([file["x"].regionref[2:5, ::3]], h5py.regionref_dtype)
+    pair = np.zeros(2, [("n", "i4"), ("ref", h5py.ref_dtype)])
+    pair["ref"] = [file["group/y"].ref, file["again"].ref]
+    file["pairs"] = pair
+
+    # Dimension scales
+    for i, n in enumerate((70, 90)):
+        scale = file.create_dataset(f"scale{i}", data=np.linspace(0, 1, n))
+        scale.make_scale(f"the name of {i}")
+        file["x"].dims[i].attach_scale(scale)
+        file["x"].dims[i].label = f"label {i}"
+
+    # Values that are elsewhere
+    layout = h5py.VirtualLayout((2, 90), "f4")
+    layout[0] = h5py.VirtualSource(".", "x", (70, 90), maxshape=(None, 90))[0]
+    layout[1] = h5py.VirtualSource(".", "x", (70, 90), maxshape=(None, 90))[1]
+    file.create_virtual_dataset("virtual", layout, fillvalue=-1)
+    (folder / "raw.bin").write_bytes(np.arange(1000, dtype="<f8").tobytes())
+    file.create_dataset("outside", (1000,), "<f8", external=[("raw.bin", 0, h5f.UNLIMITED)])
+
+    # Attributes, on the root, on a compressed dataset, and on another one
+    for obj in (file, file["x"], file["int"], file["group"]):
+        obj.attrs["int"] = 7
+        obj.attrs["float"] = np.float32(0.1)
+        obj.attrs["big_endian"] = np.arange(3, dtype=">i2")
+        obj.attrs["text"] = "größe"
+        obj.attrs["bytes"] = np.bytes_(b"fixed")
+        obj.attrs["texts"] = ["a", "bb", "größe"]
+        obj.attrs["matrix"] = np.arange(6.0).reshape(2, 3)
+        obj.attrs["empty"] = h5py.Empty("f8")
+        obj.attrs["nothing"] = np.zeros((0,), "i4")
+        obj.attrs["bool"] = True
+        obj.attrs["complex"] = 1 + 2j
+        obj.attrs["compound"] = np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")])
+        obj.attrs.create("enum", 1, dtype=h5py.enum_dtype({"no": 0, "yes": 1}, "i1"))
+        obj.attrs.create("typed", np.ones(2, file["type"].dtype), dtype=file["type"])
+        ragged = np.empty(2, object)
+        ragged[:] = [np.arange(3), np.arange(1)]
+        obj.attrs.create("ragged", ragged, dtype=h5py.vlen_dtype("i4"))
+        obj.attrs["large"] = np.arange(40_000.0)  # more than 64 KiB
+        obj.attrs["ref"] = file["x"].ref
+        obj.attrs["refs"] = np.array([file["group/y"].ref, file["refs"].ref], h5py.ref_dtype)
+        obj.attrs["region"] = file["x"].regionref[1:3, 5]
+        obj.attrs["größe"] = 1
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Give a file with one of everything, and what repack makes of it."""
+    folder = tmp_path_factory.mktemp("rich")
+    source, target = folder / "a.h5", folder / "b.h5"
+    before = os.getcwd()  # noqa: PTH109 - the external file's name is relative to it
+    os.chdir(folder)
+    try:
+        with h5py.File(source, "w", userblock_size=512, libver=("v108", "latest")) as file:
+            fill_rich_file(file, folder)
+        with source.open("r+b") as raw:
+            raw.write(b"#!/bin/sh\n")
+        repack(source, target, "--absolute", "1e-3")
+    finally:
+        os.chdir(before)
+    return source, target
+
+
+def objects(file: h5py.File) -> dict[bytes, Any]:
+    """Return every object by its first path, but for datatypes without one."""
+    found: dict[bytes, Any] = {b"/": file["/"]}
+    h5o.visit(file.id, lambda name: found.update({name: file[name]}))
+    return found
+
+
+def test_all_objects_are_there(rich: tuple[Path, Path]) -> None:
+    with h5py.File(rich[0]) as old, h5py.File(rich[1]) as new:
+        before, after = objects(old), objects(new)
+        assert list(after) == list(before)
+        assert len(before) > 35
+        for name, obj in before.items():
+            assert type(after[name]) is type(obj)
+
+
+def test_the_right_datasets_are_compressed(rich: tuple[Path, Path]) -> None:
+    assert compressed(rich[1]) == {"/again", "/group/y", "/array", "/compact", "/typed_float"}
+    with h5py.File(rich[0]) as old, h5py.File(rich[1]) as new:
+        for name in ("x", "group/y", "array", "compact", "typed_float"):
+            fill = np.float32(-999) if name == "x" else None
+            assert_kept(old[name][...], new[name][...], bound_of(ABSOLUTE), fill)
+
+
+def test_other_datasets_keep_values_filters_and_properties(rich: tuple[Path, Path]) -> None:
+    with h5py.File(rich[0]) as old, h5py.File(rich[1]) as new:
+        for name, before in objects(old).items():
+            if not isinstance(before, h5py.Dataset):
+                continue
+            after = new[name]
+            assert after.shape == before.shape
+            assert after.id.get_type() == before.id.get_type()
+            if before.shape is None:
+                continue
+            assert after.maxshape == before.maxshape
+            assert str(after.fillvalue) == str(before.fillvalue)
+            if h5lossy.describe(after) is not None:
+                continue
+            assert after.chunks == before.chunks
+            assert filters(after) == filters(before)
+            has_references = before.id.get_type().detect_class(h5t.REFERENCE)
+            if not (has_references or before.external or before.is_virtual):
+                assert_same_values(after[()], before[()])
+
+
+def assert_same_values(after: Any, before: Any) -> None:
+    """Compare what h5py reads, arrays of arrays included."""
+    if isinstance(before, np.ndarray) and before.dtype == object:
+        for one, other in zip(after.ravel(), before.ravel(), strict=True):
+            assert_same_values(one, other)
+    else:
+        np.testing.assert_array_equal(after, before)
+
+
+def test_chunks_of_other_datasets_are_copied_as_they_are(rich: tuple[Path, Path]) -> None:
+    with h5py.File(rich[0]) as old, h5py.File(rich[1]) as new:
+        for name in ("int_gzip", "scale_offset"):
+            before, after = stored_chunks(old[name]), stored_chunks(new[name])
+            assert len(after) == len(before) == 50
+            for one, other in zip(before, after, strict=True):
+                assert old[name].id.read_direct_chunk(one.chunk_offset) == (
+                    new[name].id.read_direct_chunk(other.chunk_offset)
+                )
+
+
+def attributes(obj: Any) -> dict[str, tuple[Any, ...]]:
+    """Return names, types, shapes and values of attributes; references by what they mean."""
+    found = {}
+    for name in obj.attrs:
+        attribute = obj.attrs.get_id(name)
+        value = None if attribute.shape is None else obj.attrs[name]
+        found[name] = attribute.get_type(), attribute.shape, meaning(obj.file, value)
+    return found
+
+
+def meaning(file: h5py.File, value: Any) -> Any:
+    """Replace references by names of objects and lists of points."""
+    if isinstance(value, h5py.RegionReference):
+        space = h5py.h5r.get_region(value, file.id)
+        return file[value].name, space.get_select_bounds(), space.get_select_npoints()
+    if isinstance(value, h5py.Reference):
+        return file[value].name if value else None
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [meaning(file, one) for one in value.ravel()]
+    if isinstance(value, np.void) and value.dtype.names:
+        return [meaning(file, value[name]) for name in value.dtype.names]
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        return [meaning(file, one) for one in value.ravel()]
+    return value
+
+
+def test_attributes_of_every_type_are_kept(rich: tuple[Path, Path]) -> None:
+    with h5py.File(rich[0]) as old, h5py.File(rich[1]) as new:
+        for name, obj in objects(old).items():
+            before, after = attributes(obj), attributes(new[name])
+            if name in {b"again", b"group/y", b"array", b"compact", b"typed_float"}:
+                assert json.loads(after.pop("h5lossy")[2])["requested"] == {"absolute": 1e-3}
+            assert list(after) == list(before)
+            for key, (type_id, shape, value) in before.items():
+                assert after[key][0] == type_id
+                assert after[key][1] == shape
+                np.testing.assert_equal(after[key][2], value)
+        assert len(attributes(old["x"])) > 20
+
+
+def test_references_mean_the_copies(rich: tuple[Path, Path]) -> None:
+    with h5py.File(rich[0]) as old, h5py.File(rich[1]) as new:
+        for name in ("refs", "region", "pairs"):
+            assert meaning(new, new[name][...]) == meaning(old, old[name][...])
+        for reference in (new["refs"][0], new["pairs"]["ref"][1], new.attrs["ref"]):
+            assert new[reference].id == new["x"].id
+        assert not new["refs"][3]
+        np.testing.assert_array_equal(new[new["region"][0]][new["region"][0]], new["x"][2:5, ::3])
+
+
+def test_links_are_kept(rich: tuple[Path, Path]) -> None:
+    with h5py.File(rich[1]) as new:
+        assert new["again"].id == new["x"].id
+        assert new["group/root"].id == new["/"].id
+        assert new.get("soft", getlink=True).path == "/group/y"
+        assert new["soft"].id == new["group/y"].id
+        assert new.get("soft_to_nothing", getlink=True).path == "/no/where"
+        external = new.get("external", getlink=True)
+        assert (external.filename, external.path) == ("other.h5", "/path")
+
+
+def test_links_keep_their_order(rich: tuple[Path, Path]) -> None:
+    with h5py.File(rich[1]) as new:
+        assert list(new["ordered"]) == ["zebra", "ape", "mole"]
+        assert list(new["ordered"].attrs) == ["zebra", "ape", "mole"]
+
+
+def test_committed_datatypes_are_shared_as_before(rich: tuple[Path, Path]) -> None:
+    with h5py.File(rich[1]) as new:
+        assert new["type"].attrs["note"] == "of a type"
+        for obj, name in ((new["typed"], "type"), (new["typed_float"], "float_type")):
+            assert obj.id.get_type().committed()
+            assert h5o.get_info(obj.id.get_type()).addr == h5o.get_info(new[name].id).addr
+        attribute_type = new["x"].attrs.get_id("typed").get_type()
+        assert attribute_type.committed()
+        assert h5o.get_info(attribute_type).addr == h5o.get_info(new["type"].id).addr
+
+
+def test_dimension_scales_are_kept(rich: tuple[Path, Path]) -> None:
+    with h5py.File(rich[1]) as new:
+        for i, n in enumerate((70, 90)):
+            assert new["x"].dims[i].label == f"label {i}"
+            [(name, scale)] = new["x"].dims[i].items()
+            assert name == f"the name of {i}"
+            assert scale.id == new[f"scale{i}"].id
+            assert scale.is_scale
+            np.testing.assert_array_equal(scale[...], np.linspace(0, 1, n))
+
+
+def test_virtual_and_external_values_go_on_meaning_what_they_meant(
+    rich: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(rich[0].parent)
+    with h5py.File(rich[1]) as new:
+        assert new["virtual"].is_virtual
+        np.testing.assert_array_equal(new["virtual"][...], new["x"][:2])
+        assert new["outside"].external == [("raw.bin", 0, h5f.UNLIMITED)]
+        np.testing.assert_array_equal(new["outside"][...], np.arange(1000.0))
+
+
+def test_the_user_block_is_kept(rich: tuple[Path, Path]) -> None:
+    assert rich[1].read_bytes()[:512] == rich[0].read_bytes()[:512]
+    assert rich[1].read_bytes().startswith(b"#!/bin/sh\n")
+    with h5py.File(rich[1]) as file:
+        assert file.userblock_size == 512
+
+
+def test_the_source_is_not_changed(source: Path, target: Path) -> None:
+    write(source, x=field((70, 90)))
+    before = source.read_bytes(), source.stat().st_mtime_ns
+
+    repack(source, target, "--absolute", "1e-3")
+
+    assert (source.read_bytes(), source.stat().st_mtime_ns) == before
+
+
+def test_a_reference_to_nothing_is_told_and_null(source: Path, target: Path) -> None:
+    with h5py.File(source, "w") as file:
+        file["x"] = field((70, 90))
+        file["y"] = field((70, 90))
+        file.attrs["ref"] = file["y"].ref
+        del file["y"]
+
+    said = repack(source, target, "--absolute", "1e-3").output
+
+    assert "references that meant no object of SRC, and are null in DST: 1" in said
+    with h5py.File(target) as file:
+        assert not file.attrs["ref"]
+
+
+def test_an_old_file_is_not_made_one_for_new_hdf5s_only(source: Path, target: Path) -> None:
+    # HDF5 1.10.8's h5dump reads it.
+    write(source, x=field((70, 90)))
+
+    repack(source, target, "--absolute", "1e-3")
+
+    run(tool("h5dump"), "-d", "/x", target, env=with_plugin())
+
+
+def test_a_netcdf_file_stays_one(tmp_path: Path) -> None:
+    ncgen, ncdump = tool("ncgen"), tool("ncdump")
+    cdl = """netcdf a { dimensions: time = UNLIMITED ; x = 3000 ; variables:
+        double time(time) ; time:units = "days" ;
+        float x(x) ; float t(time, x) ; t:_FillValue = -999.f ; t:coordinates = "x" ;
+        data: time = 1, 2, 3 ; x = 1, 2 ; t = 1.5, 2.5, _, 4.5 ;
+        group: deep { variables: double u(time, x) ; u:missing = 1., 2. ; } }"""
+    (tmp_path / "a.cdl").write_text(cdl)
+    source, target = tmp_path / "a.nc", tmp_path / "b.nc"
+    run(ncgen, "-4", "-o", source, tmp_path / "a.cdl")
+
+    repack(source, target, "--absolute", "1e-3")
+
+    assert compressed(target) == {"/t", "/deep/u"}
+    before = run(ncdump, "-n", "a", source).stdout
+    after = run(ncdump, "-n", "a", target, env=with_plugin()).stdout
+    ours = [line for line in after.splitlines() if ":h5lossy = " not in line]
+    assert ours == before.splitlines()
+    assert len(ours) == len(after.splitlines()) - 2
+
+
+def test_a_dataset_whose_filter_is_missing_is_copied_as_it_is(source: Path, target: Path) -> None:
+    # A filter that no one has, with chunks that were written directly.
+    with h5py.File(source, "w") as file:
+        file["x"] = field((70, 90))
+        creation = h5p.create(h5p.DATASET_CREATE)
+        creation.set_chunk((70, 90))
+        creation.set_deflate(1)
+        space, float32 = h5s.create_simple((70, 90)), h5t.IEEE_F32LE
+        y = h5py.Dataset(h5d.create(file.id, b"y", float32, space, creation))
+        y.id.write_direct_chunk((0, 0), b"made by gzip, they say", filter_mask=0)
+    content = source.read_bytes()
+    # Filter 1 becomes 256 + 1, in its message: number, name's size, flags, one value, "deflate\\0".
+    place = content.index(b"deflate\0") - 8
+    assert content[place : place + 2] == b"\1\0"
+    source.write_bytes(content[: place + 1] + b"\1" + content[place + 2 :])
+
+    said = repack(source, target, "--absolute", "1e-3").output
+
+    assert "kept (no filter 257 (deflate) here): 1: /y" in said
+    with h5py.File(target) as file:
+        assert compressed(target) == {"/x"}
+        [(number, *_)] = filters(file["y"])
+        assert number == 257
+        assert file["y"].id.read_direct_chunk((0, 0)) == (0, b"made by gzip, they say")
+
+
+# ------------------------------------------------------------------------------------------------
+# --dry-run, and what it refuses
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(source: Path, target: Path) -> None:
+    write(source, x=field((70, 90)), number=np.arange(5000), deep__small=field((3, 3)))
+    before = source.read_bytes()
+
+    said = repack(source, target, "--range-relative", "1e-3", "--dry-run").output
+
+    assert [line.split() for line in said.splitlines() if line.strip().startswith("/")] == [
+        ["/number", "int64", "5000", "keep", "-", "-"],
+        ["/x", "float32", "70x90", "compress", "range_relative", "0.001", "70x90"],
+        ["/deep/small", "float32", "3x3", "keep", "-", "-"],
+    ]
+    assert "kept (not float32 or float64): 1: /number" in said
+    assert "kept (small): 1: /deep/small" in said
+    assert list(source.parent.iterdir()) == [source]
+    assert source.read_bytes() == before
+
+
+WRONG_USAGE = {
+    "no bound": ([], "give a bound for all float datasets"),
+    "rules without a bound": (["--dataset", "x:chunks=8x8"], "give a bound for all float datasets"),
+    "two bounds": (["--absolute", "1", "--lossless"], "give one bound, not 2"),
+    "two bounds in a rule": (["--dataset", "x:absolute=1,lossless"], "give one bound, not 2"),
+    "bound 0": (["--absolute", "0"], "absolute must be greater than 0"),
+    "bound 0 in a rule": (["--dataset", "x:absolute=0"], "absolute must be greater than 0"),
+    "no number in a rule": (["--dataset", "x:absolute=small"], "absolute takes a number"),
+    "no setting": (["--dataset", "x:"], "expected 'GLOB:SETTING,...', got 'x:'"),
+    "no colon": (["--dataset", "x"], "expected 'GLOB:SETTING,...', got 'x'"),
+    "unknown setting": (["--dataset", "x:level=3"], "'level=3' is no setting"),
+    "chunks of 0": (["--lossless", "--chunks", "0x8"], "a chunk shape is .* got '0x8'"),
+    "chunks of words": (["--lossless", "--chunks", "big"], "a chunk shape is .* got 'big'"),
+    "chunks of another rank": (
+        ["--lossless", "--dataset", "/x:chunks=8"],
+        "gives chunks of 1 dimensions to /x, which has 2",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG_USAGE.values(), ids=WRONG_USAGE)
+def test_wrong_usage_is_refused(
+    source: Path, target: Path, options: list[str], message: str
+) -> None:
+    write(source, x=field((70, 90)))
+
+    said = repack(source, target, *options, status=2)
+
+    words = " ".join(said.stderr.split())
+    assert re.search(message, words), words
+    assert list(source.parent.iterdir()) == [source]
+
+
+@pytest.mark.parametrize("option", ["--dataset", "--skip"])
+def test_a_glob_that_names_nothing_is_refused(source: Path, target: Path, option: str) -> None:
+    write(source, x=field((70, 90)))
+    glob = "/y*" + (":lossless" if option == "--dataset" else "")
+
+    said = repack(source, target, "--absolute", "1", option, glob, status=1)
+
+    assert f"{option} '/y*' names no dataset here; there are: /x" in said.stderr
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("how", ["same", "relative", "symbolic link", "hard link"])
+def test_it_never_overwrites_its_input(
+    source: Path, target: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(source, x=field((70, 90)))
+    before = source.read_bytes()
+    monkeypatch.chdir(source.parent)
+    if how == "symbolic link":
+        target.symlink_to(source)
+    elif how == "hard link":
+        target.hardlink_to(source)
+    name = {"same": source, "relative": f"./../{source.parent.name}/a.h5"}.get(how, target)
+
+    said = repack(source, name, "--absolute", "1", "--force", status=2)
+
+    assert "repack never overwrites its input" in said.stderr
+    assert source.read_bytes() == before
+    assert not source.is_symlink()
+
+
+def test_it_never_overwrites_a_file_that_its_input_takes_values_from(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(source.parent)
+    write(target, y=field((70, 90)))
+    before = target.read_bytes()
+    layout = h5py.VirtualLayout((70, 90), "f4")
+    layout[...] = h5py.VirtualSource("b.h5", "y", (70, 90))
+    with h5py.File(source, "w") as file:
+        file["x"] = field((70, 90))
+        file.create_virtual_dataset("virtual", layout)
+
+    said = repack(source, target, "--absolute", "1", "--force", status=2)
+
+    assert "which SRC takes values from" in said.stderr
+    assert target.read_bytes() == before
+
+
+def test_another_file_is_replaced_only_by_force(source: Path, target: Path) -> None:
+    write(source, x=field((70, 90)))
+    target.write_text("mine")
+
+    said = repack(source, target, "--absolute", "1", status=1)
+    assert "exists; give another name, or --force to replace it" in said.stderr
+    assert target.read_text() == "mine"
+
+    repack(source, target, "--absolute", "1", "--force")
+    assert compressed(target) == {"/x"}
+
+
+def test_a_folder_that_does_not_exist_is_told(source: Path) -> None:
+    write(source, x=field((70, 90)))
+
+    said = repack(source, source.parent / "no" / "b.h5", "--absolute", "1", status=1)
+
+    assert "there is no folder" in said.stderr
+
+
+# ------------------------------------------------------------------------------------------------
+# A complete file or none
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_source_leaves_no_file(source: Path, target: Path) -> None:
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=field((70, 90)), chunks=(35, 90), compression="gzip")
+        file["x"].id.write_direct_chunk((35, 0), b"no gzip")
+
+    said = repack(source, target, "--absolute", "1", status=1)
+
+    assert said.stderr.startswith("Error: ")
+    assert list(source.parent.iterdir()) == [source]
+
+
+def test_a_broken_bound_leaves_no_file(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is read back is judged by h5lossy.largest_error, which is told to find a fault here.
+    def find_one(original: Any, decoded: Any, bound: Any, fill: Any) -> Any:
+        found = h5lossy.largest_error(original, decoded, bound, fill)
+        return type(found)(**{**vars(found), "special_changed": 1})
+
+    monkeypatch.setattr("h5lossy.cli._check.largest_error", find_one)
+    write(source, x=field((70, 90)))
+
+    said = repack(source, target, "--absolute", "1e-3", status=1)
+    assert "nothing was written, since /x breaks its bound" in said.stderr
+    assert list(source.parent.iterdir()) == [source]
+
+    said = repack(source, target, "--absolute", "1e-3", "--no-verify")
+    assert "nothing was checked" in said.stdout
+    assert compressed(target) == {"/x"}
+
+
+def test_what_was_there_before_survives_a_failure_with_force(source: Path, target: Path) -> None:
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=field((70, 90)), chunks=(35, 90), compression="gzip")
+        file["x"].id.write_direct_chunk((35, 0), b"no gzip")
+    target.write_text("mine")
+
+    repack(source, target, "--absolute", "1", "--force", status=1)
+
+    assert target.read_text() == "mine"
+    assert sorted(path.name for path in source.parent.iterdir()) == ["a.h5", "b.h5"]
+
+
+def start_and_send(
+    source: Path, target: Path, number: signal.Signals, *options: str
+) -> tuple[int, str]:
+    """Start a real process, and send it a signal as soon as it has begun to write."""
+    process = subprocess.Popen(
+        command_line("repack", "--lossless", *options, source, target),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + PROCESS_SECONDS
+    while not any(
+        path.name.startswith(".h5lossy-") and path.stat().st_size
+        for path in target.parent.iterdir()
+    ):
+        assert process.poll() is None, f"it ended first: {process.communicate()}"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=PROCESS_SECONDS)
+    return process.returncode, said
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a file that takes a second or more, nearly all of it after the first byte."""
+    path = tmp_path_factory.mktemp("large") / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.tile(field((1024, 1024), "f8"), (20, 1))
+    return path
+
+
+@pytest.mark.parametrize("force", [False, True], ids=["new name", "name in use"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted_it_leaves_nothing_under_the_final_name(
+    large: Path, target: Path, number: signal.Signals, force: bool
+) -> None:
+    digest = hashlib.sha256(large.read_bytes()).digest()
+    if force:
+        target.write_text("mine")
+
+    status, said = start_and_send(large, target, number, *(["--force"] if force else []))
+
+    assert (status, said) == (128 + number, "interrupted\n")
+    assert [path.name for path in target.parent.iterdir()] == (["b.h5"] if force else [])
+    assert not force or target.read_text() == "mine"
+    assert hashlib.sha256(large.read_bytes()).digest() == digest
+
+
+def test_killed_it_leaves_nothing_under_the_final_name(large: Path, target: Path) -> None:
+    status, _ = start_and_send(large, target, signal.SIGKILL)
+
+    assert status == -signal.SIGKILL
+    assert not target.exists()
+
+
+def test_the_filter_is_mandatory_and_words_are_complete(source: Path, target: Path) -> None:
+    write(source, x=field((70, 90)))
+
+    repack(source, target, "--absolute", "1e-3")
+
+    with h5py.File(target) as file:
+        [(_, flags, words, _)] = filters(file["x"])
+        assert flags == h5z.FLAG_MANDATORY
+        assert words == cd_values(file["x"])
+        assert words[5:8] == (0x02000401, 70, 90)

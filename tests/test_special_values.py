@@ -1,0 +1,287 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""NaNs, infinities, zeros, subnormals and fill values: what has to come back bit for bit does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import h5lossy
+from checks import Array, assert_kept, assert_same_bits, bits_of, floats_of, pattern
+from h5lossy import PFPL
+from strategies import KINDS, chunks, special_patterns
+
+if TYPE_CHECKING:
+    from h5lossy.codecs import Codec
+
+NANS = [name for name in special_patterns(4) if "nan" in name]
+NEGATIVE_NANS = [name for name in NANS if name.startswith("negative")]
+FLOATS = ["<f4", "<f8"]
+
+
+def background(dtype: Any, count: int = 6000) -> Array:
+    """Return a smooth field that shrinks, and lies about 0."""
+    return (np.sin(np.arange(count) / 300) * 40).astype(dtype)
+
+
+def with_pattern(values: Array, word: int, where: Any) -> Array:
+    """Return a copy that holds a pattern in some places, set without a float operation."""
+    words = bits_of(values)
+    words[where] = word
+    return floats_of(words, values.dtype)
+
+
+def round_trip(values: Array, codec: Codec, fill_value: Any = None) -> Array:
+    return h5lossy.decode(h5lossy.encode(values, codec, fill_value=fill_value))
+
+
+# ------------------------------------------------------------------------------------------------
+# Special values
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*NANS, "infinity", "negative_infinity"])
+@pytest.mark.parametrize(
+    "where", [[0], [5999], [31, 32, 64], slice(5, 6000, 7), slice(None)], ids=str
+)
+def test_what_is_not_finite_comes_back_bit_for_bit(
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], name: str, where: Any
+) -> None:
+    word = special_patterns(dtype.itemsize)[name]
+    values = with_pattern(background(dtype), word, where)
+    decoded = round_trip(values, codec(**bound))
+    assert (bits_of(decoded)[where] == word).all()
+    assert_kept(values, decoded, bound)
+
+
+@pytest.mark.parametrize("float_type", FLOATS)
+def test_nans_of_any_payload_come_back_beside_each_other(
+    codec: type[Codec], float_type: str, bound: dict[str, Any]
+) -> None:
+    values = background(float_type)
+    size = values.dtype.itemsize
+    words = bits_of(values)
+    special = special_patterns(size)
+    payloads = np.random.default_rng(2).integers(1, special["smallest_normal"], 1000, np.uint64)
+    signs = np.where(np.arange(1000) % 2, special["negative_infinity"], special["infinity"])
+    words[3000:4000] = payloads.astype(words.dtype) | signs.astype(words.dtype)
+    values = floats_of(words, float_type)
+    decoded = round_trip(values, codec(**bound))
+    assert_same_bits(decoded[3000:4000], values[3000:4000])
+    assert_kept(values, decoded, bound)
+
+
+@pytest.mark.parametrize("float_type", FLOATS)
+def test_the_usual_negative_nan_does_not_make_pfpl_store_a_tile(float_type: str) -> None:
+    # 0/0 gives it on x86, so whole masks consist of it.
+    word = special_patterns(int(float_type[-1]))["negative_nan"]
+    values = with_pattern(background(float_type), word, slice(5, 6000, 3))
+    frame = h5lossy.encode(values, PFPL(pointwise_relative=1e-3))
+    assert h5lossy.inspect(frame).stored_tiles == 0
+    assert_kept(values, h5lossy.decode(frame), {"pointwise_relative": 1e-3})
+
+
+@pytest.mark.parametrize("name", [name for name in NEGATIVE_NANS if name != "negative_nan"])
+@pytest.mark.parametrize("float_type", FLOATS)
+def test_another_negative_nan_makes_pfpl_store_its_tile_only(float_type: str, name: str) -> None:
+    values = background(float_type, 3 * 16384 // int(float_type[-1]))
+    middle = values.size // 2
+    values = with_pattern(values, special_patterns(values.dtype.itemsize)[name], [middle])
+    info = h5lossy.inspect(h5lossy.encode(values, PFPL(pointwise_relative=1e-3)))
+    assert (info.tiles, info.stored_tiles) == (3, 1)
+
+
+@pytest.mark.parametrize("name", ["infinity", "negative_infinity", "nan", "signalling_nan"])
+@pytest.mark.parametrize("float_type", FLOATS)
+def test_an_infinity_or_a_nan_costs_no_other_value_its_bin(
+    codec: type[Codec], float_type: str, name: str
+) -> None:
+    values = background(float_type)
+    masked = with_pattern(values, special_patterns(values.dtype.itemsize)[name], slice(100, 200))
+    plain = round_trip(values, codec(absolute=0.25))
+    decoded = round_trip(masked, codec(absolute=0.25))
+    others = np.r_[0:100, 200:6000]
+    assert_same_bits(decoded[others], plain[others])
+
+
+def test_zeros_come_back_as_positive_zero_where_they_are_quantised(
+    codec: type[Codec], dtype: np.dtype[Any]
+) -> None:
+    values = background(dtype)
+    values[10:3000:3], values[11:3000:3] = 0.0, -0.0
+    for bound in ({"absolute": 1e-3}, {"pointwise_relative": 1e-3}):
+        decoded = round_trip(values, codec(**bound))
+        assert not bits_of(decoded[10:3000:3]).any()
+        assert not bits_of(decoded[11:3000:3]).any()
+
+
+def test_lossless_keeps_the_sign_of_zero(codec: type[Codec], dtype: np.dtype[Any]) -> None:
+    values = np.tile(np.array([0.0, -0.0, -0.0, 1.0], dtype), 2000)
+    assert_same_bits(round_trip(values, codec(lossless=True)), values)
+
+
+@pytest.mark.parametrize("float_type", FLOATS)
+def test_subnormal_values_keep_a_pointwise_relative_bound(
+    codec: type[Codec], float_type: str
+) -> None:
+    # They have no bins, so they are kept as they are.
+    words = np.arange(1, 5001).astype(f"<u{float_type[-1]}")
+    subnormal = words.view(float_type)
+    values = np.concatenate([subnormal, -subnormal, background(float_type)])
+    decoded = round_trip(values, codec(pointwise_relative=0.5))
+    assert_same_bits(decoded[:10000], values[:10000])
+
+
+@pytest.mark.parametrize("name", ["smallest_subnormal", "largest_subnormal", "smallest_normal"])
+def test_values_far_below_an_absolute_bound_become_zero(
+    codec: type[Codec], dtype: np.dtype[Any], name: str
+) -> None:
+    word = special_patterns(dtype.itemsize)[name]
+    values = with_pattern(background(dtype), word, slice(0, 6000, 2))
+    decoded = round_trip(values, codec(absolute=1e-3))
+    assert not bits_of(decoded)[::2].any()
+
+
+# ------------------------------------------------------------------------------------------------
+# Fill values
+# ------------------------------------------------------------------------------------------------
+
+# What datasets really have, and what is hard for a codec.
+FILLS = {
+    "-999": lambda size: pattern(-999.0, f"f{size}"),
+    "negative_zero": lambda size: special_patterns(size)["negative_zero"],
+    "subnormal": lambda _: 0x1234,
+    "smallest_subnormal": lambda _: 1,
+    "negative_subnormal": lambda size: special_patterns(size)["negative_smallest_subnormal"],
+    "largest_subnormal": lambda size: special_patterns(size)["largest_subnormal"],
+    "1e35": lambda size: pattern(1e35, f"f{size}"),
+    "9.97e36": lambda size: pattern(9.969209968386869e36, f"f{size}"),
+    "1e20": lambda size: pattern(1e20, f"f{size}"),
+    "one": lambda size: special_patterns(size)["one"],
+    "infinity": lambda size: special_patterns(size)["infinity"],
+    "negative_infinity": lambda size: special_patterns(size)["negative_infinity"],
+    "negative_nan": lambda size: special_patterns(size)["negative_nan"],
+    "negative_nan_with_payload": lambda size: special_patterns(size)["negative_nan_with_payload"],
+    "nan": lambda size: special_patterns(size)["nan"],
+    "zero": lambda _: 0,
+}
+fills = pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
+
+
+@fills
+@pytest.mark.parametrize("where", [[0], [40, 4100], slice(5, 6000, 2), slice(None)], ids=str)
+def test_a_fill_value_comes_back_bit_for_bit(
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], fill: Any, where: Any
+) -> None:
+    word = fill(dtype.itemsize)
+    values = with_pattern(background(dtype), word, where)
+    fill_value = floats_of(np.array([word]), f"f{dtype.itemsize}")[0]
+    decoded = round_trip(values, codec(**bound), fill_value)
+    assert (bits_of(decoded)[where] == word).all()
+    assert_kept(values, decoded, bound, fill_value)
+
+
+@pytest.mark.parametrize("value", [0.5, 0.25, 1e-3, 3.0])
+@pytest.mark.parametrize("fill_value", [-999.0, 1e35, 9.969209968386869e36, 1.0, 273.15])
+@pytest.mark.parametrize("kind", ["absolute", "pointwise_relative"])
+def test_no_value_near_the_fill_value_turns_into_it(
+    codec: type[Codec], dtype: np.dtype[Any], kind: str, fill_value: float, value: float
+) -> None:
+    # The bound is such that the fill value is a reconstruction (or next to one), and values lie
+    # closely about it, and at some bins' distance.
+    fill = np.array(fill_value, f"f{dtype.itemsize}")[()]
+    if kind == "absolute":
+        value = float(fill) * value / 2**14 if fill > 1e6 else value
+        value = abs(value)
+    elif value >= 1:
+        value = 0.999
+    reach = value if kind == "absolute" else value * abs(float(fill))
+    near = np.linspace(float(fill) - 3 * reach, float(fill) + 3 * reach, 3001).astype(fill.dtype)
+    word = np.array([pattern(fill, fill.dtype)], f"u{dtype.itemsize}")
+    ulps = floats_of(word + np.arange(-50, 51).astype(word.dtype), fill.dtype)
+    values = np.concatenate([near, ulps, np.full(100, fill), np.full(3000, 2 * fill)]).astype(dtype)
+    bound = {kind: value}
+    decoded = round_trip(values, codec(**bound), fill)
+    assert_kept(values, decoded, bound, fill)
+
+
+@pytest.mark.parametrize("kind", ["absolute", "pointwise_relative", "range_relative"])
+@pytest.mark.parametrize("value", [0.4, 0.03, 1e-3])
+def test_no_value_turns_into_a_fill_value_that_is_a_reconstruction(
+    codec: type[Codec], dtype: np.dtype[Any], kind: str, value: float
+) -> None:
+    values = background(dtype)
+    plain = round_trip(values, codec(**{kind: value}))
+    candidates = np.flatnonzero((bits_of(plain) != bits_of(values)) & (plain != 0))
+    assert candidates.size > 1000
+    for index in candidates[:: candidates.size // 20]:
+        fill = plain[index].astype(f"f{dtype.itemsize}")
+        decoded = round_trip(values, codec(**{kind: value}), fill)
+        was_fill = bits_of(values) == pattern(fill, fill.dtype)
+        is_fill = bits_of(decoded) == pattern(fill, fill.dtype)
+        assert (is_fill == was_fill).all()
+        assert_kept(values, decoded, {kind: value}, fill)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@hypothesis.given(data=st.data())
+def test_no_value_of_any_data_turns_into_the_fill_value(
+    codec: type[Codec], dtype: np.dtype[Any], kind: str, data: st.DataObject
+) -> None:
+    chunk = data.draw(chunks(dtype, [kind], with_fill=True, max_count=200))
+    decoded = round_trip(chunk.values, codec(**chunk.bound), chunk.fill_value)
+    assert_kept(chunk.values, decoded, chunk.bound, chunk.fill_value)
+
+
+def test_a_subnormal_fill_value_makes_pfpl_store_its_tile_only() -> None:
+    values = background("<f4", 3 * 4096)
+    values = with_pattern(values, 0x1234, [5000])
+    fill_value = floats_of(np.array([0x1234]), "<f4")[0]
+    frame = h5lossy.encode(values, PFPL(absolute=1e-3), fill_value=fill_value)
+    info = h5lossy.inspect(frame)
+    assert (info.tiles, info.stored_tiles) == (3, 1)
+    decoded = h5lossy.decode(frame)
+    assert_same_bits(decoded[4096:8192], values[4096:8192])
+
+
+def test_other_subnormals_beside_a_subnormal_fill_value_are_quantised() -> None:
+    values = with_pattern(background("<f4"), 0x1235, slice(0, 6000, 2))
+    fill_value = floats_of(np.array([0x1234]), "<f4")[0]
+    frame = h5lossy.encode(values, PFPL(absolute=1e-3), fill_value=fill_value)
+    assert h5lossy.inspect(frame).stored_tiles == 0
+    assert not bits_of(h5lossy.decode(frame))[::2].any()
+
+
+def test_negative_zero_as_fill_value_keeps_the_signs_of_zeros_apart(
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any]
+) -> None:
+    values = background(dtype)
+    values[0:3000:2], values[1:3000:2] = -0.0, 0.0
+    decoded = round_trip(values, codec(**bound), np.float32(-0.0))
+    assert_same_bits(decoded[:3000], values[:3000])
+
+
+@pytest.mark.parametrize("fill_value", [0.0, np.nan, -np.nan])
+def test_zero_and_nan_as_fill_values_change_nothing(
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], fill_value: float
+) -> None:
+    values = background(dtype)
+    values[::5] = fill_value
+    assert h5lossy.encode(values, codec(**bound), fill_value=fill_value) == h5lossy.encode(
+        values, codec(**bound)
+    )
+
+
+def test_a_fill_value_that_no_value_has_and_no_bin_hits_changes_nothing(
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any]
+) -> None:
+    values = background(dtype)
+    fill_value = np.float32(1e20)
+    assert h5lossy.encode(values, codec(**bound), fill_value=fill_value) == h5lossy.encode(
+        values, codec(**bound)
+    )

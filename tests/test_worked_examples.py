@@ -1,0 +1,173 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The examples in docs/format are what the library does, byte for byte and number for number.
+
+They are read out of the pages themselves, so that a page can't say something else.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import PFPL, _native
+from reference import pfpl as reference
+
+FORMAT = Path(__file__).parents[1] / "docs" / "format"
+
+
+def code_blocks(page: str, heading: str) -> list[str]:
+    """Return the code blocks of one section of a page."""
+    text = (FORMAT / page).read_text(encoding="utf-8")
+    [section] = re.findall(rf"^## {heading}$(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    return re.findall(r"^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+
+
+def hex_dump(block: str) -> bytes:
+    """Return the bytes of a dump: an offset, the bytes in hex, remarks behind wide space."""
+    data = b""
+    for line in block.splitlines():
+        offset, digits, *_ = re.split(r"\s{2,}", line.strip())
+        assert int(offset, 16) == len(data), f"wrong offset in {line!r}"
+        data += bytes.fromhex(digits)
+    return data
+
+
+def number_rows(block: str) -> dict[str, list[float]]:
+    """Return rows such as "q   0 1 2 | -1 x8" as numbers by name."""
+    rows = {}
+    for line in block.splitlines():
+        name, *words = line.replace("|", " ").split()
+        numbers: list[float] = []
+        for word in words:
+            if re.fullmatch(r"x\d+", word):
+                numbers += numbers[-1:] * (int(word[1:]) - 1)
+            else:
+                numbers.append(float(word))
+        rows[name] = numbers
+    return rows
+
+
+CODED, STORED = (hex_dump(block) for block in code_blocks("frame.md", "Worked example"))
+TABLE, PLANES, PAYLOAD = code_blocks("pfpl.md", "Worked example")
+ROWS = number_rows(TABLE)
+VALUES = np.array(ROWS["x"], "<f4")
+
+
+def words(name: str) -> np.ndarray:
+    """Return a row of the table as 32-bit words."""
+    return np.array(ROWS[name]).astype("<i4").view("<u4")
+
+
+def test_the_coded_frame_is_what_the_library_writes() -> None:
+    assert VALUES.size == 32
+    assert h5lossy.encode(VALUES, PFPL(absolute=0.01)) == CODED
+
+
+def test_the_coded_frame_is_read_as_the_page_says() -> None:
+    info = h5lossy.inspect(CODED)
+    assert (info.codec, str(info.bound), info.count) == ("pfpl", "absolute 0.01", 32)
+    expected = np.array(ROWS["q"], "<f4") * np.float32(info.step)
+    assert h5lossy.decode(CODED).tobytes() == expected.tobytes()
+
+
+def test_the_stored_frame_is_what_the_library_writes() -> None:
+    assert h5lossy.encode(np.array([1.5], "<f4"), PFPL(absolute=0.01)) == STORED
+    assert h5lossy.decode(STORED).tolist() == [1.5]
+
+
+def test_the_remarks_beside_the_frame_are_true() -> None:
+    [block, _] = code_blocks("frame.md", "Worked example")
+    header_sum, payload_sum, step, end = re.search(
+        r"header_sum (\w+); payload_sum (\w+);.*step ([\d.]+); tile 0 ends at (\d+)",
+        block,
+        re.DOTALL,
+    ).groups()
+    assert struct.unpack_from("<2I", CODED, 16) == (int(header_sum, 16), int(payload_sum, 16))
+    assert struct.unpack_from("<d", CODED, 32) == (float(step),)
+    assert struct.unpack_from("<I", CODED, 40) == (int(end),)
+    assert len(CODED) == 44 + int(end)
+
+
+def test_the_payload_is_that_of_the_frame() -> None:
+    payload = bytes.fromhex(PAYLOAD.replace("|", " "))
+    assert payload == CODED[44:]
+
+
+def test_the_rows_follow_from_each_other() -> None:
+    q, w = np.array(ROWS["q"], np.int64), np.array(ROWS["w"], np.int64)
+    assert np.where(q < 0, -2 * q - 1, 2 * q).tolist() == w.tolist()
+    assert np.diff(w, prepend=0).tolist() == ROWS["d"]
+    assert reference.to_differences(words("w")).tolist() == words("n").tolist()
+
+
+def test_the_planes_are_those_of_the_row() -> None:
+    planes = np.frombuffer(reference.to_planes(words("n")), "<u4")
+    written = {int(j): int(word, 16) for j, word in re.findall(r"(\d+) ([0-9a-f]{8})", PLANES)}
+    assert {j: int(plane) for j, plane in enumerate(planes) if plane} == written
+
+
+def test_the_short_payload_beside_the_stored_frame_is_right() -> None:
+    text = (FORMAT / "frame.md").read_text(encoding="utf-8")
+    [count, digits] = re.search(r"payload would have (\d+) bytes \(`([0-9a-f ]+)`\)", text).groups()
+    payload = bytes.fromhex(digits)
+    assert len(payload) == int(count)
+    step = struct.unpack_from("<Q", CODED, 32)[0]
+    float_type = reference.FloatType(4, 23, 127)
+    quantiser = reference.Quantiser(reference.Kind.ABSOLUTE, step)
+    bits = np.array([1.5], "<f4").view("<u4")
+    assert reference.encode_tile(bits, float_type, quantiser) == payload
+
+
+# ------------------------------------------------------------------------------------------------
+# cd_values
+# ------------------------------------------------------------------------------------------------
+
+CD_VALUES = (FORMAT / "cd_values.md").read_text(encoding="utf-8")
+
+
+def numbers_in(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)))
+
+
+def test_the_cd_values_of_a_bound_are_those_of_the_page() -> None:
+    options = PFPL(absolute=0.001).filter_options
+    [h5py_form] = re.findall(r"compression=46412, compression_opts=\(([^)]*)\)", CD_VALUES)
+    assert numbers_in(h5py_form) == options
+    [h5repack_form] = re.findall(r"UD=46412,1,(\d+),([\d,]+)'", CD_VALUES)
+    assert int(h5repack_form[0]) == len(options)
+    assert numbers_in(h5repack_form[1]) == options
+    [bits] = re.findall(r"0\.001 is `0x([0-9A-F]{16})`", CD_VALUES)
+    assert int(bits, 16) == struct.unpack("<Q", struct.pack("<d", 0.001))[0]
+
+
+def test_the_stored_cd_values_are_those_of_the_page() -> None:
+    [block] = re.findall(r"^```\n(.*?)^```$", CD_VALUES, re.DOTALL | re.MULTILINE)
+    stored = numbers_in(block.splitlines()[0])
+    fill = np.array([-999.0], "<f4").view("<u4")[0]
+    params = _native.Params(
+        codec=1,
+        bound_kind=_native.BOUND_ABSOLUTE,
+        bound=0.001,
+        value_bytes=4,
+        fill_bits=int(fill),
+        shape=(100, 200),
+    )
+    assert _native.pack_cd_values(params) == stored
+    assert _native.unpack_cd_values(stored) == params
+    assert re.findall(r"0x[0-9A-F]{8}", block) == [f"0x{stored[5]:08X}", f"0x{stored[14]:08X}"]
+
+
+@pytest.mark.parametrize(("tool", "form"), [("nccopy", "0.001d"), ("ncgen", "0.001d")])
+def test_netcdf_takes_the_bound_as_a_double(tool: str, form: str) -> None:
+    [line] = [line for line in CD_VALUES.splitlines() if line.startswith(f"| {tool}")]
+    [words] = re.findall(r"46412,([^'\"]*)['\"]", line)
+    codec, kind, bound = words.split(",")
+    assert (int(codec), int(kind), bound) == (1, 0, form)
+    low, high = struct.unpack("<2I", struct.pack("<d", float(bound[:-1])))
+    assert (int(codec), int(kind), low, high) == PFPL(absolute=0.001).filter_options
