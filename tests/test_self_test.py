@@ -60,10 +60,12 @@ def halves(source: Iterator[int], float_type: FloatType) -> Array:
     return np.array(words, float_type.word_dtype)
 
 
-def sum_of(bits: Array, float_type: FloatType, kind: Kind, bound: float) -> int:
+def sum_of(
+    bits: Array, float_type: FloatType, kind: Kind, bound: float, fill_bits: int | None = None
+) -> int:
     """Return the sum over the payload and the decoded values of one tile."""
     quantiser = pfpl.make_quantiser(bits, float_type, kind, bound)
-    payload = pfpl.encode_tile(bits, float_type, quantiser)
+    payload = pfpl.encode_tile(bits, float_type, quantiser, fill_bits)
     assert payload is not None
     assert 0 < len(payload) < bits.nbytes, "the tile would be stored, and test nothing"
     decoded = pfpl.decode_tile(payload, COUNT, float_type, quantiser)
@@ -80,6 +82,8 @@ def expected_sum() -> int:
         total += weight * 3 * sum_of(tile, float_type, Kind.POINTWISE_RELATIVE, 1e-3)
         tile = halves(source, float_type)
         total += weight * 5 * sum_of(tile, float_type, Kind.ABSOLUTE, 0.5)
+        negative_zero = 1 << (float_type.word_bits - 1)
+        total += weight * 11 * sum_of(tile, float_type, Kind.ABSOLUTE, 0.5, negative_zero)
     return total % 2**32
 
 

@@ -86,9 +86,12 @@ H5L_FN AbsoluteQuantizer<T> absolute_quantizer(const Quantizer& q) {
 }
 
 // What the decoder makes of a bin. Bins are signed numbers in unsigned words.
+//
+// Bin 0 is +0.0, which the sum makes sure of: with SSE 4.1 or on AArch64, GCC turns a cast to an integer and back (in the
+// encoder) into one rounding instruction, and that gives -0.0 for -0.3.
 template <class T>
 H5L_FN T rebuild(const AbsoluteQuantizer<T>& q, Word<T> bin) {
-  return multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step);
+  return add(multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step), T{0});
 }
 
 // x in steps, moved so that dropping the fraction rounds to nearest, ties away from zero. The fraction is pred(0.5) and
