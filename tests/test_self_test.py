@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).parents[1] / "native" / "dispatch" / "self_test.cpp"
 
-COUNT = 1024
+COUNT = 1041
 
 
 def numbers() -> Iterator[int]:
@@ -57,6 +57,9 @@ def halves(source: Iterator[int], float_type: FloatType) -> Array:
         if (number >> 15) % 2 == 1:
             word |= 1 << (float_type.word_bits - 1)
         words.append(word)
+    number = float_type.number
+    border = -np.nextafter(number(0.5), number(0.0))
+    words[-1] = int(border.view(float_type.word_dtype))
     return np.array(words, float_type.word_dtype)
 
 

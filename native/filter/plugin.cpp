@@ -108,8 +108,11 @@ h5l_status read_fill_value(const hdf5::Functions& h5, hid_t dcpl, hid_t type, h5
   if (defined != hdf5::kFillUserDefined) return H5L_OK;
   std::uint8_t value[8] = {};
   if (h5.get_fill_value(dcpl, type, value) < 0) return why.fail(H5L_INTERNAL, "HDF5 does not tell the fill value");
-  if (params.big_endian != 0) copy_swapped(value, value, params.value_bytes, params.value_bytes);
   std::memcpy(&params.fill_bits, value, params.value_bytes);
+  if (params.big_endian != 0) {
+    params.fill_bits = params.value_bytes == 4 ? swap_bytes(static_cast<std::uint32_t>(params.fill_bits))
+                                               : swap_bytes(static_cast<unsigned long long>(params.fill_bits));
+  }
   params.has_fill = fill_needs_care(params.value_bytes, params.fill_bits) ? 1 : 0;
   return H5L_OK;
 }
