@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 #: Long enough for a busy machine; a process that hangs is a finding.
 PROCESS_SECONDS = 120
 
+#: Python without the current folder in its path: where that is the source tree, it holds a package
+#: without a library.
+PYTHON = (sys.executable, "-P")
+
 MAGIC = b"H5LY"
 
 BYTES_TYPE_CODE = 1
@@ -223,7 +227,7 @@ def call_filter(words: Iterable[int], data: bytes, *, reverse: bool = False) -> 
 
 def environment(**changes: str | None) -> dict[str, str]:
     """Return the environment with changes, and without what would change how plugins are found."""
-    ours = {k: v for k, v in os.environ.items() if not k.startswith(("HDF5_", "H5LOSSY_BACKEND"))}
+    ours = {name: v for name, v in os.environ.items() if not name.startswith("HDF5_")}
     ours["LC_ALL"] = "C.UTF-8"
     for name, value in changes.items():
         ours.pop(name, None)
@@ -270,7 +274,7 @@ def run_python(
     status: int | None = 0,
 ) -> subprocess.CompletedProcess[str]:
     """Run Python code in a process of its own."""
-    return run(sys.executable, "-c", code, *arguments, env=env, cwd=cwd, status=status)
+    return run(*PYTHON, "-c", code, *arguments, env=env, cwd=cwd, status=status)
 
 
 def h5lossy_command(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -281,7 +285,7 @@ def h5lossy_command(*arguments: str | Path, **options: Any) -> subprocess.Comple
 def command_line(*arguments: str | Path) -> list[str]:
     """Return what runs ``h5lossy ARGUMENTS`` with this very package."""
     start = "from h5lossy.cli import main; main(prog_name='h5lossy')"
-    return [sys.executable, "-c", start, *map(str, arguments)]
+    return [*PYTHON, "-c", start, *map(str, arguments)]
 
 
 def tool(name: str) -> str:

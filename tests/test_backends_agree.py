@@ -51,7 +51,7 @@ def python(
     package = str(Path(h5lossy.__file__).parents[1])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-P", "-c", code],
         input=given,
         env=os.environ | {"PYTHONPATH": path} | environment,
         cwd=folder,

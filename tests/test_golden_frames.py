@@ -60,7 +60,13 @@ def test_the_promise_of_the_past_was_kept(frame: golden.Golden) -> None:
     if frame.recipe.dtype == "u1":
         assert decoded.tobytes() == values.tobytes()
     else:
-        assert_kept(values, decoded, frame.recipe.bound, frame.recipe.fill_value())
+        assert_kept(
+            values,
+            decoded,
+            frame.recipe.bound,
+            frame.recipe.fill_value(),
+            maybe_padded=frame.recipe.maybe_padded,
+        )
 
 
 @pytest.mark.parametrize("codec_name", CODEC_NAMES.values())

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import sys
 from pathlib import Path
 
 import h5py
@@ -15,7 +14,7 @@ import pytest
 
 import h5lossy
 from h5lossy import _native
-from hdf5_helpers import environment, field, run, run_python
+from hdf5_helpers import PYTHON, environment, field, run, run_python
 
 
 def test_it_registers_the_filter() -> None:
@@ -30,7 +29,7 @@ print(before, h5py.h5z.filter_avail(46412))
 
 
 def test_it_prints_nothing_and_warns_of_nothing() -> None:
-    done = run(sys.executable, "-W", "error", "-c", "import h5lossy", env=environment())
+    done = run(*PYTHON, "-W", "error", "-c", "import h5lossy", env=environment())
 
     assert (done.stdout, done.stderr) == ("", "")
 
@@ -165,7 +164,7 @@ def import_copy(package: Path, *, status: int) -> str:
     """Import the copy; return the last line that Python prints."""
     env = environment(PYTHONPATH=str(package.parent))
     code = "import h5lossy; print(h5lossy.__file__, h5lossy.PLUGIN_PATH)"
-    done = run(sys.executable, "-c", code, cwd=package.parent, env=env, status=status)
+    done = run(*PYTHON, "-c", code, env=env, status=status)
     return (done.stdout + done.stderr).strip().splitlines()[-1]
 
 

@@ -19,7 +19,7 @@ import h5lossy
 from checks import Array, assert_same_bits, floats_of
 from h5lossy import _native
 from reference import frame as reference
-from strategies import KINDS, Chunk, border_values, chunks, special_patterns
+from strategies import KINDS, MANTISSA_BITS, Chunk, border_values, chunks, special_patterns
 
 if TYPE_CHECKING:
     from h5lossy.codecs import Codec
@@ -107,6 +107,35 @@ def test_frames_of_values_on_the_borders_of_bins_are_equal(
     chunk = Chunk(floats_of(np.concatenate(pieces), dtype), bound, None)
     info = h5lossy.inspect(assert_agreed(codec, chunk))
     assert info.stored_tiles < info.tiles
+
+
+@pytest.mark.parametrize(
+    ("size", "bound"),
+    [
+        (4, {"absolute": 0.75}),
+        (4, {"absolute": 1e-30}),
+        (4, {"pointwise_relative": 2.0**-23}),
+        (4, {"pointwise_relative": 3e-6}),
+        (8, {"absolute": 0.75}),
+        (8, {"absolute": 1e-300}),
+        (8, {"pointwise_relative": 2.0**-52}),
+        (8, {"pointwise_relative": 1e-14}),
+    ],
+    ids=str,
+)
+def test_frames_of_values_about_the_largest_bin_are_equal(
+    codec: type[Codec], size: int, bound: dict[str, Any]
+) -> None:
+    m = MANTISSA_BITS[size]
+    limit = 2 ** (m - 2) if "pointwise_relative" in bound else 2 ** (m - 1)
+    halves = np.arange(-24, 25)
+    words = border_values(size, bound, np.concatenate([2 * limit + halves, -2 * limit + halves]))
+    near = [words + words.dtype.type(k) for k in (0, 1, 2)] + [words - words.dtype.type(1)]
+    ease = np.full(4000, words[0])
+    values = floats_of(np.concatenate([*near, ease]), f"<f{size}")
+    assert np.isfinite(values).all()
+    frame = assert_agreed(codec, Chunk(values, bound, None))
+    assert h5lossy.inspect(frame).stored_tiles < h5lossy.inspect(frame).tiles
 
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=str)

@@ -266,6 +266,22 @@ def test_negative_zero_as_fill_value_keeps_the_signs_of_zeros_apart(
     assert_same_bits(decoded[:3000], values[:3000])
 
 
+@pytest.mark.parametrize("value", [0.5, 1e-3, 3.0])
+def test_negative_zero_as_fill_value_takes_no_bin_from_values_about_zero(
+    codec: type[Codec], dtype: np.dtype[Any], value: float
+) -> None:
+    # Bin 0 is +0.0. An encoder that rebuilds it as -0.0 for values below zero takes it for the
+    # fill value, and its second chance may be out of the bound.
+    largest = np.array(value, f"f{dtype.itemsize}")
+    largest = np.nextafter(largest, largest.dtype.type(0))
+    values = np.linspace(-largest, largest, 3000).astype(dtype)
+    values = np.concatenate([values, np.full(50, -largest), np.full(50, largest)]).astype(dtype)
+    decoded = round_trip(values, codec(absolute=value), np.float32(-0.0))
+    assert_kept(values, decoded, {"absolute": value}, np.float32(-0.0))
+    assert not bits_of(decoded)[np.abs(values) < 0.999 * value].any()
+    assert (bits_of(decoded) == bits_of(round_trip(values, codec(absolute=value)))).all()
+
+
 @pytest.mark.parametrize("fill_value", [0.0, np.nan, -np.nan])
 def test_zero_and_nan_as_fill_values_change_nothing(
     codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], fill_value: float

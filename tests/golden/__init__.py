@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +121,8 @@ def make_values(pieces: list[dict[str, Any]], dtype: str) -> Array:
 class Recipe:
     """What a frame is made of. The bound is one argument of the codec's class.
 
-    A type of ``u1`` stands for bytes of which the encoder is told nothing.
+    A type of ``u1`` stands for bytes of which the encoder is told nothing. The HDF5 filter takes
+    every chunk as maybe padded.
     """
 
     description: str
@@ -131,6 +132,7 @@ class Recipe:
     values: list[dict[str, Any]]
     fill_bits: str | None = None
     checksum: bool = True
+    maybe_padded: bool = False
 
     def make_values(self) -> Array:
         """Return the values."""
@@ -145,9 +147,14 @@ class Recipe:
     def encode(self) -> bytes:
         """Return the frame."""
         codec = CLASSES[self.codec](**self.bound, checksum=self.checksum)
+        values = self.make_values()
         if self.dtype == "u1":
-            return _native.encode(codec.params(), self.make_values())
-        return h5lossy.encode(self.make_values(), codec, fill_value=self.fill_value())
+            return _native.encode(codec.params(), values)
+        if self.maybe_padded:
+            size = values.dtype.itemsize
+            params = replace(codec.params(), value_bytes=size, maybe_padded=True)
+            return _native.encode(params, values)
+        return h5lossy.encode(values, codec, fill_value=self.fill_value())
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,19 @@ def recipes() -> dict[str, Recipe]:
             walk(tile // 2, 3, 20, -60),
             walk(tile // 2 + 77, 4, 10, 40),
         )
+        m, one = (23, 0x3F800000) if size == 4 else (52, 0x3FF << 52)
+        largest_bin = 2 ** (m - 2) - 2
+        limits = [one + sign * 5 * (largest_bin + k) for sign in (1, -1) for k in range(-2, 3)]
+        add(
+            "fine",
+            "pointwise-relative bound of two units in the last place, and the largest bins of all",
+            dtype,
+            {"pointwise_relative": 2.0 ** (1 - m)},
+            patterns(" ".join(f"{word:x}" for word in limits), 3),
+            patterns(" ".join(f"{word + 2:x} {word - 2:x}" for word in limits), 1),
+            {"piece": "ramp", "count": 300, "start": -150, "step": 1, "exponent": -3},
+            patterns("0", 500),
+        )
         add(
             "range",
             "range-relative bound, taken over the chunk",
@@ -93,6 +106,18 @@ def recipes() -> dict[str, Recipe]:
                 for bits in ((8, 16, 22, 23, 24) if size == 4 else (8, 30, 51, 52, 53))
             ),
             patterns("0", 1500),
+        )
+        below = {4: "3e7fffff be7fffff", 8: "3fcfffffffffffff bfcfffffffffffff"}[size]
+        above = {4: "3e800000 3e800001 be800000", 8: "3fd0000000000000 3fd0000000000001"}[size]
+        add(
+            "half-bin",
+            "values next to half a bin, whose width is a power of two",
+            dtype,
+            {"absolute": 0.25},
+            patterns(below, 40),
+            patterns(above, 40),
+            patterns(below, 1),
+            patterns("0", 600),
         )
         for kind, bound in (("absolute", 1e-2), ("pointwise_relative", 1e-2)):
             add(
@@ -124,6 +149,37 @@ def recipes() -> dict[str, Recipe]:
             {"pointwise_relative": 0.25},
             patterns({4: "80000000 0", 8: "8000000000000000 0"}[size], 300),
             walk(500, 11),
+            fill_bits={4: "80000000", 8: "8000000000000000"}[size],
+        )
+        one = {4: "3f800000", 8: "3ff0000000000000"}[size]
+        add(
+            "fill-one",
+            "fill value 1.0, which is a reconstruction of any pointwise-relative bound",
+            dtype,
+            {"pointwise_relative": 0.125},
+            {"piece": "ramp", "count": 600, "start": 700, "step": 1, "exponent": -10},
+            patterns(one, 100),
+            fill_bits=one,
+        )
+        add(
+            "padded",
+            "range-relative bound of a chunk whose zeros may be padding",
+            dtype,
+            {"range_relative": 1e-2},
+            {"piece": "ramp", "count": 900, "start": 1000 << 9, "step": 1, "exponent": -9},
+            patterns({4: "0 80000000", 8: "0 8000000000000000"}[size], 100),
+            maybe_padded=True,
+        )
+        below_half = {4: "beffffff befffffe", 8: "bfdfffffffffffff bfdffffffffffffe"}[size]
+        add(
+            "fill-zero",
+            "fill value -0.0, and values that bin 0, which is +0.0, stands for",
+            dtype,
+            {"absolute": 0.5},
+            patterns(below_half, 20),
+            {"piece": "ramp", "count": 700, "start": -350, "step": 1, "exponent": -10},
+            patterns({4: "80000000 0", 8: "8000000000000000 0"}[size], 50),
+            {"piece": "borders", "count": 200, "seed": 23, "half_width": "0x1p-1", "bits": 3},
             fill_bits={4: "80000000", 8: "8000000000000000"}[size],
         )
         add(

@@ -152,7 +152,8 @@ void check_stored(const Plugin& plugin, Random& random) {
   CHECK(plugin.decode(full, plugin.encode(full, odd)) == odd, "part of a value");
 }
 
-// Bytes of the chunk that stored cd_values describe. The buffer of a decoded chunk may have that size, so the tests keep it small.
+// Bytes of the chunk that stored cd_values describe. The buffer of a decoded chunk may have that size, so the tests
+// keep it small.
 double described_bytes(const Words& words) {
   if (words.size() < 6) return 0;
   double bytes = words[5] >> 8 & 0xFF;

@@ -46,10 +46,11 @@ bool is_subnormal(Bits<T> bits) {
 }
 
 // IEEE binary128: 113 bits hold the product of two doubles, and exponents to spare.
-#if defined(__aarch64__)
-using Quad = long double;
-#else
+#if defined(__SIZEOF_FLOAT128__)
 __extension__ using Quad = __float128;
+#else
+using Quad = long double;
+static_assert(std::numeric_limits<Quad>::digits == 113, "not so on Apple's AArch64: judge the promise elsewhere");
 #endif
 
 // |a - b| <= limit for doubles. Exact: the difference is rounded to s, and Knuth's two-sum gives what the rounding

@@ -1,0 +1,332 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// can_apply and set_local, asked by a program that has HDF5 in it: this one, with a few functions of HDF5's names that
+// tell what a test says. So every answer of HDF5 can be tried, failures too, and under sanitizers. The real HDF5s are
+// asked by the Python tests.
+//
+// usage: plugin_stores_what_hdf5_tells path/to/libh5lossy.so
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdarg>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "filter/hdf5_symbols.h"
+
+namespace h5lossy::test {
+namespace {
+
+using hdf5::herr_t;
+using hdf5::hid_t;
+using hdf5::hsize_t;
+
+// What HDF5 knows, and what it was asked to do.
+struct Hdf5 {
+  int type_class = hdf5::kClassFloat;
+  std::size_t size = 4;
+  int order = hdf5::kOrderLittle;
+  std::size_t precision = 32;
+  std::size_t sign = 31, exponent = 23, exponent_bits = 8, mantissa = 0, mantissa_bits = 23;
+  std::size_t exponent_bias = 127;
+  int norm = hdf5::kNormImplied;
+  std::vector<hsize_t> extents = {100, 200};
+  int first_filter = H5L_FILTER_ID;
+  std::vector<unsigned> words = {1, 0, 3539053052u, 1062232653u};  // absolute 0.001
+  int fill_status = 1;                                             // default
+  std::vector<std::uint8_t> fill = std::vector<std::uint8_t>(8);   // in the type's byte order
+  std::string fails;                                               // the function that fails
+
+  int fills_asked = 0;
+  unsigned flags = 1;  // optional, as h5py says
+  std::string pushed;
+
+  [[nodiscard]] bool failing(const char* function) const { return fails == function; }
+};
+
+Hdf5 told;
+
+constexpr hid_t kDcpl = 10, kType = 11, kSpace = 12;
+
+}  // namespace
+}  // namespace h5lossy::test
+
+// What the plugin finds by dlsym. Each checks that it was given the right handle.
+extern "C" {
+#pragma GCC visibility push(default)
+using namespace h5lossy::test;
+
+hid_t H5E_ERR_CLS_g = 20, H5E_PLINE_g = 21, H5E_CANTINIT_g = 22;
+
+int H5Tget_class(hid_t type) {
+  CHECK(type == kType, "%lld", static_cast<long long>(type));
+  return told.failing("H5Tget_class") ? -1 : told.type_class;
+}
+std::size_t H5Tget_size(hid_t) { return told.failing("H5Tget_size") ? 0 : told.size; }
+int H5Tget_order(hid_t) { return told.failing("H5Tget_order") ? -1 : told.order; }
+std::size_t H5Tget_precision(hid_t) { return told.failing("H5Tget_precision") ? 0 : told.precision; }
+herr_t H5Tget_fields(hid_t, std::size_t* sign, std::size_t* exponent, std::size_t* exponent_bits, std::size_t* mantissa,
+                     std::size_t* mantissa_bits) {
+  if (told.failing("H5Tget_fields")) return -1;
+  *sign = told.sign;
+  *exponent = told.exponent;
+  *exponent_bits = told.exponent_bits;
+  *mantissa = told.mantissa;
+  *mantissa_bits = told.mantissa_bits;
+  return 0;
+}
+std::size_t H5Tget_ebias(hid_t) { return told.failing("H5Tget_ebias") ? 0 : told.exponent_bias; }
+int H5Tget_norm(hid_t) { return told.failing("H5Tget_norm") ? -1 : told.norm; }
+int H5Sget_simple_extent_ndims(hid_t space) {
+  CHECK(space == kSpace, "%lld", static_cast<long long>(space));
+  return told.failing("H5Sget_simple_extent_ndims") ? -1 : static_cast<int>(told.extents.size());
+}
+int H5Sget_simple_extent_dims(hid_t, hsize_t* extents, hsize_t*) {
+  if (told.failing("H5Sget_simple_extent_dims")) return -1;
+  std::copy(told.extents.begin(), told.extents.end(), extents);
+  return static_cast<int>(told.extents.size());
+}
+int H5Pget_filter2(hid_t dcpl, unsigned index, unsigned* flags, std::size_t* count, unsigned* words,
+                   std::size_t name_size, char* name, unsigned* config) {
+  CHECK(dcpl == kDcpl && index == 0, "%lld, filter %u", static_cast<long long>(dcpl), index);
+  if (told.failing("H5Pget_filter2")) return -1;
+  *flags = told.flags;
+  *config = 3;
+  std::copy_n(told.words.begin(), std::min(*count, told.words.size()), words);
+  *count = told.words.size();  // all that there are, as HDF5 says it
+  std::memset(name, 'n', name_size);
+  name[name_size - 1] = '\0';
+  return told.first_filter;
+}
+herr_t H5Pmodify_filter(hid_t dcpl, int id, unsigned flags, std::size_t count, const unsigned* words) {
+  CHECK(dcpl == kDcpl && id == H5L_FILTER_ID, "%lld, filter %d", static_cast<long long>(dcpl), id);
+  if (told.failing("H5Pmodify_filter")) return -1;
+  told.flags = flags;
+  told.words.assign(words, words + count);
+  return 0;
+}
+herr_t H5Pfill_value_defined(hid_t, int* status) {
+  *status = told.fill_status;
+  return told.failing("H5Pfill_value_defined") ? -1 : 0;
+}
+herr_t H5Pget_fill_value(hid_t, hid_t type, void* value) {
+  CHECK(type == kType, "%lld", static_cast<long long>(type));
+  ++told.fills_asked;
+  if (told.failing("H5Pget_fill_value")) return -1;
+  std::memcpy(value, told.fill.data(), told.size);
+  return 0;
+}
+herr_t H5Epush2(hid_t, const char*, const char*, unsigned, hid_t error_class, hid_t major, hid_t minor,
+                const char* format, ...) {
+  CHECK(error_class == 20 && major == 21 && minor == 22, "class %lld", static_cast<long long>(error_class));
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  told.pushed = text;
+  return 0;
+}
+#pragma GCC visibility pop
+}
+
+namespace h5lossy::test {
+namespace {
+
+const hdf5::FilterClass* filter = nullptr;
+
+// Both callbacks take the dataset; returns the words that are stored.
+std::vector<unsigned> taken(const Hdf5& dataset, const char* what) {
+  told = dataset;
+  CHECK(filter->can_apply(kDcpl, kType, kSpace) > 0, "%s: %s", what, told.pushed.c_str());
+  CHECK(told.fills_asked == 0, "%s: HDF5 2.0 crashes if can_apply asks for the fill value", what);
+  CHECK(told.words == dataset.words && told.flags == dataset.flags, "%s: can_apply stores nothing", what);
+  CHECK(filter->set_local(kDcpl, kType, kSpace) >= 0, "%s: %s", what, told.pushed.c_str());
+  CHECK(told.flags == hdf5::kFlagMandatory, "%s: flags 0x%x", what, told.flags);
+  CHECK(told.words.size() == 16, "%s: %zu words", what, told.words.size());
+  return told.words;
+}
+
+// Neither takes it, and HDF5's error stack says why.
+void refused(const Hdf5& dataset, const char* what, const char* message) {
+  for (const auto callback : {filter->can_apply, filter->set_local}) {
+    told = dataset;
+    CHECK(callback(kDcpl, kType, kSpace) < 0, "%s is taken", what);
+    CHECK(told.pushed.find("h5lossy: ") == 0 && told.pushed.find(message) != std::string::npos, "%s: %s", what,
+          told.pushed.c_str());
+    CHECK(told.words == dataset.words && told.flags == dataset.flags, "%s: stored all the same", what);
+  }
+}
+
+template <class Change>
+void refused_with(const char* what, const char* message, Change change) {
+  Hdf5 dataset;
+  change(dataset);
+  refused(dataset, what, message);
+}
+
+Hdf5 float64() {
+  Hdf5 dataset;
+  dataset.size = 8;
+  dataset.precision = 64;
+  dataset.sign = 63;
+  dataset.exponent = 52;
+  dataset.exponent_bits = 11;
+  dataset.mantissa_bits = 52;
+  dataset.exponent_bias = 1023;
+  return dataset;
+}
+
+// A user-defined fill value, in the type's byte order.
+template <class T>
+void set_fill(Hdf5& dataset, T value) {
+  dataset.fill_status = hdf5::kFillUserDefined;
+  std::memcpy(dataset.fill.data(), &value, sizeof value);
+  if (dataset.order == hdf5::kOrderBig) std::reverse(dataset.fill.begin(), dataset.fill.begin() + sizeof value);
+}
+
+std::vector<unsigned> expected_words(unsigned type_and_rank, const std::vector<unsigned>& shape, unsigned flags = 0,
+                                     std::uint64_t fill = 0) {
+  std::vector<unsigned> words = {1, 0, 3539053052u, 1062232653u, flags, type_and_rank};
+  words.insert(words.end(), shape.begin(), shape.end());
+  words.resize(16);
+  words[14] = static_cast<unsigned>(fill);
+  words[15] = static_cast<unsigned>(fill >> 32);
+  return words;
+}
+
+void check_types() {
+  const std::vector<unsigned> shape = {100, 200};
+  CHECK(taken({}, "float32") == expected_words(0x02000401, shape), "float32");
+  CHECK(taken(float64(), "float64") == expected_words(0x02000801, shape), "float64");
+  Hdf5 big = float64();
+  big.order = hdf5::kOrderBig;
+  CHECK(taken(big, "big-endian") == expected_words(0x02010801, shape), "big-endian");
+
+  const char* const message = "only float32 and float64";
+  refused_with("an integer", message, [](Hdf5& h) { h.type_class = 0; });
+  refused_with("float16", message, [](Hdf5& h) { h.size = 2, h.precision = 16; });
+  refused_with("long double", message, [](Hdf5& h) { h.size = 16, h.precision = 80; });
+  refused_with("24 bits in 4 bytes", message, [](Hdf5& h) { h.precision = 24; });
+  refused_with("bfloat16 in 4 bytes", message, [](Hdf5& h) { h.mantissa = 16, h.mantissa_bits = 7; });
+  refused_with("another exponent", message, [](Hdf5& h) { h.exponent_bits = 7; });
+  refused_with("a sign elsewhere", message, [](Hdf5& h) { h.sign = 0; });
+  refused_with("another bias", message, [](Hdf5& h) { h.exponent_bias = 128; });
+  refused_with("no implied bit", message, [](Hdf5& h) { h.norm = 1; });
+  refused_with("VAX order", message, [](Hdf5& h) { h.order = 2; });
+  for (const char* const function : {"H5Tget_class", "H5Tget_size", "H5Tget_order", "H5Tget_precision", "H5Tget_fields",
+                                     "H5Tget_ebias", "H5Tget_norm"}) {
+    refused_with(function, message, [&](Hdf5& h) { h.fails = function; });
+  }
+}
+
+void check_requests() {
+  // Words that were stored once, for another dataset, are written anew.
+  Hdf5 stored;
+  stored.words = expected_words(0x01010801, {7}, 256, 12345);
+  CHECK(taken(stored, "stored words") == expected_words(0x02000401, {100, 200}), "stored words");
+  stored.words.resize(40, 9);
+  CHECK(taken(stored, "words past the 16th") == expected_words(0x02000401, {100, 200}), "words past the 16th");
+
+  refused_with("a filter in front", "filter 2 (nnn", [](Hdf5& h) { h.first_filter = 2; });
+  refused_with("a bound of 0", "must be greater than 0", [](Hdf5& h) { h.words = {1, 0, 0, 0}; });
+  refused_with("a codec to come", "codec 3", [](Hdf5& h) { h.words[0] = 3; });
+  refused_with("no words", "at least 4 words", [](Hdf5& h) { h.words = {}; });
+  refused_with("H5Pget_filter2", "does not tell", [](Hdf5& h) { h.fails = "H5Pget_filter2"; });
+}
+
+void check_shapes() {
+  const auto words_of = [](std::vector<hsize_t> extents) {
+    Hdf5 dataset;
+    dataset.extents = std::move(extents);
+    return taken(dataset, "a shape");
+  };
+  CHECK(words_of({5}) == expected_words(0x01000401, {5}), "rank 1");
+  CHECK(words_of({1, 5, 1, 7, 1}) == expected_words(0x02000401, {5, 7}), "extents of 1 are left out");
+  CHECK(words_of({1, 1, 1}) == expected_words(0x00000401, {}), "one value");
+  CHECK(words_of({2, 3, 4, 5, 6, 7, 8, 9}) == expected_words(0x08000401, {2, 3, 4, 5, 6, 7, 8, 9}), "rank 8");
+  CHECK(words_of({2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) == expected_words(0x08000401, {24, 5, 6, 7, 8, 9, 10, 11}),
+        "rank 10");
+  CHECK(words_of(std::vector<hsize_t>(32, 1)) == expected_words(0x00000401, {}), "rank 32");
+  constexpr hsize_t most = (0xFFFFFFFFu - 40u) / 4;
+  CHECK(words_of({most}) == expected_words(0x01000401, {static_cast<unsigned>(most)}), "the largest chunk");
+
+  const auto too_large = [](std::vector<hsize_t> extents) {
+    refused_with("a shape", "smaller than 4 GiB", [&](Hdf5& h) { h.extents = std::move(extents); });
+  };
+  too_large({most + 1});
+  too_large({1u << 16, 1u << 14});
+  too_large({hsize_t{1} << 62, 4});
+  too_large({~hsize_t{0}, ~hsize_t{0}});
+  too_large(std::vector<hsize_t>(32, 4));
+  refused_with("rank 33", "does not tell the chunk's shape", [](Hdf5& h) { h.extents.assign(33, 1); });
+  for (const char* const function : {"H5Sget_simple_extent_ndims", "H5Sget_simple_extent_dims"}) {
+    refused_with(function, "does not tell the chunk's shape", [&](Hdf5& h) { h.fails = function; });
+  }
+}
+
+void check_fill_values() {
+  const std::vector<unsigned> shape = {100, 200};
+  for (const int order : {hdf5::kOrderLittle, hdf5::kOrderBig}) {
+    const unsigned big = order == hdf5::kOrderBig ? 0x10000 : 0;
+    Hdf5 f32, f64 = float64();
+    f32.order = f64.order = order;
+    set_fill(f32, -999.0f);
+    CHECK(taken(f32, "-999") == expected_words(0x02000401 | big, shape, 256, 0xC479C000u), "-999");
+    set_fill(f64, 1e20);
+    CHECK(taken(f64, "1e20") == expected_words(0x02000801 | big, shape, 256, std::bit_cast<std::uint64_t>(1e20)),
+          "1e20");
+    set_fill(f32, -0.0f);
+    CHECK(taken(f32, "-0.0") == expected_words(0x02000401 | big, shape, 256, 0x80000000u), "-0.0");
+    set_fill(f32, 0.0f);
+    CHECK(taken(f32, "0.0") == expected_words(0x02000401 | big, shape), "0.0 needs no care");
+    set_fill(f64, std::bit_cast<double>(0xFFF8000000000123u));
+    CHECK(taken(f64, "NaN") == expected_words(0x02000801 | big, shape), "NaN needs no care");
+  }
+  Hdf5 dataset;
+  set_fill(dataset, -999.0f);
+  for (const int status : {0, 1}) {  // undefined, default
+    dataset.fill_status = status;
+    CHECK(taken(dataset, "no fill value") == expected_words(0x02000401, shape), "fill value of status %d", status);
+  }
+
+  dataset.fill_status = hdf5::kFillUserDefined;
+  for (const char* const function : {"H5Pfill_value_defined", "H5Pget_fill_value", "H5Pmodify_filter"}) {
+    told = dataset;
+    told.fails = function;
+    CHECK(filter->set_local(kDcpl, kType, kSpace) < 0, "%s fails, and set_local does not", function);
+    CHECK(told.flags == 1 && told.words == dataset.words, "%s fails: stored all the same", function);
+  }
+}
+
+void check_negative_ids() {
+  for (int which = 0; which < 3; ++which) {
+    told = {};
+    hid_t ids[] = {kDcpl, kType, kSpace};
+    ids[which] = -1;
+    CHECK(filter->can_apply(ids[0], ids[1], ids[2]) < 0, "id %d", which);
+    CHECK(filter->set_local(ids[0], ids[1], ids[2]) < 0, "id %d", which);
+  }
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+int main(int count, char** arguments) {
+  CHECK(count == 2, "usage: %s path/to/libh5lossy.so", arguments[0]);
+  void* const library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+  CHECK(library != nullptr, "%s", dlerror());
+  const auto info = reinterpret_cast<const void* (*)()>(dlsym(library, "H5PLget_plugin_info"));
+  CHECK(info != nullptr, "%s", dlerror());
+  filter = static_cast<const h5lossy::hdf5::FilterClass*>(info());
+  check_types();
+  check_requests();
+  check_shapes();
+  check_fill_values();
+  check_negative_ids();
+}
