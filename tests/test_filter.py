@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import platform
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -908,7 +909,8 @@ with h5py.File(sys.argv[1], "w") as file:
 
     tests = str(Path(__file__).parent)
     env = environment()
-    env["PYTHONPATH"] = f"{tests}:{env.get('PYTHONPATH', '')}"
+    # An empty part would be the current folder, which may be the source tree.
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [tests, env.get("PYTHONPATH")]))
     run_python(code, path, path.with_suffix(".npy"), env=env)
 
     with h5py.File(path) as file:

@@ -404,6 +404,29 @@ sys.modules.clear()
     assert_kept(data, values_of(path), bound_of(ABSOLUTE))
 
 
+def test_the_filter_stays_where_all_of_its_python_is_gone(tmp_path: Path) -> None:
+    # As at exit, where HDF5 may come last.
+    path = tmp_path / "a.h5"
+    data = field((50, 70))
+    np.save(tmp_path / "t.npy", data)
+    code = """
+import gc
+import h5py, h5lossy
+file = h5py.File(sys.argv[1], "w")
+t = file.create_dataset("t", (50, 70), "f4", chunks=(32, 32), **h5lossy.PFPL(absolute=1e-3))
+sys.meta_path[:] = [f for f in sys.meta_path if not type(f).__module__.startswith("h5lossy")]
+for name in [name for name in sys.modules if name.partition(".")[0] == "h5lossy"]:
+    vars(sys.modules.pop(name)).clear()
+del h5lossy
+gc.collect()
+t[...] = np.load(sys.argv[2])
+file.close()
+"""
+    snippet(code, path, tmp_path / "t.npy")
+
+    assert_kept(data, values_of(path), bound_of(ABSOLUTE))
+
+
 def test_the_plugin_asks_for_no_symbol_of_hdf5() -> None:
     # An undefined one would kill the process in every wheel: their HDF5s are private.
     said = run(tool("nm"), "-D", "--undefined-only", f"{h5lossy.PLUGIN_PATH}/libh5lossy.so").stdout

@@ -8,6 +8,7 @@ Each decodes what the other has encoded, too; and both come to the same verdict 
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -17,8 +18,10 @@ from hypothesis import strategies as st
 
 import h5lossy
 from checks import Array, assert_same_bits, floats_of
-from h5lossy import _native
+from h5lossy import PFPL, _native
 from reference import frame as reference
+from reference import pfpl
+from reference.common import FLOAT_TYPES, Quantiser
 from strategies import KINDS, MANTISSA_BITS, Chunk, border_values, chunks, special_patterns
 
 if TYPE_CHECKING:
@@ -145,6 +148,38 @@ def test_frames_that_end_in_a_part_of_a_group_are_equal(
 ) -> None:
     values = (np.sin(np.arange(count) / 30) * 3).astype(dtype)
     assert_agreed(codec, Chunk(values, bound, None))
+
+
+@functools.cache
+def bits_of_payload_size(surplus: int) -> bytes:
+    """Return 64 patterns whose lossless payload has so many bytes more than they do themselves."""
+    float_type = FLOAT_TYPES[4]
+    lossless = Quantiser(reference.Kind.LOSSLESS, 0)
+    rng = np.random.default_rng(31)
+    for attempt in range(100_000):
+        bits = rng.integers(0, 2 ** int(rng.integers(20, 33)), 64, np.uint64).astype("<u4")
+        bits[: 6 * (attempt % 10)] = 0
+        payload = pfpl.encode_tile(bits, float_type, lossless)
+        assert payload is not None
+        if len(payload) == bits.nbytes + surplus:
+            return bits.tobytes()
+    raise AssertionError("no such payload")
+
+
+@pytest.mark.parametrize("surplus", [-1, 0, 1])
+def test_a_tile_that_would_not_be_shorter_is_stored(surplus: int) -> None:
+    last = np.frombuffer(bits_of_payload_size(surplus), "<f4")
+    values = np.concatenate([np.zeros(4096, "<f4"), last])
+    info = h5lossy.inspect(assert_agreed(PFPL, Chunk(values, {"lossless": True}, None)))
+    assert (info.codec, info.stored_tiles) == ("pfpl", int(surplus >= 0))
+
+
+@pytest.mark.parametrize("surplus", [-6, -5, -4, -3])
+def test_a_frame_that_would_not_be_shorter_is_stored(surplus: int) -> None:
+    # Four bytes are those of the tile table, which a stored frame has not.
+    values = np.frombuffer(bits_of_payload_size(surplus), "<f4")
+    info = h5lossy.inspect(assert_agreed(PFPL, Chunk(values, {"lossless": True}, None)))
+    assert info.codec == ("stored" if surplus >= -4 else "pfpl")
 
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=str)

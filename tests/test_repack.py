@@ -25,9 +25,9 @@ from h5lossy import FILTER_ID, PFPL
 from h5lossy.cli import main
 from hdf5_helpers import (
     PROCESS_SECONDS,
+    PYTHON,
     bound_of,
     cd_values,
-    command_line,
     environment,
     field,
     filters,
@@ -950,8 +950,16 @@ def start_and_send(
     source: Path, target: Path, number: signal.Signals, *options: str
 ) -> tuple[int, str]:
     """Start a real process, and send it a signal as soon as it has begun to write."""
+    # Background jobs of a shell, and programs under nohup, inherit signals that are ignored.
+    start = (
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+        "from h5lossy.cli import main\n"
+        "main()"
+    )
     process = subprocess.Popen(
-        command_line("repack", "--lossless", *options, source, target),
+        [*PYTHON, "-c", start, "repack", "--lossless", *options, source, target],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -74,6 +74,9 @@ class Plugin {
       CHECK(size <= capacity, "%zu bytes in a buffer of %zu", size, capacity);
       auto* const bytes = static_cast<std::uint8_t*>(buffer);
       result = {Bytes(bytes, bytes + size), capacity};
+      const bool rest_is_zero =
+          std::all_of(bytes + size, bytes + capacity, [](std::uint8_t byte) { return byte == 0; });
+      CHECK((flags & hdf5::kFlagReverse) == 0 || rest_is_zero, "the heap shows behind %zu decoded bytes", size);
       std::memset(bytes, 0, capacity);  // all of it is there
     }
     std::free(buffer);
