@@ -337,6 +337,22 @@ def test_what_was_never_written_is_not_written(source: Path, target: Path) -> No
             assert_kept(before, after, {"absolute": 1e-3}, np.float32(-999))
 
 
+def test_unwritten_strings_stay_unwritten(source: Path, target: Path) -> None:
+    # HDF5 can't read them from a file that is open for reading only: it would write the fill value.
+    with h5py.File(source, "w") as file:
+        file["x"] = field((70, 90))
+        strings = file.create_dataset(
+            "strings", (9,), h5py.string_dtype(), chunks=(2,), fillvalue="none"
+        )
+        strings[4] = "x"
+
+    repack(source, target, "--absolute", "1e-3")
+
+    with h5py.File(target, "r+") as file:
+        assert [chunk.chunk_offset for chunk in stored_chunks(file["strings"])] == [(4,)]
+        assert list(file["strings"][...]) == [b"none"] * 4 + [b"x"] + [b"none"] * 4
+
+
 def test_a_resizable_dataset_without_values_can_be_appended_to(source: Path, target: Path) -> None:
     with h5py.File(source, "w") as file:
         file.create_dataset("x", (0, 40), "f4", maxshape=(None, 40))
@@ -428,6 +444,9 @@ def fill_rich_file(file: h5py.File, folder: Path) -> None:
     file["compound"] = np.array([(1, 2.5)] * 500, [("a", "i4"), ("b", "f8")])
     file["fixed"] = np.array([b"abc", b"de"])
     file.create_dataset("text", data=["größe", "", "x" * 5000], dtype=h5py.string_dtype())
+    # HDF5's own copy of such a fill value is an address in the old file.
+    filled = file.create_dataset("filled", (9,), h5py.string_dtype(), chunks=(2,), fillvalue="none")
+    filled[...] = [f"{i}" for i in range(9)]
     file.create_dataset("ragged", (3,), h5py.vlen_dtype("f4"))[1] = np.arange(5, dtype="f4")
     file.create_dataset("enum", data=[0, 1, 0], dtype=h5py.enum_dtype({"no": 0, "yes": 1}, "i1"))
     file.create_dataset("array", data=np.ones((500, 3)), dtype="f4")

@@ -456,8 +456,11 @@ def _blocks_of(dataset: h5py.Dataset) -> Iterator[Block]:
     """Blocks of a dataset, but none where its values are elsewhere or were never written."""
     if dataset.shape is None or dataset.is_virtual or dataset.external:
         return
+    # One stored chunk at a time where there are chunks: a larger block may hold unwritten ones, and
+    # of variable-length data with a fill value HDF5 can't read those from a file open for reading.
     value_bytes = dataset.id.get_type().get_size()
-    yield from stored_blocks(dataset, block_shape(dataset.shape, dataset.chunks, value_bytes))
+    block = dataset.chunks or block_shape(dataset.shape, None, value_bytes)
+    yield from stored_blocks(dataset, block)
 
 
 def _select(dataset: h5d.DatasetID, block: Block) -> tuple[Any, Any]:
