@@ -95,7 +95,6 @@ h5l_status read_shape(const hdf5::Functions& h5, hid_t space, h5l_params& params
   hdf5::hsize_t* begin = extents;
   for (; end - begin > H5L_MAX_RANK; ++begin) begin[1] *= begin[0];
   params.rank = static_cast<std::uint32_t>(end - begin);
-  std::fill(std::begin(params.shape), std::end(params.shape), 0);
   std::transform(begin, end, params.shape, [](hdf5::hsize_t extent) { return static_cast<std::uint32_t>(extent); });
   return H5L_OK;
 }
