@@ -145,20 +145,28 @@ def test_errors_next_to_the_bound_are_told_apart(
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "bound", "violations"),
+    ("kind", "x", "y", "bound", "violations"),
     [
-        (1.0, -(2.0**-60), 1.0, 1),
-        (1.0, 2.0**-60, 1.0, 0),
-        (1.7e308, -1.7e308, 1.7e308, 1),
-        (8e307, -8e307, 1.6e308, 0),
-        (5e-324, 0.0, 5e-324, 0),
-        (5e-324, -5e-324, 5e-324, 1),
-        (1.0, math.nan, 1e300, 1),
-        (1.0, math.inf, 1e300, 1),
+        ("absolute", 1.0, -(2.0**-60), 1.0, 1),
+        ("absolute", 1.0, 2.0**-60, 1.0, 0),
+        ("absolute", 1.7e308, -1.7e308, 1.7e308, 1),
+        ("absolute", 8e307, -8e307, 1.6e308, 0),
+        ("absolute", 5e-324, 0.0, 5e-324, 0),
+        ("absolute", 5e-324, -5e-324, 5e-324, 1),
+        ("absolute", 1.0, math.nan, 1e300, 1),
+        ("absolute", 1.0, math.inf, 1e300, 1),
+        # 0.1 is above a tenth, and 0.3 below three.
+        ("pointwise_relative", 45.0, 49.5, 0.1, 0),
+        ("pointwise_relative", 65.0, 84.5, 0.3, 1),
+        ("pointwise_relative", 5e-324, 1e-323, 0.75, 1),
+        ("pointwise_relative", -1.0, -0.5, 0.5, 0),
+        ("pointwise_relative", 0.0, 5e-324, 0.999, 1),
     ],
 )
-def test_one_value_is_judged_exactly(x: float, y: float, bound: float, violations: int) -> None:
-    summary = largest_error(np.array([x]), np.array([y]), ErrorBound("absolute", bound))
+def test_one_value_is_judged_exactly(
+    kind: str, x: float, y: float, bound: float, violations: int
+) -> None:
+    summary = largest_error(np.array([x]), np.array([y]), ErrorBound(kind, bound))
     assert (summary.violations, summary.special_changed) == (violations, 0)
 
 

@@ -141,6 +141,20 @@ def test_frames_of_values_about_the_largest_bin_are_equal(
     assert h5lossy.inspect(frame).stored_tiles < h5lossy.inspect(frame).tiles
 
 
+@pytest.mark.parametrize("size", [4, 8])
+def test_every_bit_of_a_residual_finds_its_place(size: int) -> None:
+    width = 8 * size
+    for bit in range(width):
+        for place in (0, 1, width - 1, width, 3 * width - 1, 3 * width):
+            residuals = np.zeros(3 * width + 5, f"<u{size}")
+            residuals[place] = 1 << bit
+            bits = pfpl.from_differences(residuals)
+            values = floats_of(bits, f"<f{size}")
+            frame = assert_agreed(PFPL, Chunk(values, {"lossless": True}, None))
+            assert h5lossy.inspect(frame).codec == "pfpl"
+            assert_same_bits(h5lossy.decode(frame), values)
+
+
 @pytest.mark.parametrize("bound", BOUNDS, ids=str)
 @pytest.mark.parametrize("count", [1, 33, 65, 2049, 4095, 4097, 9999])
 def test_frames_that_end_in_a_part_of_a_group_are_equal(
