@@ -150,7 +150,7 @@ h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* in
     info->bound = header.bound;
     info->step = header.step;
     info->rank = header.has_dims ? 3 : 0;
-    for (std::size_t i = 0; i < 3; ++i) info->dims[i] = header.dims[i];
+    for (std::size_t i = 0; i < 3; ++i) info->dims[i] = header.has_dims ? header.dims[i] : 0;
     return H5L_OK;
   });
 }

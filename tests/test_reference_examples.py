@@ -10,11 +10,11 @@ the native library.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import struct
 import sys
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference import frame, pfpl
+from reference import blocks, cuszp2, frame, pfpl
 from reference.common import FLOAT_TYPES, Array, Corrupt, FloatType, Kind, Quantiser, Unsupported
 
 F32, F64 = FLOAT_TYPES[4], FLOAT_TYPES[8]
@@ -244,6 +244,7 @@ def test_without_payload_sum() -> None:
 
 EXAMPLE = frame.parse(EXAMPLE_FRAME)
 STORED = frame.parse(STORED_FRAME)
+GRID = (100 + np.arange(10) - 2 * np.arange(3)[:, None]).astype("<f4")
 
 
 def changed(fields: frame.Frame, **changes: Any) -> bytes:
@@ -258,7 +259,15 @@ def test_version_is_looked_at_first() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"codec": 2}, {"codec": 4}, {"codec": 255}, {"mode": 1}, {"flags": 0x0101}, {"flags": 0x8001}],
+    [
+        {"codec": 2},
+        {"codec": 3, "mode": 1},
+        {"codec": 4},
+        {"codec": 255},
+        {"mode": 1},
+        {"flags": 0x0101},
+        {"flags": 0x8001},
+    ],
     ids=str,
 )
 def test_unsupported(changes: dict[str, Any]) -> None:
@@ -345,22 +354,41 @@ def test_small_header() -> None:
         frame.decode(bytes(data))
 
 
-def test_dims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No codec has dims yet, so one is made up that has them."""
-    codec = SimpleNamespace(TILE_BYTES=16384, MODES={3: True}, decode_tile=pfpl.decode_tile)
-    monkeypatch.setitem(frame.CODECS, 9, codec)
-    fields = dataclasses.replace(EXAMPLE, codec=9, mode=3, dims=(2, 4, 4))
+def test_dims() -> None:
+    data = frame.encode(GRID, Kind.ABSOLUTE, 0.5, codec=2, mode=0x21, shape=GRID.shape)
+    fields = frame.parse(data)
+    assert fields.dims == (1, 3, 10)
     for later_fields in (b"", bytes(8)):
-        data = changed(fields, later_fields=later_fields)
-        assert data[5] == 13 + len(later_fields) // 4
-        assert data[40:52] == struct.pack("<3I", 2, 4, 4)
-        assert frame.parse(data).dims == (2, 4, 4)
-        assert frame.decode(data).tobytes() == frame.decode(EXAMPLE_FRAME).tobytes()
-    for bad in ({"dims": None}, {"dims": None, "later_fields": bytes(8)}, {"dims": (2, 4, 5)}):
+        longer = changed(fields, later_fields=later_fields)
+        assert longer[5] == 13 + len(later_fields) // 4
+        assert longer[40:52] == struct.pack("<3I", 1, 3, 10)
+        assert frame.decode(longer).tobytes() == GRID.tobytes()
+    for bad in (
+        {"dims": None},
+        {"dims": None, "later_fields": bytes(8)},
+        {"dims": (1, 3, 11)},
+        {"dims": (0, 3, 10)},
+        {"dims": (2**16, 2**16, 30)},
+    ):
         with pytest.raises(Corrupt):
             frame.decode(changed(fields, **bad))
-    with pytest.raises(Unsupported, match="mode 0"):
-        frame.decode(changed(fields, mode=0))
+    for mode in (0, 0x01, 0x13, 0x15, 0x31 + 0x40, 0xA1, 0x41):
+        with pytest.raises(Unsupported, match="mode"):
+            frame.decode(changed(fields, mode=mode))
+
+
+def test_block_codecs_have_no_lossless_frames() -> None:
+    for codec, mode in ((2, 0x11), (3, 0)):
+        fields = dataclasses.replace(EXAMPLE, codec=codec, mode=mode, tiles=(b"",))
+        assert frame.decode(frame.build(fields)).tolist() == [0.0] * 32
+        with pytest.raises(Corrupt, match="bound kind 3"):
+            frame.decode(changed(fields, kind=3, step=0))
+        # Asked for, or not to be had: the encoder writes a PFPL frame.
+        for kind, bound in ((3, 0.0), (0, 0.0), (0, 1e-46), (1, 1e-9), (2, 0.0)):
+            for number in (codec, frame.AUTO):
+                expected = frame.encode(EXAMPLE_X, kind, bound)
+                assert frame.encode(EXAMPLE_X, kind, bound, codec=number) == expected
+                assert frame.parse(expected).codec == frame.PFPL
 
 
 @pytest.mark.parametrize("bound", [-0.5, math.nan, -math.inf])
@@ -885,6 +913,547 @@ def test_subnormals_beside_the_fill_value_zero(float_type: FloatType) -> None:
 
 
 # ------------------------------------------------------------------------------------------------
+# Block codecs: the documents' examples
+# ------------------------------------------------------------------------------------------------
+
+# fmt: off
+BLOCK_Q = np.array(
+    [
+        100, 101, 101, 102, 103, 103, 102, 101, 100, 100, 99, 99, 98, 98, 98, 97,
+        96, 96, 97, 98, 99, 100, 101, 102, 103, 103, 103, 103, 102, 102, 101, 100,
+    ],
+)
+# fmt: on
+BLOCK_BITS = patterns(BLOCK_Q, F32)
+EXCEPTION_BITS = patterns([*BLOCK_Q, *([-999.0] * 32)], F32)
+EXCEPTION_BITS[[3, 20]] = pattern(-999.0, F32), 0x7FC00000
+BLOCK_PLANES = "03a9800b 5ba9bf8b"
+EXCEPTION_PLANES = "03a9800b 43a9b38b 08000400"
+EXCEPTIONS = "01000000 00c079c4 03000000 02000000 02000000 08001000 00c079c4 0000c07f"
+
+
+def encoded(bits: Array, codec: int, mode: int = 0, fill: int | None = None, n: int = 4) -> bytes:
+    """Encode one tile with step 1."""
+    payload = frame.CODECS[codec].encode_tile(bits, FLOAT_TYPES[n], absolute(1.0), fill, mode=mode)
+    assert isinstance(payload, bytes)
+    return payload
+
+
+def decoded(payload: str | bytes, count: int, codec: int, mode: int = 0, n: int = 4) -> Array:
+    """Decode one tile with step 1."""
+    data = bytes.fromhex(payload) if isinstance(payload, str) else payload
+    values: Array = frame.CODECS[codec].decode_tile(
+        data, count, FLOAT_TYPES[n], absolute(1.0), mode=mode
+    )
+    return values
+
+
+@pytest.mark.parametrize(
+    ("codec", "mode", "payload"),
+    [
+        (2, 0x10, f"07000000 {BLOCK_PLANES} 00000000 80000000 {'00000000' * 2} {'80000000' * 2}"),
+        (2, 0x11, f"81000000 {BLOCK_PLANES} 64000000"),
+        (3, 0, f"01000000 01000000 64000000 {BLOCK_PLANES}"),
+    ],
+)
+def test_example_block(codec: int, mode: int, payload: str) -> None:
+    assert encoded(BLOCK_BITS, codec, mode) == bytes.fromhex(payload)
+    assert decoded(payload, 32, codec, mode).tolist() == BLOCK_BITS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("codec", "mode", "payload"),
+    [
+        (2, 0x11, f"82000000 {EXCEPTION_PLANES} {EXCEPTIONS} 64000000"),
+        (3, 0, f"01000000 02000000 64000000 {EXCEPTION_PLANES} {EXCEPTIONS}"),
+    ],
+)
+def test_example_exceptions(codec: int, mode: int, payload: str) -> None:
+    fill = pattern(-999.0, F32)
+    assert encoded(EXCEPTION_BITS, codec, mode, fill) == bytes.fromhex(payload)
+    assert decoded(payload, 64, codec, mode).tolist() == EXCEPTION_BITS.tolist()
+
+
+# ------------------------------------------------------------------------------------------------
+# Block codecs: from values to integers
+# ------------------------------------------------------------------------------------------------
+
+
+def test_pointwise_integers() -> None:
+    """Computed by hand: S = 16385, so K = floor(126 * 2^23 / 16385) = 64508."""
+    quantiser = Quantiser(Kind.POINTWISE_RELATIVE, 16385)
+    assert blocks.largest_bin(F32, 16385) == 64508
+    assert blocks.largest_bin(F32, 3) == 2**21 - 2
+    bits_and_integers = [
+        (0x00000000, 0),
+        (0x80000000, 0),
+        (0x3F800000, 64509),
+        (0xBF800000, -64509),
+        (0x3F800000 + 8192, 64509),
+        (0x3F800000 + 8193, 64510),
+        (0x3F800000 - 8193, 64508),
+        (0x40000000, 64509 + 512),
+        (0xBF000000, -64509 + 512),
+    ]
+    raw = [0x7FC00000, 0xFFC00000, 0xFFC00001, 0x7F800000, 0xFF800000, 0x00000001, 0x80000001]
+    bits = np.array([pair[0] for pair in bits_and_integers] + raw, "<u4")
+    q, is_exception = blocks.quantise(bits, F32, quantiser)
+    assert q[:9].tolist() == [pair[1] for pair in bits_and_integers]
+    assert is_exception.tolist() == [False] * 9 + [True] * 7
+    assert blocks.dequantise(q[:9], F32, quantiser).tolist() == [
+        *(0, 0, 0x3F800000, 0xBF800000, 0x3F800000),
+        *(0x3F800000 + 16385, 0x3F800000 - 16385, 0x40000200, 0xBF800000 - 512 * 16385),
+    ]
+    # A fill value of -0.0 is no zero.
+    _, is_exception = blocks.quantise(bits, F32, quantiser, 0x80000000)
+    assert is_exception[:9].tolist() == [False, True] + [False] * 7
+
+
+@both_types
+def test_pointwise_integers_that_no_encoder_writes(float_type: FloatType) -> None:
+    """In whole numbers, as the document writes it."""
+    bits = float_type.word_bits
+    random = np.random.default_rng(21)
+    numbers = random.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), 50).tolist()
+    numbers += [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 1, -1, 0]
+    for width in (3, 16385, 2**float_type.mantissa_bits + 1):
+        k = blocks.largest_bin(float_type, width)
+        expected = [
+            (q < 0) << (bits - 1) | (float_type.one + (abs(q) - k - 1) * width) % 2 ** (bits - 1)
+            if q
+            else 0
+            for q in numbers
+        ]
+        quantiser = Quantiser(Kind.POINTWISE_RELATIVE, width)
+        integers = np.array(numbers, blocks.signed_dtype(float_type))
+        assert blocks.dequantise(integers, float_type, quantiser).tolist() == expected
+
+
+@both_types
+@pytest.mark.parametrize("kind", [Kind.ABSOLUTE, Kind.POINTWISE_RELATIVE])
+def test_integers_are_those_of_pfpl(float_type: FloatType, kind: Kind) -> None:
+    """The same values are exceptions, and the others decode to the same."""
+    random = np.random.default_rng(22)
+    bits = patterns(random.normal(size=4000) * 10.0 ** random.integers(-9, 9, 4000), float_type)
+    specials = special_bits(float_type)
+    negative_nans = [word for word in specials if word > float_type.head_mask]
+    harmless = [word for word in specials if word not in negative_nans]
+    bits[: len(harmless)] = harmless
+    for bound, fill in itertools.product((1e-6, 0.1, 1.0), fills(float_type).values()):
+        quantiser = pfpl.make_quantiser(bits, float_type, kind, bound)
+        counting = frame._counting(fill, float_type)
+        words = pfpl.quantise(bits, float_type, quantiser, counting)
+        if words is None:
+            continue
+        q, is_exception = blocks.quantise(bits, float_type, quantiser, counting)
+        values = np.where(is_exception, bits, blocks.dequantise(q, float_type, quantiser))
+        assert values.tolist() == pfpl.dequantise(words, float_type, quantiser).tolist()
+        assert np.abs(q).max() < 2 ** (float_type.mantissa_bits - 1)
+
+
+def test_exceptions_follow_the_value_before() -> None:
+    for q, exceptions, expected in [
+        ([0, 0, 7, 0, 0, 8], [0, 1, 3, 4], [7, 7, 7, 7, 7, 8]),
+        ([3, 0, 5, 0], [1, 3], [3, 3, 5, 5]),
+        ([0, 0, 0], [0, 1, 2], [0, 0, 0]),
+        ([4, 5], [], [4, 5]),
+    ]:
+        mask = np.isin(np.arange(len(q)), exceptions)
+        assert blocks.fill_run(np.array(q), mask).tolist() == expected
+
+
+@both_types
+def test_any_pattern_may_be_an_exception(float_type: FloatType) -> None:
+    """What makes PFPL store a whole tile is nothing special to the block codecs."""
+    bits = patterns([1.0] * 200, float_type)
+    bits[70] = 3
+    bits[71] = float_type.head_mask | 5
+    array = bits.view(float_type.float_dtype)
+    for codec, kind in itertools.product((2, 3), (0, 1)):
+        data = frame.encode(array, kind, 0.25, fill_bits=3, codec=codec)
+        assert 0 < len(frame.parse(data).tiles[0]) < array.nbytes // 4
+        assert frame.parse(data).codec == codec
+        assert frame.decode(data).tobytes() == array.tobytes()
+
+
+# ------------------------------------------------------------------------------------------------
+# Block codecs: bits, codes, tiles
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [32, 64])
+def test_planes_of_a_block(size: int) -> None:
+    differences = np.zeros(size, int)
+    differences[[0, 7, 8, size - 1]] = -1, 2, 5, -6
+    packed = blocks.pack_block(differences, 3)
+    tail = "00" * (size // 8 - 3)
+    assert packed == bytes.fromhex(
+        f"80 00 {tail} 01   80 80 {tail} 00   01 00 {tail} 01   00 80 {tail} 01"
+    )
+    negative, magnitudes = blocks.unpack_block(packed, size, F64)
+    assert np.where(negative, -magnitudes, magnitudes).tolist() == differences.tolist()
+
+
+@pytest.mark.parametrize(
+    ("q", "n", "code", "size"),
+    [
+        ([0] * 32, 4, "00", 0),
+        ([5] * 32, 4, "80", 4 + 1),
+        ([-256] * 32, 4, "a0", 4 + 2),
+        ([2**16, *([2**16 - 1] * 31)], 4, "c1", 8 + 3),
+        ([1, 2, 1, 0] * 8, 4, "01", 8),
+        ([2**40, *([2**40 + 1] * 31)], 8, "4103", 8 + 6),
+        ([5, *([4] * 31)], 8, "0102", 8 + 1),
+        # The plane of d_0's highest bit has as many bytes as a_0 would have: plain.
+        ([2**24, *([2**23] * 31)], 8, "1900", 26 * 4),
+        ([2**24, *([2**23 + 1] * 31)], 8, "d702", 24 * 4 + 4),
+    ],
+)
+def test_codes_of_cuszp2(q: list[int], n: int, code: str, size: int) -> None:
+    float_type = FLOAT_TYPES[n]
+    differences = cuszp2.to_differences(np.array([q]), 0x11, np.ones((1, 32), bool))[0]
+    chosen = cuszp2.choose_code(differences, 0x11)
+    assert cuszp2.pack_code(chosen, float_type) == bytes.fromhex(code)
+    assert chosen.size(32) == size
+    assert list(cuszp2.unpack_codes(bytes.fromhex(code), 0x11, float_type)) == [chosen]
+    # Another block behind it, so that the tile is not constant.
+    bits = patterns([*q, *([0, 1] * 16)], float_type)
+    payload = encoded(bits, 2, 0x11, n=n)
+    assert payload[: len(code) // 2] == bytes.fromhex(code)
+    assert decoded(payload, 64, 2, 0x11, n).tolist() == bits.tolist()
+
+
+def test_differences_of_cuszp2() -> None:
+    inside = np.ones((1, 64), bool)
+    z, y, x = np.unravel_index(np.arange(64), (4, 4, 4))
+    q = (100 * z + 10 * y + x)[None, :]
+    expected = np.where(x > 0, 1, np.where(y > 0, 10, np.where(z > 0, 100, 0)))
+    assert cuszp2.to_differences(q, 0x31, inside)[0].tolist() == expected.tolist()
+    y, x = np.divmod(np.arange(64), 8)
+    q = (7 + 10 * y + x)[None, :]
+    inside[0, 8:] = False
+    expected = np.where(x > 0, 1, np.where(y > 0, 0, 7)) * inside[0]
+    assert cuszp2.to_differences(q, 0x20, inside)[0].tolist() == expected.tolist()
+    assert cuszp2.to_differences(q, 0x22, inside)[0].tolist() == (q * inside)[0].tolist()
+
+
+def test_exceptions_of_a_two_dimensional_block() -> None:
+    """A 3 x 3 chunk: numbers of positions are those of an 8 x 8 block."""
+    bits = patterns([1, 2, 3, 4, 5, 6, 7, 8, 9], F32)
+    bits[[3, 5]] = 0x7FC00000, 0x7F800000
+    tiling = cuszp2.tiling(9, F32, 0x22, (1, 3, 3))
+    inside = tiling.inside(0)
+    assert inside is not None
+    payload = cuszp2.encode_tile(bits, F32, absolute(1.0), mode=0x22, inside=inside)
+    # Value 3 takes the q of value 2, and value 5 that of value 4: 1 2 3 | 3 5 5 | 7 8 9.
+    assert payload == bytes.fromhex(
+        "04000000 0000000000000000"
+        "a0e0a00000000000 6080800000000000 0060800000000000 0000600000000000"
+        "01000000 0000c07f 01000000 00000000 00000000 0005000000000000 0000c07f 0000807f"
+    )
+    values = cuszp2.decode_tile(payload, 9, F32, absolute(1.0), mode=0x22, inside=inside)
+    assert values.tolist() == bits.tolist()
+
+
+def test_exceptions_in_several_groups() -> None:
+    """Blocks 0 (some), 33 (all, others than the first one) and 40 (all as the first one)."""
+    bits = patterns([1.0] * 1312, F32)
+    bits[1] = 0x7FC00000
+    bits[33 * 32 : 34 * 32] = np.arange(32) + 0x7FC00001
+    bits[40 * 32 :] = 0x7FC00000
+    payload = encoded(bits, 3)
+    assert (
+        payload
+        == bytes.fromhex(
+            "00000000 01000000 03000000 0000c07f"
+            "01000000 00000000 01000000  02010000 02010000 00010000  02000000"
+        )
+        + np.arange(0x7FC00001, 0x7FC00021).astype("<u4").tobytes()
+    )
+    assert decoded(payload, 1312, 3).tolist() == bits.tolist()
+
+
+def test_layers_of_aatrox() -> None:
+    """Blocks 31 and 32 * 3 + 1 of a tile of 98 blocks; layers 1 and 2 have no codes."""
+    values = np.zeros(98 * 32 - 5)
+    values[31 * 32 + 4 :] = -3
+    values[97 * 32 :] = 6
+    bits = patterns(values, F32)
+    planes = "08000000 08000000 08000000" + "00000000 80000000 00000000 00000000 80000000"
+    codes = "00" * 31 + "02" + "00 04"
+    payload = bytes.fromhex("09000000" + codes + "0000" + "00000000" + planes)
+    assert encoded(bits, 3) == payload
+    assert decoded(payload, bits.size, 3).tolist() == bits.tolist()
+
+
+@both_types
+def test_forms_of_a_tile(float_type: FloatType) -> None:
+    size = float_type.size
+    nan = float_type.infinity | 5
+    mixed = patterns([2.0, 2.0, 2.0, math.nan], float_type)
+    for codec in (2, 3):
+        for values, length in [
+            ([0.0] * 100, 0),
+            ([0.25, -0.25, 0.0], 0),
+            ([2.25, 1.75, 2.0], size),
+        ]:
+            payload = encoded(patterns(values, float_type), codec, 0x11, n=size)
+            assert len(payload) == length
+            if length:
+                assert payload == patterns([2.0], float_type).tobytes()
+                values_back = decoded(payload, len(values), codec, 0x11, size)
+                assert values_back.tolist() == [pattern(2.0, float_type)] * len(values)
+        nans = np.full(40, nan, float_type.word_dtype)
+        assert encoded(nans, codec, 0x11, n=size) == nans[:1].tobytes()
+        # Four values are stored rather than written in full.
+        payload = encoded(mixed, codec, 0x11, n=size)
+        assert len(payload) > mixed.nbytes
+        # One value is stored as it came.
+        for value in (2.25, 0.25):
+            array = np.array([*([0.0] * 32768), value], float_type.float_dtype)
+            fields = frame.parse(frame.encode(array, 0, 0.5, codec=codec))
+            assert fields.codec == codec
+            assert fields.tiles[-1] == (array[-1:].tobytes() if value > 1 else b"")
+
+
+def test_wrapping_residuals() -> None:
+    """What no encoder writes: sums that leave 32 bits."""
+    # 31 times 2^23 - 1 on top of 2^31 - 1.
+    planes = "00000000" + "7fffffff" * 23
+    payload = f"01000000 17000000 ffffff7f {planes}"
+    expected = [(2**31 - 1 + i * (2**23 - 1) + 2**31) % 2**32 - 2**31 for i in range(32)]
+    assert decoded(payload, 32, 3).tolist() == patterns(expected, F32).tolist()
+
+
+def test_bits_without_meaning() -> None:
+    """Signs of zeros, positions behind the end, and the first residual's place in the planes."""
+    # Two values: 5, 5. The planes have all bits set, and the residual is negative.
+    payload = "81000000 ffffffff ffffffff 05000000"
+    assert decoded(payload, 2, 2, 0x11).tolist() == patterns([-5, -6], F32).tolist()
+    payload = "81000000 ffffffff 00000000 0000ff00"
+    with pytest.raises(Corrupt, match="padding"):
+        decoded(payload, 2, 2, 0x11)
+    payload = "c0000000 00000000 ffffff00"
+    assert decoded(payload, 3, 2, 0x11).tolist() == patterns([2**24 - 1] * 3, F32).tolist()
+    payload = "01000000 01000000 64000000 00000000 ffffffff"
+    assert decoded(payload, 3, 3).tolist() == patterns([101, 102, 103], F32).tolist()
+
+
+@pytest.mark.parametrize("dims", [(1, 9, 17), (3, 9, 17), (5, 1, 4), (1, 2, 200), (33, 33, 5)])
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_blocks_hold_each_value_once(dims: tuple[int, int, int], dimensions: int) -> None:
+    tiling = cuszp2.tiling(math.prod(dims), F32, dimensions << 4, dims)
+    shape = {2: (1, 8, 8), 3: (4, 4, 4)}[dimensions]
+    expected = []
+    grid = [range(-(-extent // block)) for extent, block in zip(dims, shape, strict=True)]
+    for bz, by, bx in itertools.product(*grid):
+        for z, y, x in itertools.product(*map(range, shape)):
+            zz, yy, xx = bz * shape[0] + z, by * shape[1] + y, bx * shape[2] + x
+            if zz < dims[0] and yy < dims[1] and xx < dims[2]:
+                expected.append((zz * dims[1] + yy) * dims[2] + xx)
+    tiles = [tiling.places(tile).tolist() for tile in range(tiling.tile_count)]
+    assert list(itertools.chain.from_iterable(tiles)) == expected
+    assert sorted(expected) == list(range(math.prod(dims)))
+    assert tiling.tile_count == -(-math.prod(map(len, grid)) // 64)
+
+
+@pytest.mark.parametrize(
+    ("shape", "asked", "mode", "dims"),
+    [
+        (None, 0, 0x11, None),
+        ((600,), 0x32, 0x12, None),
+        ((20, 30), 0, 0x11, None),
+        ((20, 30), 0x31, 0x21, (1, 20, 30)),
+        ((20, 31), 0x31, 0x11, None),
+        ((1, 20, 1, 30, 1), 0x30, 0x20, (1, 20, 30)),
+        ((2, 10, 30), 0x21, 0x21, (2, 10, 30)),
+        ((2, 5, 2, 1, 30), 0x32, 0x32, (10, 2, 30)),
+        ((1, 600), 0x21, 0x11, None),
+    ],
+)
+def test_modes_and_shapes(
+    shape: tuple[int, ...] | None, asked: int, mode: int, dims: tuple[int, int, int] | None
+) -> None:
+    array = np.sin(np.arange(600) / 50).astype("<f4")
+    fields = frame.parse(frame.encode(array, 0, 0.01, codec=2, mode=asked, shape=shape))
+    assert (fields.codec, fields.mode, fields.dims) == (2, mode, dims)
+
+
+@pytest.mark.parametrize(("codec", "mode"), [(0, 1), (1, 1), (2, 1), (2, 0x13), (2, 0x51), (3, 1)])
+def test_modes_that_there_are_not(codec: int, mode: int) -> None:
+    with pytest.raises(ValueError, match="mode"):
+        frame.encode(GRID, 0, 0.5, codec=codec, mode=mode)
+
+
+# What is wrong with each of these is one thing.
+BROKEN_CUSZP2 = {
+    "no multiple of 4": ("8100", 0x11),
+    "planes and residual cut": ("81000000 00000000", 0x11),
+    "a pad behind the codes": ("81000100" + BLOCK_PLANES + "64000000", 0x11),
+    "a pad behind the residuals": ("81000000" + BLOCK_PLANES + "64000001", 0x11),
+    "no residual": ("81000000" + BLOCK_PLANES, 0x11),
+    "planes cut": ("07000000" + BLOCK_PLANES, 0x10),
+    "more than there is": ("81000000" + BLOCK_PLANES + "64000000 00000000", 0x11),
+    "an outlier block in mode plain": ("81000000" + BLOCK_PLANES + "64000000", 0x10),
+    "an outlier block in mode fixed": ("81000000" + BLOCK_PLANES + "64000000", 0x12),
+    "a residual of 4 bytes": ("e1000000" + BLOCK_PLANES + "64000000", 0x11),
+    "bits of a plain code": ("21000000" + BLOCK_PLANES, 0x11),
+    "width 24": ("18000000" + "00000000" * 25, 0x10),
+    "outlier width 24": ("98000000" + "00000000" * 25 + "01000000", 0x11),
+    "fixed width 23": ("17000000" + "00000000" * 24, 0x12),
+}
+BROKEN_CUSZP2_DOUBLE = {
+    "a residual of 8 bytes": ("c1030000" + BLOCK_PLANES + "64000000 00000000", 0x11),
+    "bits of a plain code": ("41000000" + BLOCK_PLANES, 0x11),
+    "a high bit of a plain code": ("01800000" + BLOCK_PLANES, 0x11),
+    "a high bit of an outlier code": ("01060000" + BLOCK_PLANES + "64000000", 0x11),
+    "width 53": ("35000000" + "00000000" * 54, 0x11),
+    "fixed width 52": ("34000000" + "00000000" * 53, 0x12),
+    "an outlier block in mode plain": ("01020000" + BLOCK_PLANES + "64000000", 0x10),
+}
+BROKEN_AATROX = {
+    "no multiple of 4": "010000000100000064000000" + BLOCK_PLANES + "00",
+    "a layer without values": "03000000 01000000 64000000" + BLOCK_PLANES,
+    "a layer with codes of 0": "01000000 00000000 64000000",
+    "a pad": "01000000 01000100 64000000" + BLOCK_PLANES,
+    "width 24": "01000000 18000000 64000000" + "00000000" * 25,
+    "no initial q": "01000000 01000000",
+    "planes cut": "01000000 01000000 64000000 03a9800b",
+    "more than there is": "01000000 01000000 64000000" + BLOCK_PLANES + "00000000",
+}
+
+
+def test_what_is_not_broken() -> None:
+    """The neighbours of broken payloads are read."""
+    for payload, mode, n in [
+        ("17000000" + "00000000" * 24, 0x10, 4),
+        ("97000000" + "00000000" * 24 + "01000000", 0x11, 4),
+        ("16000000" + "00000000" * 23, 0x12, 4),
+        ("34000000" + "00000000" * 53, 0x10, 8),
+        ("b4030000" + "00000000" * 53 + "01000000 00000000", 0x11, 8),
+        ("33000000" + "00000000" * 52, 0x12, 8),
+        ("01020000" + BLOCK_PLANES + "64000000", 0x11, 8),
+    ]:
+        assert decoded(payload, 32, 2, mode, n).size == 32
+
+
+@pytest.mark.parametrize("broken", BROKEN_CUSZP2)
+def test_broken_cuszp2(broken: str) -> None:
+    payload, mode = BROKEN_CUSZP2[broken]
+    with pytest.raises(Corrupt):
+        decoded(payload, 32, 2, mode)
+
+
+@pytest.mark.parametrize("broken", BROKEN_CUSZP2_DOUBLE)
+def test_broken_cuszp2_of_float64(broken: str) -> None:
+    payload, mode = BROKEN_CUSZP2_DOUBLE[broken]
+    with pytest.raises(Corrupt):
+        decoded(payload, 32, 2, mode, 8)
+
+
+@pytest.mark.parametrize("broken", BROKEN_AATROX)
+def test_broken_aatrox(broken: str) -> None:
+    with pytest.raises(Corrupt):
+        decoded(BROKEN_AATROX[broken], 32, 3)
+
+
+WHOLE_SECTION = "01000000 ad0bffff 03000000 02000000 02000000 08001000 04000000 05000000"
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "00000000" + WHOLE_SECTION[8:],
+        "03000000" + WHOLE_SECTION[8:] + "01000000 00000000 00000000",
+        "02000000" + WHOLE_SECTION[8:],
+        "01000000 ad0bffff 00000000 00000000 00000000",
+        "01000000 ad0bffff 05000000 04000000 04000000 08001000 04000000 05000000",
+        "01000000 ad0bffff 01000000 02000000 00000000 08001000 04000000 05000000",
+        "01000000 ad0bffff 01000000 00000000 02000000 08001000 04000000 05000000",
+        "01000000 ad0bffff 03000000 02000000 02000000 00000000",
+        "01000000 ad0bffff 03000000 00000000 03000000 08001000 00000080",
+        "01000000 ad0bffff 03000000 00000000 03000000 08001000 ffffff00",
+        "01000000 ad0bffff 03000000 02000000 03000000 ffffffff",
+        "01000000",
+        "01000000 ad0bffff 03000000 02000000",
+        WHOLE_SECTION[:-9],
+        WHOLE_SECTION + "06000000",
+    ],
+)
+def test_broken_exceptions(section: str) -> None:
+    """Two blocks, the last one of 24 values."""
+    inside = blocks.consecutive_inside(56)
+    is_exception, bits = blocks.unpack_exceptions(bytes.fromhex(WHOLE_SECTION), inside, F32)
+    assert np.flatnonzero(is_exception).tolist() == [3, 20, *range(32, 56)]
+    assert bits[is_exception].tolist() == [4, 5] + [0xFFFF0BAD] * 24
+    with pytest.raises(Corrupt):
+        blocks.unpack_exceptions(bytes.fromhex(section), inside, F32)
+    # The same behind codes and q.
+    for front, codec in (("00000000", 2), ("00000000 64000000", 3)):
+        values = decoded(front + WHOLE_SECTION, 56, codec, 0x11)
+        assert values[is_exception.reshape(-1)[:56]].tolist() == bits[is_exception].tolist()
+        with pytest.raises(Corrupt):
+            decoded(front + section, 56, codec, 0x11)
+
+
+# ------------------------------------------------------------------------------------------------
+# Auto
+# ------------------------------------------------------------------------------------------------
+
+
+def field(shape: tuple[int, ...], seed: int = 31) -> Array:
+    """Give numbers that are smooth along all axes, and jump here and there."""
+    random = np.random.default_rng(seed)
+    waves = [np.sin(np.arange(extent) / (5 + 3 * axis)) for axis, extent in enumerate(shape)]
+    values = sum(np.ix_(*waves)) + 0.01 * random.normal(size=shape)
+    return (values + (random.random(shape) < 0.001)).astype("<f4")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "piece", "numbers"),
+    [
+        # The rule by hand: units of 32, 8x and 4yx values; k = max(1, (P + 2) / 4).
+        ((5000,), [5000], 5000, [0]),
+        ((90000,), [8192], 8192, [1, 4, 8]),
+        ((300, 100), [88, 100], 8800, [1]),
+        ((1, 200, 300), [32, 300], 9600, [1, 4]),
+        ((40, 30, 25), [12, 30, 25], 9000, [1]),
+        ((2, 20, 30, 25), [12, 30, 25], 9000, [1]),
+        ((3, 40, 50), [3, 40, 50], 6000, [0]),
+    ],
+)
+def test_auto_looks_at_its_sample(
+    shape: tuple[int, ...], dims: list[int], piece: int, numbers: list[int]
+) -> None:
+    for seed, bound in itertools.product((1, 2), (1e-2, 1e-4)):
+        array = field(shape, seed).reshape(-1)
+        modes = [(1, 0), *((2, d << 4 | 1) for d in range(1, 1 + len(dims))), (3, 0)]
+        sizes = dict.fromkeys(modes, 0)
+        for (c, m), n in itertools.product(modes, numbers):
+            values = array[n * piece : (n + 1) * piece]
+            sizes[c, m] += len(frame.encode(values, 0, bound, codec=c, mode=m, shape=dims))
+        codec, mode = min(modes, key=sizes.__getitem__)
+        picked = frame.encode(array, 0, bound, codec=frame.AUTO, shape=shape)
+        assert picked == frame.encode(array, 0, bound, codec=codec, mode=mode, shape=shape)
+
+
+def test_auto_does_not_look_elsewhere() -> None:
+    """Of 11 pieces, 1, 5 and 9 are in the sample; these are constant here, the others are not."""
+    array = np.zeros(90112, "<f4")
+    array += field((90112,))
+    for number in (1, 5, 9):
+        array[number * 8192 : (number + 1) * 8192] = 0
+    # All candidates need nothing but a header and a tile table: AATROX's has one tile for each.
+    assert frame.parse(frame.encode(array, 0, 1e-3, codec=frame.AUTO)).codec == frame.AATROX
+
+
+def test_auto_of_equals_takes_the_first() -> None:
+    for shape in ((64, 64), (16, 16, 16)):
+        data = frame.encode(np.zeros(shape, "<f4"), 0, 0.5, codec=frame.AUTO, shape=shape)
+        assert frame.parse(data).codec == frame.PFPL
+
+
+# ------------------------------------------------------------------------------------------------
 # Every promise, in exact arithmetic
 # ------------------------------------------------------------------------------------------------
 
@@ -1082,3 +1651,48 @@ def test_any_chunk(chunk: tuple[FloatType, Array, Kind, float, int | None, bool]
     check(array, decoded, kind, bound, fill_bits=fill_bits, maybe_padded=maybe_padded)
     half = array.size // 2
     assert frame.decode_range(data, half, array.size - half).tobytes() == decoded[half:].tobytes()
+
+
+def extents_of(count: int) -> st.SearchStrategy[tuple[int, ...] | None]:
+    """Give shapes of as many values, or none."""
+    pairs = [(a, count // a) for a in range(1, count + 1) if count % a == 0]
+    triples = [(a, b, c // b) for a, c in pairs for b in range(1, c + 1) if c % b == 0]
+    return st.none() | st.sampled_from([*pairs, *triples])
+
+
+@given(
+    chunks(), st.sampled_from([*itertools.product([2], cuszp2.MODES), (3, 0), (0, 0)]), st.data()
+)
+@settings(deadline=None, max_examples=300)
+def test_any_chunk_in_blocks(
+    chunk: tuple[FloatType, Array, Kind, float, int | None, bool],
+    codec: tuple[int, int],
+    data: st.DataObject,
+) -> None:
+    float_type, bits, kind, bound, fill_bits, maybe_padded = chunk
+    array = bits.view(float_type.float_dtype)
+    shape = data.draw(extents_of(array.size))
+
+    def encode(values: Array) -> bytes:
+        return frame.encode(
+            values,
+            kind,
+            bound,
+            fill_bits=fill_bits,
+            maybe_padded=maybe_padded,
+            codec=codec[0],
+            mode=codec[1],
+            shape=shape,
+        )
+
+    encoded = encode(array)
+    assert len(encoded) <= 40 + array.nbytes
+    assert frame.build(frame.parse(encoded)) == encoded
+    decoded = frame.decode(encoded)
+    check(array, decoded, kind, bound, fill_bits=fill_bits, maybe_padded=maybe_padded)
+    if kind != Kind.RANGE_RELATIVE:
+        assert encode(decoded) == encoded
+    first = data.draw(st.integers(0, array.size))
+    count = data.draw(st.integers(0, array.size - first))
+    part = frame.decode_range(encoded, first, count)
+    assert part.tobytes() == decoded[first : first + count].tobytes()

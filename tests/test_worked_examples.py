@@ -16,7 +16,10 @@ import pytest
 
 import h5lossy
 from h5lossy import PFPL, _native
+from reference import aatrox, blocks, cuszp2
+from reference import frame as frames
 from reference import pfpl as reference
+from reference.common import FLOAT_TYPES, Kind, Quantiser
 
 FORMAT = Path(__file__).parents[1] / "docs" / "format"
 
@@ -122,6 +125,115 @@ def test_the_short_payload_beside_the_stored_frame_is_right() -> None:
     quantiser = reference.Quantiser(reference.Kind.ABSOLUTE, step)
     bits = np.array([1.5], "<f4").view("<u4")
     assert reference.encode_tile(bits, float_type, quantiser) == payload
+
+
+# ------------------------------------------------------------------------------------------------
+# The block codecs
+# ------------------------------------------------------------------------------------------------
+
+F32 = FLOAT_TYPES[4]
+STEP_1 = Quantiser(Kind.ABSOLUTE, reference.float_to_bits(1.0))
+FILL_BITS = int(np.array([-999.0], "<f4").view("<u4")[0])
+
+CUSZP2 = code_blocks("cuszp2.md", "Worked example")
+AATROX = code_blocks("aatrox.md", "Worked example")
+
+
+def hex_lines(block: str) -> bytes:
+    """Return the bytes of lines in hex, with remarks behind wide space."""
+    lines = [re.split(r"\s{3,}", line.replace(" | ", " "))[0] for line in block.splitlines()]
+    return bytes.fromhex(" ".join(lines))
+
+
+def integer_rows(block: str) -> dict[str, np.ndarray]:
+    """Return rows of numbers by name, where lines without a name go on with the row above."""
+    rows: dict[str, list[int]] = {}
+    name = ""
+    for line in block.splitlines():
+        name = line[0].strip() or name
+        rows.setdefault(name, []).extend(map(int, line[1:].replace("|", " ").split()))
+    return {name: np.array(numbers) for name, numbers in rows.items()}
+
+
+def values_with_exceptions() -> np.ndarray:
+    """Return the values that the pages give a fill value, a NaN, and a block of fill values."""
+    values = np.full(64, -999.0, "<f4")
+    values[:32] = integer_rows(CUSZP2[0])["q"]
+    values[[3, 20]] = -999.0, np.nan
+    return values
+
+
+def test_the_rows_of_the_block_codecs_follow_from_each_other() -> None:
+    ours, theirs = integer_rows(CUSZP2[0]), integer_rows(AATROX[0])
+    assert ours["q"].size == 32
+    assert ours["q"].tolist() == theirs["q"].tolist()
+    assert np.diff(ours["q"], prepend=0).tolist() == ours["d"].tolist()
+    assert np.diff(ours["q"], prepend=100).tolist() == theirs["d"].tolist()
+
+
+def test_the_payloads_of_one_block_are_those_of_the_pages() -> None:
+    bits = integer_rows(CUSZP2[0])["q"].astype("<f4").view("<u4")
+    plain, outlier = (line.split(maxsplit=1) for line in CUSZP2[1].splitlines())
+    assert (plain[0], outlier[0]) == ("plain", "outlier")
+    for mode, line in ((0x10, plain), (0x11, outlier)):
+        payload = bytes.fromhex(line[1].replace("|", " "))
+        assert cuszp2.encode_tile(bits, F32, STEP_1, mode=mode) == payload
+        decoded = cuszp2.decode_tile(payload, 32, F32, STEP_1, mode=mode)
+        assert decoded.tolist() == bits.tolist()
+    payload = hex_lines(AATROX[1])
+    assert aatrox.encode_tile(bits, F32, STEP_1) == payload
+    assert aatrox.decode_tile(payload, 32, F32, STEP_1).tolist() == bits.tolist()
+
+
+def test_the_payloads_with_exceptions_are_those_of_the_pages() -> None:
+    bits = values_with_exceptions().view("<u4")
+    payload = hex_lines(CUSZP2[2])
+    assert cuszp2.encode_tile(bits, F32, STEP_1, FILL_BITS, mode=0x11) == payload
+    assert cuszp2.decode_tile(payload, 64, F32, STEP_1, mode=0x11).tolist() == bits.tolist()
+    payload = hex_lines(AATROX[2])
+    assert aatrox.encode_tile(bits, F32, STEP_1, FILL_BITS) == payload
+    assert aatrox.decode_tile(payload, 64, F32, STEP_1).tolist() == bits.tolist()
+
+
+def test_the_two_dimensional_frame_is_that_of_the_page() -> None:
+    rows, data = integer_rows(CUSZP2[3]), hex_dump(CUSZP2[4])
+    # A row of the chunk is a line of the table; the last two columns are block 1.
+    values = rows["q"].reshape(3, 10).astype("<f4")
+    shape = values.shape
+    assert frames.encode(values, Kind.ABSOLUTE, 0.5, codec=2, mode=0x21, shape=shape) == data
+    assert frames.decode(data).tobytes() == values.tobytes()
+    fields = frames.parse(data)
+    inside = fields.tiling.inside(0)
+    assert inside is not None
+    assert (~inside).sum(axis=1).tolist() == [40, 58]
+    q = np.zeros(inside.shape, int)
+    q[inside] = rows["q"][fields.tiling.places(0)]
+    d = cuszp2.to_differences(q, fields.mode, inside)
+    assert d[inside].tolist() == rows["d"][fields.tiling.places(0)].tolist()
+
+
+def test_the_remarks_beside_the_two_dimensional_frame_are_true() -> None:
+    data = hex_dump(CUSZP2[4])
+    header_sum, payload_sum, step, z, y, x, end = re.search(
+        r"header_sum (\w+); payload_sum (\w+);.*step (\d+)$"
+        r".*dims (\d+), (\d+), (\d+)$.*tile 0 ends at (\d+)$",
+        CUSZP2[4],
+        re.DOTALL | re.MULTILINE,
+    ).groups()
+    assert struct.unpack_from("<2I", data, 16) == (int(header_sum, 16), int(payload_sum, 16))
+    assert struct.unpack_from("<d3II", data, 32) == tuple(map(int, (step, z, y, x, end)))
+    assert len(data) == 56 + int(end)
+
+
+def test_the_remarks_beside_the_exceptions_are_true() -> None:
+    inside = blocks.consecutive_inside(64)
+    bits = values_with_exceptions().view("<u4").reshape(inside.shape)
+    is_exception = np.isnan(bits.view("<f4")) | (bits == FILL_BITS)
+    section = blocks.pack_exceptions(bits, is_exception, inside)
+    for page in (CUSZP2, AATROX):
+        [masked] = re.findall(r"mask of block 0: values (\d+), (\d+)$", page[2], re.MULTILINE)
+        assert np.flatnonzero(is_exception[0]).tolist() == list(map(int, masked))
+        assert section in hex_lines(page[2])
 
 
 # ------------------------------------------------------------------------------------------------

@@ -24,22 +24,51 @@ struct Quantizer {
   u64 scale = 0;            // S: pointwise-relative
 };
 
-// What encode_tile answers where a tile has to be stored: it would not shrink, or the codec has no words for it.
+// What encode answers where a tile has to be stored: it would not shrink, or the codec has no words for it.
 inline constexpr u32 kStoreTile = 0xFFFFFFFFu;
 
-// One codec for one type of value, in one backend. `values` are `count` little-endian values at any address.
-struct TileFunctions {
-  // Writes the payload and returns its size, always below that of the values, or kStoreTile. `payload` has room for the
-  // codec's max_payload_bytes.
-  u32 (*encode)(const Quantizer& quantizer, const u8* values, u32 count, u8* payload);
+// What frame_mode answers for a mode that the codec does not have.
+inline constexpr u32 kNoMode = 0xFFFFFFFFu;
 
-  // Reads a payload of a size that is neither 0 nor that of the values. False: corrupt. Any payload is safe.
-  bool (*decode)(const Quantizer& quantizer, const u8* payload, u32 payload_bytes, u32 count, u8* values);
+// How a mode cuts a chunk into tiles.
+struct Blocking {
+  u32 tile_values;  // of a full tile; with blocks in several dimensions, its positions
+  u32 extents[3];   // z, y, x of such a block; {0, 0, 0}: a tile is a run of values
 };
 
+inline constexpr u32 kMaxTileBoxes = 64;  // blocks of a tile in several dimensions; such a block has 64 positions
+
+// One tile, whose values stand in the order in which a stored tile holds them: with blocks in several dimensions block
+// by block, only the positions that are inside of the data.
+struct Tile {
+  u32 count;          // values
+  u32 boxes;          // blocks in several dimensions; 0 in a run of values
+  const u64* inside;  // bit e of entry b: position e of box b is inside of the data
+};
+
+// One codec for one type of value, in one backend. `mode` is the frame's; `values` are little-endian, at any address.
+struct TileFunctions {
+  // Writes the payload and returns its size, always below that of the values, or kStoreTile. `payload` has room for a
+  // full tile and the codec's spare_bytes.
+  u32 (*encode)(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload);
+
+  // Reads a payload of a size that is neither 0 nor that of the values. False: corrupt. Any payload is safe.
+  bool (*decode)(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes,
+                 u8* values);
+};
+
+inline constexpr u32 kMaxAutoModes = 3;
+
 struct Codec {
-  u32 tile_bytes;         // raw bytes of a full tile
-  u32 max_payload_bytes;  // room that encode needs, whatever it returns
+  u32 spare_bytes;    // room that encode needs behind a full tile's raw bytes
+  bool has_lossless;  // whether kind lossless is among its bounds
+  // The mode of a frame for a requested one (0 is the default) and a chunk with `rank` extents other than 1, or kNoMode.
+  u32 (*frame_mode)(u32 requested, u32 rank);
+  // False: frames have no such mode. Of value_bytes that are neither 4 nor 8 anything may be made.
+  bool (*blocking)(u32 mode, u32 value_bytes, Blocking& blocking);
+  // The requested modes that codec 0 (auto) compares (docs/format/auto.md), in their order.
+  u32 auto_modes[kMaxAutoModes];
+  u32 auto_mode_count;
   TileFunctions float32;
   TileFunctions float64;
 };

@@ -6,6 +6,7 @@
 #include "codecs/pfpl.h"
 
 #include "codecs/codec.h"
+#include "codecs/groups.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -33,39 +34,19 @@ bool words_of(const NoQuantizer<T>&, const u8* values, u32 count, Word<T>* words
   return true;
 }
 
-// The same as words_of_any, in a form that compilers turn into vector code: nearly all values are good at the first
-// try. Where one in the group is not, the group is done again by the definition.
-template <bool has_fill, class T>
-bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* words) {
-  Word<T> doubtful = 0;
-  for (u32 i = 0; i < kGroupValues<T>; ++i) {
-    const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
-    const T x = bit_cast<T>(bits);
-    const T t = steps_to_truncate(q, x);
-    const bool fits = magnitude(t) < static_cast<T>(kBinLimit<T>);
-    const Word<T> bin = static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(fits ? t : T{0}));
-    const T rebuilt = rebuild(q, bin);
-    const bool close = magnitude(subtract(x, rebuilt)) <= q.bound;
-    bool good = fits & close;
-    if constexpr (has_fill) good &= (bits != q.fill_bits) & (bit_cast<Word<T>>(rebuilt) != q.fill_bits);
-    doubtful |= good ? Word<T>{0} : Word<T>{1};
-    words[i] = zigzag(bin);
-  }
-  return doubtful == 0 || words_of_any<AbsoluteQuantizer<T>, T>(q, values, kGroupValues<T>, words);
-}
-
-template <bool has_fill, class T>
-bool words_of_groups(const AbsoluteQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
-  u32 done = 0;
-  for (; done + kGroupValues<T> <= count; done += kGroupValues<T>) {
-    if (!words_of_group<has_fill>(q, values + done * sizeof(T), words + done)) return false;
-  }
-  return words_of_any<AbsoluteQuantizer<T>, T>(q, values + done * sizeof(T), count - done, words + done);
-}
-
 template <class T>
 bool words_of(const AbsoluteQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
-  return q.has_fill ? words_of_groups<true>(q, values, count, words) : words_of_groups<false>(q, values, count, words);
+  constexpr u32 n = kGroupValues<T>;
+  u32 done = 0;
+  for (; done + n <= count; done += n) {
+    const u8* const group = values + done * sizeof(T);
+    if (bins_of_group<n>(q, group, words + done)) {
+      for (u32 i = done; i < done + n; ++i) words[i] = zigzag(words[i]);
+    } else if (!words_of_any<AbsoluteQuantizer<T>, T>(q, group, n, words + done)) {
+      return false;
+    }
+  }
+  return words_of_any<AbsoluteQuantizer<T>, T>(q, values + done * sizeof(T), count - done, words + done);
 }
 
 // Differences of neighbours in negabinary.
@@ -166,23 +147,28 @@ auto with_quantizer(const Quantizer& quantizer, Run run) {
 }
 
 template <class T>
-u32 encode(const Quantizer& quantizer, const u8* values, u32 count, u8* payload) {
-  return with_quantizer<T>(quantizer, [&](const auto& q) { return encode_with<T>(q, values, count, payload); });
+u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload) {
+  return with_quantizer<T>(quantizer, [&](const auto& q) { return encode_with<T>(q, values, tile.count, payload); });
 }
 
 template <class T>
-bool decode(const Quantizer& quantizer, const u8* payload, u32 payload_bytes, u32 count, u8* values) {
-  return with_quantizer<T>(quantizer,
-                           [&](const auto& q) { return decode_with<T>(q, payload, payload_bytes, count, values); });
+bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
+  return with_quantizer<T>(
+      quantizer, [&](const auto& q) { return decode_with<T>(q, payload, payload_bytes, tile.count, values); });
+}
+
+u32 frame_mode(u32 requested, u32) { return requested == 0 ? 0 : kNoMode; }
+
+bool blocking(u32 mode, u32 value_bytes, Blocking& blocking) {
+  blocking = {value_bytes == 8 ? kTileValues<double> : kTileValues<float>, {}};
+  return mode == 0;
 }
 
 }  // namespace
 
 extern const Codec pfpl_codec;
 const Codec pfpl_codec = {
-    kTileBytes,
-    kMaxRemovedBytes,
-    {encode<float>, decode<float>},
+    kMaxRemovedBytes - kTileBytes,    true, frame_mode, blocking, {0}, 1, {encode<float>, decode<float>},
     {encode<double>, decode<double>},
 };
 

@@ -14,6 +14,13 @@
 namespace h5lossy {
 namespace {
 
+// "0 (auto), 1 (pfpl)" and so on.
+const char* const kCodecList = "0 (auto)"
+#define H5L_CODEC(number, name) ", " #number " (" #name ")"
+#include "dispatch/codecs.def"
+#undef H5L_CODEC
+    ;
+
 const char* const kBoundNames[] = {"absolute", "pointwise-relative", "range-relative", "lossless"};
 
 template <class T>
@@ -62,13 +69,25 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
   return quantizer;
 }
 
+h5l_status check_codec(const h5l_params& params, const Message& why) {
+  if (params.codec == H5L_CODEC_AUTO) {
+    if (params.mode == 0) return H5L_OK;
+    return why.fail(H5L_UNSUPPORTED, "codec 0 (auto) picks the mode too: it must be 0, got %u", params.mode);
+  }
+  const CodecEntry* const entry = codec_entry(params.codec);
+  if (entry == nullptr) {
+    return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; there are %s", params.codec,
+                    kCodecList);
+  }
+  if (entry->codec->frame_mode(params.mode, H5L_MAX_RANK) != kNoMode) return H5L_OK;
+  return why.fail(H5L_UNSUPPORTED, "%s has no mode %u; 0 is its default, the others are in docs/format/%s.md",
+                  entry->name, params.mode, entry->name);
+}
+
 }  // namespace
 
 h5l_status check_request(const h5l_params& params, const Message& why) {
-  if (params.codec != H5L_CODEC_AUTO && codec_name(params.codec) == nullptr) {
-    return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; 0 is auto, 1 is PFPL", params.codec);
-  }
-  if (params.mode != 0) return why.fail(H5L_UNSUPPORTED, "codec mode must be 0, got %u", params.mode);
+  if (const h5l_status status = check_codec(params, why); status != H5L_OK) return status;
   if (params.bound_kind > H5L_BOUND_LOSSLESS) {
     return why.fail(
         H5L_INVALID_ARGUMENT,
@@ -109,12 +128,6 @@ bool fill_needs_care(std::uint32_t value_bytes, std::uint64_t fill_bits) {
   const std::uint64_t infinity = value_bytes == 4 ? scalar::kInfinity<float> : scalar::kInfinity<double>;
   const std::uint64_t sign = value_bytes == 4 ? scalar::kSignBit<float> : scalar::kSignBit<double>;
   return fill_bits != 0 && (fill_bits & ~sign) <= infinity;
-}
-
-std::uint32_t resolve_codec(const h5l_params& params) {
-  // PFPL alone has a lossless mode, and it is what auto means as long as no other codec is there to compare it with.
-  if (params.codec == H5L_CODEC_AUTO || params.bound_kind == H5L_BOUND_LOSSLESS) return H5L_CODEC_PFPL;
-  return params.codec;
 }
 
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw) {

@@ -23,9 +23,6 @@ namespace h5lossy {
 // Whether values with these bits need care: NaN and +0.0 come back bit for bit in any case.
 bool fill_needs_care(std::uint32_t value_bytes, std::uint64_t fill_bits);
 
-// The codec that a request means.
-std::uint32_t resolve_codec(const h5l_params& params);
-
 // Range of the values that count (h5l_value_range). params.value_bytes is 4 or 8.
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw);
 

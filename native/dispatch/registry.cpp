@@ -66,9 +66,9 @@ Choice make_choice() {
 
 }  // namespace
 
-const Codec* Backend::find(std::uint32_t codec) const {
+const CodecEntry* Backend::find(std::uint32_t codec) const {
   for (const CodecEntry& entry : codecs) {
-    if (entry.number == codec) return entry.codec;
+    if (entry.number == codec) return &entry;
   }
   return nullptr;
 }
@@ -81,11 +81,16 @@ h5l_status choose_backend(const Backend*& backend, const Message& why) {
   return choice.status == H5L_OK ? H5L_OK : why.fail(choice.status, "%s", choice.message.text);
 }
 
-const char* codec_name(std::uint32_t codec) {
+const CodecEntry* codec_entry(std::uint32_t codec) {
   for (const CodecEntry& entry : kScalarCodecs) {
-    if (entry.number == codec) return entry.name;
+    if (entry.number == codec) return &entry;
   }
   return nullptr;
+}
+
+const char* codec_name(std::uint32_t codec) {
+  const CodecEntry* const entry = codec_entry(codec);
+  return entry == nullptr ? nullptr : entry->name;
 }
 
 }  // namespace h5lossy

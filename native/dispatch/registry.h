@@ -24,7 +24,7 @@ struct Backend {
   std::span<const CodecEntry> codecs;
 
   // Null for a number that this build does not have.
-  [[nodiscard]] const Codec* find(std::uint32_t codec) const;
+  [[nodiscard]] const CodecEntry* find(std::uint32_t codec) const;
 };
 
 // All backends, best first.
@@ -33,6 +33,9 @@ std::span<const Backend> backends();
 // The backend that this process uses: the best that runs here, or what H5LOSSY_BACKEND names. Chosen and self-tested
 // once; later calls give the same answer.
 [[nodiscard]] h5l_status choose_backend(const Backend*& backend, const Message& why);
+
+// Null for a number that this build does not have. The functions are one backend's; all else is the same in all.
+const CodecEntry* codec_entry(std::uint32_t codec);
 
 // "pfpl" for 1; null for a number that this build does not have.
 const char* codec_name(std::uint32_t codec);

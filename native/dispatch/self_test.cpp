@@ -63,8 +63,9 @@ template <class T>
 std::uint32_t sum_of(const TileFunctions& functions, const Quantizer& quantizer, const std::uint8_t* values,
                      std::uint8_t* payload) {
   std::uint8_t decoded[kValues * sizeof(T)] = {};
-  const std::uint32_t size = functions.encode(quantizer, values, kValues, payload);
-  if (size == kStoreTile || !functions.decode(quantizer, payload, size, kValues, decoded)) return 0;
+  const Tile tile = {kValues, 0, nullptr};
+  const std::uint32_t size = functions.encode(quantizer, 0, tile, values, payload);
+  if (size == kStoreTile || !functions.decode(quantizer, 0, tile, payload, size, decoded)) return 0;
   return checksum({payload, size}, 0) + checksum(decoded, 1);
 }
 
@@ -90,7 +91,7 @@ std::uint32_t sum_of(const TileFunctions& functions, std::uint8_t* payload) {
 
 h5l_status self_test(const Backend& backend, const Message& why) {
   const FloatEnvironment environment;
-  const Codec& codec = *backend.find(H5L_CODEC_PFPL);
+  const Codec& codec = *backend.find(H5L_CODEC_PFPL)->codec;
   // On the stack: a process that is out of memory once must not be without a backend for ever.
   std::uint8_t payload[scalar::kMaxRemovedBytes];
   const std::uint32_t sum = sum_of<float>(codec.float32, payload) + 7 * sum_of<double>(codec.float64, payload);

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
 
+#include "dispatch/auto.h"
+#include "dispatch/choice.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
 #include "dispatch/swap.h"
+#include "dispatch/tile_encoder.h"
+#include "dispatch/workspace.h"
 #include "format/bytes.h"
 #include "format/checksum.h"
 
@@ -20,37 +22,22 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
-// Memory that one call needs beside its input and output; one allocation, never one for a tile.
-class Workspace {
- public:
-  explicit Workspace(std::size_t size) : memory_(new (std::nothrow) std::uint8_t[size]) {}
-  [[nodiscard]] bool ok() const { return memory_ != nullptr; }
-  [[nodiscard]] std::uint8_t* data() const { return memory_.get(); }
-
- private:
-  std::unique_ptr<std::uint8_t[]> memory_;
-};
-
-std::uint32_t count_tiles(std::size_t raw_bytes, std::uint32_t tile_bytes) {
-  return static_cast<std::uint32_t>((raw_bytes + tile_bytes - 1) / tile_bytes);
-}
-
-const TileFunctions& tile_functions(const Codec& codec, std::uint32_t value_bytes) {
-  return value_bytes == 4 ? codec.float32 : codec.float64;
-}
-
-FrameHeader make_header(const h5l_params& params, const Quantizer& quantizer, std::size_t raw_bytes) {
+FrameHeader make_header(const h5l_params& params, const Choice& choice, const Quantizer& quantizer,
+                        std::size_t raw_bytes) {
   FrameHeader header;
-  header.codec = static_cast<std::uint8_t>(resolve_codec(params));
+  header.codec = static_cast<std::uint8_t>(choice.number);
   header.value_bytes = static_cast<std::uint8_t>(params.value_bytes);
   header.big_endian = params.big_endian != 0;
   header.bound_kind = static_cast<std::uint8_t>(quantizer.kind);
-  header.mode = static_cast<std::uint8_t>(params.mode);
+  header.mode = static_cast<std::uint8_t>(choice.mode);
   header.has_checksum = params.no_checksum == 0;
   header.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
   header.bound = params.bound;
   header.step = quantizer.step;
   header.scale = quantizer.scale;
+  header.has_dims = choice.has_dims;
+  std::copy_n(choice.dims, 3, header.dims);
+  header.header_bytes = choice.header_bytes();
   return header;
 }
 
@@ -63,18 +50,21 @@ Quantizer read_quantizer(const FrameHeader& header) {
   return quantizer;
 }
 
-// The codec of a frame that read_header has passed.
-h5l_status find_codec(const FrameHeader& header, const Codec*& codec, const Message& why) {
+// The codec and mode for a chunk that is not empty.
+h5l_status choose(const h5l_params& params, const Quantizer& quantizer, Bytes raw, Choice& choice, const Message& why) {
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
-  codec = backend->find(header.codec);
-  if (codec != nullptr) return H5L_OK;
-  return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; a newer one may read it", header.codec);
+  const bool is_lossless = quantizer.kind == BoundKind::lossless;
+  if (params.codec == H5L_CODEC_AUTO && !is_lossless) return pick_codec(*backend, params, quantizer, raw, choice, why);
+  const CodecEntry* entry = params.codec == H5L_CODEC_AUTO ? nullptr : backend->find(params.codec);
+  if (is_lossless && (entry == nullptr || !entry->codec->has_lossless)) entry = backend->find(H5L_CODEC_PFPL);
+  const std::uint32_t mode = entry->number == params.codec ? params.mode : 0;
+  choice = make_choice(*entry, mode, params, raw.size() / params.value_bytes);
+  return H5L_OK;
 }
 
-// Decodes tile i into `raw`, which is as large as the tile, in little-endian order.
-bool decode_tile(const Frame& frame, const TileFunctions& functions, std::uint32_t i, MutableBytes raw) {
-  const Bytes payload = frame.tile_payload(i);
+// Decodes a tile's payload into `raw`, which is as large as the tile, in little-endian order.
+bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Bytes payload, MutableBytes raw) {
   if (payload.size() > raw.size()) return false;
   if (payload.size() == raw.size()) {
     std::memcpy(raw.data(), payload.data(), raw.size());
@@ -84,9 +74,9 @@ bool decode_tile(const Frame& frame, const TileFunctions& functions, std::uint32
     std::memset(raw.data(), 0, raw.size());
     return true;
   }
-  const std::uint32_t count = static_cast<std::uint32_t>(raw.size() / frame.header.value_bytes);
-  return functions.decode(read_quantizer(frame.header), payload.data(), static_cast<std::uint32_t>(payload.size()),
-                          count, raw.data());
+  return choice.functions(frame.header.value_bytes)
+      .decode(read_quantizer(frame.header), choice.mode, tile, payload.data(),
+              static_cast<std::uint32_t>(payload.size()), raw.data());
 }
 
 }  // namespace
@@ -114,47 +104,30 @@ void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::s
 
 h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                         const Message& why) {
-  if (params.value_bytes == 0 || raw.size() % params.value_bytes != 0) {
+  if (raw.empty() || params.value_bytes == 0 || raw.size() % params.value_bytes != 0) {
     store_chunk(params, raw, frame, frame_bytes);
     return H5L_OK;
   }
   const Quantizer quantizer = make_quantizer(params, raw);
-  const FrameHeader header = make_header(params, quantizer, raw.size());
-  const Codec* codec = nullptr;
-  if (const h5l_status status = find_codec(header, codec, why); status != H5L_OK) return status;
-
-  const TileFunctions& functions = tile_functions(*codec, params.value_bytes);
-  const std::uint32_t tiles = count_tiles(raw.size(), codec->tile_bytes);
+  Choice choice;
+  if (const h5l_status status = choose(params, quantizer, raw, choice, why); status != H5L_OK) return status;
+  const FrameHeader header = make_header(params, choice, quantizer, raw.size());
+  const std::uint32_t tiles = choice.geometry.tiles();
+  const std::size_t payload_at = header.header_bytes + std::size_t{kTileEntryBytes} * tiles;
   const std::size_t stored_frame_bytes = kHeaderBytes + raw.size();
-  const Workspace workspace(std::size_t{codec->max_payload_bytes} + codec->tile_bytes);
-  if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
-  std::uint8_t* const payload = workspace.data();
-  std::uint8_t* const swapped = payload + codec->max_payload_bytes;
+  TileEncoder encoder(params, quantizer, choice);
+  if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
 
-  std::size_t written = header.header_bytes + kTileEntryBytes * tiles;
-  const std::size_t payload_at = written;
+  std::size_t written = payload_at;
   std::uint32_t sum = 0;
   bool shrinks = written < stored_frame_bytes;
   for (std::uint32_t i = 0; i < tiles && shrinks; ++i) {
-    const std::size_t tile_at = std::size_t{i} * codec->tile_bytes;
-    const std::uint32_t tile_bytes =
-        static_cast<std::uint32_t>(std::min<std::size_t>(codec->tile_bytes, raw.size() - tile_at));
-    const std::uint8_t* values = raw.data() + tile_at;
-    if (header.big_endian) {
-      copy_swapped(values, swapped, tile_bytes, params.value_bytes);
-      values = swapped;
-    }
-    std::uint32_t size = functions.encode(quantizer, values, tile_bytes / params.value_bytes, payload);
-    const std::uint8_t* from = payload;
-    if (size == kStoreTile) {
-      size = tile_bytes;
-      from = values;
-    }
-    shrinks = written + size < stored_frame_bytes;
+    const Bytes payload = encoder.encode(raw, i);
+    shrinks = written + payload.size() < stored_frame_bytes;
     if (!shrinks) break;
-    if (size != 0) std::memcpy(frame.data() + written, from, size);
-    if (header.has_checksum) sum += checksum(Bytes(from, size), i);
-    written += size;
+    if (!payload.empty()) std::memcpy(frame.data() + written, payload.data(), payload.size());
+    if (header.has_checksum) sum += checksum(payload, i);
+    written += payload.size();
     write_u32(frame.data() + header.header_bytes + kTileEntryBytes * i,
               static_cast<std::uint32_t>(written - payload_at));
   }
@@ -170,27 +143,38 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
 h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
   FrameHeader header;
   if (const h5l_status status = read_header(bytes, header, why); status != H5L_OK) return status;
-  if (header.mode != 0) {
-    return why.fail(H5L_UNSUPPORTED, "mode %u of codec %u is not in this version of h5lossy; a newer one may read it",
-                    header.mode, header.codec);
+  if (header.codec == H5L_CODEC_STORED) {
+    if (header.mode != 0) {
+      return why.fail(H5L_UNSUPPORTED,
+                      "mode %u of a stored frame is not in this version of h5lossy; a newer one may read it",
+                      header.mode);
+    }
+    if (const h5l_status status = check_size(header, why); status != H5L_OK) return status;
+    return read_frame(bytes, header, 0, frame, why);
   }
-  std::uint32_t tiles = 0;
-  if (header.codec != H5L_CODEC_STORED) {
-    const Codec* codec = nullptr;
-    if (const h5l_status status = find_codec(header, codec, why); status != H5L_OK) return status;
-    tiles = count_tiles(header.raw_bytes, codec->tile_bytes);
+  Choice choice;
+  if (const h5l_status status = open_codec(header, choice, why); status != H5L_OK) return status;
+  header.has_dims = choice.has_dims;
+  if (const h5l_status status = check_size(header, why); status != H5L_OK) return status;
+  open_geometry(header, choice);
+  if (const h5l_status status = read_frame(bytes, header, choice.geometry.tiles(), frame, why); status != H5L_OK) {
+    return status;
   }
-  return read_frame(bytes, header, tiles, frame, why);
+  if (header.bound_kind == H5L_BOUND_LOSSLESS && !choice.codec->has_lossless) {
+    return why.fail(H5L_CORRUPT, "codec %u has no lossless frames", header.codec);
+  }
+  return H5L_OK;
 }
 
 std::uint32_t count_stored_tiles(const Frame& frame) {
-  const Backend* backend = nullptr;
-  if (frame.tiles == 0 || choose_backend(backend, Message(nullptr)) != H5L_OK) return 0;
-  const std::uint32_t tile_bytes = backend->find(frame.header.codec)->tile_bytes;
+  Choice choice;
+  if (frame.tiles == 0 || open_choice(frame, choice, Message(nullptr)) != H5L_OK) return 0;
+  const std::size_t least_bytes = std::size_t{choice.geometry.least_values()} * frame.header.value_bytes;
   std::uint32_t stored = 0;
   for (std::uint32_t i = 0; i < frame.tiles; ++i) {
-    const std::size_t left = frame.header.raw_bytes - std::size_t{i} * tile_bytes;
-    stored += frame.tile_payload(i).size() == std::min<std::size_t>(tile_bytes, left) ? 1 : 0;
+    const std::size_t payload_bytes = frame.tile_payload(i).size();
+    if (payload_bytes < least_bytes && i + 1 < frame.tiles) continue;
+    stored += payload_bytes == std::size_t{choice.geometry.count_values(i)} * frame.header.value_bytes ? 1 : 0;
   }
   return stored;
 }
@@ -202,33 +186,37 @@ h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why
 
 h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes raw, const Message& why) {
   const FrameHeader& header = frame.header;
-  const std::size_t begin = static_cast<std::size_t>(first) * header.value_bytes;
-  const std::size_t end = begin + raw.size();
   if (raw.empty()) return H5L_OK;
   if (header.codec == H5L_CODEC_STORED) {
-    std::memcpy(raw.data(), frame.payload.data() + begin, raw.size());
-  } else {
-    const Codec* codec = nullptr;
-    if (const h5l_status status = find_codec(header, codec, why); status != H5L_OK) return status;
-    const TileFunctions& functions = tile_functions(*codec, header.value_bytes);
-    const std::size_t tile_bytes = codec->tile_bytes;
-    const Workspace workspace(begin % tile_bytes == 0 && end == header.raw_bytes ? 0 : tile_bytes);
-    if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+    std::memcpy(raw.data(), frame.payload.data() + first * header.value_bytes, raw.size());
+    if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
+    return H5L_OK;
+  }
+  Choice choice;
+  if (const h5l_status status = open_choice(frame, choice, why); status != H5L_OK) return status;
+  const Geometry& geometry = choice.geometry;
+  const std::uint64_t count = raw.size() / header.value_bytes;
+  const bool is_whole = raw.size() == header.raw_bytes;
+  const Workspace workspace(is_whole && geometry.is_linear() ? 0 : geometry.max_tile_bytes());
+  if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
 
-    for (std::size_t i = begin / tile_bytes; i * tile_bytes < end; ++i) {
-      const std::size_t tile_begin = i * tile_bytes;
-      const std::size_t tile_end = std::min<std::size_t>(tile_begin + tile_bytes, header.raw_bytes);
-      const bool whole = tile_begin >= begin && tile_end <= end;
-      const MutableBytes target = whole ? raw.subspan(tile_begin - begin, tile_end - tile_begin)
-                                        : MutableBytes(workspace.data(), tile_end - tile_begin);
-      if (!decode_tile(frame, functions, static_cast<std::uint32_t>(i), target)) {
-        return why.fail(H5L_CORRUPT, "tile %zu contradicts itself: the file is damaged", i);
-      }
-      if (!whole) {
-        const std::size_t from = std::max(begin, tile_begin), to = std::min(end, tile_end);
-        std::memcpy(raw.data() + (from - begin), target.data() + (from - tile_begin), to - from);
-      }
+  std::uint32_t begin = 0, end = 0;
+  geometry.range(first, count, begin, end);
+  PlacedTile placed;
+  for (std::uint32_t i = begin; i < end; ++i) {
+    if (!is_whole && !geometry.holds(i, first, count)) continue;
+    geometry.place(i, placed);
+    const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
+    // A tile that lies in the chunk as it is, and is wanted whole, is decoded in place.
+    const std::uint64_t tile_first = std::uint64_t{i} * geometry.max_tile_values();
+    const bool in_place =
+        geometry.is_linear() && tile_first >= first && tile_first + placed.tile.count <= first + count;
+    std::uint8_t* const target =
+        in_place ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes : workspace.data();
+    if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes))) {
+      return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", i);
     }
+    if (!in_place) geometry.scatter(i, target, first, count, raw.data());
   }
   if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
   return H5L_OK;

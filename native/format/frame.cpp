@@ -73,23 +73,13 @@ h5l_status check_dims(const FrameHeader& header, const Message& why) {
 
 // What a header says, once its checksum has shown that it says what was written.
 h5l_status check_fields(const FrameHeader& header, const Message& why) {
-  const bool is_stored = header.codec == H5L_CODEC_STORED;
-  const bool known_type = header.value_bytes == 4 || header.value_bytes == 8;
-  if (!known_type && !(is_stored && header.value_bytes == 1 && !header.big_endian)) {
-    return why.fail(H5L_CORRUPT, "values of %u bytes%s are not among those allowed: 4, 8%s", header.value_bytes,
-                    header.big_endian ? ", big-endian," : "", is_stored ? ", 1" : "");
-  }
-  if (header.raw_bytes % header.value_bytes != 0) {
-    return why.fail(H5L_CORRUPT, "%u raw bytes are no multiple of a value's %u", header.raw_bytes, header.value_bytes);
-  }
   if (header.bound_kind > H5L_BOUND_LOSSLESS) {
     return why.fail(H5L_CORRUPT, "bound kind %u is not one of 0 to 3", header.bound_kind);
   }
   if (!std::isfinite(header.bound) || std::signbit(header.bound)) {
     return why.fail(H5L_CORRUPT, "bound %g is negative or not finite", header.bound);
   }
-  if (const h5l_status status = check_step(header, why); status != H5L_OK) return status;
-  return header.has_dims ? check_dims(header, why) : H5L_OK;
+  return check_step(header, why);
 }
 
 }  // namespace
@@ -143,16 +133,29 @@ h5l_status read_header(std::span<const std::uint8_t> bytes, FrameHeader& header,
   } else {
     header.step = std::bit_cast<double>(read_u64(at + kStepAt));
   }
+  if (header.header_bytes >= kHeaderBytesWithDims) {
+    for (std::size_t i = 0; i < 3; ++i) header.dims[i] = read_u32(at + kDimsAt + 4 * i);
+  }
   return H5L_OK;
+}
+
+h5l_status check_size(const FrameHeader& header, const Message& why) {
+  const bool is_stored = header.codec == H5L_CODEC_STORED;
+  const bool known_type = header.value_bytes == 4 || header.value_bytes == 8;
+  if (!known_type && !(is_stored && header.value_bytes == 1 && !header.big_endian)) {
+    return why.fail(H5L_CORRUPT, "values of %u bytes%s are not among those allowed: 4, 8%s", header.value_bytes,
+                    header.big_endian ? ", big-endian," : "", is_stored ? ", 1" : "");
+  }
+  if (header.raw_bytes % header.value_bytes != 0) {
+    return why.fail(H5L_CORRUPT, "%u raw bytes are no multiple of a value's %u", header.raw_bytes, header.value_bytes);
+  }
+  return header.has_dims ? check_dims(header, why) : H5L_OK;
 }
 
 h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles, Frame& frame,
                       const Message& why) {
   frame.header = header;
   frame.tiles = tiles;
-  if (header.has_dims && header.header_bytes >= kHeaderBytesWithDims) {
-    for (std::size_t i = 0; i < 3; ++i) frame.header.dims[i] = read_u32(bytes.data() + kDimsAt + 4 * i);
-  }
   const std::uint64_t table_bytes = std::uint64_t{tiles} * kTileEntryBytes;
   if (table_bytes > bytes.size() - header.header_bytes) {
     return why.fail(H5L_TRUNCATED, "the frame ends inside its table of %u tiles", tiles);

@@ -36,7 +36,7 @@ struct FrameHeader {
   double step = 0;          // kinds absolute and range-relative
   std::uint64_t scale = 0;  // kind pointwise-relative
   bool has_dims = false;
-  std::uint32_t dims[3] = {};  // z, y, x
+  std::uint32_t dims[3] = {};  // z, y, x; of use only with has_dims
   std::size_t header_bytes = kHeaderBytes;
 };
 
@@ -53,15 +53,18 @@ struct Frame {
 };
 
 // First step of reading: whether these are the fixed fields of a frame of this version. The caller then decides whether
-// it knows the codec and its mode, sets has_dims, and calls read_frame.
+// it knows the codec and its mode, and sets has_dims. Dims are read where there is room for them.
 [[nodiscard]] h5l_status read_header(std::span<const std::uint8_t> bytes, FrameHeader& header, const Message& why);
 
-// Second step: header_sum, then all fields, the tile table and the sizes. `tiles` is what the codec makes of raw_bytes
-// (0 for a stored frame); nothing of the header may be trusted before.
+// Second step: what the number of tiles follows from, type, raw_bytes and dims.
+[[nodiscard]] h5l_status check_size(const FrameHeader& header, const Message& why);
+
+// Third step: header_sum, then all other fields, the tile table and the sizes. `tiles` is what the codec makes of the
+// sizes (0 for a stored frame); nothing of the header may be trusted before.
 [[nodiscard]] h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles,
                                     Frame& frame, const Message& why);
 
-// Third step, for whole frames: the payload's checksum, where there is one.
+// Fourth step, for whole frames: the payload's checksum, where there is one.
 [[nodiscard]] h5l_status check_payload(const Frame& frame, const Message& why);
 
 // Writes header and header_sum in front of `tiles` entries of the tile table, which must be in place already.

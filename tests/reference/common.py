@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -140,3 +140,91 @@ class Quantiser:
 
     kind: Kind
     step: int
+
+
+class Tiling(Protocol):
+    """How the values of a chunk lie in tiles."""
+
+    @property
+    def tile_count(self) -> int:
+        """Number of tiles."""
+
+    def places(self, tile: int) -> Array:
+        """
+        Say which values a tile holds.
+
+        Parameters
+        ----------
+        tile : int
+            Number of the tile.
+
+        Returns
+        -------
+        numpy.ndarray
+            Numbers of its values in the chunk, in the order that they have in the tile.
+        """
+
+    def inside(self, tile: int) -> Array | None:
+        """
+        Say which positions of a tile's blocks hold a value.
+
+        Parameters
+        ----------
+        tile : int
+            Number of the tile.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            Of each block and position, whether it is inside of the data. None where the values just
+            follow each other, so that their number says it all.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class Consecutive:
+    """
+    Tiles of values that follow each other in the chunk; the last one may be shorter.
+
+    Parameters
+    ----------
+    count : int
+        Number of values of the chunk.
+    per_tile : int
+        Number of values of a full tile.
+    """
+
+    count: int
+    per_tile: int
+
+    @property
+    def tile_count(self) -> int:
+        """Number of tiles."""
+        return -(-self.count // self.per_tile)
+
+    def places(self, tile: int) -> Array:
+        """
+        Say which values a tile holds.
+
+        Parameters
+        ----------
+        tile : int
+            Number of the tile.
+
+        Returns
+        -------
+        numpy.ndarray
+            Numbers of its values in the chunk.
+        """
+        first = tile * self.per_tile
+        return np.arange(first, min(first + self.per_tile, self.count))
+
+    def inside(self, tile: int) -> None:
+        """
+        Say that the values follow each other.
+
+        Parameters
+        ----------
+        tile : int
+            Number of the tile.
+        """

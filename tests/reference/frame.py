@@ -12,15 +12,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import pfpl
-from .common import FLOAT_TYPES, Array, Corrupt, FloatType, Kind, Quantiser, Refused, Unsupported
+from . import aatrox, cuszp2, pfpl
+from .common import (
+    FLOAT_TYPES,
+    Array,
+    Corrupt,
+    FloatType,
+    Kind,
+    Quantiser,
+    Refused,
+    Tiling,
+    Unsupported,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
 
 __all__ = [
+    "AATROX",
+    "AUTO",
     "CODECS",
+    "CUSZP2",
+    "PFPL",
+    "STORED",
     "Corrupt",
     "Frame",
     "Kind",
@@ -38,12 +53,14 @@ MAGIC = b"H5LY"
 VERSION = 1
 STORED = 0
 PFPL = 1
+CUSZP2 = 2
+AATROX = 3
 
-CODECS: dict[int, ModuleType] = {PFPL: pfpl}
-"""
-Codecs by number. A module has `TILE_BYTES`, `MODES`, `make_quantiser`, `encode_tile` and
-`decode_tile`.
-"""
+AUTO = 0
+"""The codec that an encoder is asked for where it may choose; no frame names it."""
+
+CODECS: dict[int, ModuleType] = {PFPL: pfpl, CUSZP2: cuszp2, AATROX: aatrox}
+"""Codecs by number. A module has `MODES`, `tiling`, `encode_tile` and `decode_tile`."""
 
 HAS_PAYLOAD_SUM = 0x0001
 MUST_UNDERSTAND = 0xFF00
@@ -113,25 +130,17 @@ class Frame:
         return np.dtype(f"{'>' if self.big_endian else '<'}f{self.value_bytes}")
 
     @property
-    def tile_bytes(self) -> int:
-        """Raw bytes of a full tile; of codec 0, of the whole chunk."""
-        return self.raw_bytes if self.codec == STORED else int(CODECS[self.codec].TILE_BYTES)
+    def float_type(self) -> FloatType:
+        """Type of the values, where it is known."""
+        return FLOAT_TYPES[self.value_bytes]
 
-    def raw_size(self, tile: int) -> int:
-        """
-        Give a tile's raw size.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        int
-            Its raw bytes.
-        """
-        return min(self.tile_bytes, self.raw_bytes - tile * self.tile_bytes)
+    @property
+    def tiling(self) -> Tiling:
+        """How the values lie in tiles; not of codec 0."""
+        tiling: Tiling = CODECS[self.codec].tiling(
+            self.count, self.float_type, self.mode, self.dims
+        )
+        return tiling
 
 
 # ------------------------------------------------------------------------------------------------
@@ -271,17 +280,16 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
     header_bytes = 4 * header.words
     if not fields_end <= header_bytes <= len(data):
         raise Corrupt(f"a header of {header_bytes} bytes in a frame of {len(data)}")
-    tiles = _cut_payload(data, header)
-    _check_values(header)
+    _check_size(header)
     frame = Frame(
         codec=header.codec,
         value_bytes=header.value_bytes,
         big_endian=bool(header.type & _BIG_ENDIAN),
-        kind=Kind(header.kind),
+        kind=Kind.LOSSLESS,
         raw_bytes=header.raw_bytes,
         bound=header.bound,
         step=header.step,
-        tiles=tiles,
+        tiles=(),
         mode=header.mode,
         flags=header.flags,
         dims=_DIMS.unpack_from(data, _HEADER_BYTES) if has_dims else None,
@@ -289,9 +297,14 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
     )
     if frame.dims is not None and math.prod(frame.dims) != frame.count:
         raise Corrupt(f"dims {frame.dims} of {frame.count} values")
-    for number, tile in enumerate(frame.tiles):
-        if len(tile) > frame.raw_size(number):
-            raise Corrupt(f"tile {number}: {len(tile)} bytes for {frame.raw_size(number)} raw ones")
+    tiling = None if frame.codec == STORED else frame.tiling
+    tiles = _cut_payload(data, header, None if tiling is None else tiling.tile_count)
+    _check_values(header)
+    frame = dataclasses.replace(frame, kind=Kind(header.kind), tiles=tiles)
+    for number, tile in enumerate(tiles if tiling is not None else ()):
+        raw_size = frame.value_bytes * frame.tiling.places(number).size
+        if len(tile) > raw_size:
+            raise Corrupt(f"tile {number}: {len(tile)} bytes for {raw_size} raw ones")
     if check_payload and frame.flags & HAS_PAYLOAD_SUM:
         found = checksum(frame.tiles)
         if found != header.payload_sum:
@@ -338,7 +351,29 @@ def _read_header(data: bytes) -> _Header:
     return header
 
 
-def _cut_payload(data: bytes, header: _Header) -> tuple[bytes, ...]:
+def _check_size(header: _Header) -> None:
+    """
+    Check the fields that the number of tiles follows from.
+
+    Parameters
+    ----------
+    header : _Header
+        The fields.
+
+    Raises
+    ------
+    Corrupt
+        No encoder writes these fields.
+    """
+    if header.value_bytes not in (1, *FLOAT_TYPES):
+        raise Corrupt(f"values of {header.value_bytes} bytes; 1, 4 and 8 are allowed")
+    if header.value_bytes == 1 and (header.codec != STORED or header.type & _BIG_ENDIAN):
+        raise Corrupt("bytes of a type that is not known can only be stored, and have no order")
+    if header.raw_bytes % header.value_bytes:
+        raise Corrupt(f"{header.raw_bytes} raw bytes are no multiple of {header.value_bytes}")
+
+
+def _cut_payload(data: bytes, header: _Header, tile_count: int | None) -> tuple[bytes, ...]:
     """
     Check the header's sum and the tile table, and cut the payload into tiles.
 
@@ -348,28 +383,27 @@ def _cut_payload(data: bytes, header: _Header) -> tuple[bytes, ...]:
         The frame, with its whole header.
     header : _Header
         The fixed fields.
+    tile_count : int or None
+        Number of tiles; None of codec 0, which has no tile table.
 
     Returns
     -------
     tuple of bytes
-        Payloads of the tiles.
+        Payloads of the tiles; of codec 0, the whole payload.
 
     Raises
     ------
     Corrupt
         The sum is another one, or the tile table does not fit the frame.
     """
-    tile_count = 0
-    if header.codec != STORED:
-        tile_count = -(-header.raw_bytes // CODECS[header.codec].TILE_BYTES)
     table_begin = 4 * header.words
-    payload_begin = table_begin + 4 * tile_count
+    payload_begin = table_begin + 4 * (tile_count or 0)
     if payload_begin > len(data):
         raise Corrupt(f"{tile_count} tiles do not fit in a frame of {len(data)} bytes")
     found = checksum([data[:16] + data[20:payload_begin]])
     if found != header.header_sum:
         raise Corrupt(f"the header's sum is {found:#010x}, not {header.header_sum:#010x}")
-    if header.codec == STORED:
+    if tile_count is None:
         ends = [header.raw_bytes]
     else:
         ends = np.frombuffer(data, "<u4", tile_count, table_begin).tolist()
@@ -397,14 +431,10 @@ def _check_values(header: _Header) -> None:
     Corrupt
         No encoder writes these fields.
     """
-    if header.value_bytes not in (1, *FLOAT_TYPES):
-        raise Corrupt(f"values of {header.value_bytes} bytes; 1, 4 and 8 are allowed")
-    if header.value_bytes == 1 and (header.codec != STORED or header.type & _BIG_ENDIAN):
-        raise Corrupt("bytes of a type that is not known can only be stored, and have no order")
-    if header.raw_bytes % header.value_bytes:
-        raise Corrupt(f"{header.raw_bytes} raw bytes are no multiple of {header.value_bytes}")
     if header.kind not in list(Kind):
         raise Corrupt(f"bound kind {header.kind}; {[int(kind) for kind in Kind]} are allowed")
+    if header.kind == Kind.LOSSLESS and header.codec not in (STORED, PFPL):
+        raise Corrupt(f"bound kind {header.kind} of codec {header.codec}, which has no such form")
     if not math.isfinite(header.bound) or math.copysign(1.0, header.bound) < 0:
         raise Corrupt(f"bound {header.bound}; it is finite, and its sign bit is clear")
     # A stored frame has no step, whatever its bound kind.
@@ -454,7 +484,7 @@ def _decode_tile(frame: Frame, number: int) -> Array:
     Parameters
     ----------
     frame : Frame
-        The frame.
+        The frame, of another codec than 0.
     number : int
         Number of the tile.
 
@@ -463,31 +493,35 @@ def _decode_tile(frame: Frame, number: int) -> Array:
     numpy.ndarray
         Patterns of its values.
     """
-    payload, size = frame.tiles[number], frame.raw_size(number)
-    word = np.dtype(f"<u{frame.value_bytes}")
-    if len(payload) == size:
+    payload, word = frame.tiles[number], frame.float_type.word_dtype
+    count = frame.tiling.places(number).size
+    if len(payload) == count * frame.value_bytes:
         return np.frombuffer(payload, word)
     if not payload:
-        return np.zeros(size // frame.value_bytes, word)
+        return np.zeros(count, word)
     result: Array = CODECS[frame.codec].decode_tile(
         payload,
-        size // frame.value_bytes,
-        FLOAT_TYPES[frame.value_bytes],
+        count,
+        frame.float_type,
         Quantiser(frame.kind, frame.step),
+        mode=frame.mode,
+        inside=frame.tiling.inside(number),
     )
     return result
 
 
-def _values(frame: Frame, numbers: Iterable[int]) -> Array:
+def _values(frame: Frame, first: int, count: int) -> Array:
     """
-    Decode some tiles into values.
+    Decode some values, with the tiles that hold them.
 
     Parameters
     ----------
     frame : Frame
         The frame.
-    numbers : iterable of int
-        Numbers of the tiles.
+    first : int
+        Number of the first value.
+    count : int
+        How many values.
 
     Returns
     -------
@@ -495,7 +529,15 @@ def _values(frame: Frame, numbers: Iterable[int]) -> Array:
         The values, in the type and byte order of the raw bytes.
     """
     word = np.dtype(f"<u{frame.value_bytes}")
-    bits = np.concatenate([np.zeros(0, word), *(_decode_tile(frame, number) for number in numbers)])
+    if frame.codec == STORED:
+        bits = np.frombuffer(frame.tiles[0], word)[first : first + count]
+    else:
+        bits = np.zeros(count, word)
+        for number in range(len(frame.tiles)):
+            places = frame.tiling.places(number)
+            wanted = (places >= first) & (places < first + count)
+            if wanted.any():
+                bits[places[wanted] - first] = _decode_tile(frame, number)[wanted]
     # Patterns are swapped as integers: a conversion of floats could change signalling NaNs.
     order = ">" if frame.big_endian else "<"
     return bits.astype(np.dtype(f"{order}u{frame.value_bytes}")).view(frame.dtype)
@@ -521,7 +563,7 @@ def decode(data: bytes) -> Array:
         The frame is damaged, or needs a later release.
     """
     frame = parse(data)
-    return _values(frame, range(len(frame.tiles)))
+    return _values(frame, 0, frame.count)
 
 
 def decode_range(data: bytes, first: int, count: int) -> Array:
@@ -552,12 +594,12 @@ def decode_range(data: bytes, first: int, count: int) -> Array:
     frame = parse(data, check_payload=False)
     if first < 0 or count < 0 or first + count > frame.count:
         raise IndexError(f"values {first} to {first + count} of {frame.count}")
-    if count == 0:
-        return _values(frame, ())
-    per_tile = frame.tile_bytes // frame.value_bytes
-    begin, end = first // per_tile, -(-(first + count) // per_tile)
-    skip = first - begin * per_tile
-    return _values(frame, range(begin, end))[skip : skip + count]
+    return _values(frame, first, count)
+
+
+# ------------------------------------------------------------------------------------------------
+# Encoding
+# ------------------------------------------------------------------------------------------------
 
 
 def encode(
@@ -569,6 +611,8 @@ def encode(
     maybe_padded: bool = False,
     checksum: bool = True,
     codec: int = PFPL,
+    mode: int = 0,
+    shape: Sequence[int] | None = None,
 ) -> bytes:
     """
     Encode an array.
@@ -588,7 +632,12 @@ def encode(
     checksum : bool
         Write the payload's sum.
     codec : int
-        Number of the codec.
+        Number of the codec; `AUTO` picks one.
+    mode : int
+        The codec's mode; 0 is the default one.
+    shape : sequence of int, optional
+        The chunk's extents. Without them, or where they do not fit the number of values, the chunk
+        has one dimension; `array`'s own shape is not looked at.
 
     Returns
     -------
@@ -598,11 +647,13 @@ def encode(
     Raises
     ------
     ValueError
-        The bound is negative or not finite.
+        The bound is negative or not finite, or there is no such codec or mode.
     """
     kind = Kind(bound_kind)
     if not math.isfinite(bound) or bound < 0:
         raise ValueError(f"bound {bound}; a finite number that is not negative is allowed")
+    if mode not in ({0} if codec == AUTO else {0, *CODECS[codec].MODES}):
+        raise ValueError(f"mode {mode:#x} of codec {codec}")
     flat = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else np.ravel(array)
     known = flat.dtype.kind == "f" and flat.dtype.itemsize in FLOAT_TYPES
     size = flat.dtype.itemsize if known else 1
@@ -619,58 +670,172 @@ def encode(
         tiles=(raw.tobytes(),),
         flags=HAS_PAYLOAD_SUM if checksum else 0,
     )
-    result = build(stored)
-    if known:
-        coded = build(_coded(stored, raw, codec, fill_bits=fill_bits, maybe_padded=maybe_padded))
-        result = min(result, coded, key=len)
-    return result
+    if not known or raw.size == 0:
+        return build(stored)
+    if shape is None or math.prod(shape) != raw.size:
+        shape = [raw.size]
+    extents = [extent for extent in shape if extent != 1]
+    quantiser = pfpl.make_quantiser(
+        raw, FLOAT_TYPES[size], kind, stored.bound, fill_bits=fill_bits, maybe_padded=maybe_padded
+    )
+    counting = _counting(fill_bits, FLOAT_TYPES[size])
+    plan = dataclasses.replace(stored, kind=quantiser.kind, step=quantiser.step, tiles=())
+    if quantiser.kind == Kind.LOSSLESS:
+        plan = _planned(plan, PFPL, 0, extents)
+    elif codec == AUTO:
+        plan = _picked(plan, raw, counting, extents)
+    else:
+        plan = _planned(plan, codec, mode, extents)
+    return min(build(stored), build(_with_tiles(plan, raw, counting)), key=len)
 
 
-def _coded(
-    stored: Frame, bits: Array, codec: int, *, fill_bits: int | None, maybe_padded: bool
-) -> Frame:
+def _counting(fill_bits: int | None, float_type: FloatType) -> int | None:
     """
-    Encode with a codec what a stored frame holds.
+    Give the fill value where it counts for the checks of values.
 
     Parameters
     ----------
-    stored : Frame
-        The stored frame.
-    bits : numpy.ndarray
-        Patterns of its values.
-    codec : int
-        Number of the codec.
     fill_bits : int or None
         The fill value's pattern.
-    maybe_padded : bool
-        The chunk may hold padding.
+    float_type : FloatType
+        Type of the values.
+
+    Returns
+    -------
+    int or None
+        The pattern. None where there is none, or where it is +0.0 or NaN: these come back bit for
+        bit without any help (and count for the range all the same).
+    """
+    if fill_bits is None or fill_bits == 0:
+        return None
+    magnitude = fill_bits & ~(1 << (float_type.word_bits - 1))
+    return None if magnitude > float_type.infinity else fill_bits
+
+
+def _planned(plan: Frame, codec: int, mode: int, extents: Sequence[int]) -> Frame:
+    """
+    Give a frame without tiles its codec, mode and dims.
+
+    Parameters
+    ----------
+    plan : Frame
+        The frame.
+    codec : int
+        Number of the codec.
+    mode : int
+        The mode that was asked for; 0 is the default one.
+    extents : sequence of int
+        The chunk's extents other than 1.
 
     Returns
     -------
     Frame
-        The codec's frame, of any length.
+        The frame.
     """
-    module, float_type = CODECS[codec], FLOAT_TYPES[stored.value_bytes]
-    quantiser = module.make_quantiser(
-        bits,
-        float_type,
-        stored.kind,
-        stored.bound,
-        fill_bits=fill_bits,
-        maybe_padded=maybe_padded,
-    )
-    # +0.0 and NaN come back bit for bit without any help (and count for the range all the same).
-    nan_or_zero = fill_bits is not None and (
-        fill_bits == 0 or fill_bits & ~(1 << (float_type.word_bits - 1)) > float_type.infinity
-    )
-    counting = None if nan_or_zero else fill_bits
-    per_tile = module.TILE_BYTES // float_type.size
+    if codec == CUSZP2:
+        mode = cuszp2.lowered_mode(mode or cuszp2.DEFAULT_MODE, extents)
+    dims = cuszp2.dims_of(extents) if CODECS[codec].MODES[mode] else None
+    return dataclasses.replace(plan, codec=codec, mode=mode, dims=dims)
+
+
+def _with_tiles(plan: Frame, bits: Array, fill_bits: int | None) -> Frame:
+    """
+    Encode the tiles of a frame.
+
+    Parameters
+    ----------
+    plan : Frame
+        The frame without its tiles.
+    bits : numpy.ndarray
+        Patterns of its values.
+    fill_bits : int or None
+        The fill value's pattern, if it counts.
+
+    Returns
+    -------
+    Frame
+        The frame, of any length.
+    """
     tiles = []
-    for first in range(0, bits.size, per_tile):
-        tile = bits[first : first + per_tile]
-        payload = module.encode_tile(tile, float_type, quantiser, counting)
+    for number in range(plan.tiling.tile_count):
+        tile = bits[plan.tiling.places(number)]
+        payload = CODECS[plan.codec].encode_tile(
+            tile,
+            plan.float_type,
+            Quantiser(plan.kind, plan.step),
+            fill_bits,
+            mode=plan.mode,
+            inside=plan.tiling.inside(number),
+        )
         keep = payload is not None and len(payload) < tile.nbytes
         tiles.append(payload if keep else tile.tobytes())
-    return dataclasses.replace(
-        stored, codec=codec, kind=quantiser.kind, step=quantiser.step, tiles=tuple(tiles)
-    )
+    return dataclasses.replace(plan, tiles=tuple(tiles))
+
+
+def _picked(plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[int]) -> Frame:
+    """
+    Pick a codec, as docs/format/auto.md has it.
+
+    Parameters
+    ----------
+    plan : Frame
+        The frame without its codec and its tiles.
+    bits : numpy.ndarray
+        Patterns of the chunk's values.
+    fill_bits : int or None
+        The fill value's pattern, if it counts.
+    extents : sequence of int
+        The chunk's extents other than 1.
+
+    Returns
+    -------
+    Frame
+        The frame with its codec.
+    """
+    dimensions = range(1, min(3, max(1, len(extents))) + 1)
+    candidates = [
+        _planned(plan, PFPL, 0, extents),
+        *(_planned(plan, CUSZP2, d << 4 | cuszp2.OUTLIER, extents) for d in dimensions),
+        _planned(plan, AATROX, 0, extents),
+    ]
+    dims = cuszp2.dims_of([1, 1, *extents])
+    size = min(_piece_size(dims), bits.size)
+    pieces = bits.size // size
+    sampled = max(1, (pieces + 2) // 4)
+    starts = [((2 * j + 1) * pieces - 1) // (2 * sampled) * size for j in range(sampled)]
+    z, y, x = dims
+    z, y, x = (size // (y * x), y, x) if z > 1 else (1, size // x, x) if y > 1 else (1, 1, size)
+
+    def estimate(candidate: Frame) -> int:
+        """Give the bytes that frames of the sample's pieces would have."""
+        piece_plan = dataclasses.replace(
+            candidate,
+            raw_bytes=size * candidate.value_bytes,
+            dims=None if candidate.dims is None else (z, y, x),
+        )
+        frames = (
+            build(_with_tiles(piece_plan, bits[start : start + size], fill_bits))
+            for start in starts
+        )
+        return sum(min(len(data), _HEADER_BYTES + piece_plan.raw_bytes) for data in frames)
+
+    return min(candidates, key=estimate)
+
+
+def _piece_size(dims: tuple[int, int, int]) -> int:
+    """
+    Give the number of values of a piece of the sample.
+
+    Parameters
+    ----------
+    dims : tuple of int
+        The chunk's z, y, x.
+
+    Returns
+    -------
+    int
+        The number, which may be larger than the chunk's.
+    """
+    z, y, x = dims
+    unit = 4 * y * x if z > 1 else 8 * x if y > 1 else 32
+    return -(-8192 // unit) * unit

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .common import Array, Corrupt, FloatType, Kind, Quantiser
+from .common import Array, Consecutive, Corrupt, FloatType, Kind, Quantiser, Tiling
 
 TILE_BYTES = 16384
 
@@ -19,6 +19,31 @@ MODES = {0: False}
 
 BITMAP_BYTES = (2048, 256, 32, 4)
 """Sizes of B0, B1, B2 and B3."""
+
+
+def tiling(
+    count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, int, int] | None = None
+) -> Tiling:
+    """
+    Say how a chunk is cut into tiles.
+
+    Parameters
+    ----------
+    count : int
+        Number of values.
+    float_type : FloatType
+        Type of the values.
+    mode : int
+        Not looked at: there is one.
+    dims : tuple of int, optional
+        Not looked at: there are none.
+
+    Returns
+    -------
+    Tiling
+        The tiles.
+    """
+    return Consecutive(count, TILE_BYTES // float_type.size)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -225,9 +250,9 @@ def unzigzag(folded: Array) -> Array:
     return numbers
 
 
-def _absolute_words(
-    bits: Array, float_type: FloatType, step_bits: int, fill_bits: int | None
-) -> Array | None:
+def absolute_bins(
+    bits: Array, float_type: FloatType, step_bits: int, fill_bits: int | None = None
+) -> tuple[Array, Array]:
     """
     Quantise with bins of one width.
 
@@ -239,13 +264,15 @@ def _absolute_words(
         Type of the values.
     step_bits : int
         The frame's step.
-    fill_bits : int or None
+    fill_bits : int, optional
         The fill value's pattern.
 
     Returns
     -------
-    numpy.ndarray or None
-        The words; None where the tile has to be stored.
+    q : numpy.ndarray
+        Bins, as int64; of no meaning for exceptions.
+    coded : numpy.ndarray
+        Of each value, whether it is no exception.
     """
     x = bits.view(float_type.float_dtype)
     step = float_type.number(bits_to_float(step_bits))
@@ -274,11 +301,36 @@ def _absolute_words(
     coded = in_reach & (first_good | second_good)
     if fill_bits is not None:
         coded &= bits != fill_bits
+    return np.where(first_good, first, second), coded
+
+
+def _absolute_words(
+    bits: Array, float_type: FloatType, step_bits: int, fill_bits: int | None
+) -> Array | None:
+    """
+    Give the words of bins of one width.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of a tile's values.
+    float_type : FloatType
+        Type of the values.
+    step_bits : int
+        The frame's step.
+    fill_bits : int or None
+        The fill value's pattern.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The words; None where the tile has to be stored.
+    """
+    q, coded = absolute_bins(bits, float_type, step_bits, fill_bits)
     looks_coded = (bits != 0) & (bits < (1 << float_type.mantissa_bits))
     if np.any(~coded & looks_coded):
         return None
-    codes = zigzag(np.where(first_good, first, second)).astype(float_type.word_dtype)
-    words: Array = np.where(coded, codes, bits)
+    words: Array = np.where(coded, zigzag(q).astype(float_type.word_dtype), bits)
     return words
 
 
@@ -308,11 +360,72 @@ def _absolute_bits(words: Array, float_type: FloatType, step_bits: int) -> Array
     return bits
 
 
+def relative_bins(
+    bits: Array, float_type: FloatType, width: int, fill_bits: int | None = None
+) -> tuple[Array, Array]:
+    """
+    Quantise patterns, so that bins are wider where values are larger.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of a tile's values.
+    float_type : FloatType
+        Type of the values.
+    width : int
+        The frame's S.
+    fill_bits : int, optional
+        The fill value's pattern.
+
+    Returns
+    -------
+    q : numpy.ndarray
+        Bins of the magnitudes, as int64; of no meaning for zeros and exceptions.
+    coded : numpy.ndarray
+        Of each value, whether it is neither zero nor an exception.
+    """
+    m = float_type.mantissa_bits
+    sign_mask = 1 << (float_type.word_bits - 1)
+    u = (bits & (sign_mask - 1)).astype("<i8")
+    # S is odd: |d - q*S| <= (S - 1) / 2 holds for exactly one q.
+    q = (u - float_type.one + width // 2) // width
+    near = float_type.one + q * width
+    coded = (u >= (1 << m)) & (u < float_type.infinity)
+    coded &= (near >= (1 << m)) & (near < float_type.infinity)
+    coded &= np.abs(q) <= (1 << (m - 2)) - 2
+    if fill_bits is not None:
+        decoded = near.astype(float_type.word_dtype) | (bits & sign_mask)
+        coded &= (bits != fill_bits) & (decoded != fill_bits)
+    return q, coded
+
+
+def coded_zeros(bits: Array, float_type: FloatType, fill_bits: int | None = None) -> Array:
+    """
+    Find the zeros that a pointwise-relative bound does not make exceptions.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of a tile's values.
+    float_type : FloatType
+        Type of the values.
+    fill_bits : int, optional
+        The fill value's pattern.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of each value, whether it is a zero of either sign, and not the fill value.
+    """
+    zero: Array = (bits & ((1 << (float_type.word_bits - 1)) - 1)) == 0
+    return zero if fill_bits is None else zero & (bits != fill_bits)
+
+
 def _relative_words(
     bits: Array, float_type: FloatType, width: int, fill_bits: int | None
 ) -> Array | None:
     """
-    Quantise patterns, so that bins are wider where values are larger.
+    Give the words of bins of patterns.
 
     Parameters
     ----------
@@ -330,26 +443,12 @@ def _relative_words(
     numpy.ndarray or None
         The words; None where the tile has to be stored.
     """
-    m, head = float_type.mantissa_bits, float_type.head_mask
+    head = float_type.head_mask
     if np.any((bits > head) & (bits != float_type.default_negative_nan)):
         return None
-    sign_mask = 1 << (float_type.word_bits - 1)
-    u = (bits & (sign_mask - 1)).astype("<i8")
-    negative = bits >= sign_mask
-    # S is odd: |d - q*S| <= (S - 1) / 2 holds for exactly one q.
-    q = (u - float_type.one + width // 2) // width
-    near = float_type.one + q * width
-    zero = u == 0
-    coded = (u >= (1 << m)) & (u < float_type.infinity)
-    coded &= (near >= (1 << m)) & (near < float_type.infinity)
-    coded &= np.abs(q) <= (1 << (m - 2)) - 2
-    if fill_bits is not None:
-        decoded = near.astype(float_type.word_dtype) | np.where(negative, sign_mask, 0).astype(
-            float_type.word_dtype
-        )
-        is_fill = bits == fill_bits
-        coded &= ~is_fill & (decoded != fill_bits)
-        zero &= ~is_fill
+    q, coded = relative_bins(bits, float_type, width, fill_bits)
+    zero = coded_zeros(bits, float_type, fill_bits)
+    negative = bits >= 1 << (float_type.word_bits - 1)
     codes = ((zigzag(q) + np.uint64(1)) << np.uint64(1)) | negative
     codes = np.where(zero, np.uint64(1), codes).astype(float_type.word_dtype)
     raw = np.where(bits == float_type.default_negative_nan, 0, bits).astype(float_type.word_dtype)
@@ -654,7 +753,13 @@ def unpack_planes(payload: bytes, size: int) -> bytes:
 
 
 def encode_tile(
-    bits: Array, float_type: FloatType, quantiser: Quantiser, fill_bits: int | None = None
+    bits: Array,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    fill_bits: int | None = None,
+    *,
+    mode: int = 0,
+    inside: Array | None = None,
 ) -> bytes | None:
     """
     Encode one tile.
@@ -669,6 +774,10 @@ def encode_tile(
         Bound kind and step.
     fill_bits : int, optional
         The fill value's pattern.
+    mode : int
+        Not looked at: there is one.
+    inside : numpy.ndarray, optional
+        Not looked at: there are no blocks.
 
     Returns
     -------
@@ -679,7 +788,15 @@ def encode_tile(
     return None if words is None else pack_planes(to_planes(to_differences(words)))
 
 
-def decode_tile(payload: bytes, count: int, float_type: FloatType, quantiser: Quantiser) -> Array:
+def decode_tile(
+    payload: bytes,
+    count: int,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    *,
+    mode: int = 0,
+    inside: Array | None = None,
+) -> Array:
     """
     Decode one tile that is neither empty nor stored.
 
@@ -693,6 +810,10 @@ def decode_tile(payload: bytes, count: int, float_type: FloatType, quantiser: Qu
         Type of the values.
     quantiser : Quantiser
         Bound kind and step.
+    mode : int
+        Not looked at: there is one.
+    inside : numpy.ndarray, optional
+        Not looked at: there are no blocks.
 
     Returns
     -------

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Whole groups of values to bins on a CPU, for all codecs: the same as quantize() of bounds.h value by value, in a form
+// that compilers turn into vector code.
+#pragma once
+
+#include "codecs/bounds.h"
+#include "codecs/portable.h"
+
+namespace h5lossy::H5L_TARGET {
+
+// The bins of n values, nearly all of which are good at the first try. False: one is not, and the bins are of no use;
+// quantize() then tells which.
+template <bool has_fill, u32 n, class T>
+bool bins_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bins) {
+  Word<T> doubtful = 0;
+  for (u32 i = 0; i < n; ++i) {
+    const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
+    const T x = bit_cast<T>(bits);
+    const T t = steps_to_truncate(q, x);
+    const bool fits = magnitude(t) < static_cast<T>(kBinLimit<T>);
+    const Word<T> bin = static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(fits ? t : T{0}));
+    const T rebuilt = rebuild(q, bin);
+    const bool close = magnitude(subtract(x, rebuilt)) <= q.bound;
+    bool good = fits & close;
+    if constexpr (has_fill) good &= (bits != q.fill_bits) & (bit_cast<Word<T>>(rebuilt) != q.fill_bits);
+    doubtful |= good ? Word<T>{0} : Word<T>{1};
+    bins[i] = bin;
+  }
+  return doubtful == 0;
+}
+
+template <u32 n, class T>
+bool bins_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bins) {
+  return q.has_fill ? bins_of_group<true, n>(q, values, bins) : bins_of_group<false, n>(q, values, bins);
+}
+
+}  // namespace h5lossy::H5L_TARGET

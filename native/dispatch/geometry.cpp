@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "dispatch/geometry.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace h5lossy {
+namespace {
+
+// Rows of boxes are short, and a copy of known size is a few instructions.
+void copy_row(std::uint8_t* to, const std::uint8_t* from, std::size_t size) {
+  switch (size) {
+    case 16:
+      std::memcpy(to, from, 16);
+      break;
+    case 32:
+      std::memcpy(to, from, 32);
+      break;
+    case 64:
+      std::memcpy(to, from, 64);
+      break;
+    default:
+      std::memcpy(to, from, size);
+  }
+}
+
+}  // namespace
+
+Geometry::Geometry(const Blocking& blocking, std::uint32_t value_bytes, std::uint64_t count,
+                   const std::uint32_t (&dims)[3])
+    : tile_values_(blocking.tile_values), value_bytes_(value_bytes), count_(count) {
+  std::copy_n(blocking.extents, 3, extents_);
+  if (is_linear()) {
+    tiles_ = static_cast<std::uint32_t>((count + tile_values_ - 1) / tile_values_);
+    return;
+  }
+  std::uint64_t values = 1, boxes = 1;
+  for (int i = 0; i < 3; ++i) {
+    values *= dims[i];           // each factor is below 2^32, and so is the product before it:
+    if (values > count) return;  // nothing overflows
+    dims_[i] = dims[i];
+    boxes_[i] = dims[i] / extents_[i] + (dims[i] % extents_[i] != 0 ? 1 : 0);
+    boxes *= boxes_[i];
+  }
+  if (values == count) tiles_ = static_cast<std::uint32_t>((boxes + kMaxTileBoxes - 1) / kMaxTileBoxes);
+}
+
+template <class Visit>
+void Geometry::for_boxes(std::uint32_t tile, Visit visit) const {
+  const std::uint32_t first = tile * kMaxTileBoxes;
+  std::uint32_t place[3] = {first / boxes_[2] / boxes_[1], first / boxes_[2] % boxes_[1], first % boxes_[2]};
+  for (std::uint32_t b = 0; b < kMaxTileBoxes && place[0] < boxes_[0]; ++b) {
+    Box box;
+    for (int i = 0; i < 3; ++i) {
+      box.begin[i] = place[i] * extents_[i];
+      box.size[i] = std::min(extents_[i], dims_[i] - box.begin[i]);
+    }
+    visit(box);
+    if (++place[2] < boxes_[2]) continue;
+    place[2] = 0;
+    if (++place[1] < boxes_[1]) continue;
+    place[1] = 0;
+    ++place[0];
+  }
+}
+
+std::uint32_t Geometry::count_values(std::uint32_t tile) const {
+  if (is_linear()) {
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(tile_values_, count_ - std::uint64_t{tile} * tile_values_));
+  }
+  std::uint32_t count = 0;
+  for_boxes(tile, [&](const Box& box) { count += box.size[0] * box.size[1] * box.size[2]; });
+  return count;
+}
+
+std::uint32_t Geometry::least_values() const {
+  if (is_linear()) return tile_values_;
+  std::uint32_t least = kMaxTileBoxes;
+  for (int i = 0; i < 3; ++i) least *= dims_[i] % extents_[i] == 0 ? extents_[i] : dims_[i] % extents_[i];
+  return least;
+}
+
+void Geometry::place(std::uint32_t tile, PlacedTile& placed) const {
+  if (is_linear()) {
+    placed.tile = {count_values(tile), 0, nullptr};
+    return;
+  }
+  placed.tile = {0, 0, placed.inside};
+  for_boxes(tile, [&](const Box& box) {
+    const u64 row = (u64{1} << box.size[2]) - 1;
+    u64 inside = 0;
+    for (std::uint32_t z = 0; z < box.size[0]; ++z) {
+      for (std::uint32_t y = 0; y < box.size[1]; ++y) inside |= row << ((z * extents_[1] + y) * extents_[2]);
+    }
+    placed.inside[placed.tile.boxes++] = inside;
+    placed.tile.count += box.size[0] * box.size[1] * box.size[2];
+  });
+}
+
+template <class Visit>
+void Geometry::for_rows(std::uint32_t tile, Visit visit) const {
+  if (is_linear()) {
+    visit(std::uint64_t{tile} * tile_values_, count_values(tile));
+    return;
+  }
+  for_boxes(tile, [&](const Box& box) {
+    for (std::uint32_t z = 0; z < box.size[0]; ++z) {
+      for (std::uint32_t y = 0; y < box.size[1]; ++y) {
+        const std::uint64_t row = (std::uint64_t{box.begin[0] + z} * dims_[1] + box.begin[1] + y) * dims_[2];
+        visit(row + box.begin[2], box.size[2]);
+      }
+    }
+  });
+}
+
+void Geometry::range(std::uint64_t first, std::uint64_t count, std::uint32_t& begin, std::uint32_t& end) const {
+  begin = end = 0;
+  if (count == 0) return;
+  const std::uint64_t last = first + count - 1;
+  if (is_linear()) {
+    begin = static_cast<std::uint32_t>(first / tile_values_);
+    end = static_cast<std::uint32_t>(last / tile_values_) + 1;
+    return;
+  }
+  // The layers of boxes that the range goes through.
+  const std::uint64_t layer_values = std::uint64_t{dims_[1]} * dims_[2] * extents_[0];
+  const std::uint64_t layer_boxes = std::uint64_t{boxes_[1]} * boxes_[2];
+  begin = static_cast<std::uint32_t>(first / layer_values * layer_boxes / kMaxTileBoxes);
+  const std::uint64_t behind = (last / layer_values + 1) * layer_boxes;
+  end = static_cast<std::uint32_t>(std::min<std::uint64_t>((behind + kMaxTileBoxes - 1) / kMaxTileBoxes, tiles_));
+}
+
+bool Geometry::holds(std::uint32_t tile, std::uint64_t first, std::uint64_t count) const {
+  const std::uint64_t end = first + count;
+  if (is_linear()) {
+    const std::uint64_t begin = std::uint64_t{tile} * tile_values_;
+    return begin < end && first < begin + count_values(tile);
+  }
+  bool holds = false;
+  for_boxes(tile, [&](const Box& box) {
+    for (std::uint32_t z = 0; z < box.size[0] && !holds; ++z) {
+      const std::uint64_t slice = (std::uint64_t{box.begin[0] + z} * dims_[1] + box.begin[1]) * dims_[2] + box.begin[2];
+      // First whether the range meets the rows from the first to the last one at all.
+      if (slice >= end || slice + std::uint64_t{box.size[1] - 1} * dims_[2] + box.size[2] <= first) continue;
+      for (std::uint32_t y = 0; y < box.size[1]; ++y) {
+        const std::uint64_t row = slice + std::uint64_t{y} * dims_[2];
+        holds |= row < end && first < row + box.size[2];
+      }
+    }
+  });
+  return holds;
+}
+
+void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const {
+  for_rows(tile, [&](std::uint64_t row, std::uint32_t size) {
+    copy_row(values, chunk + row * value_bytes_, std::size_t{size} * value_bytes_);
+    values += std::size_t{size} * value_bytes_;
+  });
+}
+
+void Geometry::scatter(std::uint32_t tile, const std::uint8_t* values, std::uint64_t first, std::uint64_t count,
+                       std::uint8_t* part) const {
+  for_rows(tile, [&](std::uint64_t row, std::uint32_t size) {
+    const std::uint64_t begin = std::max(row, first), end = std::min(row + size, first + count);
+    if (begin < end) {
+      copy_row(part + (begin - first) * value_bytes_, values + (begin - row) * value_bytes_,
+               static_cast<std::size_t>(end - begin) * value_bytes_);
+    }
+    values += std::size_t{size} * value_bytes_;
+  });
+}
+
+}  // namespace h5lossy

@@ -1,0 +1,269 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Codec 3, AATROX, as docs/format/aatrox.md has it."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from . import blocks
+from .common import Array, Consecutive, Corrupt, FloatType, Quantiser, Tiling
+
+MODES = {0: False}
+"""Modes the codec knows, and whether a frame of that mode has dims."""
+
+PER_TILE = 32768
+"""Values of a full tile."""
+
+BLOCK = 32
+"""Values of a block."""
+
+BLOCKS_PER_LAYER = 32
+"""Blocks of an iteration layer."""
+
+
+def tiling(
+    count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, int, int] | None = None
+) -> Tiling:
+    """
+    Say how a chunk is cut into tiles.
+
+    Parameters
+    ----------
+    count : int
+        Number of values.
+    float_type : FloatType
+        Not looked at: both types have as many values in a tile.
+    mode : int
+        Not looked at: there is one.
+    dims : tuple of int, optional
+        Not looked at: there are none.
+
+    Returns
+    -------
+    Tiling
+        The tiles.
+    """
+    return Consecutive(count, PER_TILE)
+
+
+def pack_codes(widths: list[int]) -> bytes:
+    """
+    Write the codes of a tile.
+
+    Parameters
+    ----------
+    widths : list of int
+        Width of each block.
+
+    Returns
+    -------
+    bytes
+        The bits of the layers, and the codes of those that have some.
+    """
+    layers, codes = 0, b""
+    for number, first in enumerate(range(0, len(widths), BLOCKS_PER_LAYER)):
+        layer = widths[first : first + BLOCKS_PER_LAYER]
+        if any(layer):
+            layers |= 1 << number
+            codes += bytes(layer)
+    return layers.to_bytes(4, "little") + codes
+
+
+def take_codes(reader: blocks.Reader, count: int, float_type: FloatType) -> list[int]:
+    """
+    Read the codes of a tile.
+
+    Parameters
+    ----------
+    reader : blocks.Reader
+        The payload; the codes and their pad are taken from it.
+    count : int
+        Number of blocks.
+    float_type : FloatType
+        Type of the values.
+
+    Returns
+    -------
+    list of int
+        Width of each block.
+
+    Raises
+    ------
+    Corrupt
+        The payload is too short, or a code or a pad is wrong.
+    """
+    widths = [0] * count
+    code_bytes = 0
+    for number in np.flatnonzero(reader.take_flags(4)).tolist():
+        first = number * BLOCKS_PER_LAYER
+        if first >= count:
+            raise Corrupt(f"layer {number} of a tile of {count} blocks")
+        layer = list(reader.take(min(BLOCKS_PER_LAYER, count - first)))
+        if not any(layer):
+            raise Corrupt(f"layer {number} has codes, and all are 0")
+        if max(layer) > float_type.mantissa_bits:
+            raise Corrupt(f"a block of width {max(layer)}")
+        widths[first : first + len(layer)] = layer
+        code_bytes += len(layer)
+    reader.take_padding(-code_bytes % 4)
+    return widths
+
+
+def _encode_full(
+    q: Array, is_exception: Array, bits: Array, *, inside: Array, float_type: FloatType
+) -> bytes:
+    """
+    Write the full form of a tile.
+
+    Parameters
+    ----------
+    q : numpy.ndarray
+        Integers by block and position.
+    is_exception : numpy.ndarray
+        Of each of these, whether it is an exception.
+    bits : numpy.ndarray
+        Their patterns.
+    inside : numpy.ndarray
+        Of each of these, whether it is inside of the data.
+    float_type : FloatType
+        Type of the values.
+
+    Returns
+    -------
+    bytes
+        The payload.
+    """
+    run = blocks.fill_run(q[inside], is_exception[inside])
+    differences = np.zeros(inside.shape, "<i8")
+    differences[inside] = np.diff(run, prepend=run[0])
+    widths, planes = [], b""
+    for block in differences:
+        width = blocks.bit_width(np.abs(block))
+        widths.append(width)
+        planes += blocks.pack_block(block, width) if width else b""
+    codes = pack_codes(widths)
+    codes += bytes(-len(codes) % 4)
+    initial = run[:1].astype(blocks.signed_dtype(float_type)).tobytes()
+    return codes + initial + planes + blocks.pack_exceptions(bits, is_exception, inside)
+
+
+def _decode_full(payload: bytes, *, inside: Array, float_type: FloatType) -> tuple[Array, bytes]:
+    """
+    Read the full form of a tile.
+
+    Parameters
+    ----------
+    payload : bytes
+        The payload.
+    inside : numpy.ndarray
+        Of each block and position, whether it is inside of the data.
+    float_type : FloatType
+        Type of the values.
+
+    Returns
+    -------
+    q : numpy.ndarray
+        Integers by block and position.
+    section : bytes
+        The section of exceptions.
+
+    Raises
+    ------
+    Corrupt
+        The payload is too short, or a code or a pad is wrong.
+    """
+    reader = blocks.Reader(payload)
+    widths = take_codes(reader, len(inside), float_type)
+    initial = np.frombuffer(reader.take(float_type.size), blocks.signed_dtype(float_type))
+    differences = np.zeros(inside.shape, initial.dtype)
+    for number, width in enumerate(widths):
+        if width:
+            planes = reader.take((width + 1) * BLOCK // 8)
+            negative, magnitudes = blocks.unpack_block(planes, BLOCK, float_type)
+            differences[number] = np.where(negative, -magnitudes, magnitudes)
+    q = initial + np.cumsum(differences, dtype=initial.dtype)
+    return q.reshape(inside.shape), reader.take(reader.left())
+
+
+def encode_tile(
+    bits: Array,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    fill_bits: int | None = None,
+    *,
+    mode: int = 0,
+    inside: Array | None = None,
+) -> bytes | None:
+    """
+    Encode one tile.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of the tile's values.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind and step.
+    fill_bits : int, optional
+        The fill value's pattern.
+    mode : int
+        Not looked at: there is one.
+    inside : numpy.ndarray, optional
+        Not looked at: the number of values says it all.
+
+    Returns
+    -------
+    bytes or None
+        The payload, of any length; None where the tile has to be stored.
+    """
+    inside = blocks.consecutive_inside(bits.size)
+    encode_full = functools.partial(_encode_full, inside=inside, float_type=float_type)
+    return blocks.encode_tile(
+        bits, inside, float_type, quantiser, fill_bits, encode_full=encode_full
+    )
+
+
+def decode_tile(
+    payload: bytes,
+    count: int,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    *,
+    mode: int = 0,
+    inside: Array | None = None,
+) -> Array:
+    """
+    Decode one tile that is neither empty nor stored.
+
+    Parameters
+    ----------
+    payload : bytes
+        The tile's payload.
+    count : int
+        Number of its values.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind and step.
+    mode : int
+        Not looked at: there is one.
+    inside : numpy.ndarray, optional
+        Not looked at: the number of values says it all.
+
+    Returns
+    -------
+    numpy.ndarray
+        Patterns of the values.
+
+    Raises
+    ------
+    Corrupt
+        The payload contradicts itself.
+    """
+    inside = blocks.consecutive_inside(count)
+    decode_full = functools.partial(_decode_full, inside=inside, float_type=float_type)
+    return blocks.decode_tile(payload, inside, float_type, quantiser, decode_full=decode_full)
