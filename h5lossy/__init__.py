@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from h5lossy import _native
 from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, largest_error
-from h5lossy.codecs import FILTER_ID, PFPL, from_filter_options
+from h5lossy.codecs import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2, from_filter_options
 from h5lossy.datasets import DatasetInfo, describe
 from h5lossy.errors import (
     BoundError,
@@ -38,10 +38,13 @@ __all__ = [
     "FILTER_ID",
     "PFPL",
     "PLUGIN_PATH",
+    "Aatrox",
+    "Auto",
     "BoundError",
     "BoundKind",
     "Config",
     "CorruptFrameError",
+    "CuSZp2",
     "DatasetInfo",
     "DeviceError",
     "ErrorBound",

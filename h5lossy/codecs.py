@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The codecs as HDF5 filter settings: immutable, checked, and what h5py takes for a filter.
 
-A codec is a subclass of `Codec` with a number, a line in `CODECS`, and a field for each setting of
-its own. Settings reach the library as cd_values (``docs/format/cd_values.md``), which the library
-itself packs and unpacks.
+A codec is a subclass of `Codec` with a number and a name, a place in `CODECS`, and a field for each
+setting of its own (`_choices`). The command line and the tests take all they need from these.
+Settings reach the library as cd_values (``docs/format/cd_values.md``), which the library itself
+packs and unpacks.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import InitVar, dataclass
+import itertools
+import numbers
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import h5py
@@ -31,6 +34,15 @@ FILTER_NAME = "h5lossy"
 """The filter's name where hdf5plugin's functions take a name for a number."""
 
 
+def _choices(bits: dict[Any, int], text: str) -> dict[str, Any]:
+    """Make the metadata of a field that a codec has of its own: what it may be, and what it does.
+
+    Each choice has its bits in the codec's mode: all such fields together make up a mode, and no
+    mode is 0.
+    """
+    return {"choices": tuple(bits), "bits": bits, "help": text}
+
+
 # eq=False keeps the comparison and hash of FilterRefBase, by filter number and options: dataclass's
 # own would compare by field, and h5py, h5netcdf and hdf5plugin compare filters of different
 # classes.
@@ -49,6 +61,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     filter_id: ClassVar[int] = FILTER_ID
     filter_name: ClassVar[str] = FILTER_NAME
     codec_number: ClassVar[int]
+    codec_name: ClassVar[str]
 
     def __post_init__(self, relative: object) -> None:
         if relative is not None:
@@ -69,6 +82,13 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         [kind] = given
         if kind is not BoundKind.LOSSLESS:
             object.__setattr__(self, kind, ErrorBound(kind, getattr(self, kind)).value)
+        for own in self.choices():
+            object.__setattr__(self, own.name, _checked_choice(own, getattr(self, own.name)))
+
+    @classmethod
+    def choices(cls) -> tuple[dataclasses.Field[Any], ...]:
+        """Return the fields of the codec's own: ``metadata`` has their ``choices`` and ``help``."""
+        return tuple(own for own in dataclasses.fields(cls) if "choices" in own.metadata)
 
     @property
     def bound(self) -> ErrorBound:
@@ -89,6 +109,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             codec=self.codec_number,
             bound_kind=bound.kind.number,
             bound=bound.value,
+            mode=self._mode(),
             no_checksum=not self.checksum,
         )
 
@@ -161,6 +182,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         ------
         InvalidArgumentError
             If they are of another codec.
+        UnsupportedError
+            If the codec has no such mode.
         """
         if params.codec != cls.codec_number:
             raise InvalidArgumentError(
@@ -168,7 +191,42 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             )
         kind = BoundKind.from_number(params.bound_kind)
         bound: dict[str, Any] = {kind: True if kind is BoundKind.LOSSLESS else params.bound}
-        return cls(**bound, checksum=not params.no_checksum)
+        return cls(**bound, **cls.chosen_by(params.mode), checksum=not params.no_checksum)
+
+    @classmethod
+    def chosen_by(cls, mode: int) -> dict[str, Any]:
+        """Return the codec's own settings that a mode stands for.
+
+        Parameters
+        ----------
+        mode : int
+            As in cd_values and frames; 0 stands for the defaults.
+
+        Returns
+        -------
+        dict
+            A value for each field of `choices`.
+
+        Raises
+        ------
+        UnsupportedError
+            If the codec has no such mode.
+        """
+        fields = cls.choices()
+        if mode == 0:
+            return {own.name: own.default for own in fields}
+        for values in itertools.product(*(own.metadata["choices"] for own in fields)):
+            if mode == _mode_of(fields, values):
+                return {own.name: value for own, value in zip(fields, values, strict=True)}
+        raise UnsupportedError(f"{cls.__name__} has no mode {mode:#04x} in this version of h5lossy")
+
+    def _mode(self) -> int:
+        """Return the mode as the library takes it: 0 where nothing differs from the defaults."""
+        fields = self.choices()
+        values = [getattr(self, own.name) for own in fields]
+        if values == [own.default for own in fields]:
+            return 0
+        return _mode_of(fields, values)
 
     def _given_bounds(self) -> list[BoundKind]:
         # The class's attributes are the defaults of its fields.
@@ -230,11 +288,155 @@ class PFPL(Codec):
     (46412, (1, 0, 3539053052, 1062232653))
     """
 
-    codec_number: ClassVar[int] = _native.CODEC_PFPL
+    codec_number: ClassVar[int] = 1
+    codec_name: ClassVar[str] = "pfpl"
 
 
-CODECS: dict[int, type[Codec]] = {cls.codec_number: cls for cls in (PFPL,)}
-"""The class of each codec number."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CuSZp2(Codec):
+    """cuSZp2: quantise, take differences in small blocks, keep each block with its own bit width.
+
+    What `PFPL` promises holds here too, and it is used in the same way.
+
+    Parameters
+    ----------
+    absolute, pointwise_relative, range_relative : float, optional
+        The bound, as in `PFPL`. Exactly one is given, or `lossless`.
+    lossless : bool, optional
+        Keep every bit. The frames are then PFPL's, for cuSZp2 has no lossless form.
+    checksum : bool, optional
+        Whether frames carry a checksum of their payload. On by default.
+    mode : {"outlier", "plain", "fixed"}, optional
+        What is kept of a block. "plain": differences of neighbours. "outlier": the same, but the
+        first one of a block may be kept apart where that takes less room. "fixed": the quantised
+        values themselves.
+    dimensions : {1, 2, 3}, optional
+        Blocks of 32 values in a row, of 8 x 8, or of 4 x 4 x 4. A chunk with fewer extents other
+        than 1 is taken with as many dimensions as it has.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    InvalidArgumentError
+        If `mode` or `dimensions` is none of those allowed.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+
+    Notes
+    -----
+    The algorithm is that of Huang, Di, Li and Cappello, "cuSZp2: A GPU Lossy Compressor with
+    Extreme Throughput and Optimized Compression Ratio", SC 2024, with the quantisers of `PFPL`:
+    ``docs/format/cuszp2.md``.
+
+    Examples
+    --------
+    >>> codec = CuSZp2(absolute=1e-3, dimensions=2)
+    >>> codec
+    CuSZp2(absolute=0.001, dimensions=2)
+    >>> codec.filter_options
+    (2, 0, 3539053052, 1062232653, 33)
+    >>> CuSZp2(absolute=1e-3).filter_options
+    (2, 0, 3539053052, 1062232653)
+    """
+
+    mode: str = field(
+        default="outlier",
+        metadata=_choices(
+            {"plain": 0x00, "outlier": 0x01, "fixed": 0x02},
+            "What is kept of a block: differences (plain), the same with the first one apart "
+            "where that is shorter (outlier), or the quantised values themselves (fixed).",
+        ),
+    )
+    dimensions: int = field(
+        default=1,
+        metadata=_choices(
+            {1: 0x10, 2: 0x20, 3: 0x30}, "Dimensions of the blocks in which values are kept."
+        ),
+    )
+
+    codec_number: ClassVar[int] = 2
+    codec_name: ClassVar[str] = "cuszp2"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Aatrox(Codec):
+    """AATROX: quantise, take differences in long layers, keep each 32 with their own bit width.
+
+    What `PFPL` promises holds here too, and it is used in the same way.
+
+    Parameters
+    ----------
+    absolute, pointwise_relative, range_relative : float, optional
+        The bound, as in `PFPL`. Exactly one is given, or `lossless`.
+    lossless : bool, optional
+        Keep every bit. The frames are then PFPL's, for AATROX has no lossless form.
+    checksum : bool, optional
+        Whether frames carry a checksum of their payload. On by default.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+
+    Notes
+    -----
+    The algorithm is that of Zhang, Huang, Di, Song, Li and Cappello, "Pushing the Limits of GPU
+    Lossy Compression: A Hierarchical Delta Approach", ICS 2025, with the quantisers of `PFPL`. The
+    paper gives no layout of the bytes; ``docs/format/aatrox.md`` does.
+
+    Examples
+    --------
+    >>> Aatrox(pointwise_relative=0.5)
+    Aatrox(pointwise_relative=0.5)
+    """
+
+    codec_number: ClassVar[int] = 3
+    codec_name: ClassVar[str] = "aatrox"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Auto(Codec):
+    """Codec 0: h5lossy picks a codec for each chunk, the one whose frame promises to be smallest.
+
+    What `PFPL` promises holds here too, and it is used in the same way.
+
+    Parameters
+    ----------
+    absolute, pointwise_relative, range_relative : float, optional
+        The bound, as in `PFPL`. Exactly one is given, or `lossless`.
+    lossless : bool, optional
+        Keep every bit. The frames are then PFPL's.
+    checksum : bool, optional
+        Whether frames carry a checksum of their payload. On by default.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+
+    Notes
+    -----
+    The pick is by a sample of each chunk, after a rule that gives the same frame everywhere:
+    ``docs/format/auto.md``. Each candidate encodes the sample, so that writing takes longer than
+    with any single codec. A frame names the codec that was picked (`inspect`).
+
+    Examples
+    --------
+    >>> Auto(absolute=0.5).filter_options
+    (0, 0, 0, 1071644672)
+    """
+
+    codec_number: ClassVar[int] = 0
+    codec_name: ClassVar[str] = "auto"
+
+
+CODECS: dict[int, type[Codec]] = {cls.codec_number: cls for cls in (PFPL, CuSZp2, Aatrox, Auto)}
+"""The class of each codec number in cd_values."""
 
 
 def unpacked(filter_options: Sequence[int]) -> _native.Params:
@@ -268,19 +470,14 @@ def codec_from_params(params: _native.Params) -> Codec:
     Raises
     ------
     UnsupportedError
-        If the codec was left to the library ("auto"), or has no class in this version.
+        If the codec has no class in this version.
     """
-    if params.codec in CODECS:
-        return CODECS[params.codec].from_params(params)
-    if params.codec == _native.CODEC_AUTO:
+    if params.codec not in CODECS:
         raise UnsupportedError(
-            "these cd_values leave the codec to h5lossy (codec 0, auto), for which this version "
-            "has no class; describe(dataset) shows what they ask for"
+            f"this version of h5lossy has no codec {params.codec}, only "
+            f"{', '.join(f'{number} ({cls.__name__})' for number, cls in CODECS.items())}"
         )
-    raise UnsupportedError(
-        f"this version of h5lossy has no codec {params.codec}, only "
-        f"{', '.join(f'{number} ({cls.__name__})' for number, cls in CODECS.items())}"
-    )
+    return CODECS[params.codec].from_params(params)
 
 
 def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> Codec:
@@ -295,16 +492,15 @@ def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> 
 
     Returns
     -------
-    PFPL
-        Equal to the one that the dataset was created with.
+    Codec
+        Of the class, and equal to the one, that the dataset was created with.
 
     Raises
     ------
     InvalidArgumentError
         If it is another filter, or the cd_values are not allowed. (A ValueError.)
     UnsupportedError
-        If a later version wrote the cd_values, or their codec has no class. (A
-        NotImplementedError.)
+        If a later version wrote the cd_values. (A NotImplementedError.)
 
     Examples
     --------
@@ -316,3 +512,25 @@ def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> 
             f"filter_id must be {FILTER_ID} or {FILTER_NAME!r}, got {filter_id!r}"
         )
     return codec_from_params(unpacked(filter_options))
+
+
+def _mode_of(fields: Sequence[dataclasses.Field[Any]], values: Sequence[Any]) -> int:
+    return sum(own.metadata["bits"][value] for own, value in zip(fields, values, strict=True))
+
+
+def _checked_choice(own: dataclasses.Field[Any], value: Any) -> Any:
+    """Return the choice that a value is equal to."""
+    choices: tuple[Any, ...] = own.metadata["choices"]
+    message = f"{own.name} must be {_either(choices)}, got {value!r}"
+    wanted = str if isinstance(own.default, str) else numbers.Integral
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        raise TypeError(message)
+    if value not in choices:
+        raise InvalidArgumentError(message)
+    return choices[choices.index(value)]
+
+
+def _either(choices: Sequence[Any]) -> str:
+    """Write choices as text: ``1, 2 or 3``."""
+    *others, last = map(repr, choices)
+    return f"{', '.join(others)} or {last}"

@@ -7,15 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from h5lossy import _native
 from h5lossy._blocks import for_each_chunk
 from h5lossy._values import own_fill_value
-from h5lossy.bounds import BoundKind, ErrorBound
-from h5lossy.codecs import CODECS, FILTER_ID, Codec, codec_from_params, unpacked
+from h5lossy.codecs import FILTER_ID, Codec, codec_from_params, unpacked
 
 if TYPE_CHECKING:
     import h5py
     import numpy as np
+
+    from h5lossy.bounds import ErrorBound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +31,12 @@ class DatasetInfo:
     dtype : numpy.dtype
         Type of the values.
     codec : str
-        "pfpl" and so on, or "auto" where the choice was left to h5lossy.
+        The codec that was asked for: "pfpl" and so on, or "auto" where it is picked for each chunk.
+        What a chunk was encoded with, its frame says: `inspect`.
     bound : ErrorBound
         The bound, exactly as it was requested.
-    config : PFPL or None
-        The setting that makes such a dataset; None where the codec has no class ("auto").
+    config : Codec
+        The setting that makes such a dataset: ``PFPL(absolute=0.001)`` and the like.
     checksum : bool
         Whether frames carry a checksum of their payload.
     fill_value : numpy scalar or None
@@ -59,7 +60,7 @@ class DatasetInfo:
     dtype: np.dtype[Any]
     codec: str
     bound: ErrorBound
-    config: Codec | None
+    config: Codec
     checksum: bool
     fill_value: Any
     other_filters: tuple[str, ...]
@@ -122,8 +123,7 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     if FILTER_ID not in ids:
         return None
     index = ids.index(FILTER_ID)
-    params = unpacked(filters[index][2])
-    kind = BoundKind.from_number(params.bound_kind)
+    config = codec_from_params(unpacked(filters[index][2]))
 
     count = unfiltered = raw_bytes = stored_bytes = 0
     shape, chunks, dtype = dataset.shape, dataset.chunks, dataset.dtype
@@ -144,14 +144,10 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
         shape=shape,
         chunks=chunks,
         dtype=dtype,
-        codec=(
-            "auto"
-            if params.codec == _native.CODEC_AUTO
-            else _native.codec_name(params.codec) or str(params.codec)
-        ),
-        bound=ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else params.bound),
-        config=codec_from_params(params) if params.codec in CODECS else None,
-        checksum=not params.no_checksum,
+        codec=config.codec_name,
+        bound=config.bound,
+        config=config,
+        checksum=config.checksum,
         fill_value=own_fill_value(dataset),
         other_filters=tuple(
             name.decode("utf-8", "replace") or str(filter_id)

@@ -19,7 +19,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._values import checked_dtype, fill_bits, is_big_endian
 from h5lossy.bounds import BoundKind, ErrorBound
-from h5lossy.codecs import Codec
+from h5lossy.codecs import CODECS, Codec
 from h5lossy.errors import BoundError, CorruptFrameError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class FrameInfo:
     version : int
         Format version.
     codec : str
-        "pfpl", or "stored" where the frame holds the chunk as it was.
+        The codec that was used, "pfpl" and so on, or "stored" where the frame holds the chunk as it
+        was. It is not always the one that was asked for: Auto picks one, and only PFPL is lossless.
     bound : ErrorBound
         The bound as it was used. It is lossless where the requested one was too small for the
         codec.
@@ -45,7 +46,7 @@ class FrameInfo:
     dtype : numpy.dtype
         Type of the values; ``uint8`` where the encoder was not told it.
     mode : int
-        The codec's mode.
+        The codec's mode as a number; `settings` says what it means.
     checksum : bool
         Whether there is a checksum of the payload.
     header_bytes : int
@@ -79,6 +80,12 @@ class FrameInfo:
     def count(self) -> int:
         """Number of values."""
         return self.raw_bytes // self.dtype.itemsize
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `mode` means: the codec's own settings, such as ``{"mode": "outlier", ...}``."""
+        classes = [cls for cls in CODECS.values() if cls.codec_name == self.codec]
+        return classes[0].chosen_by(self.mode) if classes else {}
 
     @property
     def ratio(self) -> float:
@@ -126,8 +133,9 @@ def encode(array: npt.ArrayLike, codec: Codec, *, fill_value: Any = None) -> byt
         float32 or float64 of either byte order, any shape and memory layout, less than 4 GiB - 40
         bytes. The frame holds the values in C order. A mask of a masked array is ignored, as h5py
         does.
-    codec : PFPL
-        Codec and bound. A range-relative bound is taken over the whole array, zeros included.
+    codec : Codec
+        Codec and bound: ``PFPL(absolute=1e-3)`` and the like. A range-relative bound is taken over
+        the whole array, zeros included.
     fill_value : float, optional
         Values with its bits come back bit for bit, no other value turns into it (unless it
         is +0.0), and a range-relative bound leaves it out of the range.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import numpy as np
@@ -18,7 +18,10 @@ import pytest
 import h5lossy
 from h5lossy import _native
 from h5lossy.codecs import CODECS, Codec
-from matrix import BACKENDS, BOUNDS, CODEC_NAMES, DTYPES, corpus_fields
+from matrix import BACKENDS, BOUNDS, CODEC_NAMES, DTYPES, SETTINGS, corpus_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 for name, examples in {"default": 120, "ci": 120, "thorough": 3000}.items():
     hypothesis.settings.register_profile(
@@ -42,12 +45,20 @@ def pytest_report_header() -> list[str]:
     ]
 
 
-@pytest.fixture(scope="session", params=list(CODEC_NAMES.items()), ids=list(CODEC_NAMES.values()))
+@pytest.fixture(
+    scope="session", params=CODECS.values(), ids=[cls.codec_name for cls in CODECS.values()]
+)
 def codec(request: pytest.FixtureRequest) -> type[Codec]:
-    """Give the class of each codec that the library has."""
-    number, codec_name = request.param
-    assert number in CODECS, f"h5lossy.codecs has no class for codec {number}, {codec_name}"
-    return CODECS[number]
+    """Give the class of each codec, auto included."""
+    cls: type[Codec] = request.param
+    return cls
+
+
+@pytest.fixture(scope="session", params=SETTINGS.values(), ids=SETTINGS)
+def setting(request: pytest.FixtureRequest) -> Callable[..., Codec]:
+    """Give each codec in each mode, to be called with a bound."""
+    make: Callable[..., Codec] = request.param
+    return make
 
 
 @pytest.fixture(scope="session", params=BACKENDS)

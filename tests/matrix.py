@@ -7,6 +7,8 @@ A new codec or backend is tested without a change here.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +16,10 @@ import h5py
 import numpy as np
 
 from h5lossy import _native
+from h5lossy.codecs import CODECS, Codec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 CODEC_NAMES: dict[int, str] = {
@@ -23,7 +27,20 @@ CODEC_NAMES: dict[int, str] = {
     for number in range(1, 256)  # a frame's codec is a byte; 0 is stored
     if (codec_name := _native.codec_name(number)) is not None
 }
-"""The codecs of this build, by number."""
+"""The codecs of this build's frames, by number."""
+
+
+def _settings() -> Iterator[tuple[str, Callable[..., Codec]]]:
+    for cls in CODECS.values():
+        fields = cls.choices()
+        for values in itertools.product(*(field.metadata["choices"] for field in fields)):
+            chosen = {field.name: value for field, value in zip(fields, values, strict=True)}
+            name = "-".join([cls.codec_name, *map(str, values)])
+            yield name, functools.partial(cls, **chosen)
+
+
+SETTINGS: dict[str, Callable[..., Codec]] = dict(_settings())
+"""Every codec in every mode, auto included: each is called with a bound, as its class is."""
 
 BACKENDS: list[str] = [backend for backend, usable in _native.backends().items() if usable]
 """The backends that this machine can run, best first."""

@@ -8,16 +8,22 @@ a failing one shrinks to the piece that matters, and yet a field of several tile
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import hypothesis
 import numpy as np
 from hypothesis import strategies as st
 
 from checks import Array, bits_of, floats_of, pattern
 
 KINDS = ["absolute", "pointwise_relative", "range_relative", "lossless"]
+
+in_every_mode = hypothesis.settings(max_examples=hypothesis.settings().max_examples // 4)
+"""For tests of every mode of every codec: fewer examples of each, and more of all together."""
 
 MANTISSA_BITS = {4: 23, 8: 52}
 BIASES = {4: 127, 8: 1023}
@@ -242,7 +248,8 @@ class Chunk:
         head = ", ".join(f"0x{word:x}" for word in bits_of(self.values)[:20].tolist())
         dtype = self.values.dtype
         fill = "none" if self.fill_value is None else hex(pattern(self.fill_value, dtype))
-        return f"Chunk({self.values.size} x {dtype.str}: {head} ...; {self.bound}; fill {fill})"
+        shape = " x ".join(map(str, self.values.shape))
+        return f"Chunk({shape} x {dtype.str}: {head} ...; {self.bound}; fill {fill})"
 
 
 FILL_VALUES = [-999.0, 1e35, 9.96921e36, -0.0, 0.0, 1e-40, np.inf, 1.0, -1.0]
@@ -292,3 +299,27 @@ def chunks(
     ease = np.full(draw(st.sampled_from([0, 40, 500, 3000])), words[-1] if words.size else 0)
     words = np.concatenate([words, ease.astype(words.dtype)])
     return Chunk(floats_of(words, dtype), bound, fill_value)
+
+
+# About the extents of blocks of 8 x 8 and 4 x 4 x 4 values, and of tiles of 64 such blocks.
+EXTENTS = [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100]
+
+
+@st.composite
+def shaped_chunks(
+    draw: st.DrawFn,
+    dtype: Any,
+    kinds: list[str] = KINDS,
+    *,
+    max_count: int = 10000,
+    with_fill: bool | None = None,
+) -> Chunk:
+    """Draw values in one to four dimensions (`chunks`); those that do not fit the shape go."""
+    chunk = draw(chunks(dtype, kinds, max_count=max_count, with_fill=with_fill))
+    inner: list[int] = []
+    for extent in draw(st.lists(st.sampled_from(EXTENTS), max_size=3)):
+        if math.prod(inner) * extent <= chunk.values.size:
+            inner.append(extent)
+    shape = (chunk.values.size // math.prod(inner), *inner)
+    values = chunk.values[: math.prod(shape)].reshape(shape)
+    return dataclasses.replace(chunk, values=values)

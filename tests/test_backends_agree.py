@@ -14,7 +14,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import numpy as np
@@ -24,9 +24,11 @@ from hypothesis import strategies as st
 import h5lossy
 from checks import Array, bits_of, floats_of
 from h5lossy import _native
-from h5lossy.codecs import CODECS, Codec
-from matrix import BACKENDS, BOUNDS, CODEC_NAMES, DTYPES
+from matrix import BACKENDS, BOUNDS, DTYPES, SETTINGS
 from strategies import border_values, chunks, special_patterns
+
+if TYPE_CHECKING:
+    from h5lossy.codecs import Codec
 
 WORKER = """
 import hashlib, pickle, sys
@@ -65,17 +67,17 @@ def fields(dtype: np.dtype[Any], bound: dict[str, Any]) -> list[Array]:
     """Return fields that make a codec take all its branches: some seconds' worth in total."""
     size = dtype.itemsize
     rng = np.random.default_rng(11)
-    smooth = np.sin(np.arange(20000) / 400) * 50
+    smooth = np.sin(np.arange(20000) / 400).reshape(20, 25, 40) * 50
     borders = border_values(size, bound, rng.integers(-(2**13), 2**13, 9000))
     borders += rng.integers(-2, 3, borders.size).astype(f"i{size}").view(borders.dtype)
     special = np.tile(np.array([*special_patterns(size).values()], f"u{size}"), 50)
     noise = np.frombuffer(rng.bytes(size * 5000), f"u{size}")
     mixed = np.concatenate([borders[:4000], special, noise, borders[4000:], noise * 0])
-    odd_ends = [smooth[:n].astype(dtype) for n in (0, 1, 33, 65, 4097)]
+    odd_ends = [smooth.reshape(-1)[:n].astype(dtype) for n in (0, 1, 33, 65, 4097)]
     return [
         smooth.astype(dtype),
-        (smooth + rng.standard_normal(smooth.size)).astype(dtype),
-        floats_of(borders, dtype),
+        (smooth + rng.standard_normal(smooth.shape)).astype(dtype),
+        floats_of(borders, dtype).reshape(90, 100),
         floats_of(mixed, dtype),
         *odd_ends,
     ]
@@ -83,8 +85,8 @@ def fields(dtype: np.dtype[Any], bound: dict[str, Any]) -> list[Array]:
 
 def jobs() -> list[tuple[Array, Codec, Any]]:
     return [
-        (values, CODECS[number](**bound), fill_value)
-        for number in CODEC_NAMES
+        (values, make(**bound), fill_value)
+        for make in SETTINGS.values()
         for name in DTYPES
         for bound in BOUNDS.values()
         for values in fields(np.dtype(name), bound)

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import pytest
 
-from h5lossy import FILTER_ID, PFPL, InvalidArgumentError, UnsupportedError, _native
+from h5lossy import FILTER_ID, PFPL, CuSZp2, InvalidArgumentError, UnsupportedError, _native
 from h5lossy._native import Params, pack_cd_values, unpack_cd_values
+from h5lossy.codecs import CODECS
 from hdf5_helpers import cd_values, h5lossy_command
+from matrix import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy as np
+
+    from h5lossy.codecs import Codec
 
 PAGE = (Path(__file__).parents[1] / "docs" / "format" / "cd_values.md").read_text("utf-8")
 
@@ -45,12 +49,17 @@ def words_of_the_example() -> tuple[int, ...]:
 
 
 def test_the_pages_codecs_have_the_librarys_numbers() -> None:
-    numbers = re.findall(r"(\d+) (\w+)", table_row("0")[1].partition("codec: ")[2])
+    numbers = re.findall(r"(\d+) \[(\w+)\]", table_row("0")[1].partition("codec: ")[2])
 
-    assert numbers[0] == (str(_native.CODEC_AUTO), "auto")
-    for number, name in numbers[1:]:
-        assert _native.codec_name(int(number)) in {None, name.lower()}
-    assert (str(_native.CODEC_PFPL), "PFPL") in numbers
+    assert {int(number): name.lower() for number, name in numbers} == {
+        number: cls.codec_name for number, cls in CODECS.items()
+    }
+
+
+def test_the_worked_example_of_a_mode_is_what_the_class_asks_for() -> None:
+    words = CuSZp2(absolute=1e-3, mode="plain", dimensions=2).filter_options
+
+    assert f"`{' '.join(map(str, words))}`" in PAGE
 
 
 def test_the_pages_bound_kinds_have_the_librarys_numbers() -> None:
@@ -130,6 +139,10 @@ def params() -> Iterator[Params]:
     yield Params(codec=1, bound_kind=2, bound=5e-324)
     yield Params(codec=1, bound_kind=3)
     yield Params(codec=1, bound_kind=0, bound=1.7976931348623157e308, no_checksum=True)
+    for number in CODECS:
+        yield Params(codec=number, bound_kind=0, bound=1.0)
+    yield Params(codec=2, bound_kind=1, bound=0.5, mode=0x32)
+    yield Params(codec=2, bound_kind=3, mode=0x10, no_checksum=True, value_bytes=4, shape=(7, 9))
     for value_bytes in (4, 8):
         for big_endian in (False, True):
             for rank in range(9):
@@ -166,7 +179,7 @@ def test_each_word_is_what_the_table_says(given: Params) -> None:
     assert words[0] == given.codec
     assert words[1] == given.bound_kind
     assert words[2:4] == (low, high)
-    assert words[4] == (given.fill_bits is not None) << 8 | given.no_checksum << 9
+    assert words[4] == given.mode | (given.fill_bits is not None) << 8 | given.no_checksum << 9
     assert words[5] == (local if given.value_bytes else 0)
     assert words[6:14] == given.shape + (0,) * (8 - len(given.shape))
     assert words[14:16] == (fill % 2**32, fill >> 32)
@@ -264,9 +277,47 @@ def test_set_local_stores_type_and_byte_order(tmp_path: Path, dtype: np.dtype[An
     assert local == 1 | dtype.itemsize << 8 | (dtype.str[0] == ">") << 16 | 1 << 24
 
 
-def test_set_local_keeps_what_the_user_asked_for(tmp_path: Path, bound: dict[str, Any]) -> None:
-    codec = PFPL(**bound, checksum=False)
+@pytest.mark.parametrize("make", SETTINGS.values(), ids=SETTINGS)
+def test_set_local_keeps_what_the_user_asked_for(
+    tmp_path: Path, bound: dict[str, Any], make: Callable[..., Codec]
+) -> None:
+    codec = make(**bound, checksum=False)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         words = cd_values(file.create_dataset("x", (8,), "f4", chunks=(4,), **codec))
 
     assert words[:5] == codec.filter_options
+
+
+def test_every_codec_and_no_other_is_taken(tmp_path: Path) -> None:
+    taken = set()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for number in range(256):
+            options = {"compression": FILTER_ID, "compression_opts": (number, 0, *ONE)}
+            try:
+                file.create_dataset(f"{number}", (8,), "f4", chunks=(4,), **options)
+            except ValueError as error:
+                assert f"codec {number} is not in this version" in str(error)  # noqa: PT017
+            else:
+                taken.add(number)
+
+    assert taken == set(CODECS)
+
+
+def test_every_mode_and_no_other_is_taken(tmp_path: Path, codec: type[Codec]) -> None:
+    taken = set()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for mode in range(256):
+            words = (codec.codec_number, 0, *ONE, mode)
+            options = {"compression": FILTER_ID, "compression_opts": words}
+            try:
+                file.create_dataset(f"{mode}", (8,), "f4", chunks=(4,), **options)
+            except ValueError as error:
+                assert "mode" in str(error)  # noqa: PT017
+                with pytest.raises(UnsupportedError):
+                    codec.chosen_by(mode)
+            else:
+                taken.add(mode)
+
+    own = [make(absolute=1.0) for make in SETTINGS.values()]
+    modes = {0, *(one.params().mode for one in own if type(one) is codec)}
+    assert taken == (modes | {0x11} if codec is CuSZp2 else modes)

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import re
 import shlex
 import struct
@@ -18,9 +20,12 @@ from click.testing import CliRunner
 
 import h5lossy
 from checks import assert_kept
-from h5lossy import PFPL, ErrorBound
+from h5lossy import PFPL, Aatrox, Auto, CuSZp2, ErrorBound
 from h5lossy.cli import main
+from h5lossy.cli._options import DEFAULT_CODEC
+from h5lossy.codecs import CODECS
 from hdf5_helpers import (
+    bound_of,
     cd_values,
     command_line,
     create,
@@ -35,9 +40,14 @@ from hdf5_helpers import (
     tool,
     with_plugin,
 )
+from matrix import SETTINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from click.testing import Result
+
+    from h5lossy.codecs import Codec
 
 ABSOLUTE = PFPL(absolute=1e-3)
 
@@ -118,7 +128,28 @@ BOUND_OPTIONS = {
     "lossless": (["--lossless"], PFPL(lossless=True)),
     "no checksum": (["--absolute", "0.1", "--no-checksum"], PFPL(absolute=0.1, checksum=False)),
     "lossless, no checksum": (["--lossless", "--no-checksum"], PFPL(lossless=True, checksum=False)),
+    "auto": (["--absolute", "0.1", "--codec", "auto"], Auto(absolute=0.1)),
+    "aatrox": (["--codec", "aatrox", "--range-relative", "0.1"], Aatrox(range_relative=0.1)),
+    "cuszp2": (["--absolute", "0.1", "--codec", "cuszp2"], CuSZp2(absolute=0.1)),
+    "cuszp2, fixed, 3": (
+        ["--absolute", "0.1", "--codec", "cuszp2", "--mode", "fixed", "--dimensions", "3"],
+        CuSZp2(absolute=0.1, mode="fixed", dimensions=3),
+    ),
+    "cuszp2, plain, no checksum": (
+        ["--no-checksum", "--lossless", "--codec", "CuSZp2", "--mode", "plain"],
+        CuSZp2(lossless=True, mode="plain", checksum=False),
+    ),
 }
+
+
+def codec_options(codec: Codec) -> list[str]:
+    """Return the options that ask for a codec and its own settings."""
+    chosen = [
+        part
+        for own in codec.choices()
+        for part in (f"--{own.name.replace('_', '-')}", str(getattr(codec, own.name)))
+    ]
+    return ["--codec", codec.codec_name, *chosen]
 
 
 def forms(*arguments: str) -> dict[str, list[str]]:
@@ -144,7 +175,7 @@ def test_cd_values_for_h5py_are_arguments(tmp_path: Path, options: list[str], co
 
 @pytest.mark.parametrize(("options", "codec"), BOUND_OPTIONS.values(), ids=BOUND_OPTIONS)
 def test_cd_values_for_h5repack_are_a_command(
-    tmp_path: Path, options: list[str], codec: PFPL
+    tmp_path: Path, options: list[str], codec: Codec
 ) -> None:
     tool("h5repack")
     with h5py.File(tmp_path / "in.h5", "w") as file:
@@ -169,7 +200,7 @@ def netcdf_file(folder: Path, line: str = "") -> Path:
 
 @pytest.mark.parametrize(("options", "codec"), BOUND_OPTIONS.values(), ids=BOUND_OPTIONS)
 def test_cd_values_for_nccopy_are_a_command(
-    tmp_path: Path, options: list[str], codec: PFPL
+    tmp_path: Path, options: list[str], codec: Codec
 ) -> None:
     tool("nccopy")
     netcdf_file(tmp_path)
@@ -183,7 +214,7 @@ def test_cd_values_for_nccopy_are_a_command(
 
 @pytest.mark.parametrize(("options", "codec"), BOUND_OPTIONS.values(), ids=BOUND_OPTIONS)
 def test_cd_values_for_ncgen_are_an_attribute(
-    tmp_path: Path, options: list[str], codec: PFPL
+    tmp_path: Path, options: list[str], codec: Codec
 ) -> None:
     [line] = forms(*options, "--var", "t")["ncgen"]
 
@@ -228,6 +259,12 @@ WRONG_BOUNDS = {
     "NaN": (["--absolute", "nan"], "absolute must be greater than 0 and finite"),
     "pointwise 1": (["--pointwise-relative", "1"], "pointwise_relative must be .* less than 1"),
     "no number": (["--absolute", "small"], "'small' is not a valid float"),
+    "a codec and no bound": (["--codec", "cuszp2"], "give a bound"),
+    "no codec of that name": (["--lossless", "--codec", "sz3"], "'sz3' is not one of 'pfpl', "),
+    "no mode of that name": (
+        ["--lossless", "--codec", "cuszp2", "--mode", "best"],
+        "'best' is not one of 'plain', 'outlier', 'fixed'",
+    ),
 }
 
 
@@ -237,6 +274,43 @@ def test_wrong_bounds_are_wrong_usage(options: list[str], message: str) -> None:
 
     assert re.search(message, said.stderr)
     assert said.stdout == ""
+
+
+@pytest.mark.parametrize("make", SETTINGS.values(), ids=SETTINGS)
+def test_every_codec_in_every_mode_has_options(make: Callable[..., Codec]) -> None:
+    codec = make(absolute=1e-3)
+
+    found = forms("--absolute", "1e-3", *codec_options(codec))
+
+    assert f"compression=h5lossy.{codec!r}" in found["h5py"]
+    assert f"compression_opts=({', '.join(map(str, codec.filter_options))})" in found["h5py"][0]
+
+
+def test_the_options_of_one_codec_are_refused_with_another(codec: type[Codec]) -> None:
+    theirs = {own.name: cls for cls in CODECS.values() for own in cls.choices()}
+    assert theirs
+    for name, owner in theirs.items():
+        option = f"--{name.replace('_', '-')}"
+        value = str(next(own.default for own in owner.choices() if own.name == name))
+        message = f"{name} is a setting of codec {owner.codec_name}, and not of "
+        if name not in [own.name for own in codec.choices()]:
+            options = ["--lossless", "--codec", codec.codec_name, option, value]
+            assert message + codec.codec_name in h5lossy_cli("cd-values", *options, status=2).stderr
+        if name not in [own.name for own in DEFAULT_CODEC.choices()]:
+            said = h5lossy_cli("cd-values", "--lossless", option, value, status=2).stderr
+            assert f"{message}{DEFAULT_CODEC.codec_name}, the default; name the codec" in said
+
+
+@pytest.mark.parametrize("command", ["demo", "repack", "cd-values"])
+def test_every_command_that_takes_a_bound_takes_every_codec(command: str) -> None:
+    said = " ".join(h5lossy_cli(command, "--help").output.split())
+
+    assert f"--codec [{'|'.join(cls.codec_name for cls in CODECS.values())}]" in said
+    for cls in CODECS.values():
+        for own in cls.choices():
+            choices = "|".join(map(str, own.metadata["choices"]))
+            assert f"--{own.name} [{choices}]" in said
+            assert f"Of {cls.codec_name}: {own.metadata['help']} [default: {own.default}]" in said
 
 
 # ------------------------------------------------------------------------------------------------
@@ -257,6 +331,8 @@ def test_doctor_finds_this_machine_well() -> None:
     assert said.splitlines()[0].startswith(f"h5lossy {h5lossy.__version__}")
     assert h5py.version.hdf5_version in said
     assert "scalar" in said
+    for cls in CODECS.values():
+        assert f"tried {cls(absolute=1e-3)!r}: 49996 values within 0." in said
     assert said.splitlines()[-1] == "all is well"
 
 
@@ -313,29 +389,49 @@ main(["doctor", "--no-import"])
 @pytest.mark.parametrize(
     ("options", "codec"), list(BOUND_OPTIONS.values())[:4], ids=list(BOUND_OPTIONS)[:4]
 )
-def test_demo_keeps_its_promise(tmp_path: Path, options: list[str], codec: PFPL) -> None:
+def test_demo_keeps_its_promise_with_every_codec(
+    tmp_path: Path, options: list[str], codec: PFPL
+) -> None:
     said = h5lossy_cli("demo", "--size", "1", "--keep", tmp_path / "new", *options).output
 
     with h5py.File(tmp_path / "new" / "plain.h5") as file:
         data = file["field"][...]
-    with h5py.File(tmp_path / "new" / "pfpl.h5") as file:
-        assert len(frames(file["field"])) == 4
-        decoded = file["field"][...]
-        stored = h5lossy.describe(file["field"])
     assert data.nbytes >= 1_000_000
-    bound = {k: v for k, v in codec.get_config().items() if k != "checksum"}
-    assert_kept(data, decoded, bound)
-    assert stored is not None
-    row = table_row(said, "PFPL")
-    assert row["checked"] == str(data.size)
-    assert row["broken"] == "0"
-    assert row["ratio"] == f"{stored.ratio:.2f}"
-    assert row["bound"] == str(stored.bound)
-    if codec.lossless:
-        assert row["error/bound"] == "0 (exact)"
-    else:
-        summary = h5lossy.largest_error(data, decoded, stored.bound)
-        assert row["error/bound"] == f"{summary.fraction:.4f}"
+    for cls in CODECS.values():
+        with h5py.File(tmp_path / "new" / f"{cls.codec_name}.h5") as file:
+            assert len(frames(file["field"])) == 4
+            decoded = file["field"][...]
+            stored = h5lossy.describe(file["field"])
+        assert_kept(data, decoded, bound_of(codec))
+        assert stored is not None
+        assert stored.codec == cls.codec_name
+        row = table_row(said, cls.__name__)
+        assert row["checked"] == str(data.size)
+        assert row["broken"] == "0"
+        assert row["ratio"] == f"{stored.ratio:.2f}"
+        assert row["bound"] == str(stored.bound)
+        if codec.lossless:
+            assert row["error/bound"] == "0 (exact)"
+        else:
+            summary = h5lossy.largest_error(data, decoded, stored.bound)
+            assert row["error/bound"] == f"{math.floor(summary.fraction * 1e4) / 1e4:.4f}"
+
+
+def test_demo_shows_the_codec_that_was_named(tmp_path: Path) -> None:
+    options = ["--codec", "cuszp2", "--mode", "plain", "--dimensions", "2"]
+    said = h5lossy_cli("demo", "--size", "1", "--keep", tmp_path, *options).output
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "cuszp2.h5",
+        "gzip-4.h5",
+        "plain.h5",
+        "shuffle-gzip-4.h5",
+    ]
+    assert table_row(said, "CuSZp2(mode=plain, dimensions=2)")["bound"] == "absolute 0.01"
+    with h5py.File(tmp_path / "cuszp2.h5") as file:
+        described = h5lossy.describe(file["field"])
+    assert described is not None
+    assert described.config == CuSZp2(absolute=0.01, mode="plain", dimensions=2)
 
 
 def table_row(said: str, name: str) -> dict[str, str]:
@@ -349,12 +445,14 @@ def table_row(said: str, name: str) -> dict[str, str]:
 def test_demo_compares_with_gzip_and_shows_speeds() -> None:
     said = h5lossy_cli("demo", "--size", "1").output
 
-    for name in ("PFPL", "gzip 4", "shuffle + gzip 4", "no filter"):
+    ours = [cls.__name__ for cls in CODECS.values()]
+    for name in (*ours, "gzip 4", "shuffle + gzip 4", "no filter"):
         row = table_row(said, name)
         assert row["broken"] == "0"
         assert float(row["write MB/s"]) > 0
         assert float(row["read MB/s"]) > 0
-    assert float(table_row(said, "PFPL")["ratio"]) > float(table_row(said, "gzip 4")["ratio"])
+    for name in ours:
+        assert float(table_row(said, name)["ratio"]) > float(table_row(said, "gzip 4")["ratio"])
     assert "absolute 0.01" in said
 
 
@@ -378,7 +476,8 @@ def test_demo_shows_a_progress_bar_on_a_terminal(tmp_path: Path) -> None:
     said = run("script", "-qec", ours, "/dev/null", env=environment(TERM="xterm", COLUMNS="200"))
 
     assert "━━━" in said.stdout
-    assert "/33.6 MB" in said.stdout  # written and read, in four ways
+    ways = len(CODECS) + 3
+    assert f"/{ways * 2 * 4.194304:.1f} MB" in said.stdout  # written and read, in so many ways
 
 
 def test_without_a_terminal_there_is_no_progress_bar() -> None:
@@ -464,6 +563,63 @@ def test_info_prints_json(path: Path) -> None:
     assert found["/deep/z"]["checksum"] is False
     assert found["/x"]["fill_value"] == -999.0
     assert found["/unwritten"]["chunks_stored"] == 0
+
+
+def test_info_shows_what_each_codec_was_asked_for_and_what_came_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    data = field((12, 40, 50))
+    with h5py.File(path, "w") as file:
+        for name, make in SETTINGS.items():
+            codec = make(absolute=1e-3)
+            file.create_dataset(name, data=data, chunks=(6, 20, 50), compression=codec)
+
+    rows = h5lossy_cli("info", "--frames", path).output
+    said = json.loads(h5lossy_cli("info", "--frames", "--json", path).output)
+
+    found = {dataset["path"][1:]: dataset for dataset in said["datasets"]}
+    assert set(found) == set(SETTINGS)
+    for name, make in SETTINGS.items():
+        codec = make(absolute=1e-3)
+        changed = [
+            f"{own.name}={getattr(codec, own.name)}"
+            for own in codec.choices()
+            if getattr(codec, own.name) != own.default
+        ]
+        label = codec.codec_name + (f"({', '.join(changed)})" if changed else "")
+        row, dataset = table_row(rows, f"/{name}"), found[name]
+        assert row["codec"] == label
+        assert dataset["codec"] == codec.codec_name
+        assert dataset["settings"] == {
+            own.name: getattr(codec, own.name) for own in codec.choices()
+        }
+        assert sum(dataset["frames"]["codecs"].values()) == 4
+        if not isinstance(codec, Auto):
+            assert dataset["frames"]["codecs"] == {codec.codec_name: 4}
+            assert dataset["frames"]["modes"] == {label: 4}
+            assert row["frames"].startswith(f"4 {label}, ")
+
+
+def test_info_counts_the_codecs_that_auto_picked(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    data = field((64, 64))
+    picked = [PFPL, CuSZp2, CuSZp2, functools.partial(CuSZp2, dimensions=2), Aatrox, PFPL, CuSZp2]
+    with h5py.File(path, "w") as file:
+        options = {"chunks": (1, 64, 64), "compression": Auto(absolute=1e-3)}
+        dataset = file.create_dataset("x", (8, 64, 64), "f4", **options)
+        for i, codec in enumerate(picked):
+            frame = h5lossy.encode(data, codec(absolute=1e-3))
+            dataset.id.write_direct_chunk((i, 0, 0), frame)
+        # Too small to be worth a codec.
+        dataset.id.write_direct_chunk((7, 0, 0), h5lossy.encode(data[0, :1], PFPL(absolute=1e-3)))
+
+    row = table_row(h5lossy_cli("info", "--frames", path).output, "/x")
+    said = json.loads(h5lossy_cli("info", "--frames", "--json", path).output)["datasets"][0]
+
+    assert row["codec"] == "auto"
+    counts = "3 cuszp2, 2 pfpl, 1 cuszp2(dimensions=2), 1 aatrox, 1 stored, 0 of "
+    assert row["frames"].startswith(counts)
+    assert said["frames"]["codecs"] == {"pfpl": 2, "cuszp2": 4, "aatrox": 1, "stored": 1}
+    assert said["codec"] == "auto"
 
 
 def test_info_works_where_the_filter_is_not_registered(path: Path) -> None:

@@ -23,8 +23,10 @@ from checks import floats_of
 from h5lossy import (
     FILTER_ID,
     PFPL,
+    Auto,
     BoundError,
     BoundKind,
+    CuSZp2,
     ErrorBound,
     H5LossyError,
     InvalidArgumentError,
@@ -34,10 +36,11 @@ from h5lossy import (
     from_filter_options,
 )
 from h5lossy.codecs import CODECS
-from matrix import BOUNDS, CODEC_NAMES
+from matrix import BOUNDS, CODEC_NAMES, SETTINGS
 from strategies import bounds, chunks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from h5lossy.codecs import Codec
@@ -47,11 +50,29 @@ KINDS = ["absolute", "pointwise_relative", "range_relative"]
 checksums = st.booleans()
 
 
+each_setting = pytest.mark.parametrize("make", SETTINGS.values(), ids=SETTINGS)
+
+#: The fields that only some codecs have.
+OWN_FIELDS = {
+    f"{cls.codec_name}-{field.name}": (cls, field)
+    for cls in CODECS.values()
+    for field in cls.choices()
+}
+each_own_field = pytest.mark.parametrize(("cls", "field"), OWN_FIELDS.values(), ids=OWN_FIELDS)
+
+
 def test_every_codec_of_the_library_has_a_class() -> None:
-    assert set(CODECS) == set(CODEC_NAMES)
+    names = {number: cls.codec_name for number, cls in CODECS.items()}
+    assert names == {0: "auto", **CODEC_NAMES}
     assert all(cls.codec_number == number for number, cls in CODECS.items())
     assert all(getattr(h5lossy, cls.__name__) is cls for cls in CODECS.values())
     assert {cls.__name__ for cls in CODECS.values()} <= set(h5lossy.__all__)
+
+
+def test_a_codec_is_named_after_its_class(codec: type[Codec]) -> None:
+    assert codec.codec_name == codec.__name__.lower()
+    assert codec.__doc__
+    assert codec.__doc__.splitlines()[0].endswith(".")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -273,8 +294,136 @@ def test_a_setting_is_what_h5py_takes_for_a_filter(codec: type[Codec]) -> None:
 
 
 # ------------------------------------------------------------------------------------------------
+# What only some codecs have
+# ------------------------------------------------------------------------------------------------
+
+
+@each_own_field
+def test_a_field_of_its_own_says_what_it_takes(cls: type[Codec], field: Any) -> None:
+    choices = field.metadata["choices"]
+    assert len(set(choices)) == len(choices) > 1
+    assert {type(choice) for choice in choices} in ({str}, {int})
+    assert field.default in choices
+    assert getattr(cls(absolute=1.0), field.name) == field.default
+    assert field.metadata["help"].endswith(".")
+    assert f"{field.name} : " in (cls.__doc__ or "")
+
+
+@each_own_field
+def test_every_choice_is_kept(cls: type[Codec], field: Any) -> None:
+    for choice in field.metadata["choices"]:
+        setting = cls(absolute=1.0, **{field.name: choice})
+        assert getattr(setting, field.name) == choice
+        config = setting.get_config()
+        assert config == {"absolute": 1.0} | (
+            {} if choice == field.default else {field.name: choice}
+        )
+
+
+@each_own_field
+def test_a_choice_may_be_numpys(cls: type[Codec], field: Any) -> None:
+    for choice in field.metadata["choices"]:
+        setting = cls(absolute=1.0, **{field.name: np.array(choice)[()]})
+        assert type(getattr(setting, field.name)) is type(choice)
+        assert setting == cls(absolute=1.0, **{field.name: choice})
+
+
+@each_own_field
+def test_what_is_no_choice_is_refused(cls: type[Codec], field: Any) -> None:
+    *others, last = map(repr, field.metadata["choices"])
+    allowed = f"^{field.name} must be {', '.join(others)} or {last}, got "
+    wrong = ["", "Plain", "x"] if isinstance(field.default, str) else [-1, 0, 1000, 2**70]
+    for value in wrong:
+        with pytest.raises(InvalidArgumentError, match=allowed) as raised:
+            cls(absolute=1.0, **{field.name: value})
+        assert str(raised.value).endswith(f"got {value!r}")
+    for value in [None, True, 1.0, b"plain", [1], 1 if isinstance(field.default, str) else "1"]:
+        with pytest.raises(TypeError, match=allowed) as raised:
+            cls(absolute=1.0, **{field.name: value})
+        assert str(raised.value).endswith(f"got {value!r}")
+
+
+@each_own_field
+def test_other_codecs_do_not_take_it(codec: type[Codec], cls: type[Codec], field: Any) -> None:
+    if field.name in {own.name for own in codec.choices()}:
+        return
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{field.name}'"):
+        codec(absolute=1.0, **{field.name: field.default})
+
+
+@each_setting
+def test_every_mode_becomes_cd_values_and_comes_back(make: Callable[..., Codec]) -> None:
+    for bound in BOUNDS.values():
+        for checksum in (True, False):
+            setting = make(**bound, checksum=checksum)
+            again = from_filter_options(FILTER_ID, setting.filter_options)
+            assert (type(again), again) == (type(setting), setting)
+            assert again.get_config() == setting.get_config()
+            assert repr(again) == repr(setting)
+            assert setting.from_params(setting.params()) == setting
+            mode = (*setting.filter_options, 0)[4] & 0xFF
+            assert mode == setting.params().mode
+            defaults = setting == type(setting)(**bound, checksum=checksum)
+            assert (mode == 0) == defaults
+
+
+def test_no_two_settings_are_equal() -> None:
+    for bound in BOUNDS.values():
+        settings = [make(**bound) for make in SETTINGS.values()]
+        assert len(set(settings)) == len({repr(setting) for setting in settings}) == len(SETTINGS)
+
+
+@each_setting
+def test_every_mode_is_kept_where_a_bound_is_resolved(make: Callable[..., Codec]) -> None:
+    resolved = make(range_relative=0.5).resolve(np.array([0.0, 4.0]))
+    assert resolved == make(absolute=resolved.absolute)
+
+
+CUSZP2_MODES = {
+    ("plain", 1): 0x10,
+    ("outlier", 1): 0,
+    ("fixed", 1): 0x12,
+    ("plain", 2): 0x20,
+    ("outlier", 2): 0x21,
+    ("fixed", 2): 0x22,
+    ("plain", 3): 0x30,
+    ("outlier", 3): 0x31,
+    ("fixed", 3): 0x32,
+}
+
+
+@pytest.mark.parametrize(("chosen", "mode"), CUSZP2_MODES.items(), ids=str)
+def test_cuszp2s_modes_are_those_of_its_page(chosen: tuple[str, int], mode: int) -> None:
+    setting = CuSZp2(absolute=1.0, mode=chosen[0], dimensions=chosen[1])
+    assert setting.params().mode == mode
+    assert setting.filter_options == ((2, 0, *ONE, mode) if mode else (2, 0, *ONE))
+
+
+def test_cuszp2s_default_may_be_spelled_out_in_cd_values() -> None:
+    spelled = from_filter_options(FILTER_ID, (2, 0, *ONE, 0x11))
+    assert spelled == CuSZp2(absolute=1.0)
+    assert spelled.filter_options == (2, 0, *ONE)
+
+
+@pytest.mark.parametrize("mode", [0x01, 0x03, 0x13, 0x02, 0x40, 0x51, 0x91, 0x100])
+def test_a_mode_that_is_not_there_is_unsupported(mode: int) -> None:
+    params = dataclasses.replace(CuSZp2(absolute=1.0).params(), mode=mode)
+    with pytest.raises(UnsupportedError, match=f"CuSZp2 has no mode {mode:#04x}"):
+        CuSZp2.from_params(params)
+
+
+def test_only_codecs_with_choices_have_modes(codec: type[Codec]) -> None:
+    assert codec.chosen_by(0) == {own.name: own.default for own in codec.choices()}
+    if not codec.choices():
+        with pytest.raises(UnsupportedError, match=f"{codec.__name__} has no mode 0x11"):
+            codec.chosen_by(0x11)
+
+
+# ------------------------------------------------------------------------------------------------
 # cd_values
 # ------------------------------------------------------------------------------------------------
+
+ONE = (0, 0x3FF00000)  # 1.0
 
 
 @hypothesis.given(bound=bounds(), checksum=checksums)
@@ -339,9 +488,6 @@ def test_lossless_needs_two_words(codec: type[Codec]) -> None:
     assert from_filter_options(FILTER_ID, (codec.codec_number, 3)) == codec(lossless=True)
 
 
-ONE = (0, 0x3FF00000)  # 1.0
-
-
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
@@ -350,7 +496,6 @@ ONE = (0, 0x3FF00000)  # 1.0
         ((1, 0, 1), InvalidArgumentError, "cd_values need at least 4 words .* got 3"),
         ((1, 3, -1), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got \[1, 3, -1\]"),
         ((1, 3, 2**32), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got"),
-        ((0, 0, *ONE), UnsupportedError, r"codec 0, auto\), for which this version has no class"),
         ((200, 0, *ONE), UnsupportedError, "codec 200 is not in this version"),
         ((1, 4, *ONE), InvalidArgumentError, "bound kind must be 0 .* or 3 .* got 4"),
         ((1, 0, 0, 0), InvalidArgumentError, "absolute bound must be greater than 0 .* got 0"),
@@ -360,7 +505,12 @@ ONE = (0, 0x3FF00000)  # 1.0
         ((1, 1, *ONE), InvalidArgumentError, "pointwise-relative bound must be less than 1, got 1"),
         ((1, 3, *ONE), InvalidArgumentError, r"lossless takes no bound \(0\), got 1"),
         ((1, 3, 0, 0x80000000), InvalidArgumentError, r"lossless takes no bound \(0\), got -0"),
-        ((1, 0, *ONE, 1), UnsupportedError, "codec mode must be 0, got 1"),
+        ((0, 0, *ONE, 0x11), UnsupportedError, "mode"),
+        ((1, 0, *ONE, 1), UnsupportedError, "mode"),
+        ((2, 0, *ONE, 0x13), UnsupportedError, "mode"),
+        ((2, 0, *ONE, 0x01), UnsupportedError, "mode"),
+        ((2, 0, *ONE, 0x51), UnsupportedError, "mode"),
+        ((3, 0, *ONE, 0x11), UnsupportedError, "mode"),
         ((1, 0, *ONE, 1 << 10), UnsupportedError, "flags 0x400 need a newer h5lossy"),
         ((1, 0, *ONE, 0, 2), UnsupportedError, "word 5 is 0x00000002, of a newer layout"),
         ((1, 0, *ONE, 0, 0x401 | 1 << 17), UnsupportedError, "word 5 .* of a newer layout"),
@@ -384,8 +534,18 @@ def test_the_options_of_another_filter_are_refused(filter_id: Any) -> None:
 
 
 def test_the_options_of_another_codec_are_refused(codec: type[Codec]) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"codec 0, {codec.__name__} is"):
-        codec._from_filter_options((0, 3))
+    other = Auto if codec is PFPL else PFPL
+    message = f"codec {other.codec_number}, {codec.__name__} is {codec.codec_number}"
+    with pytest.raises(InvalidArgumentError, match=message):
+        codec._from_filter_options(other(lossless=True).filter_options)
+
+
+def test_a_codec_without_a_class_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = PFPL(lossless=True).filter_options
+    others = {number: cls for number, cls in CODECS.items() if cls is not PFPL}
+    monkeypatch.setattr("h5lossy.codecs.CODECS", others)
+    with pytest.raises(UnsupportedError, match=r"no codec 1, only 2 \(CuSZp2\), "):
+        from_filter_options(FILTER_ID, words)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -438,11 +598,11 @@ def exact_bound(values: np.ndarray[Any, Any], value: float, fill_value: Any) -> 
 
 @hypothesis.given(data=st.data())
 def test_a_resolved_bound_is_a_little_below_the_exact_one(
-    codec: type[Codec], dtype: np.dtype[Any], data: st.DataObject
+    dtype: np.dtype[Any], data: st.DataObject
 ) -> None:
     chunk = data.draw(chunks(dtype, ["range_relative"], max_count=300))
     value = chunk.bound["range_relative"]
-    resolved = codec(range_relative=value).resolve(chunk.values, fill_value=chunk.fill_value)
+    resolved = PFPL(range_relative=value).resolve(chunk.values, fill_value=chunk.fill_value)
     exact = exact_bound(chunk.values, value, chunk.fill_value)
     if resolved.lossless:
         assert exact <= Fraction(1, 2**1071)  # some of the smallest subnormals
@@ -501,7 +661,6 @@ def test_only_floats_can_be_resolved(codec: type[Codec], values: Any) -> None:
 @pytest.mark.parametrize("block_bytes", [1, 500, 1 << 26])
 @pytest.mark.parametrize("chunk_shape", [None, (7, 5, 3), (1, 1, 40)])
 def test_a_dataset_is_resolved_block_by_block(
-    codec: type[Codec],
     dtype: np.dtype[Any],
     *,
     tmp_path: Path,
@@ -512,7 +671,7 @@ def test_a_dataset_is_resolved_block_by_block(
     monkeypatch.setattr(_blocks, "BLOCK_BYTES", block_bytes)
     values = np.random.default_rng(1).standard_normal((20, 11, 40)).astype(dtype)
     values[0, 0, 0], values[19, 10, 39], values[3, 3, 3] = -50, 70, np.nan
-    setting = codec(range_relative=1e-3)
+    setting = PFPL(range_relative=1e-3)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         dataset = file.create_dataset("a", data=values, chunks=chunk_shape)
         assert setting.resolve(dataset) == setting.resolve(values)

@@ -15,6 +15,7 @@ import h5lossy
 from h5lossy import (
     FILTER_ID,
     PFPL,
+    Auto,
     ErrorBound,
     InvalidArgumentError,
     UnsupportedError,
@@ -30,9 +31,13 @@ from hdf5_helpers import (
     frames,
     run_python,
 )
+from matrix import SETTINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from h5lossy.codecs import Codec
 
 ABSOLUTE = PFPL(absolute=1e-3)
 
@@ -42,11 +47,16 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a.h5"
 
 
+@pytest.mark.parametrize("make", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("checksum", [True, False], ids=["checksum", "no checksum"])
 def test_it_says_what_was_asked_for_and_what_came_of_it(
-    path: Path, dtype: np.dtype[Any], bound: dict[str, Any], checksum: bool
+    path: Path,
+    dtype: np.dtype[Any],
+    bound: dict[str, Any],
+    make: Callable[..., Codec],
+    checksum: bool,
 ) -> None:
-    codec = PFPL(**bound, checksum=checksum)
+    codec = make(**bound, checksum=checksum)
     with h5py.File(path, "w") as file:
         file.create_dataset(
             "group/x", data=field((50, 70), dtype), chunks=(32, 32), compression=codec
@@ -59,9 +69,10 @@ def test_it_says_what_was_asked_for_and_what_came_of_it(
     assert said is not None
     assert said.path == "/group/x"
     assert (said.shape, said.chunks, said.dtype) == ((50, 70), (32, 32), dtype)
-    assert said.codec == "pfpl"
+    assert said.codec == codec.codec_name
     assert said.bound == codec.bound
     assert said.config == codec
+    assert type(said.config) is type(codec)
     assert repr(said.config) == repr(codec)
     assert said.checksum is checksum
     assert said.fill_value is None
@@ -144,7 +155,7 @@ def test_the_filter_mask_of_another_filter_does_not_count(path: Path) -> None:
     assert said.chunks_unfiltered == 1
 
 
-def test_a_codec_that_was_left_to_the_library_is_auto(path: Path) -> None:
+def test_a_codec_that_is_picked_for_each_chunk_is_auto(path: Path) -> None:
     words = (0, *ABSOLUTE.filter_options[1:])
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset(
@@ -153,7 +164,7 @@ def test_a_codec_that_was_left_to_the_library_is_auto(path: Path) -> None:
         said = describe(dataset)
 
     assert said is not None
-    assert (said.codec, said.config) == ("auto", None)
+    assert (said.codec, said.config) == ("auto", Auto(absolute=1e-3))
     assert said.bound == ErrorBound("absolute", 1e-3)
 
 

@@ -23,7 +23,7 @@ from h5py import h5d, h5t, h5z
 
 import h5lossy
 from checks import assert_kept, assert_same_bits, bits_of, floats_of
-from h5lossy import FILTER_ID, PFPL
+from h5lossy import FILTER_ID, PFPL, Auto, CuSZp2
 from hdf5_helpers import (
     BYTES_TYPE_CODE,
     MAGIC,
@@ -42,8 +42,11 @@ from hdf5_helpers import (
     stored_chunks,
     with_plugin,
 )
+from matrix import CODEC_NAMES, SETTINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from h5lossy.codecs import Codec
 
 ABSOLUTE = PFPL(absolute=1e-3)
@@ -98,16 +101,56 @@ def test_every_spelling_makes_the_same_dataset(path: Path, arguments: dict[str, 
         assert_kept(data, file["x"][...], {"absolute": 1e-3})
 
 
-def test_codec_0_leaves_the_choice_to_the_library(path: Path) -> None:
-    data = field((20, 30))
+def test_auto_picks_a_codec_for_each_chunk(path: Path) -> None:
+    # One chunk of a plane, one of steps about a wave, one of noise that hardly exceeds the bound.
+    plane = np.add.outer(np.arange(64), np.arange(64)).astype("f4") * 1000
+    noise = np.random.default_rng(0).uniform(-0.01, 0.01, (64, 64)).astype("f4")
+    data = np.concatenate([plane, field((64, 64)), noise])
 
-    write(path, data, FILTER_ID, compression_opts=(0, *ABSOLUTE.filter_options[1:]))
+    write(path, data, Auto(absolute=1e-3), chunks=(64, 64))
 
     with h5py.File(path) as file:
         assert cd_values(file["x"])[0] == 0
-        codecs = {h5lossy.inspect(frame).codec for frame in frames(file["x"]).values()}
-        assert codecs == {"pfpl"}
+        stored = frames(file["x"])
         assert_kept(data, file["x"][...], {"absolute": 1e-3})
+    infos = [h5lossy.inspect(frame) for frame in stored.values()]
+    assert {info.codec for info in infos} <= set(CODEC_NAMES.values())
+    assert len({(info.codec, info.mode) for info in infos}) > 1
+
+
+@pytest.mark.parametrize("make", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize(
+    ("chunks", "dims"),
+    [
+        ((30,), ()),
+        ((1, 1, 30), ()),
+        ((10, 30), (1, 10, 30)),
+        ((10, 1, 30), (1, 10, 30)),
+        ((5, 10, 30), (5, 10, 30)),
+        ((2, 5, 4, 6), (10, 4, 6)),
+        ((2, 1, 5, 2, 4, 6), (20, 4, 6)),
+    ],
+    ids=str,
+)
+def test_blocks_have_the_dimensions_of_the_chunk(
+    path: Path, make: Callable[..., Codec], chunks: tuple[int, ...], dims: tuple[int, ...]
+) -> None:
+    data = field(tuple(2 * n if n > 1 else 1 for n in chunks))
+
+    write(path, data, make(absolute=1e-2), chunks=chunks)
+
+    with h5py.File(path) as file:
+        stored = frames(file["x"])
+        assert_kept(data, file["x"][...], {"absolute": 1e-2})
+    for place, frame in stored.items():
+        part = data[tuple(slice(i, i + n) for i, n in zip(place, chunks, strict=True))]
+        assert frame == h5lossy.encode(part, make(absolute=1e-2))
+        info = h5lossy.inspect(frame)
+        asked = make(absolute=1e-2).params().mode >> 4
+        if info.codec == "cuszp2" and isinstance(make(absolute=1e-2), CuSZp2):
+            extents = sum(n > 1 for n in chunks)
+            assert info.settings["dimensions"] == min(max(1, asked), max(1, extents))
+            assert info.dims == (dims if asked > 1 else ())
 
 
 def test_two_words_are_enough_for_lossless(path: Path) -> None:
@@ -227,11 +270,15 @@ def test_leading_extents_of_more_than_8_become_one(path: Path, rank: int) -> Non
     ],
 )
 def test_any_shape_of_chunks_works(
-    path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], bound: dict[str, Any]
+    path: Path,
+    codec: type[Codec],
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    bound: dict[str, Any],
 ) -> None:
     data = field(shape)
 
-    write(path, data, PFPL(**bound), chunks=chunks)
+    write(path, data, codec(**bound), chunks=chunks)
 
     assert_kept(data, read(path), bound)
 
@@ -317,7 +364,11 @@ STABLE = {
 @pytest.mark.parametrize("fill", [None, -999.0], ids=["no fill value", "fill value"])
 @pytest.mark.parametrize("stable_bound", STABLE.values(), ids=STABLE)
 def test_appending_row_by_row_keeps_the_bound_and_the_rows_before(
-    path: Path, stable_bound: dict[str, Any], dtype: np.dtype[Any], fill: float | None
+    path: Path,
+    codec: type[Codec],
+    stable_bound: dict[str, Any],
+    dtype: np.dtype[Any],
+    fill: float | None,
 ) -> None:
     # Each row goes into a chunk that holds decoded rows already.
     data = field((10, 40), dtype)
@@ -329,7 +380,7 @@ def test_appending_row_by_row_keeps_the_bound_and_the_rows_before(
             maxshape=(None, 40),
             chunks=(6, 16),
             fillvalue=fill,
-            compression=PFPL(**stable_bound),
+            compression=codec(**stable_bound),
         )
 
     first = None
@@ -345,10 +396,10 @@ def test_appending_row_by_row_keeps_the_bound_and_the_rows_before(
 
 @pytest.mark.parametrize("stable_bound", STABLE.values(), ids=STABLE)
 def test_changing_a_part_leaves_the_rest_of_the_chunk_alone(
-    path: Path, stable_bound: dict[str, Any], dtype: np.dtype[Any]
+    path: Path, codec: type[Codec], stable_bound: dict[str, Any], dtype: np.dtype[Any]
 ) -> None:
     data = field((50, 50), dtype)
-    write(path, data, PFPL(**stable_bound), chunks=(32, 32), fillvalue=-999.0)
+    write(path, data, codec(**stable_bound), chunks=(32, 32), fillvalue=-999.0)
     before = read(path)
     data[10:40, 20] = -5.0
 
@@ -364,9 +415,9 @@ def test_changing_a_part_leaves_the_rest_of_the_chunk_alone(
 
 @pytest.mark.parametrize("stable_bound", STABLE.values(), ids=STABLE)
 def test_writing_what_was_read_gives_the_same_values(
-    path: Path, stable_bound: dict[str, Any], dtype: np.dtype[Any]
+    path: Path, codec: type[Codec], stable_bound: dict[str, Any], dtype: np.dtype[Any]
 ) -> None:
-    write(path, field((50, 50), dtype), PFPL(**stable_bound), chunks=(32, 32))
+    write(path, field((50, 50), dtype), codec(**stable_bound), chunks=(32, 32))
     once = read(path)
 
     with h5py.File(path, "r+") as file:
@@ -377,13 +428,13 @@ def test_writing_what_was_read_gives_the_same_values(
 
 @pytest.mark.parametrize("stable_bound", STABLE.values(), ids=STABLE)
 def test_the_bound_survives_writing_values_one_by_one_without_a_cache(
-    path: Path, stable_bound: dict[str, Any], dtype: np.dtype[Any]
+    path: Path, codec: type[Codec], stable_bound: dict[str, Any], dtype: np.dtype[Any]
 ) -> None:
     # Each write decodes a chunk and encodes it again.
     data = field((12, 12), dtype)
     with h5py.File(path, "w", rdcc_nbytes=0) as file:
         dataset = file.create_dataset(
-            "x", data.shape, dtype, chunks=(8, 8), compression=PFPL(**stable_bound)
+            "x", data.shape, dtype, chunks=(8, 8), compression=codec(**stable_bound)
         )
         for i in np.random.default_rng(0).permutation(data.size):
             at = np.unravel_index(i, data.shape)
@@ -801,8 +852,7 @@ BAD_CD_VALUES = {
     "codec only": ((1,), "cd_values need at least 4 words .*, got 1"),
     "no bound": ((1, 0), "cd_values need at least 4 words .*, got 2"),
     "half a bound": ((1, 0, 0), "cd_values need at least 4 words .*, got 3"),
-    "codec 2": ((2, 0, *ONE), "codec 2 is not in this version"),
-    "codec 3": ((3, 0, *ONE), "codec 3 is not in this version"),
+    "codec 4": ((4, 0, *ONE), "codec 4 is not in this version"),
     "codec 77": ((77, 0, *ONE), "codec 77 is not in this version"),
     "kind 4": ((1, 4, *ONE), r"bound kind must be 0 .* 3 \(lossless\), got 4"),
     "kind of 32 bits": ((1, 2**32 - 1, *ONE), "bound kind must be .*, got 4294967295"),
@@ -818,7 +868,10 @@ BAD_CD_VALUES = {
     "pointwise 0": ((1, 1, 0, 0), "pointwise-relative bound must be greater than 0"),
     "pointwise infinite": ((1, 1, 0, 0x7FF00000), "pointwise-relative bound must be"),
     "lossless with a bound": ((1, 3, *ONE), "lossless takes no bound"),
-    "mode": ((1, 0, *ONE, 1), "codec mode must be 0, got 1"),
+    "mode of auto": ((0, 0, *ONE, 0x11), r"codec 0 \(auto\) picks the mode too: it must be 0, got"),
+    "mode of pfpl": ((1, 0, *ONE, 1), "pfpl has no mode 1; 0 is its default"),
+    "mode of cuszp2": ((2, 0, *ONE, 0x13), "cuszp2 has no mode 19; 0 is its default"),
+    "mode of aatrox": ((3, 0, *ONE, 0x10), "aatrox has no mode 16; 0 is its default"),
     "flag bit 10": ((1, 0, *ONE, 1 << 10), "cd_values flags 0x400 need a newer h5lossy"),
     "flag bit 31": ((1, 0, *ONE, 1 << 31), "cd_values flags 0x80000000 need a newer h5lossy"),
 }
@@ -1028,14 +1081,20 @@ def test_cd_values_of_a_later_layout_do_not_keep_frames_from_being_read(path: Pa
 @pytest.mark.parametrize("fill", [np.nan, -999.0])
 @pytest.mark.parametrize("checksum", [True, False], ids=["checksum", "no checksum"])
 def test_a_chunk_is_what_encode_makes_of_its_padded_values(
-    path: Path, bound: dict[str, Any], dtype: np.dtype[Any], fill: float, checksum: bool
+    path: Path,
+    codec: type[Codec],
+    bound: dict[str, Any],
+    dtype: np.dtype[Any],
+    *,
+    fill: float,
+    checksum: bool,
 ) -> None:
     data = field((5, 40, 50), dtype)
     data[::2, ::3] = fill
-    codec = PFPL(**bound, checksum=checksum)
+    setting = codec(**bound, checksum=checksum)
     chunks = (2, 32, 32)
 
-    write(path, data, codec, chunks=chunks, fillvalue=fill)
+    write(path, data, setting, chunks=chunks, fillvalue=fill)
 
     with h5py.File(path) as file:
         stored = frames(file["x"])
@@ -1043,7 +1102,7 @@ def test_a_chunk_is_what_encode_makes_of_its_padded_values(
     assert len(stored) == 3 * 2 * 2
     for place, frame in stored.items():
         part = data[tuple(slice(i, i + n) for i, n in zip(place, chunks, strict=True))]
-        assert frame == h5lossy.encode(padded(part, chunks, fill), codec, fill_value=fill)
+        assert frame == h5lossy.encode(padded(part, chunks, fill), setting, fill_value=fill)
         assert h5lossy.inspect(frame).checksum is checksum
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import array
 import dataclasses
+import functools
 import mmap
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,23 @@ import pytest
 from hypothesis import strategies as st
 
 import h5lossy
-from checks import assert_kept, assert_same_bits
+from checks import assert_same_bits
 from h5lossy import (
     PFPL,
+    Aatrox,
+    Auto,
     CorruptFrameError,
+    CuSZp2,
     InvalidArgumentError,
     TruncatedFrameError,
     UnsupportedError,
-    _native,
 )
-from matrix import CODEC_NAMES
+from matrix import CODEC_NAMES, SETTINGS
 from reference import frame as reference
 from strategies import chunks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from h5lossy.codecs import Codec
@@ -91,17 +95,37 @@ def test_the_mask_of_a_masked_array_is_ignored_as_h5py_does(codec: type[Codec]) 
     )
 
 
-def test_codec_0_leaves_the_choice_to_the_library(dtype: np.dtype[Any]) -> None:
-    values = VALUES.astype(dtype)
-    params = dataclasses.replace(
-        PFPL(absolute=1e-3).params(),
-        codec=_native.CODEC_AUTO,
-        value_bytes=dtype.itemsize,
-        big_endian=dtype.str[0] == ">",
-    )
-    frame = _native.encode(params, values)
-    assert h5lossy.inspect(frame).codec in CODEC_NAMES.values()
-    assert_kept(values, h5lossy.decode(frame), {"absolute": 1e-3})
+@pytest.mark.parametrize("bound", [{"absolute": 1e-3}, {"pointwise_relative": 1e-3}], ids=str)
+def test_auto_gives_the_frame_of_one_codec(dtype: np.dtype[Any], bound: dict[str, Any]) -> None:
+    # In chunks of less than 8192 values the sample is all of them, so the pick is the smallest.
+    for shape in ((8000,), (80, 100), (20, 20, 20)):
+        given = VALUES[:8000].astype(dtype).reshape(shape)
+        frame = h5lossy.encode(given, Auto(**bound))
+        codecs = [PFPL, *(functools.partial(CuSZp2, dimensions=n) for n in (1, 2, 3)), Aatrox]
+        others = [h5lossy.encode(given, codec(**bound)) for codec in codecs]
+        assert frame in others
+        assert len(frame) == min(map(len, others))
+        assert h5lossy.inspect(frame).codec in CODEC_NAMES.values()
+
+
+@pytest.mark.parametrize("make", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("bound", [{"lossless": True}, {"absolute": 1e-40}], ids=str)
+def test_where_nothing_may_be_lost_all_codecs_give_the_frame_of_pfpl(
+    bound: dict[str, Any], make: Callable[..., Codec]
+) -> None:
+    values = np.tile(VALUES[:10], 1000).reshape(20, 20, 25)
+    frame = h5lossy.encode(values, make(**bound))
+    assert frame == h5lossy.encode(values, PFPL(**bound))
+    info = h5lossy.inspect(frame)
+    assert (info.codec, info.mode, info.settings, info.dims) == ("pfpl", 0, {}, ())
+
+
+def test_auto_may_pick_another_codec_for_each_chunk() -> None:
+    rng = np.random.default_rng(0)
+    smooth = (np.add.outer(np.arange(200), np.arange(200)) ** 2).astype("<f4")
+    fields = [smooth, smooth[:, ::-1] + rng.normal(size=smooth.shape).astype("<f4") * 1e3, VALUES]
+    frames = [h5lossy.encode(values, Auto(absolute=1.0)) for values in fields]
+    assert len({h5lossy.inspect(frame).codec for frame in frames}) > 1
 
 
 def test_encoding_leaves_the_values_alone(codec: type[Codec], dtype: np.dtype[Any]) -> None:
@@ -243,9 +267,13 @@ def test_a_part_of_a_frame_is_the_part_of_its_values(
     frame = h5lossy.encode(chunk.values, setting, fill_value=chunk.fill_value)
     whole = h5lossy.decode(frame)
     # Ends near the borders of tiles are the ones to try.
-    border = 16384 // dtype.itemsize
+    border = -(-whole.size // max(1, h5lossy.inspect(frame).tiles))
     ends = st.integers(0, whole.size) | st.sampled_from(
-        [n for n in (0, border - 1, border, border + 1, 2 * border, whole.size) if n <= whole.size]
+        [
+            n
+            for n in (0, border - 1, border, border + 1, 2 * border, whole.size)
+            if 0 <= n <= whole.size
+        ]
     )
     start, stop = sorted((data.draw(ends), data.draw(ends)))
     assert_same_bits(h5lossy.decode(frame, start, stop), whole[start:stop])
@@ -281,10 +309,12 @@ def test_a_part_is_given_by_whole_numbers(bad: Any) -> None:
 @pytest.mark.parametrize("checksum", [True, False])
 def test_a_part_touches_only_the_tiles_that_hold_it(codec: type[Codec], checksum: bool) -> None:
     setting = codec(absolute=1e-3, checksum=checksum)
-    frame = h5lossy.encode(np.tile(VALUES, 3), setting)
+    values = np.resize(VALUES, 2**17)
+    frame = h5lossy.encode(values, setting)
     parsed = reference.parse(frame)
-    tile_values = 4096
-    assert len(parsed.tiles) == 8
+    tile_values, rest = divmod(values.size, len(parsed.tiles))
+    assert rest == 0
+    assert tile_values in {4096, 32768}
     # All tiles but the third are broken beyond reading; the payload's sum is right all the same.
     tiles = tuple(t if i == 2 else bytes(len(t)) for i, t in enumerate(parsed.tiles))
     broken = reference.build(dataclasses.replace(parsed, tiles=tiles))
@@ -374,7 +404,11 @@ def test_no_bytes_are_a_truncated_frame(empty: Any) -> None:
 def test_inspect_says_what_is_in_a_frame(codec: type[Codec]) -> None:
     info = h5lossy.inspect(h5lossy.encode(VALUES, codec(absolute=0.01)))
     assert info.version == 1
-    assert info.codec == _native.codec_name(codec.codec_number)
+    if codec is Auto:
+        assert info.codec in CODEC_NAMES.values()
+    else:
+        assert info.codec == codec.codec_name
+        assert info.settings == codec.chosen_by(0)
     assert info.bound == h5lossy.ErrorBound("absolute", 0.01)
     assert info.requested_bound == 0.01
     assert info.dtype == np.dtype("<f4")

@@ -17,7 +17,7 @@ from h5py import h5z
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
-from h5lossy import FILTER_ID, PFPL
+from h5lossy import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2
 from hdf5_helpers import (
     bound_of,
     cd_values,
@@ -33,11 +33,17 @@ from hdf5_helpers import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from h5lossy.codecs import Codec
+
 CODECS = {
     "absolute": PFPL(absolute=1e-3),
     "pointwise_relative": PFPL(pointwise_relative=1e-4),
     "range_relative": PFPL(range_relative=1e-3),
     "lossless": PFPL(lossless=True),
+    "cuszp2": CuSZp2(absolute=1e-3),
+    "cuszp2 in another mode": CuSZp2(pointwise_relative=1e-4, mode="plain", dimensions=3),
+    "aatrox": Aatrox(absolute=1e-3),
+    "auto": Auto(absolute=1e-3),
 }
 ABSOLUTE = CODECS["absolute"]
 
@@ -87,7 +93,7 @@ def ud(words: tuple[int, ...], *, flag: int = 1, name: str = "") -> str:
 @pytest.mark.parametrize("flag", [0, 1], ids=["mandatory", "optional"])
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_h5repack_writes_the_file_that_h5py_writes(
-    tmp_path: Path, plugin: dict[str, str], codec: PFPL, flag: int
+    tmp_path: Path, plugin: dict[str, str], codec: Codec, flag: int
 ) -> None:
     h5repack = tool("h5repack")
     source, target, expected = (tmp_path / name for name in ("a.h5", "b.h5", "c.h5"))

@@ -21,7 +21,7 @@ from h5py import h5d, h5f, h5o, h5p, h5s, h5t, h5z
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
-from h5lossy import FILTER_ID, PFPL
+from h5lossy import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2
 from h5lossy.cli import main
 from hdf5_helpers import (
     PROCESS_SECONDS,
@@ -37,11 +37,15 @@ from hdf5_helpers import (
     tool,
     with_plugin,
 )
+from matrix import SETTINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from click.testing import Result
+
+    from h5lossy.codecs import Codec
 
 ABSOLUTE = PFPL(absolute=1e-3)
 
@@ -256,6 +260,97 @@ def test_rules_choose_datasets_and_bounds(
             assert "h5lossy" not in file[name].attrs
 
 
+@pytest.mark.parametrize("make", SETTINGS.values(), ids=SETTINGS)
+def test_every_codec_in_every_mode_may_be_asked_for(
+    source: Path, target: Path, make: Callable[..., Codec]
+) -> None:
+    data = field((70, 90))
+    codec = make(range_relative=1e-4)
+    chosen = {own.name: str(getattr(codec, own.name)) for own in codec.choices()}
+    write(source, x=data, y=data)
+
+    repack(
+        source,
+        target,
+        *("--range-relative", "1e-4", "--codec", codec.codec_name),
+        *(part for name, value in chosen.items() for part in (f"--{name}", value)),
+        *("--dataset", "y:chunks=8x8"),
+    )
+
+    resolved = codec.resolve(data)
+    with h5py.File(target) as file:
+        for name in ("x", "y"):
+            described = h5lossy.describe(file[name])
+            assert described is not None
+            assert described.config == resolved
+            record = json.loads(file[name].attrs["h5lossy"])
+            assert record["codec"] == codec.codec_name
+            assert record["requested"] == codec.get_config()
+            assert record["stored"] == resolved.get_config()
+            assert_kept(data, file[name][...], {"range_relative": 1e-4})
+
+
+CODEC_RULES: dict[str, tuple[list[str], dict[str, Codec]]] = {
+    "codec and bound": (
+        ["--dataset", "x:codec=cuszp2,mode=plain,absolute=1e-3"],
+        {"/x": CuSZp2(absolute=1e-3, mode="plain")},
+    ),
+    "the bound of another option": (
+        ["--absolute", "2", "--dataset", "y:codec=aatrox"],
+        {"/x": PFPL(absolute=2), "/y": Aatrox(absolute=2)},
+    ),
+    "the codec of another option": (
+        ["--codec", "auto", "--dataset", "y:absolute=2"],
+        {"/y": Auto(absolute=2)},
+    ),
+    "another bound, and the codec stays": (
+        ["--codec", "cuszp2", "--dimensions", "2", "--absolute", "1", "--dataset", "y:absolute=2"],
+        {"/x": CuSZp2(absolute=1, dimensions=2), "/y": CuSZp2(absolute=2, dimensions=2)},
+    ),
+    "another codec, and its settings go with it": (
+        [
+            *("--codec", "cuszp2", "--dimensions", "2", "--absolute", "1"),
+            *("--dataset", "y:codec=cuszp2,mode=fixed", "--dataset", "x:codec=PFPL"),
+        ],
+        {"/x": PFPL(absolute=1), "/y": CuSZp2(absolute=1, mode="fixed")},
+    ),
+    "the last rule wins": (
+        [
+            *(
+                "--dataset",
+                "**:absolute=1,codec=aatrox",
+                "--dataset",
+                "y:codec=cuszp2,dimensions=3",
+            ),
+            *("--dataset", "y:codec=auto"),
+        ],
+        {"/x": Aatrox(absolute=1), "/y": Auto(absolute=1)},
+    ),
+    "a codec for what has a bound": (
+        ["--dataset", "*:codec=auto", "--dataset", "y:absolute=1"],
+        {"/y": Auto(absolute=1)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "expected"), CODEC_RULES.values(), ids=CODEC_RULES)
+def test_rules_choose_codecs(
+    source: Path, target: Path, options: list[str], expected: dict[str, Codec]
+) -> None:
+    write(source, x=field((70, 90)), y=field((70, 90)))
+
+    said = repack(source, target, *options).output
+
+    with h5py.File(target) as file:
+        assert compressed(target) == set(expected)
+        for name, codec in expected.items():
+            described = h5lossy.describe(file[name])
+            assert described is not None
+            assert described.config == codec
+            assert type(codec).__name__ in said
+            assert_kept(field((70, 90)), file[name][...], bound_of(codec))
+
+
 CHUNKS: dict[str, tuple[list[str], tuple[int, ...], tuple[int, ...] | None]] = {
     "keep": ([], (30, 40), None),
     "keep, said": (["--chunks", "keep"], (30, 40), None),
@@ -378,6 +473,25 @@ def test_compressing_again_within_the_same_bound_changes_no_value(
     assert "errors add up" not in said
     with h5py.File(target) as once, h5py.File(tmp_path / "c.h5") as twice:
         assert_same_bits(twice["x"][...], once["x"][...])
+
+
+@pytest.mark.parametrize("make", SETTINGS.values(), ids=SETTINGS)
+def test_another_codec_with_the_same_bound_adds_no_error(
+    source: Path, target: Path, make: Callable[..., Codec]
+) -> None:
+    # All have the same bins. So a file may be compressed anew with a codec that suits it better.
+    data = field((20, 30, 40))
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=data, chunks=(16, 16, 16), compression=make(absolute=1e-3))
+
+    said = repack(source, target, "--absolute", "1e-3").output
+
+    assert "errors add up" not in said
+    with h5py.File(source) as old, h5py.File(target) as new:
+        once, twice = old["x"][...], new["x"][...]
+    assert_kept(data, twice, {"absolute": 1e-3})
+    changed = once != twice  # only what the first codec stored as it was
+    assert_same_bits(once[changed], data[changed])
 
 
 def test_compressing_again_within_another_bound_is_told_and_recorded(
@@ -805,9 +919,9 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(source: Path, target
     said = repack(source, target, "--range-relative", "1e-3", "--dry-run").output
 
     assert [line.split() for line in said.splitlines() if line.strip().startswith("/")] == [
-        ["/number", "int64", "5000", "keep", "-", "-"],
-        ["/x", "float32", "70x90", "compress", "range_relative", "0.001", "70x90"],
-        ["/deep/small", "float32", "3x3", "keep", "-", "-"],
+        ["/number", "int64", "5000", "keep", "-", "-", "-"],
+        ["/x", "float32", "70x90", "compress", "PFPL", "range_relative", "0.001", "70x90"],
+        ["/deep/small", "float32", "3x3", "keep", "-", "-", "-"],
     ]
     assert "kept (not float32 or float64): 1: /number" in said
     assert "kept (small): 1: /deep/small" in said
@@ -826,6 +940,35 @@ WRONG_USAGE = {
     "no setting": (["--dataset", "x:"], "expected 'GLOB:SETTING,...', got 'x:'"),
     "no colon": (["--dataset", "x"], "expected 'GLOB:SETTING,...', got 'x'"),
     "unknown setting": (["--dataset", "x:level=3"], "'level=3' is no setting"),
+    "a codec and no bound": (["--codec", "auto"], "give a bound for all float datasets"),
+    "a rule with a codec and no bound": (
+        ["--dataset", "x:codec=auto"],
+        "give a bound for all float datasets",
+    ),
+    "a rule with a codec for what has no bound": (
+        ["--dataset", "x:codec=auto", "--dataset", "y:absolute=1"],
+        "--dataset 'x' names a codec, but no option gives its datasets a bound; add one",
+    ),
+    "no codec of that name": (
+        ["--dataset", "x:lossless,codec=sz3"],
+        "codec must be one of pfpl, cuszp2, aatrox, auto, got 'sz3'",
+    ),
+    "no mode of that name": (
+        ["--dataset", "x:lossless,codec=cuszp2,mode=best"],
+        "mode of cuszp2 must be one of plain, outlier, fixed, got 'best'",
+    ),
+    "no number of dimensions": (
+        ["--dataset", "x:lossless,codec=cuszp2,dimensions=4"],
+        "dimensions of cuszp2 must be one of 1, 2, 3, got '4'",
+    ),
+    "a setting of another codec": (
+        ["--dataset", "x:lossless,codec=aatrox,mode=plain"],
+        "mode is a setting of codec cuszp2, and not of aatrox",
+    ),
+    "a setting without its codec": (
+        ["--lossless", "--codec", "cuszp2", "--dataset", "x:mode=plain"],
+        "mode is a setting of codec cuszp2, and not of pfpl, the default; name the codec, too",
+    ),
     "chunks of 0": (["--lossless", "--chunks", "0x8"], "a chunk shape is .* got '0x8'"),
     "chunks of words": (["--lossless", "--chunks", "big"], "a chunk shape is .* got 'big'"),
     "chunks of another rank": (
@@ -839,7 +982,7 @@ WRONG_USAGE = {
 def test_wrong_usage_is_refused(
     source: Path, target: Path, options: list[str], message: str
 ) -> None:
-    write(source, x=field((70, 90)))
+    write(source, x=field((70, 90)), y=field((70, 90)))
 
     said = repack(source, target, *options, status=2)
 

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 import h5lossy
 from checks import Array, assert_kept, assert_same_bits, bits_of, floats_of, pattern
 from h5lossy import PFPL
-from strategies import KINDS, chunks, special_patterns
+from strategies import KINDS, in_every_mode, shaped_chunks, special_patterns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from h5lossy.codecs import Codec
 
 NANS = [name for name in special_patterns(4) if "nan" in name]
@@ -29,8 +31,8 @@ def background(dtype: Any, count: int = 6000) -> Array:
     return (np.sin(np.arange(count) / 300) * 40).astype(dtype)
 
 
-def with_pattern(values: Array, word: int, where: Any) -> Array:
-    """Return a copy that holds a pattern in some places, set without a float operation."""
+def with_pattern(values: Array, word: Any, where: Any) -> Array:
+    """Return a copy that holds a pattern (or several) in places, set without a float operation."""
     words = bits_of(values)
     words[where] = word
     return floats_of(words, values.dtype)
@@ -56,6 +58,45 @@ def test_what_is_not_finite_comes_back_bit_for_bit(
     values = with_pattern(background(dtype), word, where)
     decoded = round_trip(values, codec(**bound))
     assert (bits_of(decoded)[where] == word).all()
+    assert_kept(values, decoded, bound)
+
+
+# Exceptions are kept by bits for groups, blocks and values, and apart from those where a whole
+# block consists of them, or all of its are the same.
+PLACES: dict[str, Any] = {
+    "first": [0],
+    "last": [5999],
+    "first of blocks": slice(0, 6000, 32),
+    "one block": slice(64, 96),
+    "but one of a block": slice(65, 96),
+    "one group": slice(1024, 2048),
+    "a tile": slice(0, 4096),
+    "but one of all": slice(1, 6000),
+    "all": slice(None),
+    "every other": slice(0, 6000, 2),
+    "here and there": np.random.default_rng(4).integers(0, 6000, 200),
+    "nearly all": np.random.default_rng(5).integers(0, 6000, 20000),
+}
+
+
+@pytest.mark.parametrize("words", ["one", "two", "many"])
+@pytest.mark.parametrize("where", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("shape", [(6000,), (75, 80), (15, 20, 20)], ids=str)
+@pytest.mark.parametrize("float_type", FLOATS)
+def test_exceptions_in_any_places_come_back_bit_for_bit(
+    setting: Callable[..., Codec], float_type: str, shape: tuple[int, ...], where: Any, words: str
+) -> None:
+    values = background(float_type)
+    special = special_patterns(values.dtype.itemsize)
+    kinds = {
+        "one": [special["nan"]],
+        "two": [special["nan"], special["infinity"]],
+        "many": special["nan"] + np.arange(1000),
+    }
+    count = np.arange(6000)[where].size
+    values = with_pattern(values, np.resize(kinds[words], count), where).reshape(shape)
+    bound = {"absolute": 1e-3}
+    decoded = round_trip(values, setting(**bound))
     assert_kept(values, decoded, bound)
 
 
@@ -229,12 +270,13 @@ def test_no_value_turns_into_a_fill_value_that_is_a_reconstruction(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@in_every_mode
 @hypothesis.given(data=st.data())
 def test_no_value_of_any_data_turns_into_the_fill_value(
-    codec: type[Codec], dtype: np.dtype[Any], kind: str, data: st.DataObject
+    setting: Callable[..., Codec], dtype: np.dtype[Any], kind: str, data: st.DataObject
 ) -> None:
-    chunk = data.draw(chunks(dtype, [kind], with_fill=True, max_count=200))
-    decoded = round_trip(chunk.values, codec(**chunk.bound), chunk.fill_value)
+    chunk = data.draw(shaped_chunks(dtype, [kind], with_fill=True, max_count=200))
+    decoded = round_trip(chunk.values, setting(**chunk.bound), chunk.fill_value)
     assert_kept(chunk.values, decoded, chunk.bound, chunk.fill_value)
 
 

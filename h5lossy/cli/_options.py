@@ -1,22 +1,173 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The options that several commands share."""
+"""The options that several commands share: a bound, a codec, and what the codecs have of their own.
+
+Codecs and their settings are taken from `h5lossy.codecs`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from h5lossy import PFPL, BoundError
+from h5lossy import PFPL, BoundError, BoundKind
+from h5lossy.codecs import CODECS, Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from h5lossy import FrameInfo
 
 Result = TypeVar("Result")
 
-_BOUND_OPTIONS = (
+DEFAULT_CODEC: type[Codec] = PFPL
+
+#: The codecs by the names that a user types.
+CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.values()}
+
+
+def _fields_by_name() -> dict[str, list[tuple[type[Codec], dataclasses.Field[Any]]]]:
+    """Return what codecs have of their own; several may have a field of one name."""
+    found: dict[str, list[tuple[type[Codec], dataclasses.Field[Any]]]] = {}
+    for cls in CODECS.values():
+        for own in cls.choices():
+            found.setdefault(own.name, []).append((cls, own))
+    return found
+
+
+_OWN_FIELDS = _fields_by_name()
+
+#: The settings that only some codecs have, by name.
+OWN_SETTINGS: tuple[str, ...] = tuple(_OWN_FIELDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A bound and a codec as typed, each of which may be missing.
+
+    Parameters
+    ----------
+    bound : dict
+        The bound as an argument of a codec; empty where none was given.
+    codec : type of Codec, optional
+        The codec's class.
+    settings : dict
+        The codec's own settings.
+    """
+
+    bound: Mapping[str, Any] = field(default_factory=dict)
+    codec: type[Codec] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, typed: Mapping[str, Any]) -> Request:
+        """Check what was typed.
+
+        Parameters
+        ----------
+        typed : dict
+            Values by the names of options, with ``_`` for ``-``; None or False where one was not
+            given.
+
+        Returns
+        -------
+        Request
+
+        Raises
+        ------
+        click.UsageError
+            For more than one bound, one that is not allowed, or a setting that is not the codec's.
+        """
+        given = {name: v for name, v in typed.items() if v is not None and v is not False}
+        name = given.pop("codec", None)
+        if name is not None and name not in CODEC_NAMES:
+            raise click.UsageError(f"codec must be one of {', '.join(CODEC_NAMES)}, got {name!r}")
+        bound = {str(kind): given.pop(kind) for kind in BoundKind if kind in given}
+        if len(bound) > 1:
+            names = ", ".join(kind.replace("_", "-") for kind in bound)
+            raise click.UsageError(f"give one bound, not {len(bound)} ({names})")
+        settings = _own_settings(name, given)
+        codec = CODEC_NAMES[name] if name else DEFAULT_CODEC if settings else None
+        request = cls(bound=bound, codec=codec, settings=settings)
+        try:
+            request.make()
+        except BoundError as error:
+            raise click.UsageError(str(error)) from None
+        return request
+
+    def make(self, codec: type[Codec] = DEFAULT_CODEC) -> Codec | None:
+        """Make the filter.
+
+        Parameters
+        ----------
+        codec : type of Codec
+            What to take where none was given.
+
+        Returns
+        -------
+        Codec or None
+            None where no bound was given.
+        """
+        if not self.bound:
+            return None
+        return (self.codec or codec)(**self.bound, **self.settings)
+
+    def or_else(self, other: Request) -> Request:
+        """Fill in what is missing.
+
+        Parameters
+        ----------
+        other : Request
+            Where a missing bound is taken from, and a missing codec with its settings.
+
+        Returns
+        -------
+        Request
+        """
+        filled = other if self.codec is None else self
+        return Request(
+            bound=self.bound or other.bound, codec=filled.codec, settings=filled.settings
+        )
+
+
+def _own_settings(codec_name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn settings as typed into the values of a codec's fields."""
+    wanted = codec_name or DEFAULT_CODEC.codec_name
+    settings = {}
+    for name, text in given.items():
+        own = [own for cls, own in _OWN_FIELDS[name] if cls.codec_name == wanted]
+        if not own:
+            owners = " or ".join(cls.codec_name for cls, _ in _OWN_FIELDS[name])
+            default = "" if codec_name else ", the default; name the codec, too"
+            raise click.UsageError(
+                f"{name} is a setting of codec {owners}, and not of {wanted}{default}"
+            )
+        values = {str(choice): choice for choice in own[0].metadata["choices"]}
+        if text not in values:
+            raise click.UsageError(
+                f"{name} of {wanted} must be one of {', '.join(values)}, got {text!r}"
+            )
+        settings[name] = values[text]
+    return settings
+
+
+def _own_option(name: str) -> Callable[..., Any]:
+    """Make the option for a setting that only some codecs have."""
+    fields = _OWN_FIELDS[name]
+    choices = dict.fromkeys(str(choice) for _, own in fields for choice in own.metadata["choices"])
+    texts = (
+        f"Of {cls.codec_name}: {own.metadata['help']} [default: {own.default}]"
+        for cls, own in fields
+    )
+    option = f"--{name.replace('_', '-')}"
+    return click.option(option, name, type=click.Choice([*choices]), help=" ".join(texts))
+
+
+_OPTIONS = (
     click.option(
         "--absolute",
         type=float,
@@ -36,60 +187,25 @@ _BOUND_OPTIONS = (
         help="No value is off by more than BOUND times (max - min) of the valid values.",
     ),
     click.option("--lossless", is_flag=True, help="Keep every bit."),
+    click.option(
+        "--codec",
+        type=click.Choice([*CODEC_NAMES], case_sensitive=False),
+        help="How values are kept; all keep the bound. auto picks one for each chunk. "
+        f"[default: {DEFAULT_CODEC.codec_name}]",
+    ),
+    *map(_own_option, OWN_SETTINGS),
 )
 
-
-def make_codec(
-    *,
-    absolute: float | None = None,
-    pointwise_relative: float | None = None,
-    range_relative: float | None = None,
-    lossless: bool = False,
-) -> PFPL | None:
-    """Make a filter from what was typed.
-
-    Parameters
-    ----------
-    absolute, pointwise_relative, range_relative : float, optional
-        The bounds.
-    lossless : bool
-        Keep every bit.
-
-    Returns
-    -------
-    PFPL or None
-        None where no bound was given.
-
-    Raises
-    ------
-    click.UsageError
-        For more than one bound, or one that is not allowed.
-    """
-    given = {
-        "absolute": absolute,
-        "pointwise_relative": pointwise_relative,
-        "range_relative": range_relative,
-        "lossless": lossless or None,
-    }
-    bounds: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if not bounds:
-        return None
-    if len(bounds) > 1:
-        names = ", ".join(name.replace("_", "-") for name in bounds)
-        raise click.UsageError(f"give one bound, not {len(bounds)} ({names})")
-    try:
-        return PFPL(**bounds)
-    except BoundError as error:
-        raise click.UsageError(str(error)) from None
+_TYPED = (*BoundKind, "codec", *OWN_SETTINGS)
 
 
-def codec_option(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a command the bound options; it gets them as one argument, `codec`.
+def request_option(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Give a command the options of bound and codec; it gets them as one argument, `request`.
 
     Parameters
     ----------
     function : callable
-        Called with ``codec=PFPL(...)``, or ``codec=None`` where the user gave no bound.
+        Called with ``request=Request(...)``.
 
     Returns
     -------
@@ -97,22 +213,55 @@ def codec_option(function: Callable[..., Result]) -> Callable[..., Result]:
     """
 
     @functools.wraps(function)
-    def with_codec(
-        *args: Any,
-        absolute: float | None,
-        pointwise_relative: float | None,
-        range_relative: float | None,
-        lossless: bool,
-        **kwargs: Any,
-    ) -> Result:
-        codec = make_codec(
-            absolute=absolute,
-            pointwise_relative=pointwise_relative,
-            range_relative=range_relative,
-            lossless=lossless,
-        )
-        return function(*args, codec=codec, **kwargs)
+    def with_request(*args: Any, **options: Any) -> Result:
+        typed = {name: options.pop(name) for name in _TYPED}
+        return function(*args, request=Request.parse(typed), **options)
 
-    for option in reversed(_BOUND_OPTIONS):
-        with_codec = option(with_codec)
-    return with_codec
+    for option in reversed(_OPTIONS):
+        with_request = option(with_request)
+    return with_request
+
+
+def codec_text(codec: Codec, name: str | None = None) -> str:
+    """Write a codec for a table, with its own settings unless they are the defaults.
+
+    Parameters
+    ----------
+    codec : Codec
+    name : str, optional
+        What to call it. Default: its class's name.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> codec_text(PFPL(absolute=1e-3))
+    'PFPL'
+    """
+    own = {name: value for name, value in codec.get_config().items() if name in OWN_SETTINGS}
+    return (name or type(codec).__name__) + _in_brackets(own)
+
+
+def frame_codec_text(info: FrameInfo) -> str:
+    """Write the codec of a frame: its name, and its own settings unless they are the defaults.
+
+    Parameters
+    ----------
+    info : FrameInfo
+
+    Returns
+    -------
+    str
+        ``pfpl``, ``stored``, ``cuszp2(dimensions=3)``.
+    """
+    codec = CODEC_NAMES.get(info.codec)
+    defaults = {own.name: own.default for own in codec.choices()} if codec else {}
+    changed = {name: value for name, value in info.settings.items() if value != defaults[name]}
+    return info.codec + _in_brackets(changed)
+
+
+def _in_brackets(settings: Mapping[str, Any]) -> str:
+    text = ", ".join(f"{name}={value}" for name, value in settings.items())
+    return f"({text})" if text else ""

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from h5lossy.cli._options import make_codec
+from h5lossy.bounds import BoundKind
+from h5lossy.cli._options import OWN_SETTINGS, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from h5lossy import PFPL
-
 Chunks = tuple[int, ...] | Literal["auto", "keep"]
+
+_SETTINGS = (
+    *(f"{kind.replace('_', '-')}=B" for kind in BoundKind if kind is not BoundKind.LOSSLESS),
+    "lossless",
+    "codec=NAME",
+    *(f"{name.replace('_', '-')}=VALUE" for name in OWN_SETTINGS),
+    "chunks=SHAPE",
+)
 
 
 def matches(path: str, pattern: str) -> bool:
@@ -118,14 +125,14 @@ class Rule:
     ----------
     pattern : str
         The datasets that it is for; see `matches`.
-    codec : PFPL, optional
-        Their bound. None leaves the default in force.
+    request : Request
+        Their bound and codec. What is missing there leaves the default in force.
     chunks : tuple of int or str, optional
         Their chunk shape. None leaves the default in force.
     """
 
     pattern: str
-    codec: PFPL | None
+    request: Request
     chunks: Chunks | None
 
     @property
@@ -154,23 +161,24 @@ class Rule:
         pattern, colon, settings = text.rpartition(":")
         if not (pattern and colon and settings):
             raise click.BadParameter(f"expected 'GLOB:SETTING,...', got {text!r}")
-        bounds: dict[str, Any] = {}
+        typed: dict[str, Any] = {}
         chunks: Chunks | None = None
         for setting in settings.split(","):
             name, _, value = setting.strip().partition("=")
             name = name.replace("-", "_")
-            if name in {"absolute", "pointwise_relative", "range_relative"}:
+            if name == BoundKind.LOSSLESS and not value:
+                typed[name] = True
+            elif name in {*BoundKind} - {BoundKind.LOSSLESS}:
                 try:
-                    bounds[name] = float(value)
+                    typed[name] = float(value)
                 except ValueError:
                     raise click.BadParameter(f"{name} takes a number, got {value!r}") from None
-            elif name == "lossless" and not value:
-                bounds[name] = True
+            elif name == "codec" or name in OWN_SETTINGS:
+                typed[name] = value.lower()
             elif name == "chunks":
                 chunks = parse_chunks(value)
             else:
                 raise click.BadParameter(
-                    f"{setting!r} is no setting; there are absolute=B, pointwise-relative=B, "
-                    "range-relative=B, lossless and chunks=SHAPE"
+                    f"{setting!r} is no setting; there are {', '.join(_SETTINGS)}"
                 )
-        return cls(pattern=pattern, codec=make_codec(**bounds), chunks=chunks)
+        return cls(pattern=pattern, request=Request.parse(typed), chunks=chunks)

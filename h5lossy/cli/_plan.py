@@ -22,10 +22,13 @@ from h5lossy.cli._patterns import Chunks, Rule, matches, require_match
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from h5lossy import PFPL
+    from h5lossy.cli._options import Request
+    from h5lossy.codecs import Codec
 
 #: Up to here a dataset's chunk index may take more room than its values.
 TINY_BYTES = 4096
+
+_NO_BOUND = "no rule gives a bound"
 
 _FLOAT_TYPES = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
 
@@ -42,8 +45,8 @@ class Plan:
         Its first path there.
     kept : str
         Why it is copied as it is; empty where it is compressed.
-    codec : PFPL or None
-        The requested bound, where it is compressed.
+    codec : Codec or None
+        The requested codec and bound, where it is compressed.
     chunks : tuple of int
         Its chunks in the target, where it is compressed.
     """
@@ -51,7 +54,7 @@ class Plan:
     file: h5py.File
     name: bytes
     kept: str = ""
-    codec: PFPL | None = None
+    codec: Codec | None = None
     chunks: tuple[int, ...] = ()
 
     @property
@@ -71,8 +74,8 @@ class Wishes:
 
     Attributes
     ----------
-    codec : PFPL or None
-        The bound of all float datasets.
+    request : Request
+        The bound and the codec of all float datasets.
     chunks : tuple of int or str
         The chunk shape of all that are compressed.
     rules : sequence of Rule
@@ -81,7 +84,7 @@ class Wishes:
         The ``--skip`` options.
     """
 
-    codec: PFPL | None
+    request: Request
     chunks: Chunks
     rules: Sequence[Rule]
     skip: Sequence[str]
@@ -105,7 +108,7 @@ def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
     Raises
     ------
     click.ClickException
-        If a glob names nothing, or a chunk shape does not fit.
+        If a glob names nothing, a chunk shape does not fit, or a rule names a codec in vain.
     """
     plans = [
         _plan(Plan(file=file, name=name), wishes)
@@ -117,12 +120,27 @@ def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
         require_match("--dataset", rule.pattern, compressible)
     for pattern in wishes.skip:
         require_match("--skip", pattern, [plan.path for plan in plans])
+    for rule in wishes.rules:
+        if rule.request.codec:
+            _require_bound(rule, [plan for plan in plans if matches(plan.path, rule.pattern)])
     return plans
+
+
+def _require_bound(rule: Rule, plans: Sequence[Plan]) -> None:
+    """Refuse a rule that names a codec where nothing is compressed for want of a bound."""
+    if _NO_BOUND in {plan.kept for plan in plans} and not any(plan.codec for plan in plans):
+        raise click.UsageError(
+            f"--dataset {rule.pattern!r} names a codec, but no option gives its datasets a bound; "
+            "add one, such as absolute=1e-3"
+        )
 
 
 def _plan(plan: Plan, wishes: Wishes) -> Plan:
     rules = [rule for rule in wishes.rules if matches(plan.path, rule.pattern)]
-    codec = next((rule.codec for rule in reversed(rules) if rule.codec), wishes.codec)
+    request = wishes.request
+    for rule in rules:
+        request = rule.request.or_else(request)
+    codec = request.make()
     dataset = plan.dataset
     kept = _obstacle(dataset) or _objection(plan, codec, rules, wishes.skip)
     if kept:
@@ -139,16 +157,16 @@ def _plan(plan: Plan, wishes: Wishes) -> Plan:
     return dataclasses.replace(plan, codec=codec, chunks=_chunk_shape(plan, wanted))
 
 
-def _objection(plan: Plan, codec: PFPL | None, rules: Sequence[Rule], skip: Sequence[str]) -> str:
+def _objection(plan: Plan, codec: Codec | None, rules: Sequence[Rule], skip: Sequence[str]) -> str:
     """Say why a dataset is better not compressed; nothing if it may be."""
     if any(matches(plan.path, pattern) for pattern in skip):
         return "skipped"
     if codec is None:
-        return "no rule gives a bound"
+        return _NO_BOUND
     dataset = plan.dataset
     if codec.bound.kind is BoundKind.RANGE_RELATIVE and not dataset.id.get_storage_size():
         return "no values, so no range"
-    if any(rule.codec and rule.is_literal for rule in rules):
+    if any(rule.request.bound and rule.is_literal for rule in rules):
         return ""
     if h5ds.is_scale(dataset.id):
         return "dimension scale"

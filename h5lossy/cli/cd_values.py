@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""``h5lossy cd-values``: how each tool spells a bound."""
+"""``h5lossy cd-values``: how each tool spells a codec with its bound."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import click
 from h5lossy import FILTER_ID
 from h5lossy.bounds import BoundKind
 from h5lossy.cli._console import say
-from h5lossy.cli._options import codec_option
+from h5lossy.cli._options import Request, request_option
 
 if TYPE_CHECKING:
-    from h5lossy import PFPL
+    from h5lossy.codecs import Codec
 
 
 @click.command("cd-values")
-@codec_option
+@request_option
 @click.option(
     "--var",
     "name",
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 @click.option(
     "--checksum/--no-checksum", default=True, help="Frames carry a checksum. [default: they do]"
 )
-def cd_values(codec: PFPL | None, name: str, *, checksum: bool) -> None:
-    """Print a bound as h5py, h5repack, nccopy and ncgen take it.
+def cd_values(request: Request, name: str, *, checksum: bool) -> None:
+    """Print a bound, and a codec, as h5py, h5repack, nccopy and ncgen take it.
 
     Give one bound. The tools need the plugin: see h5lossy plugin-path. nccopy and ncgen read
     "0.001d" as a float64 and so keep the bound exactly.
     """
+    codec = request.make()
     if codec is None:
         raise click.UsageError("give a bound, for example --absolute 1e-3")
     if not checksum:
@@ -51,7 +52,7 @@ def cd_values(codec: PFPL | None, name: str, *, checksum: bool) -> None:
     say(f'{"ncgen":10}{name}:_Filter = "{netcdf_filter}" ;')
 
 
-def _with_typed_bound(codec: PFPL) -> str:
+def _with_typed_bound(codec: Codec) -> str:
     """Write the cd_values with netCDF's float64 constant for the two words of the bound."""
     number, kind, low, high, *flags = codec.filter_options
     lossless = codec.bound.kind is BoundKind.LOSSLESS

@@ -14,15 +14,16 @@ import click
 import h5py
 import numpy as np
 
-from h5lossy import PFPL, BoundKind, ErrorBound, ErrorSummary
+from h5lossy import BoundKind, ErrorBound, ErrorSummary
 from h5lossy.cli._check import Tally, error_text, verdict
 from h5lossy.cli._console import bytes_text, print_table, ratio_text, say, shape_text
 from h5lossy.cli._interrupts import interruptible
-from h5lossy.cli._options import codec_option
+from h5lossy.cli._options import Request, codec_text, request_option
 from h5lossy.cli._progress import Advance, progress_bar
+from h5lossy.codecs import CODECS, Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: Extents of one level in y and x; a chunk is a quarter of it, 1 MiB.
 _SIDE = 1024
@@ -37,12 +38,15 @@ _LOSSLESS = ErrorBound(BoundKind.LOSSLESS)
 class _Way:
     """One way to store the field, and how it went."""
 
-    def __init__(self, *, name: str, bound: ErrorBound, filters: dict[str, Any]) -> None:
+    def __init__(
+        self, *, name: str, file_name: str, filters: dict[str, Any], bound: ErrorBound = _LOSSLESS
+    ) -> None:
         self.name = name
         self.tally = Tally(bound, None)
         self.seconds_writing = 0.0
         self.seconds_reading = 0.0
         self.stored_bytes = 0
+        self.file_name = file_name
         self._filters = filters
 
     @property
@@ -50,12 +54,12 @@ class _Way:
         return self.tally.summary
 
     def write(
-        self, path: Path, shape: tuple[int, ...], levels: Iterable[Level], advance: Advance
+        self, folder: Path, shape: tuple[int, ...], levels: Iterable[Level], advance: Advance
     ) -> None:
         """Write the field; only HDF5's part of it is timed, to the file's close."""
         clock = _Clock()
         with clock:
-            file = h5py.File(path, "w")
+            file = h5py.File(folder / self.file_name, "w")
         with file:
             with clock:
                 field = file.create_dataset("field", shape, "f4", chunks=_CHUNKS, **self._filters)
@@ -70,10 +74,10 @@ class _Way:
                 file.close()
         self.seconds_writing = clock.seconds
 
-    def read(self, path: Path, levels: Iterable[Level], advance: Advance) -> None:
+    def read(self, folder: Path, levels: Iterable[Level], advance: Advance) -> None:
         """Read the field and judge every value; only the reading is timed."""
         clock = _Clock()
-        with h5py.File(path) as file:
+        with h5py.File(folder / self.file_name) as file:
             for i, level in enumerate(levels):
                 with clock:
                     decoded = file["field"][i]
@@ -96,7 +100,7 @@ class _Clock:
 
 
 @click.command()
-@codec_option
+@request_option
 @click.option(
     "--size",
     type=click.IntRange(min=1),
@@ -111,23 +115,26 @@ class _Clock:
     metavar="DIR",
     help="Leave the files in DIR, which is made if need be, instead of a temporary folder.",
 )
-def demo(codec: PFPL | None, size: int, keep: Path | None) -> None:
+def demo(request: Request, size: int, keep: Path | None) -> None:
     """Write a field through the filter and check every value.
 
     The field is float32: planetary waves with turbulence on them, the same every time. It is
-    stored with PFPL (absolute 0.01 where no bound is given), with gzip, and without a filter. The
-    exit code is 1 if a value breaks its bound.
+    stored with every codec, or the one of --codec (absolute 0.01 where no bound is given), with
+    gzip, and without a filter. The exit code is 1 if a value breaks its bound.
     """
-    codec = codec or PFPL(absolute=0.01)
+    request = request.or_else(Request(bound={"absolute": 0.01}))
+    made = [request.make(cls) for cls in ([request.codec] if request.codec else CODECS.values())]
+    codecs = [codec for codec in made if codec]
+    bound = codecs[0].bound
     levels = -(-size * 1_000_000 // _LEVEL_BYTES)
     with _folder(keep) as folder, interruptible():
-        ways = _run(codec, levels, folder)
+        ways = _run(codecs, levels, folder)
     raw_bytes = levels * _LEVEL_BYTES
     shape = (levels, _SIDE, _SIDE)
     size_text = f"{shape_text(shape)}, {bytes_text(raw_bytes)}"
     say(f"field: float32, {size_text}, in chunks of {shape_text(_CHUNKS)}")
-    if codec.bound.kind is BoundKind.RANGE_RELATIVE:
-        say(f"{codec.bound} of the whole field is {ways[0].summary.bound}")
+    if bound.kind is BoundKind.RANGE_RELATIVE:
+        say(f"{bound} of the whole field is {ways[0].summary.bound}")
     print_table(
         ("codec", "bound", "error/bound", "checked", "broken", "ratio", "write MB/s", "read MB/s"),
         [_row(way, raw_bytes) for way in ways],
@@ -140,29 +147,38 @@ def demo(codec: PFPL | None, size: int, keep: Path | None) -> None:
             raise click.ClickException(f"{way.name}: {verdict(way.summary)}")
 
 
-def _run(codec: PFPL, levels: int, folder: Path) -> list[_Way]:
-    """Store the field in every way, the one to be shown first."""
+def _run(codecs: Sequence[Codec], levels: int, folder: Path) -> list[_Way]:
+    """Store the field in every way, those to be shown first at the front."""
     shape = (levels, _SIDE, _SIDE)
-    plain = _Way(name="no filter", bound=_LOSSLESS, filters={})
-    with progress_bar(2 * 4 * levels * _LEVEL_BYTES) as advance:
-        path = folder / "plain.h5"
-        plain.write(path, shape, _levels(levels), advance)
-        with h5py.File(path) as file:
+    plain = _Way(name="no filter", file_name="plain.h5", filters={})
+    others = [
+        _Way(name="gzip 4", file_name="gzip-4.h5", filters={"compression": "gzip"}),
+        _Way(
+            name="shuffle + gzip 4",
+            file_name="shuffle-gzip-4.h5",
+            filters={"compression": "gzip", "shuffle": True},
+        ),
+    ]
+    count = len(codecs) + len(others) + 1
+    with progress_bar(2 * count * levels * _LEVEL_BYTES) as advance:
+        plain.write(folder, shape, _levels(levels), advance)
+        with h5py.File(folder / plain.file_name) as file:
             field = file["field"]
-            plain.read(path, field, advance)
-            codec = codec.resolve(field)
-            pfpl = _Way(name="PFPL", bound=codec.bound, filters={"compression": codec})
-            gzip = _Way(name="gzip 4", bound=_LOSSLESS, filters={"compression": "gzip"})
-            shuffle = _Way(
-                name="shuffle + gzip 4",
-                bound=_LOSSLESS,
-                filters={"compression": "gzip", "shuffle": True},
-            )
-            for way in (pfpl, gzip, shuffle):
-                path = folder / f"{way.name.lower().replace(' + ', '-').replace(' ', '-')}.h5"
-                way.write(path, shape, field, advance)
-                way.read(path, field, advance)
-    return [pfpl, gzip, shuffle, plain]
+            plain.read(folder, field, advance)
+            ours = [_way_of(codec.resolve(field)) for codec in codecs]
+            for way in (*ours, *others):
+                way.write(folder, shape, field, advance)
+                way.read(folder, field, advance)
+    return [*ours, *others, plain]
+
+
+def _way_of(codec: Codec) -> _Way:
+    return _Way(
+        name=codec_text(codec),
+        file_name=f"{codec.codec_name}.h5",
+        filters={"compression": codec},
+        bound=codec.bound,
+    )
 
 
 def _levels(count: int) -> Iterator[Level]:

@@ -17,9 +17,10 @@ import click
 import h5py
 import numpy as np
 
-from h5lossy import PFPL, PLUGIN_PATH, Config, H5LossyError, get_config, largest_error
+from h5lossy import PLUGIN_PATH, Config, H5LossyError, get_config, largest_error
 from h5lossy.cli._check import error_text, verdict
 from h5lossy.cli._console import print_table, say
+from h5lossy.codecs import CODECS, Codec
 
 _LIBRARIES = ("netCDF4", "tables")
 
@@ -35,8 +36,8 @@ def doctor(*, import_libraries: bool) -> None:
     """Print what h5lossy finds here, and try it out.
 
     Shows versions, every HDF5 library in the process and whether it has the filter, the backends,
-    and the environment variables that matter; then writes and reads a dataset in memory. The exit
-    code is 1 if something is broken, and the last lines say what to do.
+    and the environment variables that matter; then writes and reads a dataset in memory with each
+    codec. The exit code is 1 if something is broken, and the last lines say what to do.
     """
     environment = {
         name: value
@@ -49,7 +50,8 @@ def doctor(*, import_libraries: bool) -> None:
     broken += _print_libraries(config)
     broken += _print_backends(config)
     _print_environment(environment)
-    broken += _try_filter()
+    for cls in CODECS.values():
+        broken += _try_filter(cls(absolute=1e-3))
     if broken:
         raise click.ClickException("; ".join(broken))
     say("all is well")
@@ -120,11 +122,10 @@ def _print_environment(environment: dict[str, str]) -> None:
         say("for h5repack, h5dump and the like: export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)")
 
 
-def _try_filter() -> list[str]:
+def _try_filter(codec: Codec) -> list[str]:
     """Write and read a small dataset, in memory."""
     values = np.sin(np.linspace(0, 60, 50_000, dtype=np.float32)).reshape(200, 250)
     values[3, 5:9] = np.nan
-    codec = PFPL(absolute=1e-3)
     memory = io.BytesIO()
     try:
         with h5py.File(memory, "w") as file:
@@ -133,9 +134,9 @@ def _try_filter() -> list[str]:
             ratio = values.nbytes / file["x"].id.get_storage_size()
             summary = largest_error(values, file["x"][...], codec.bound)
     except (H5LossyError, OSError, RuntimeError, ValueError) as error:
-        return [f"writing and reading through the filter fails: {' '.join(str(error).split())}"]
+        return [f"writing and reading with {codec!r} fails: {' '.join(str(error).split())}"]
     if not summary.holds:
-        return [f"the filter breaks its bound: {verdict(summary)}; please report it"]
+        return [f"{codec!r} breaks its bound: {verdict(summary)}; please report it"]
     say(
         f"tried {codec!r}: {summary.count} values within {error_text(summary)} of the bound, "
         f"NaN kept, ratio {ratio:.1f}"

@@ -19,6 +19,7 @@ from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_starts
 from h5lossy.cli._console import bytes_text, print_table, printable, ratio_text, say, shape_text
 from h5lossy.cli._copy import walk
+from h5lossy.cli._options import codec_text, frame_codec_text
 from h5lossy.cli._patterns import matches, require_match
 
 
@@ -46,8 +47,9 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
     Those are shown that h5lossy compressed. Nothing is decoded, and the filter need not be
     registered. "skipped" counts the chunks that HDF5 stored without the filter. "frames" is what
     the frames themselves say: the codec and the bound that were really used ("stored" is a chunk
-    kept as it was; lossless takes the place of a bound that is too small to help), and how many
-    of the tiles were kept as they were.
+    kept as it was; lossless, and then pfpl, takes the place of a bound that is too small to help),
+    and how many of the tiles were kept as they were. Where the codec is auto, each chunk has one of
+    its own: --frames counts them all.
     """
     with h5py.File(path, "r") as file:
         datasets = {
@@ -83,6 +85,7 @@ class _Frames:
 
     looked_at: int = 0
     codecs: Counter[str] = field(default_factory=Counter)
+    modes: Counter[str] = field(default_factory=Counter)
     bounds: Counter[str] = field(default_factory=Counter)
     checksums: int = 0
     tiles: int = 0
@@ -97,6 +100,7 @@ class _Frames:
             self.broken += 1
             return
         self.codecs[found.codec] += 1
+        self.modes[frame_codec_text(found)] += 1
         self.bounds[str(found.bound)] += 1
         self.checksums += found.checksum
         self.tiles += found.tiles
@@ -106,7 +110,7 @@ class _Frames:
         """Write it in one line; a bound is named where it is not the requested one."""
         if not self.looked_at:
             return "-"
-        counts = [f"{n} {codec}" for codec, n in self.codecs.items()]
+        counts = [f"{n} {mode}" for mode, n in self.modes.most_common()]
         counts += [f"{n} {bound}" for bound, n in self.bounds.items() if bound != str(requested)]
         counts.append(f"{self.stored_tiles} of {self.tiles} tiles stored")
         if self.broken:
@@ -115,7 +119,8 @@ class _Frames:
 
     def plain(self) -> dict[str, Any]:
         """Give it as JSON can hold it."""
-        return vars(self) | {"codecs": dict(self.codecs), "bounds": dict(self.bounds)}
+        counters = {name: dict(getattr(self, name)) for name in ("codecs", "modes", "bounds")}
+        return vars(self) | counters
 
 
 _Report = tuple[DatasetInfo, _Frames]
@@ -159,7 +164,7 @@ def _print_table(reports: dict[str, _Report]) -> None:
                 str(described.dtype),
                 shape_text(described.shape),
                 shape_text(described.chunks),
-                described.codec,
+                codec_text(described.config, described.codec),
                 str(described.bound),
                 "-" if described.fill_value is None else str(described.fill_value),
                 bytes_text(described.raw_bytes),
@@ -184,6 +189,7 @@ def _print_json(reports: dict[str, _Report], others: list[str]) -> None:
 
 def _plain(described: DatasetInfo) -> dict[str, Any]:
     """Give a description as JSON can hold it. JSON has no NaN: that fill value is text."""
+    config = described.config
     fill_value = None if described.fill_value is None else float(described.fill_value)
     finite = fill_value is None or math.isfinite(fill_value)
     return {
@@ -191,6 +197,7 @@ def _plain(described: DatasetInfo) -> dict[str, Any]:
         "chunks": described.chunks,
         "dtype": described.dtype.str,
         "codec": described.codec,
+        "settings": {own.name: getattr(config, own.name) for own in config.choices()},
         "bound": {"kind": str(described.bound.kind), "value": described.bound.value},
         "checksum": described.checksum,
         "fill_value": fill_value if finite else str(fill_value),

@@ -18,7 +18,6 @@ from h5py import h5d, h5f, h5o, h5t, h5z
 
 from h5lossy import (
     FILTER_ID,
-    PFPL,
     BoundKind,
     ErrorSummary,
     H5LossyError,
@@ -39,13 +38,15 @@ from h5lossy.cli._copy import (
     walk,
 )
 from h5lossy.cli._new_file import complete_or_absent
-from h5lossy.cli._options import codec_option
+from h5lossy.cli._options import Request, codec_text, request_option
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy.cli._plan import Plan, Wishes, make_plans
 from h5lossy.cli._progress import Advance, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from h5lossy.codecs import Codec
 
 #: The attribute that a compressed dataset gets: what was asked for, and what that came to.
 RECORD = "h5lossy"
@@ -59,15 +60,16 @@ _CACHE_BYTES = 64 << 20
     "source", metavar="SRC", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.argument("target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path))
-@codec_option
+@request_option
 @click.option(
     "--dataset",
     "rules",
     multiple=True,
     metavar="GLOB:SETTINGS",
     callback=lambda _ctx, _option, texts: [Rule.parse(text) for text in texts],
-    help="Settings of some datasets, such as '/ocean/*:absolute=1e-3,chunks=64x64'. May be "
-    "repeated; where several rules name a dataset, the last one that gives a setting decides it.",
+    help="Settings of some datasets, such as '/ocean/*:absolute=1e-3,chunks=64x64' or "
+    "'salt:codec=cuszp2,mode=plain'. May be repeated; where several rules name a dataset, the last "
+    "one that gives a setting decides it. A codec's own settings go with the codec.",
 )
 @click.option(
     "--skip",
@@ -95,7 +97,7 @@ def repack(
     source: Path,
     target: Path,
     *,
-    codec: PFPL | None,
+    request: Request,
     rules: Sequence[Rule],
     skip: Sequence[str],
     chunks: Chunks,
@@ -106,9 +108,10 @@ def repack(
     """Copy SRC to DST with its float datasets compressed.
 
     The bound options hold for every float32 and float64 dataset of the HDF5 file SRC; without
-    one, only datasets that a --dataset rule gives a bound are compressed. A range-relative bound
-    is taken over the whole dataset and stored as the absolute one that it comes to. Each
-    compressed dataset records both in its attribute "h5lossy".
+    one, only datasets that a --dataset rule gives a bound are compressed. --codec holds for all
+    that are compressed, unless a rule names another. A range-relative bound is taken over the
+    whole dataset and stored as the absolute one that it comes to. Each compressed dataset records
+    both in its attribute "h5lossy".
 
     A GLOB that starts with "/" is matched against a dataset's whole path, any other against the
     path's end: "salt", "ocean/s*". A "*" stays within one name, "**" stands for any number of
@@ -127,7 +130,7 @@ def repack(
     DST appears under its name when it is complete and checked, or not at all. SRC is never
     written to.
     """
-    if codec is None and not any(rule.codec for rule in rules):
+    if not request.bound and not any(rule.request.bound for rule in rules):
         raise click.UsageError(
             "give a bound for all float datasets, for example --range-relative 1e-4, "
             "or for some: --dataset 'GLOB:absolute=1e-3'"
@@ -135,7 +138,7 @@ def repack(
     target = target.resolve()
     if target.exists() and target.samefile(source):
         raise click.UsageError("SRC and DST are the same file; repack never overwrites its input")
-    wishes = Wishes(codec=codec, chunks=chunks, rules=rules, skip=skip)
+    wishes = Wishes(request=request, chunks=chunks, rules=rules, skip=skip)
     with h5py.File(source, "r", rdcc_nbytes=_CACHE_BYTES, rdcc_w0=1.0) as file:
         plans = make_plans(file, wishes)
         jobs = [_Job(plan, plan.codec) for plan in plans if plan.codec]
@@ -155,7 +158,7 @@ def repack(
 class _Job:
     """One dataset that is compressed, and how that went."""
 
-    def __init__(self, plan: Plan, requested: PFPL) -> None:
+    def __init__(self, plan: Plan, requested: Codec) -> None:
         self.plan = plan
         self.requested = requested
         self.codec = requested
@@ -246,6 +249,7 @@ class _Job:
     def _record(self, old: h5py.Dataset) -> dict[str, Any]:
         """Say what the dataset's attribute says; an earlier record is kept within it."""
         record: dict[str, Any] = {
+            "codec": self.codec.codec_name,
             "requested": self.requested.get_config(),
             "stored": self.codec.get_config(),
             "h5lossy": __version__,
@@ -324,13 +328,14 @@ def _compressed_before(jobs: list[_Job]) -> list[str]:
 
 def _print_plans(plans: list[Plan]) -> None:
     print_table(
-        ("dataset", "type", "shape", "what", "bound", "chunks"),
+        ("dataset", "type", "shape", "what", "codec", "bound", "chunks"),
         [
             (
                 printable(plan.path),
                 _type_text(plan.dataset),
                 shape_text(plan.dataset.shape),
                 "compress" if plan.codec else "keep",
+                codec_text(plan.codec) if plan.codec else "-",
                 str(plan.codec.bound) if plan.codec else "-",
                 shape_text(plan.chunks),
             )
@@ -346,7 +351,7 @@ def _print_results(jobs: list[_Job], *, verified: bool) -> None:
             printable(job.plan.path),
             _type_text(job.plan.dataset),
             shape_text(job.plan.chunks),
-            type(job.codec).__name__,
+            codec_text(job.codec),
             job.bound_text(),
             bytes_text(job.stored_bytes),
             ratio_text(job.raw_bytes, job.stored_bytes),
