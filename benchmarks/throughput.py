@@ -3,9 +3,9 @@
 """
 Speed of the bare codecs on one thread, beside memcpy in the same process.
 
-    python benchmarks/throughput.py
+    H5LOSSY_CORPUS=... python benchmarks/throughput.py
 
-The field is the turbulence vorticity of the corpus (H5LOSSY_CORPUS), repeated to the chunk's size.
+The field is the turbulence vorticity of the corpus, repeated to the chunk's size.
 GB/s counts the original bytes; x is the ratio to a streaming copy of 256 MiB.
 """
 
@@ -22,17 +22,32 @@ import h5lossy
 
 FIELD = "turbulence/vorticity"
 CHUNK_BYTES = 1 << 20
+ROWS = 128
+"""Rows, of the field's own length, of a slice of the chunk."""
 
 
-def measure(data: np.ndarray, codec: h5lossy.PFPL) -> dict[str, Any]:
+def settings(extent: float, codec: type[h5lossy.codecs.Codec], **fields: Any) -> list[Any]:
+    """Give a codec with each bound that is measured."""
+    bounds: list[dict[str, Any]] = [
+        {"absolute": scale * extent} for scale in (1e-1, 1e-2, 1e-3, 1e-4)
+    ]
+    bounds.append({"pointwise_relative": 1e-3})
+    if codec is h5lossy.PFPL:
+        bounds.append({"lossless": True})
+    return [codec(**bound, **fields) for bound in bounds]
+
+
+def measure(data: np.ndarray, codec: h5lossy.codecs.Codec) -> dict[str, Any]:
     """Encode and decode one chunk; judge the error, and time both."""
     frame = h5lossy.encode(data, codec)
-    decoded = h5lossy.decode(frame)
+    decoded = h5lossy.decode(frame, shape=data.shape)
     summary = h5lossy.largest_error(data, decoded, codec.bound)
     if not summary.holds:
         raise SystemExit(f"{codec} broke its bound: {summary}")
     return {
-        "codec": repr(codec),
+        "codec": type(codec).__name__,
+        "setting": repr(codec),
+        "frame_codec": h5lossy.inspect(frame).codec,
         "bound": str(codec.bound),
         "dtype": str(data.dtype),
         "chunk_bytes": data.nbytes,
@@ -45,7 +60,7 @@ def measure(data: np.ndarray, codec: h5lossy.PFPL) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, print a table, write results/throughput.json."""
-    field = next((x.ravel() for name, x, _ in real_fields() if name == FIELD), None)
+    field = next((x for name, x, _ in real_fields() if name == FIELD), None)
     if field is None:
         raise SystemExit(f"the corpus has no {FIELD}")
     extent = float(field.max()) - float(field.min())
@@ -53,13 +68,20 @@ def main() -> None:
     same_size = memcpy_speed(CHUNK_BYTES)
     rows = []
     for dtype in (np.float32, np.float64):
-        data = np.resize(field.astype(dtype), CHUNK_BYTES // np.dtype(dtype).itemsize)
-        codecs = [h5lossy.PFPL(absolute=scale * extent) for scale in (1e-1, 1e-2, 1e-3, 1e-4)]
-        codecs += [h5lossy.PFPL(pointwise_relative=1e-3), h5lossy.PFPL(lossless=True)]
+        count = CHUNK_BYTES // np.dtype(dtype).itemsize
+        data = np.resize(field.astype(dtype), count).reshape(-1, ROWS, field.shape[-1])
+        codecs = [
+            *settings(extent, h5lossy.PFPL),
+            *settings(extent, h5lossy.CuSZp2, mode="plain"),
+            *settings(extent, h5lossy.CuSZp2),
+            *settings(extent, h5lossy.CuSZp2, dimensions=3),
+            *settings(extent, h5lossy.Aatrox),
+            *settings(extent, h5lossy.Auto),
+        ]
         rows += [measure(data, codec) for codec in codecs]
 
     table = Table(title=f"{FIELD}, 1 MiB chunk, one thread, CPU time, median of 15")
-    for heading in ("dtype", "bound", "ratio", "error / bound", "compress", "x", "decompress", "x"):
+    for heading in ("dtype", "codec", "ratio", "error / bound", "compress", "x", "decompress", "x"):
         table.add_column(heading, justify="right")
     for row in rows:
         speeds = []
@@ -67,8 +89,8 @@ def main() -> None:
             speed = row[direction]["gb_per_s"]
             speeds += [f"{speed:.2f} GB/s", f"{speed / streaming['gb_per_s']:.3f}"]
         error = f"{row['error_fraction']:.6f}"
-        table.add_row(row["dtype"], row["bound"], f"{row['ratio']:.2f}", error, *speeds)
-    console = Console(width=120)
+        table.add_row(row["dtype"], row["setting"], f"{row['ratio']:.2f}", error, *speeds)
+    console = Console(width=140)
     console.print(table)
     console.print(
         f"memcpy: streaming (256 MiB) {streaming['gb_per_s']:.1f} GB/s, "
