@@ -8,7 +8,12 @@ Each decodes what the other has encoded, too; and both come to the same verdict 
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import functools
+import itertools
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -17,63 +22,99 @@ import pytest
 from hypothesis import strategies as st
 
 import h5lossy
-from checks import Array, assert_same_bits, floats_of
+from checks import Array, assert_same_bits, bits_of, floats_of
 from h5lossy import PFPL, _native
+from matrix import SETTINGS
+from reference import aatrox, blocks, cuszp2, pfpl
 from reference import frame as reference
-from reference import pfpl
-from reference.common import FLOAT_TYPES, Quantiser
-from strategies import KINDS, MANTISSA_BITS, Chunk, border_values, chunks, special_patterns
+from reference.common import FLOAT_TYPES, FloatType, Quantiser
+from strategies import (
+    EXTENTS,
+    KINDS,
+    MANTISSA_BITS,
+    Chunk,
+    border_values,
+    bounds,
+    in_every_mode,
+    shaped_chunks,
+    special_patterns,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
     from h5lossy.codecs import Codec
+
+    Setting = Callable[..., Codec]
+
+FLOATS = ["<f4", "<f8"]
 
 
 def encoded_by_both(
-    codec: type[Codec], chunk: Chunk, *, maybe_padded: bool = False, checksum: bool = True
+    setting: Setting,
+    chunk: Chunk,
+    *,
+    shape: tuple[int, ...] | None = None,
+    maybe_padded: bool = False,
+    checksum: bool = True,
 ) -> tuple[bytes, bytes]:
-    """Encode a chunk with the library and with the reference."""
-    [(kind, value)] = chunk.bound.items()
-    number = h5lossy.BoundKind(kind).number
-    value = 0.0 if kind == "lossless" else float(value)
+    """Encode a chunk with the library and with the reference, as of its own or another shape."""
+    codec = setting(**chunk.bound)
     dtype = chunk.values.dtype
-    params = _native.Params(
-        codec=codec.codec_number,
-        bound_kind=number,
-        bound=value,
+    shape = chunk.values.shape if shape is None else shape
+    params = dataclasses.replace(
+        codec.params(),
         no_checksum=not checksum,
         value_bytes=dtype.itemsize,
         big_endian=dtype.str[0] == ">",
         fill_bits=chunk.fill_bits,
         maybe_padded=maybe_padded,
+        shape=() if 0 in shape else tuple(extent for extent in shape if extent != 1),
     )
     return _native.encode(params, chunk.values), reference.encode(
         chunk.values,
-        number,
-        value,
+        params.bound_kind,
+        params.bound,
         fill_bits=chunk.fill_bits,
         maybe_padded=maybe_padded,
         checksum=checksum,
         codec=codec.codec_number,
+        mode=params.mode,
+        shape=shape,
     )
 
 
-def assert_agreed(codec: type[Codec], chunk: Chunk, **options: bool) -> bytes:
+def assert_agreed(setting: Setting, chunk: Chunk, **options: Any) -> bytes:
     """Fail unless library and reference write the same frame, and read it as the same values."""
-    ours, theirs = encoded_by_both(codec, chunk, **options)
+    ours, theirs = encoded_by_both(setting, chunk, **options)
     assert ours == theirs
     decoded = h5lossy.decode(ours)
     assert_same_bits(decoded, reference.decode(ours))
     return ours
 
 
+# ------------------------------------------------------------------------------------------------
+# Any data, any bound, any shape
+# ------------------------------------------------------------------------------------------------
+
+# Settings times types times kinds: few examples of each.
+in_every_way = hypothesis.settings(max_examples=hypothesis.settings().max_examples // 10)
+
+
 @pytest.mark.parametrize("kind", KINDS)
+@in_every_way
 @hypothesis.given(data=st.data())
 def test_any_frame_equals_that_of_the_reference(
-    codec: type[Codec], dtype: np.dtype[Any], kind: str, data: st.DataObject
+    setting: Setting, dtype: np.dtype[Any], kind: str, data: st.DataObject
 ) -> None:
-    chunk = data.draw(chunks(dtype, [kind]))
-    options = {name: data.draw(st.booleans()) for name in ("maybe_padded", "checksum")}
-    frame = assert_agreed(codec, chunk, **options)
+    chunk = data.draw(shaped_chunks(dtype, [kind]))
+    options: dict[str, Any] = {
+        name: data.draw(st.booleans()) for name in ("maybe_padded", "checksum")
+    }
+    if data.draw(st.integers(0, 7)) == 0:  # a shape that does not fit, most often
+        extents = st.lists(st.sampled_from(EXTENTS), max_size=4)
+        options["shape"] = tuple(data.draw(extents))
+    frame = assert_agreed(setting, chunk, **options)
     start = data.draw(st.integers(0, chunk.values.size))
     stop = data.draw(st.integers(start, chunk.values.size))
     assert_same_bits(
@@ -96,10 +137,11 @@ BOUNDS = [
 
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=str)
+@pytest.mark.parametrize("float_type", FLOATS)
 def test_frames_of_values_on_the_borders_of_bins_are_equal(
-    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any]
+    setting: Setting, float_type: str, bound: dict[str, Any]
 ) -> None:
-    size = dtype.itemsize
+    size = int(float_type[-1])
     rng = np.random.default_rng(17)
     pieces: list[Array] = []
     for magnitude in range(0, 8 * size - 6, 2):
@@ -107,8 +149,8 @@ def test_frames_of_values_on_the_borders_of_bins_are_equal(
         words = border_values(size, bound, bins)
         pieces.append(words + rng.integers(-2, 3, words.size).astype(f"i{size}").view(words.dtype))
         pieces.append(np.zeros(1500, words.dtype))
-    chunk = Chunk(floats_of(np.concatenate(pieces), dtype), bound, None)
-    info = h5lossy.inspect(assert_agreed(codec, chunk))
+    values = floats_of(np.concatenate(pieces), float_type).reshape(-1, 30, 70)
+    info = h5lossy.inspect(assert_agreed(setting, Chunk(values, bound, None)))
     assert info.stored_tiles < info.tiles
 
 
@@ -127,17 +169,17 @@ def test_frames_of_values_on_the_borders_of_bins_are_equal(
     ids=str,
 )
 def test_frames_of_values_about_the_largest_bin_are_equal(
-    codec: type[Codec], size: int, bound: dict[str, Any]
+    setting: Setting, size: int, bound: dict[str, Any]
 ) -> None:
     m = MANTISSA_BITS[size]
     limit = 2 ** (m - 2) if "pointwise_relative" in bound else 2 ** (m - 1)
     halves = np.arange(-24, 25)
     words = border_values(size, bound, np.concatenate([2 * limit + halves, -2 * limit + halves]))
     near = [words + words.dtype.type(k) for k in (0, 1, 2)] + [words - words.dtype.type(1)]
-    ease = np.full(4000, words[0])
-    values = floats_of(np.concatenate([*near, ease]), f"<f{size}")
+    ease = np.full(6000, words[0])
+    values = floats_of(np.concatenate([*near, ease])[:6000], f"<f{size}")
     assert np.isfinite(values).all()
-    frame = assert_agreed(codec, Chunk(values, bound, None))
+    frame = assert_agreed(setting, Chunk(values.reshape(20, 20, 15), bound, None))
     assert h5lossy.inspect(frame).stored_tiles < h5lossy.inspect(frame).tiles
 
 
@@ -155,13 +197,71 @@ def test_every_bit_of_a_residual_finds_its_place(size: int) -> None:
             assert_same_bits(h5lossy.decode(frame), values)
 
 
-@pytest.mark.parametrize("bound", BOUNDS, ids=str)
 @pytest.mark.parametrize("count", [1, 33, 65, 2049, 4095, 4097, 9999])
 def test_frames_that_end_in_a_part_of_a_group_are_equal(
+    setting: Setting, dtype: np.dtype[Any], bound: dict[str, Any], count: int
+) -> None:
+    values = (np.sin(np.arange(count) / 30) * 3).astype(dtype)
+    assert_agreed(setting, Chunk(values, bound, None))
+
+
+@pytest.mark.parametrize("bound", BOUNDS, ids=str)
+@pytest.mark.parametrize("count", [1, 4097])
+def test_frames_of_any_bound_that_end_in_a_part_of_a_group_are_equal(
     codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], count: int
 ) -> None:
     values = (np.sin(np.arange(count) / 30) * 3).astype(dtype)
     assert_agreed(codec, Chunk(values, bound, None))
+
+
+# Whole blocks and parts of them along each axis; a tile that ends with a block or in a row of them;
+# more extents than a frame has dims; more than cd_values have.
+SHAPES = [
+    (8, 8),
+    (9, 7),
+    (1, 64),
+    (64, 1),
+    (2, 700),
+    (700, 2),
+    (64, 64),
+    (65, 72),
+    (4, 4, 4),
+    (5, 3, 4),
+    (3, 5, 5),
+    (4, 9, 7),
+    (16, 16, 16),
+    (15, 17, 18),
+    (2, 3, 500),
+    (500, 3, 2),
+    (3, 1, 20, 1, 30),
+    (3, 4, 5, 6, 7),
+    (2, 2, 1, 2, 2, 2, 2, 2, 3, 3, 5),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_frames_of_any_shape_are_equal(
+    setting: Setting, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> None:
+    slopes = sum(0.3 * (i + 1) * np.sqrt(axis) for i, axis in enumerate(np.indices(shape)))
+    values = np.asarray(slopes).astype(dtype)
+    codec = setting(absolute=1e-2)
+    params = codec.params()
+    frame = h5lossy.encode(values, codec)
+    assert frame == reference.encode(
+        values, 0, params.bound, codec=params.codec, mode=params.mode, shape=shape
+    )
+    assert_same_bits(h5lossy.decode(frame), reference.decode(frame))
+
+
+@pytest.mark.parametrize("shape", [(), (10,), (10, 20), (30, 40), (7, 1, 11, 13), (2**31, 2**31)])
+def test_a_shape_of_another_number_of_values_is_one_dimension(
+    setting: Setting, shape: tuple[int, ...]
+) -> None:
+    chunk = Chunk(np.sqrt(np.arange(1000, dtype="<f4")), {"absolute": 1e-2}, None)
+    frame = assert_agreed(setting, chunk, shape=shape)
+    assert frame == assert_agreed(setting, chunk)
+    assert h5lossy.inspect(frame).dims == ()
 
 
 @functools.cache
@@ -197,16 +297,354 @@ def test_a_frame_that_would_not_be_shorter_is_stored(surplus: int) -> None:
 
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=str)
+@pytest.mark.parametrize("float_type", ["<f4", ">f8"])
 def test_frames_of_special_values_are_equal(
-    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any]
+    setting: Setting, float_type: str, bound: dict[str, Any]
 ) -> None:
-    words = np.array([*special_patterns(dtype.itemsize).values()], f"u{dtype.itemsize}")
-    smooth = (np.sin(np.arange(3000) / 30) * 3).astype(dtype)
-    for word in words:
-        special = floats_of(np.full(40, word), dtype)
-        for fill_value in (None, special[0].astype(f"f{dtype.itemsize}")):
-            values = np.concatenate([smooth, special, smooth])
-            assert_agreed(codec, Chunk(values, bound, fill_value))
+    size = int(float_type[-1])
+    smooth = (np.sin(np.arange(300) / 30) * 3).astype(float_type)
+    for word in np.array([*special_patterns(size).values()], f"u{size}"):
+        special = floats_of(np.full(40, word), float_type)
+        values = np.concatenate([smooth, special, smooth]).reshape(4, 10, 16)
+        for fill_value in (None, special[0].astype(f"f{size}")):
+            assert_agreed(setting, Chunk(values, bound, fill_value))
+
+
+# ------------------------------------------------------------------------------------------------
+# What block codecs have: exceptions, first residuals, layers, tiles of one value
+# ------------------------------------------------------------------------------------------------
+
+IN_BLOCKS = [name for name in SETTINGS if name.startswith(("cuszp2", "aatrox"))]
+FILL = -999.0
+
+#: Shapes with a tile that holds one value only, or few; and with blocks of all kinds of parts.
+FIELD_SHAPES: dict[int, list[tuple[int, ...]]] = {
+    1: [(4097,), (8192,), (3000,), (33,), (5003,)],
+    2: [(33, 97), (64, 64), (2, 41, 50), (9, 9), (100, 31)],
+    3: [(17, 25, 41), (8, 16, 64), (11, 13, 17), (5, 5, 5), (3, 30, 31)],
+}
+LONG_SHAPES: list[tuple[int, ...]] = [(32769,), (40000,), (65536 + 3100,)]
+TWO_TILES: dict[int, tuple[int, ...]] = {1: (8192,), 2: (2, 64, 64), 3: (8, 16, 64)}
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the values of a field are."""
+
+    shape: tuple[int, ...]
+    rng: np.random.Generator
+
+    @property
+    def number(self) -> Array:
+        """Number of each value."""
+        return np.arange(math.prod(self.shape)).reshape(self.shape)
+
+    @property
+    def random(self) -> Array:
+        """A random number from 0 to 1 for each value."""
+        return self.rng.random(self.shape)
+
+    @property
+    def somewhere(self) -> int:
+        """Number of one of the values."""
+        return int(self.rng.integers(math.prod(self.shape)))
+
+    @property
+    def coast(self) -> Array:
+        """Something smooth."""
+        return np.asarray(sum(np.sin(n / 9 + i) for i, n in enumerate(np.indices(self.shape))))
+
+    @property
+    def block(self) -> Array:
+        """Number of the block that each value is in, whatever the setting."""
+        edges = {1: [32], 2: [8, 8], 3: [4, 8, 8]}[len(self.shape)]
+        counts = [-(-extent // edge) for extent, edge in zip(self.shape, edges, strict=True)]
+        numbers = np.zeros(self.shape, int)
+        for axis, edge, count in zip(np.indices(self.shape), edges, counts, strict=True):
+            numbers = numbers * count + axis // edge
+        return numbers
+
+
+PLACEMENTS: dict[str, Callable[[Places], Any]] = {
+    "nowhere": lambda places: places.number < 0,
+    "once": lambda places: places.number == places.somewhere,
+    "first": lambda places: places.number == 0,
+    "last": lambda places: places.number == math.prod(places.shape) - 1,
+    "few": lambda places: places.random < 0.003,
+    "some": lambda places: places.random < 0.05,
+    "half": lambda places: places.random < 0.5,
+    "most": lambda places: places.random < 0.97,
+    "all but one": lambda places: places.number != places.somewhere,
+    "everywhere": lambda places: places.number >= 0,
+    "alternating": lambda places: places.number % 2 == 1,
+    "in every 33rd": lambda places: places.number % 33 == 0,
+    "runs": lambda places: (places.random < 0.02).cumsum().reshape(places.shape) % 2 == 0,
+    "blocks": lambda places: places.block % 3 == 1,
+    "few blocks": lambda places: places.block % 41 == 1,
+    "second half": lambda places: places.number >= math.prod(places.shape) // 2,
+    "all from somewhere on": lambda places: places.number >= places.somewhere,
+    "coast": lambda places: places.coast > 0.4,
+}
+"""Which values of a field become exceptions."""
+
+
+def fill_only(rng: np.random.Generator, count: int, size: int) -> Array:
+    return bits_of(np.full(count, FILL, f"f{size}"))
+
+
+def nan_only(rng: np.random.Generator, count: int, size: int) -> Array:
+    return np.full(count, special_patterns(size)["nan_with_payload"], f"u{size}")
+
+
+def nan_payloads(rng: np.random.Generator, count: int, size: int) -> Array:
+    words = np.frombuffer(rng.bytes(count * size), f"u{size}")
+    return np.asarray(words | words.dtype.type(special_patterns(size)["signalling_nan"]))
+
+
+def infinities(rng: np.random.Generator, count: int, size: int) -> Array:
+    return bits_of(rng.choice([-np.inf, np.inf], count).astype(f"f{size}"))
+
+
+def out_of_reach(rng: np.random.Generator, count: int, size: int) -> Array:
+    return bits_of((rng.standard_normal(count) * 1e30).astype(f"f{size}"))
+
+
+def fill_and_nans(rng: np.random.Generator, count: int, size: int) -> Array:
+    rare = rng.random(count) < 0.02
+    return np.where(rare, nan_payloads(rng, count, size), fill_only(rng, count, size))
+
+
+def anything(rng: np.random.Generator, count: int, size: int) -> Array:
+    return rng.choice(np.array([*special_patterns(size).values()], f"u{size}"), count)
+
+
+EXCEPTIONS = [
+    fill_only,
+    nan_only,
+    nan_payloads,
+    infinities,
+    out_of_reach,
+    fill_and_nans,
+    anything,
+]
+
+OFFSETS = {4: [0, 3, 6, 12, 20], 8: [0, 6, 12, 20, 28, 36, 44, 49]}
+"""Bits of the integers that fields are about, so that first residuals have all lengths."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of integers, some of them replaced."""
+
+    shape: tuple[int, ...]
+    offset: int
+    roughness: int
+    placement: str
+    exceptions: Callable[[np.random.Generator, int, int], Array]
+    seed: int
+    bound: dict[str, Any]
+
+    def chunk(self, dtype: np.dtype[Any]) -> Chunk:
+        """Return the values, whose fill value is `FILL`, or without one."""
+        rng = np.random.default_rng(self.seed)
+        places = Places(self.shape, rng)
+        # A walk along each axis: neighbours differ by a step. Roughness 0 is a constant.
+        steps = [rng.integers(-self.roughness, self.roughness + 1, n).cumsum() for n in self.shape]
+        q = sum(
+            np.asarray(walk)[axis] for walk, axis in zip(steps, np.indices(self.shape), strict=True)
+        )
+        if self.seed % 3 == 0:  # flat in places, along the last axis or the only one
+            q = np.where(places.number // 1024 % 3 == 1, q, 0)
+        values = (q + (2**self.offset - 1)).astype(f"f{dtype.itemsize}")
+        words = bits_of(values).reshape(self.shape)
+        where = np.asarray(PLACEMENTS[self.placement](places))
+        words[where] = self.exceptions(rng, int(where.sum()), dtype.itemsize)
+        fill_value = dtype.newbyteorder("=").type(FILL) if self.seed % 4 else None
+        return Chunk(floats_of(words, dtype).reshape(self.shape), self.bound, fill_value)
+
+
+def fields(dimensions: int, size: int, *, long: bool) -> Iterator[Field]:
+    """Go through every placement, kind of exception, offset and shape, though not all products."""
+    shapes = [*FIELD_SHAPES[dimensions], *(LONG_SHAPES if long else [])]
+    bounds = [{"absolute": 0.5}, {"absolute": 0.5}, {"pointwise_relative": 1e-3}]
+    pairs = itertools.product(PLACEMENTS, EXCEPTIONS)
+    for seed, (placement, exceptions) in enumerate(pairs):
+        yield Field(
+            shape=shapes[seed % len(shapes)],
+            offset=OFFSETS[size][seed % len(OFFSETS[size])],
+            roughness=(0, 1, 2, 30)[seed // 3 % 4],
+            placement=placement,
+            exceptions=exceptions,
+            seed=seed,
+            bound=bounds[seed % 3],
+        )
+    shape = (65536,) if long else TWO_TILES[dimensions]
+    m = MANTISSA_BITS[size]
+    for seed, exceptions in enumerate(EXCEPTIONS):  # a tile of them only, and wide blocks
+        yield Field(shape, m - 3, 2 ** (m - 3), "second half", exceptions, seed, bounds[0])
+
+
+def in_tile(payload: bytes, inside: Array, frame: reference.Frame) -> Iterator[str]:
+    """Say what a tile's payload has in it."""
+    float_type = frame.float_type
+    one = " of one value" if inside.sum() == 1 else ""
+    if len(payload) == inside.sum() * float_type.size:
+        yield f"stored tile{one}"
+        return
+    if len(payload) in {0, float_type.size}:
+        yield f"{'constant' if payload else 'empty'} tile{one}"
+        if payload and np.frombuffer(payload, float_type.float_dtype)[0] in {FILL, np.inf}:
+            yield "tile of one exception"
+        return
+    if not inside.all():
+        yield "edge blocks"
+    reader = blocks.Reader(payload)
+    if frame.codec == reference.CUSZP2:
+        section = yield from in_blocks(reader, inside, frame)
+    else:
+        section = yield from in_layers(reader, inside, float_type)
+    if section:
+        yield from in_section(section, inside, float_type)
+    else:
+        yield "no exceptions"
+
+
+def in_blocks(
+    reader: blocks.Reader, inside: Array, frame: reference.Frame
+) -> Generator[str, None, bytes]:
+    """Say what codes of cuSZp2 there are, and return the section of exceptions."""
+    code_bytes = len(inside) * frame.value_bytes // 4
+    codes = [*cuszp2.unpack_codes(reader.take(code_bytes), frame.mode, frame.float_type)]
+    reader.take_padding(-code_bytes % 4)
+    for code in codes:
+        if code.residual_bytes:
+            yield f"first residual of {code.residual_bytes}"
+        if code.width == 0:
+            yield "outlier block of width 0" if code.residual_bytes else "plain block of width 0"
+        elif not code.residual_bytes:
+            yield "plain block"
+        if code.width >= frame.float_type.mantissa_bits - 2:
+            yield "wide block"
+    reader.take(sum(code.planes for code in codes) * inside.shape[1] // 8)
+    residual_bytes = sum(code.residual_bytes for code in codes)
+    return reader.take(reader.left() - residual_bytes - -residual_bytes % 4)
+
+
+def in_layers(
+    reader: blocks.Reader, inside: Array, float_type: FloatType
+) -> Generator[str, None, bytes]:
+    """Say what layers of AATROX there are, and return the section of exceptions."""
+    widths = np.array(aatrox.take_codes(reader, len(inside), float_type))
+    starts = range(0, widths.size, aatrox.BLOCKS_PER_LAYER)
+    used = [bool(widths[start : start + aatrox.BLOCKS_PER_LAYER].any()) for start in starts]
+    yield "layers" if any(used) else "no layers"
+    if any(used[i] and not all(used[:i]) for i in range(len(used))):
+        yield "layer left out"
+    if (widths == 0).any():
+        yield "plain block of width 0"
+    if widths.max() >= float_type.mantissa_bits - 2:
+        yield "wide block"
+    reader.take(float_type.size + int((widths + (widths > 0)).sum()) * aatrox.BLOCK // 8)
+    return reader.take(reader.left())
+
+
+def in_section(section: bytes, inside: Array, float_type: FloatType) -> Iterator[str]:
+    """Say what exceptions there are."""
+    is_exception, bits = blocks.unpack_exceptions(section, inside, float_type)
+    common = np.frombuffer(section[4 : 4 + float_type.size], float_type.word_dtype)[0]
+    present = np.asarray(np.any(is_exception, axis=1))
+    full = present & np.all(is_exception == inside, axis=1)
+    uniform = present & np.all((bits == common) | ~is_exception, axis=1)
+    partial = ~np.all(inside, axis=1)
+    kinds = {
+        "full, common": full & uniform,
+        "full, others": full & ~uniform,
+        "mask, common": present & ~full & uniform,
+        "mask, others": present & ~full & ~uniform,
+        "without exceptions": ~present,
+        "full edge": full & partial,
+        "edge with a mask": present & ~full & partial,
+    }
+    yield from (f"block: {kind}" for kind, where in kinds.items() if where.any())
+    groups = [present[i : i + blocks.GROUP].any() for i in range(0, present.size, blocks.GROUP)]
+    if sum(groups) > 1:
+        yield "several groups"
+    if not all(groups):
+        yield "group left out"
+
+
+def reached(frame: bytes) -> collections.Counter[str]:
+    """Count what a frame's tiles have in them, where its codec is one of those with blocks."""
+    counts: collections.Counter[str] = collections.Counter()
+    parsed = reference.parse(frame)
+    if parsed.codec in {reference.CUSZP2, reference.AATROX}:
+        for number, payload in enumerate(parsed.tiles):
+            inside = parsed.tiling.inside(number)
+            if inside is None:
+                inside = blocks.consecutive_inside(parsed.tiling.places(number).size)
+            counts.update(set(in_tile(payload, inside, parsed)))
+    return counts
+
+
+def to_be_reached(name: str, size: int) -> set[str]:
+    """Return what frames of a setting can have in them, of all that `reached` knows."""
+    found = {
+        "stored tile",
+        "stored tile of one value",
+        "constant tile",
+        "empty tile",
+        "empty tile of one value",
+        "tile of one exception",
+        "edge blocks",
+        "no exceptions",
+        "plain block of width 0",
+        "wide block",
+        "block: full, common",
+        "block: full, others",
+        "block: mask, common",
+        "block: mask, others",
+        "block: without exceptions",
+        "block: full edge",
+        "block: edge with a mask",
+        "several groups",
+        "group left out",
+    }
+    if name == "aatrox":
+        return found | {"layers", "no layers", "layer left out"}
+    if "outlier" in name:
+        found |= {f"first residual of {n}" for n in range(1, size)} | {"outlier block of width 0"}
+    return found | {"plain block"}
+
+
+@pytest.mark.parametrize("float_type", FLOATS)
+@pytest.mark.parametrize("name", IN_BLOCKS)
+def test_frames_with_exceptions_are_equal_and_of_every_form(name: str, float_type: str) -> None:
+    size, dimensions = int(float_type[-1]), int(name[-1]) if name[-1].isdigit() else 1
+    counts: collections.Counter[str] = collections.Counter()
+    for field in fields(dimensions, size, long=name == "aatrox"):
+        frame = assert_agreed(SETTINGS[name], field.chunk(np.dtype(float_type)))
+        counts += reached(frame)
+    assert to_be_reached(name, size) <= counts.keys()
+
+
+@pytest.mark.parametrize("name", [*IN_BLOCKS, "auto"])
+@in_every_mode
+@hypothesis.given(data=st.data())
+def test_any_exceptions_are_equal(name: str, data: st.DataObject) -> None:
+    dtype = np.dtype(data.draw(st.sampled_from(["<f4", ">f4", "<f8", ">f8"])))
+    dimensions = int(name[-1]) if name[-1].isdigit() else 1
+    extents = st.lists(st.integers(1, 40 if dimensions > 1 else 3000), min_size=dimensions)
+    shape = data.draw(extents.map(lambda extents: tuple(extents[:dimensions])))
+    field = Field(
+        shape=shape if np.prod(shape) < 9000 else shape[-1:],
+        offset=data.draw(st.integers(0, MANTISSA_BITS[dtype.itemsize] - 2)),
+        roughness=data.draw(st.sampled_from([0, 1, 3, 100, 10000])),
+        placement=data.draw(st.sampled_from(sorted(PLACEMENTS))),
+        exceptions=data.draw(st.sampled_from(EXCEPTIONS)),
+        seed=data.draw(st.integers(0, 2**32 - 1)),
+        bound=data.draw(bounds(KINDS[:3])),
+    )
+    assert_agreed(SETTINGS[name], field.chunk(dtype))
 
 
 @pytest.mark.parametrize("raw_bytes", [0, 1, 7, 4099])

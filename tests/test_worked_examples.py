@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import h5lossy
-from h5lossy import PFPL, _native
+from h5lossy import PFPL, Aatrox, CuSZp2, _native
 from reference import aatrox, blocks, cuszp2
 from reference import frame as frames
 from reference import pfpl as reference
@@ -86,11 +86,11 @@ def test_the_stored_frame_is_what_the_library_writes() -> None:
 
 def test_the_remarks_beside_the_frame_are_true() -> None:
     [block, _] = code_blocks("frame.md", "Worked example")
-    header_sum, payload_sum, step, end = re.search(
+    [(header_sum, payload_sum, step, end)] = re.findall(
         r"header_sum (\w+); payload_sum (\w+);.*step ([\d.]+); tile 0 ends at (\d+)",
         block,
         re.DOTALL,
-    ).groups()
+    )
     assert struct.unpack_from("<2I", CODED, 16) == (int(header_sum, 16), int(payload_sum, 16))
     assert struct.unpack_from("<d", CODED, 32) == (float(step),)
     assert struct.unpack_from("<I", CODED, 40) == (int(end),)
@@ -117,14 +117,13 @@ def test_the_planes_are_those_of_the_row() -> None:
 
 def test_the_short_payload_beside_the_stored_frame_is_right() -> None:
     text = (FORMAT / "frame.md").read_text(encoding="utf-8")
-    [count, digits] = re.search(r"payload would have (\d+) bytes \(`([0-9a-f ]+)`\)", text).groups()
+    [(count, digits)] = re.findall(r"payload would have (\d+) bytes \(`([0-9a-f ]+)`\)", text)
     payload = bytes.fromhex(digits)
     assert len(payload) == int(count)
     step = struct.unpack_from("<Q", CODED, 32)[0]
-    float_type = reference.FloatType(4, 23, 127)
-    quantiser = reference.Quantiser(reference.Kind.ABSOLUTE, step)
     bits = np.array([1.5], "<f4").view("<u4")
-    assert reference.encode_tile(bits, float_type, quantiser) == payload
+    quantiser = Quantiser(Kind.ABSOLUTE, step)
+    assert reference.encode_tile(bits, FLOAT_TYPES[4], quantiser) == payload
 
 
 # ------------------------------------------------------------------------------------------------
@@ -212,14 +211,53 @@ def test_the_two_dimensional_frame_is_that_of_the_page() -> None:
     assert d[inside].tolist() == rows["d"][fields.tiling.places(0)].tolist()
 
 
+def payload_of(frame: bytes) -> bytes:
+    """Return the payload of a frame of one tile."""
+    [payload] = frames.parse(frame).tiles
+    return payload
+
+
+def test_the_library_writes_and_reads_the_payloads_of_one_block() -> None:
+    values = integer_rows(CUSZP2[0])["q"].astype("<f4")
+    plain, outlier = (line.split(maxsplit=1)[1] for line in CUSZP2[1].splitlines())
+    for codec, payload in (
+        (CuSZp2(absolute=0.5, mode="plain"), bytes.fromhex(plain.replace("|", " "))),
+        (CuSZp2(absolute=0.5), bytes.fromhex(outlier.replace("|", " "))),
+        (Aatrox(absolute=0.5), hex_lines(AATROX[1])),
+    ):
+        frame = h5lossy.encode(values, codec)
+        assert payload_of(frame) == payload
+        assert h5lossy.inspect(frame).step == 1.0
+        assert h5lossy.decode(frame).tobytes() == values.tobytes()
+
+
+def test_the_library_writes_and_reads_the_payloads_with_exceptions() -> None:
+    values = values_with_exceptions()
+    for codec, page in ((CuSZp2(absolute=0.5), CUSZP2), (Aatrox(absolute=0.5), AATROX)):
+        frame = h5lossy.encode(values, codec, fill_value=-999.0)
+        assert payload_of(frame) == hex_lines(page[2])
+        assert h5lossy.decode(frame).tobytes() == values.tobytes()
+
+
+def test_the_two_dimensional_frame_is_what_the_library_writes() -> None:
+    data = hex_dump(CUSZP2[4])
+    values = integer_rows(CUSZP2[3])["q"].reshape(3, 10).astype("<f4")
+    codec = CuSZp2(absolute=0.5, dimensions=2)
+    assert h5lossy.encode(values, codec) == data
+    assert h5lossy.decode(data).tobytes() == values.tobytes()
+    info = h5lossy.inspect(data)
+    assert (info.codec, info.mode, info.dims, info.step) == ("cuszp2", 0x21, (1, 3, 10), 1.0)
+    assert info.settings == {"mode": "outlier", "dimensions": 2}
+
+
 def test_the_remarks_beside_the_two_dimensional_frame_are_true() -> None:
     data = hex_dump(CUSZP2[4])
-    header_sum, payload_sum, step, z, y, x, end = re.search(
+    [(header_sum, payload_sum, step, z, y, x, end)] = re.findall(
         r"header_sum (\w+); payload_sum (\w+);.*step (\d+)$"
         r".*dims (\d+), (\d+), (\d+)$.*tile 0 ends at (\d+)$",
         CUSZP2[4],
         re.DOTALL | re.MULTILINE,
-    ).groups()
+    )
     assert struct.unpack_from("<2I", data, 16) == (int(header_sum, 16), int(payload_sum, 16))
     assert struct.unpack_from("<d3II", data, 32) == tuple(map(int, (step, z, y, x, end)))
     assert len(data) == 56 + int(end)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 FOLDER = Path(__file__).parent / "v1"
 
-CLASSES = {_native.codec_name(number): cls for number, cls in CODECS.items()}
+CLASSES = {cls.codec_name: cls for cls in CODECS.values()}
 
 
 # ------------------------------------------------------------------------------------------------
@@ -89,7 +89,46 @@ def _borders(size: int, *, count: int, seed: int, half_width: str, bits: int) ->
     half = np.array(float.fromhex(half_width), f"f{size}")
     ulps = ((numbers >> np.uint64(45)) % np.uint64(5)).astype(f"i{size}") - 2
     words = (halves.astype(f"f{size}") * half).view(f"u{size}")
-    return words + ulps.astype(words.dtype)
+    return np.asarray(words + ulps.astype(words.dtype))
+
+
+def _slopes(
+    size: int,
+    *,
+    shape: list[int],
+    steps: list[int],
+    exponent: int,
+    start: int = 0,
+    seed: int = 1,
+    bits: int = 0,
+    word: str = "0",
+    beyond: int | None = None,
+) -> Array:
+    """Return numbers that rise by a step along each axis, with noise below 2**bits.
+
+    They are times 2**exponent. Those of which the indices have a sum above `beyond` are replaced by
+    a pattern.
+    """
+    at = np.indices(shape)
+    noise = (_take(seed, at[0].size) % np.uint64(2**bits)).astype(np.int64)
+    rising = np.asarray(sum(step * axis for step, axis in zip(steps, at, strict=True)))
+    numbers = start + rising.reshape(-1) + noise
+    words = _words(numbers * 2.0**exponent, size)
+    if beyond is not None:
+        words[at.sum(axis=0).reshape(-1) > beyond] = int(word, 16)
+    return words
+
+
+def _spoilt(
+    size: int, *, count: int, seed: int, bits: int, exponent: int, words: list[str], one_in: int
+) -> Array:
+    """Return a walk in which about one value in so many is one of the patterns."""
+    walk = _walk(size, count=count, seed=seed, bits=bits, exponent=exponent)
+    numbers = _take(seed + 1, count) >> np.uint64(13)
+    others = np.array([int(word, 16) for word in words], walk.dtype)[
+        (numbers >> np.uint64(13)) % np.uint64(len(words))
+    ]
+    return np.where(numbers % np.uint64(one_in) == 0, others, walk)
 
 
 PIECES: dict[str, Callable[..., Array]] = {
@@ -98,6 +137,8 @@ PIECES: dict[str, Callable[..., Array]] = {
     "noise": _noise,
     "patterns": _patterns,
     "borders": _borders,
+    "slopes": _slopes,
+    "spoilt": _spoilt,
 }
 
 
@@ -119,10 +160,10 @@ def make_values(pieces: list[dict[str, Any]], dtype: str) -> Array:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a frame is made of. The bound is one argument of the codec's class.
+    """What a frame is made of. The bound and the settings are arguments of the codec's class.
 
-    A type of ``u1`` stands for bytes of which the encoder is told nothing. The HDF5 filter takes
-    every chunk as maybe padded.
+    A chunk without a shape has one dimension. A type of ``u1`` stands for bytes of which the
+    encoder is told nothing. The HDF5 filter takes every chunk as maybe padded.
     """
 
     description: str
@@ -133,6 +174,19 @@ class Recipe:
     fill_bits: str | None = None
     checksum: bool = True
     maybe_padded: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+    shape: list[int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the arguments, without those that are left to their defaults."""
+        arguments = {own.name: getattr(self, own.name) for own in fields(self)}
+        required = ("description", "codec", "dtype", "bound", "values")
+        default = Recipe(**{name: arguments[name] for name in required})
+        return {
+            name: value
+            for name, value in arguments.items()
+            if name in required or value != getattr(default, name)
+        }
 
     def make_values(self) -> Array:
         """Return the values."""
@@ -146,13 +200,17 @@ class Recipe:
 
     def encode(self) -> bytes:
         """Return the frame."""
-        codec = CLASSES[self.codec](**self.bound, checksum=self.checksum)
+        codec = CLASSES[self.codec](**self.bound, **self.settings, checksum=self.checksum)
         values = self.make_values()
+        if self.shape is not None:
+            values = values.reshape(self.shape)
         if self.dtype == "u1":
             return _native.encode(codec.params(), values)
         if self.maybe_padded:
             size = values.dtype.itemsize
-            params = replace(codec.params(), value_bytes=size, maybe_padded=True)
+            extents = tuple(extent for extent in values.shape if extent != 1)
+            params = codec.params()
+            params = replace(params, value_bytes=size, maybe_padded=True, shape=extents)
             return _native.encode(params, values)
         return h5lossy.encode(values, codec, fill_value=self.fill_value())
 
@@ -173,8 +231,10 @@ class Golden:
 def contents(frame: bytes) -> dict[str, Any]:
     """Say what a frame holds."""
     info = h5lossy.inspect(frame)
+    own = {"settings": info.settings, "dims": list(info.dims)}
     return {
         "codec": info.codec,
+        **{name: value for name, value in own.items() if value},
         "bound": str(info.bound),
         "dtype": info.dtype.str,
         "count": info.count,
@@ -193,7 +253,7 @@ def load(folder: Path = FOLDER) -> list[Golden]:
     """Return all frames of the past."""
     found = []
     for path in sorted(folder.glob("*.json")):
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        kept = json.loads(path.read_text(encoding="utf-8"))
         frame = path.with_suffix(".frame").read_bytes()
-        found.append(Golden(path.stem, frame, Recipe(**fields["made_of"]), fields["holds"]))
+        found.append(Golden(path.stem, frame, Recipe(**kept["made_of"]), kept["holds"]))
     return found

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -39,8 +38,40 @@ def patterns(words: str, repeat: int = 1) -> dict[str, Any]:
     return {"piece": "patterns", "words": words.split(), "repeat": repeat}
 
 
+def spoilt(count: int, words: str, one_in: int, seed: int = 1) -> dict[str, Any]:
+    walked = walk(count, seed, 2, -3)
+    return walked | {"piece": "spoilt", "words": words.split(), "one_in": one_in}
+
+
+def slopes(
+    shape: list[int], steps: list[int], bits: int = 2, exponent: int = -3, **more: Any
+) -> dict[str, Any]:
+    """Return a piece for a chunk of two or three dimensions."""
+    return {
+        "piece": "slopes",
+        "shape": shape,
+        "steps": steps,
+        "exponent": exponent,
+        "seed": 1,
+        "bits": bits,
+        **more,
+    }
+
+
 def recipes() -> dict[str, Recipe]:
-    """Return what can be made: PFPL, whatever a decoder has a branch for."""
+    """Return what can be made, by name."""
+    return {
+        **pfpl_recipes(),
+        **block_recipes("cuszp2", 4096),
+        **block_recipes("aatrox", 32768),
+        **cuszp2_recipes(),
+        **aatrox_recipes(),
+        **auto_recipes(),
+    }
+
+
+def pfpl_recipes() -> dict[str, Recipe]:
+    """Return those of PFPL: whatever a decoder has a branch for."""
     found: dict[str, Recipe] = {}
     for size in (4, 8):
         dtype, tile = f"<f{size}", 16384 // size
@@ -151,15 +182,15 @@ def recipes() -> dict[str, Recipe]:
             walk(500, 11),
             fill_bits={4: "80000000", 8: "8000000000000000"}[size],
         )
-        one = {4: "3f800000", 8: "3ff0000000000000"}[size]
+        one_word = {4: "3f800000", 8: "3ff0000000000000"}[size]
         add(
             "fill-one",
             "fill value 1.0, which is a reconstruction of any pointwise-relative bound",
             dtype,
             {"pointwise_relative": 0.125},
             {"piece": "ramp", "count": 600, "start": 700, "step": 1, "exponent": -10},
-            patterns(one, 100),
-            fill_bits=one,
+            patterns(one_word, 100),
+            fill_bits=one_word,
         )
         add(
             "padded",
@@ -226,6 +257,364 @@ def recipes() -> dict[str, Recipe]:
     return found
 
 
+FILL = {4: "c479c000", 8: "c08f380000000000"}
+NANS = {4: "7fc00000 7fc01234 7f800001 ffc00001", 8: "7ff8000000000000 fff0000000000001"}
+
+
+def block_recipes(codec: str, tile: int) -> dict[str, Recipe]:
+    """Return those of what block codecs share: quantisers, exceptions, forms of a tile."""
+    found: dict[str, Recipe] = {}
+
+    def add(name: str, description: str, dtype: str, bound: Any, *values: Any, **more: Any) -> None:
+        name = f"{codec}-{name}-f{dtype[-1]}"
+        found[name] = Recipe(description, codec, dtype, bound, list(values), **more)
+
+    for size in (4, 8):
+        dtype, fill = f"<f{size}", FILL[size]
+        add(
+            "absolute",
+            "absolute bound, and a part of a block",
+            dtype,
+            {"absolute": 1e-2},
+            walk(150),
+        )
+        add(
+            "pointwise",
+            "pointwise-relative bound, both signs, many binades, zeros",
+            dtype,
+            {"pointwise_relative": 1e-3},
+            walk(70, 2, 6, -10),
+            walk(40, 3, 20, -60),
+            patterns("0"),
+            walk(40, 4, 10, 40),
+        )
+        m, one = (23, 0x3F800000) if size == 4 else (52, 0x3FF << 52)
+        largest_bin = 2 ** (m - 2) - 2
+        limits = [one + sign * 5 * (largest_bin + k) for sign in (1, -1) for k in (-1, 0, 1)]
+        add(
+            "fine",
+            "pointwise-relative bound of two units in the last place, and the largest bins of all",
+            dtype,
+            {"pointwise_relative": 2.0 ** (1 - m)},
+            patterns(" ".join(f"{word:x} {word + 2:x} {word - 2:x}" for word in limits)),
+            {"piece": "ramp", "count": 30, "start": -15, "step": 1, "exponent": -3},
+            patterns("0", 50),
+        )
+        add("range", "range-relative bound", dtype, {"range_relative": 1e-3}, walk(100, 5))
+        add("lossless", "every bit kept: a frame of PFPL", dtype, {"lossless": True},
+            walk(90, 6, 3, -4))  # fmt: skip
+        add(
+            "second-chance",
+            "values within two ulps of the borders of bins, up to the largest bin",
+            dtype,
+            {"absolute": 0.375},
+            *(
+                {"piece": "borders", "count": 20, "seed": 7, "half_width": "0x1.8p-2", "bits": bits}
+                for bits in ((8, 16, 22, 23, 24) if size == 4 else (8, 30, 51, 52, 53))
+            ),
+            patterns("0", 60),
+        )
+        for kind in ("absolute", "pointwise_relative"):
+            add(
+                f"special-{kind.partition('_')[0]}",
+                "zeros, subnormals, infinities, NaNs of both signs",
+                dtype,
+                {kind: 1e-2},
+                walk(70, 8),
+                patterns(SPECIAL[size]),
+                patterns(OTHER_NANS[size]),
+                patterns("0", 100),
+            )
+        add(
+            "fill",
+            "fill value -999, and values about it that must not turn into it",
+            dtype,
+            {"absolute": 0.5},
+            {"piece": "ramp", "count": 160, "start": -(1002 << 5), "step": 1, "exponent": -5},
+            patterns(fill, 50),
+            fill_bits=fill,
+        )
+        add(
+            "exceptions",
+            "masks and whole blocks, of the fill value and of NaNs; groups without; blocks without",
+            dtype,
+            {"absolute": 0.25},
+            spoilt(64, fill, 5),
+            patterns(fill, 48),
+            spoilt(64, f"{fill} {NANS[size]}", 3),
+            patterns(NANS[size], 16),
+            patterns(fill, 64),
+            spoilt(32, f"{fill}", 2, 4),
+            patterns("0", 1100),
+            walk(40, 9, 2, -1),
+            patterns(NANS[size].split()[1]),
+            patterns("0", 2100),
+            walk(33, 10, 2, -1),
+            patterns(NANS[size]),
+            fill_bits=fill,
+        )
+        add(
+            "tiles",
+            "constant, of bins and of the fill value; empty; in full; the last one stored",
+            dtype,
+            {"absolute": 1e-2},
+            patterns({4: "40490fdb", 8: "400921fb54442d18"}[size], tile),
+            patterns("0", tile),
+            patterns(fill, tile),
+            walk(100, 16),
+            patterns("0", tile - 100),
+            patterns(NANS[size]),
+            fill_bits=fill,
+        )
+        add("big-endian", "big-endian data", f">f{size}", {"absolute": 1e-2},
+            spoilt(77, NANS[size], 19))  # fmt: skip
+    add(
+        "fill-zero",
+        "fill value -0.0 beside zeros of both signs, pointwise-relative bound",
+        "<f4",
+        {"pointwise_relative": 0.25},
+        patterns("80000000 0", 40),
+        walk(40, 11),
+        fill_bits="80000000",
+    )
+    add(
+        "fill-one",
+        "fill value 1.0, which is a reconstruction of any pointwise-relative bound",
+        "<f8",
+        {"pointwise_relative": 0.125},
+        {"piece": "ramp", "count": 120, "start": 600, "step": 8, "exponent": -10},
+        patterns("3ff0000000000000", 20),
+        fill_bits="3ff0000000000000",
+    )
+    add(
+        "fill-subnormal",
+        "a subnormal fill value, an exception like any other",
+        "<f4",
+        {"absolute": 1e-2},
+        walk(50, 12),
+        patterns("1234 1235", 20),
+        fill_bits="1234",
+    )
+    add(
+        "last-value",
+        "a tile of one value, which is stored",
+        "<f4",
+        {"absolute": 0.5},
+        patterns("0", tile),
+        patterns("40490fdb"),
+    )
+    add("part", "less than one block", "<f4", {"absolute": 10.0}, walk(29, 19, 12, -6))
+    add("tiny-bound", "a bound too small for bins: a frame of PFPL", "<f8", {"absolute": 1e-310},
+        walk(90, 21, 3, -4))  # fmt: skip
+    # The quantisers are the same code and have frames of cuSZp2 in both types.
+    spared = "fine-f8 second-chance-f4 special-absolute-f8 special-pointwise-f4 fill-f4 fill-one-f8"
+    if codec == "aatrox":
+        for name in [*spared.split(), "fill-subnormal-f4", "part-f4", "tiny-bound-f8"]:
+            del found[f"aatrox-{name}"]
+    return found
+
+
+def cuszp2_recipes() -> dict[str, Recipe]:
+    """Return those of what only cuSZp2 has: modes, dimensions, first residuals."""
+    found: dict[str, Recipe] = {}
+
+    def add(name: str, description: str, dtype: str, bound: Any, *values: Any, **more: Any) -> None:
+        name = f"cuszp2-{name}-f{dtype[-1]}"
+        found[name] = Recipe(description, "cuszp2", dtype, bound, list(values), **more)
+
+    fields = {1: ([110], [3]), 2: ([10, 19], [2, -3]), 3: ([2, 5, 1, 6, 9], [40, 2, 5, 0, -1])}
+    for dimensions, (shape, steps) in fields.items():
+        for mode in ("plain", "outlier", "fixed"):
+            settings = {"mode": mode, "dimensions": dimensions}
+            for size in (
+                (4, 8) if (mode, dimensions) == ("outlier", 2) else (4,) if dimensions < 3 else (8,)
+            ):
+                add(
+                    f"{mode}-{dimensions}",
+                    f"mode {mode}, dimensions {dimensions}, parts of blocks at the far edges",
+                    f"<f{size}",
+                    {"absolute": 0.25},
+                    slopes(shape, steps, exponent=-1),
+                    settings=settings,
+                    shape=shape,
+                )
+    for size in (4, 8):
+        dtype, fill = f"<f{size}", FILL[size]
+        ramp = {"piece": "ramp", "count": 32, "step": 1, "exponent": 0}
+        lengths = range(1, 4) if size == 4 else range(1, 8)
+        add(
+            "residuals",
+            "first residuals of every length",
+            dtype,
+            {"absolute": 0.5},
+            *(ramp | {"start": sign * 2 ** (8 * n - 6)} for n in lengths for sign in (1, -1)),
+            *(patterns({4: "47000000", 8: "40e0000000000000"}[size], 40),),
+        )
+        add(
+            "exceptions-2",
+            "a coast through blocks of 8 x 8, and blocks at the edges that are all exceptions",
+            dtype,
+            {"absolute": 0.25},
+            slopes([22, 23], [2, 3], word=fill, beyond=29),
+            patterns(fill, 23),
+            patterns(NANS[size].split()[0], 23),
+            fill_bits=fill,
+            settings={"dimensions": 2},
+            shape=[24, 23],
+        )
+        add(
+            "exceptions-3",
+            "a coast through blocks of 4 x 4 x 4, and blocks at the edges that are all exceptions",
+            dtype,
+            {"absolute": 0.25},
+            slopes([6, 7, 9], [5, 2, 3], word=NANS[size].split()[1], beyond=11),
+            spoilt(63, f"{fill} {NANS[size]}", 4),
+            fill_bits=fill,
+            settings={"mode": "plain", "dimensions": 3},
+            shape=[7, 7, 9],
+        )
+    add(
+        "tiles-2",
+        "constant, empty, in full, of one value; slices of two dimensions",
+        "<f4",
+        {"absolute": 1e-2},
+        patterns("40490fdb", 4096),
+        patterns("0", 4096),
+        slopes([4, 64], [3, 1]),
+        patterns("0", 3840),
+        settings={"mode": "outlier", "dimensions": 2},
+        shape=[3, 64, 64],
+    )
+    add(
+        "last-value-2",
+        "a tile that holds one value of a block of 8 x 8",
+        "<f8",
+        {"absolute": 0.5},
+        patterns("400921fb54442d18", 33 * 97),
+        settings={"mode": "fixed", "dimensions": 2},
+        shape=[33, 97],
+    )
+    add(
+        "tiles-3",
+        "in full, empty, and one of an exception only, in parts of blocks",
+        "<f4",
+        {"absolute": 1e-2},
+        patterns("40490fdb", 3900),
+        walk(196, 3, 4, -4),
+        patterns("0", 4096),
+        patterns("7fc01234", 2048),
+        settings={"mode": "outlier", "dimensions": 3},
+        shape=[10, 16, 64],
+    )
+    add("pointwise-3", "pointwise-relative bound in blocks of 4 x 4 x 4", "<f4",
+        {"pointwise_relative": 1e-2}, slopes([5, 6, 9], [9, 2, 3], start=7),
+        settings={"dimensions": 3}, shape=[5, 6, 9])  # fmt: skip
+    add("range-2", "range-relative bound in blocks of 8 x 8, big-endian", ">f8",
+        {"range_relative": 1e-2}, slopes([10, 17], [2, 3]),
+        settings={"mode": "fixed", "dimensions": 2}, shape=[10, 17])  # fmt: skip
+    add("lossless-2", "every bit kept: a frame of PFPL, without dims", "<f4", {"lossless": True},
+        slopes([10, 17], [2, 3]), settings={"dimensions": 2}, shape=[10, 17])  # fmt: skip
+    add("no-extents-3", "a chunk of one extent, of which three were asked for", "<f4",
+        {"absolute": 0.25}, walk(70, 2, 3, -3), settings={"mode": "plain", "dimensions": 3},
+        shape=[1, 70, 1])  # fmt: skip
+    add("padded-2", "range-relative bound of a chunk whose zeros may be padding", "<f4",
+        {"range_relative": 1e-2}, slopes([8, 20], [7, 1], start=8000), patterns("0 80000000", 40),
+        maybe_padded=True, settings={"dimensions": 2}, shape=[12, 20])  # fmt: skip
+    add("no-checksum", "without a payload checksum", "<f4", {"absolute": 1e-2},
+        walk(110, 20), checksum=False)  # fmt: skip
+    add("stored-3", "noise: the frame is stored", "<f8", {"absolute": 1e-2},
+        {"piece": "noise", "count": 24, "seed": 15}, settings={"dimensions": 3},
+        shape=[2, 3, 4])  # fmt: skip
+    return found
+
+
+def aatrox_recipes() -> dict[str, Recipe]:
+    """Return those of what only AATROX has: layers."""
+    found: dict[str, Recipe] = {}
+    for size in (4, 8):
+        found[f"aatrox-layers-f{size}"] = Recipe(
+            "layers without codes between others, and differences across the borders of tiles",
+            "aatrox",
+            f"<f{size}",
+            {"absolute": 0.25},
+            [
+                patterns({4: "447a0000", 8: "408f400000000000"}[size], 3000),
+                walk(60, 2, 3, -1),
+                patterns("0", 5000),
+                patterns({4: "c47a0000", 8: "c08f400000000000"}[size], 32768 - 8060),
+                {"piece": "ramp", "count": 90, "start": -2000, "step": 3, "exponent": -1},
+            ],
+        )
+    found["aatrox-no-layers-f4"] = Recipe(
+        "a tile with exceptions, and no differences",
+        "aatrox",
+        "<f4",
+        {"absolute": 0.25},
+        [patterns("447a0000", 70), patterns("7fc00000"), patterns("447a0000", 40)],
+    )
+    return found
+
+
+def auto_recipes() -> dict[str, Recipe]:
+    """Return those of codec 0, in which the library picks the codec."""
+    found: dict[str, Recipe] = {}
+
+    def add(name: str, description: str, dtype: str, bound: Any, *values: Any, **more: Any) -> None:
+        name = f"auto-{name}-f{dtype[-1]}"
+        found[name] = Recipe(description, "auto", dtype, bound, list(values), **more)
+
+    for size in (4, 8):
+        dtype, fill = f"<f{size}", FILL[size]
+        picked = {
+            "cuszp2-1": ([16, 16], [0, 0], size // 4),
+            "cuszp2-2": ([16, 16], [0, 1], 0),
+            "cuszp2-3": ([8, 8, 8], [0, 0, 1], 2),
+        }
+        for name, (shape, steps, bits) in picked.items():
+            add(
+                name,
+                "cuSZp2 is picked, with blocks of as many dimensions as the name says",
+                dtype,
+                {"absolute": 0.25},
+                slopes(shape, steps, bits, -1),
+                shape=shape,
+            )
+        add("aatrox", "AATROX is picked", dtype, {"absolute": 1e-2}, walk(300, 2, 5, -4))
+        add("lossless", "every bit kept: a frame of PFPL", dtype, {"lossless": True},
+            walk(90, 6, 3, -4))  # fmt: skip
+        add(
+            "exceptions",
+            "the fill value and NaNs, big-endian, pointwise-relative bound",
+            f">f{size}",
+            {"pointwise_relative": 1e-2},
+            spoilt(64, f"{fill} {NANS[size]}", 6),
+            patterns(fill, 70),
+            fill_bits=fill,
+        )
+    add(
+        "pfpl",
+        "PFPL is picked, after two pieces of one dimension",
+        "<f4",
+        {"range_relative": 1e-3},
+        walk(70, 2, 2, -5),
+        patterns("0", 8000),
+        walk(200, 3, 2, -5),
+        patterns("0", 8200),
+    )
+    add(
+        "pieces-2",
+        "PFPL is picked, after one of four pieces of two dimensions",
+        "<f4",
+        {"absolute": 0.25},
+        patterns("0", 9216),
+        slopes([5, 256], [0, 1], 0, -1),
+        patterns("0", 144 * 256 - 10696),
+        walk(200, 3, 9, -1),
+        shape=[144, 256],
+    )
+    return found
+
+
 def add(name: str, folder: Path = FOLDER) -> None:
     """Make one frame, unless there is one of this name."""
     available = recipes()
@@ -240,9 +629,9 @@ def add(name: str, folder: Path = FOLDER) -> None:
     if digest(reference.decode(frame)) != digest(h5lossy.decode(frame)):
         raise SystemExit(f"{name}: library and reference do not agree")
     holds = {"input_sha256": digest(recipe.make_values())} | contents(frame)
-    fields = {"made_of": dataclasses.asdict(recipe), "holds": holds}
+    fields = {"made_of": recipe.to_json(), "holds": holds}
     paths[0].write_bytes(frame)
-    paths[1].write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+    paths[1].write_text(json.dumps(fields) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
