@@ -35,6 +35,24 @@ SETTINGS = [
     ("absolute", "1e-3", "00000fff"),  # a subnormal number
     ("lossless", "0"),
 ]
+# The quantisers are the same for all codecs; what is made of exceptions is not.
+SETTINGS += [
+    (*setting, "--codec", codec)
+    for codec in ("cuszp2", "aatrox", "auto")
+    for setting in [
+        ("absolute", "1e-3"),
+        ("absolute", "1e37"),
+        ("pointwise-relative", "1e-3"),
+        ("pointwise-relative", "1.2e-7"),
+        ("absolute", "1e-3", "c479c000"),
+        ("pointwise-relative", "1e-1", "80000000"),
+    ]
+]
+# cuSZp2 without differences, without outliers, and in several dimensions.
+SETTINGS += [
+    ("absolute", "0.1", "c479c000", "--codec", "cuszp2", "--mode", mode)
+    for mode in ("0x12", "0x10", "0x21", "0x31")
+]
 
 
 @pytest.fixture(scope="session")

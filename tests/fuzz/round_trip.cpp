@@ -4,8 +4,9 @@
 // libFuzzer: any bytes as parameters and a chunk. Where the parameters are allowed, the promise holds, a frame takes no
 // more than raw_bytes + 40, and encoding what was decoded gives the same frame.
 //
-// An input is: bound kind, size of a value, switches (a byte each), the bound and the fill value's bits (8 bytes each),
-// and what the chunk repeats, up to 16 times: so a short input can make several tiles. Any bytes have such a meaning.
+// An input is: bound kind and method (codec and mode, or auto), size of a value and shape, switches (a byte each), the
+// bound and the fill value's bits (8 bytes each), and what the chunk repeats, up to 16 times: so a short input can make
+// several tiles. Any bytes have such a meaning.
 
 #include <cinttypes>
 #include <cstdint>
@@ -13,7 +14,7 @@
 #include <span>
 
 #include "check.h"
-#include "frames.h"
+#include "methods.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -22,8 +23,11 @@ namespace {
 constexpr std::size_t kFront = 3 + 8 + 8;
 
 h5l_params read_params(std::span<const std::uint8_t> front) {
+  static const std::vector<Method> all = methods_and_auto();
+  const Method& method = all[front[0] / 4 % all.size()];
   h5l_params params = {};
-  params.codec = H5L_CODEC_PFPL;
+  params.codec = method.codec;
+  params.mode = method.mode;
   params.bound_kind = front[0] % 4;
   constexpr std::uint32_t sizes[] = {4, 8, 4, 0};
   params.value_bytes = sizes[front[1] % 4];
@@ -57,10 +61,17 @@ void check_promise(const h5l_params& params, const Bytes& raw, const Bytes& deco
 
 void check(std::span<const std::uint8_t> input) {
   if (input.size() < kFront) return;
-  const h5l_params params = read_params(input.first(kFront));
+  h5l_params params = read_params(input.first(kFront));
   Bytes raw;
   for (int repeats = 1 + (input[2] >> 4); repeats > 0; --repeats) {
     raw.insert(raw.end(), input.begin() + kFront, input.end());
+  }
+  // One of many shapes, or none.
+  if (const unsigned shape = input[1] / 4u; shape != 0 && params.value_bytes != 0) {
+    Random random(shape);
+    const std::vector<std::uint32_t> extents = random_extents(random, raw.size() / params.value_bytes);
+    set_shape(params, extents);
+    raw.resize(product(extents) * params.value_bytes);
   }
   Bytes frame(raw.size() + 40);
   std::size_t frame_bytes = 0;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Writes the seeds in corpus/, which are kept: a few small inputs for each fuzzer, for every bound kind and type.
+// Writes the seeds in corpus/, which are kept: a few small inputs for each fuzzer, for every bound kind and type, codec
+// and mode.
 //
 // usage: write_seeds path/to/corpus
 
@@ -10,7 +11,7 @@
 #include <string>
 
 #include "check.h"
-#include "frames.h"
+#include "methods.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -22,38 +23,71 @@ void write(const std::string& path, const Bytes& bytes) {
   CHECK(file.good(), "%s cannot be written", path.c_str());
 }
 
+constexpr const char* kKinds[] = {"absolute", "pointwise", "range", "lossless"};
+constexpr double kBounds[] = {1e-3, 1e-3, 1e-3, 0};
+
 template <class T>
-void write_seeds(const std::string& corpus, const char* type, std::uint8_t size_choice) {
-  constexpr const char* kinds[] = {"absolute", "pointwise", "range", "lossless"};
-  constexpr double bounds[] = {1e-3, 1e-3, 1e-3, 0};
+constexpr const char* kType = sizeof(T) == 4 ? "float32" : "float64";
+
+// The layout of round_trip.cpp; -999 as fill value. `method` and `shape` are its numbers of them.
+template <class T>
+Bytes round_trip_input(const h5l_params& params, std::size_t method, unsigned shape, const Bytes& raw) {
+  Bytes input(19);
+  input[0] = static_cast<std::uint8_t>(params.bound_kind + 4 * method);
+  input[1] = static_cast<std::uint8_t>((sizeof(T) == 4 ? 0 : 1) + 4 * shape);
+  input[2] = static_cast<std::uint8_t>(params.big_endian | params.no_checksum << 1 | 1u << 2);
+  const Bits<T> fill = std::bit_cast<Bits<T>>(static_cast<T>(-999));
+  std::memcpy(input.data() + 3, &params.bound, sizeof params.bound);
+  std::memcpy(input.data() + 11, &fill, sizeof fill);
+  input.insert(input.end(), raw.begin(), raw.end());
+  return input;
+}
+
+// PFPL, the first method, has seeds for all bound kinds and several sizes.
+template <class T>
+void write_seeds(const std::string& corpus) {
   // Part of a group; whole groups and a rest; two tiles, most of it constant.
   constexpr std::size_t counts[] = {20, 200, 16384 / sizeof(T) + 100};
   Random random(14);
   for (std::uint8_t kind = 0; kind < 4; ++kind) {
     for (const std::size_t count : counts) {
-      Values<T> source(random, {kind, bounds[kind]}, 20);
+      Values<T> source(random, {kind, kBounds[kind]}, 20);
       std::vector<Bits<T>> values = source.make(std::min<std::size_t>(count, 200));
       values.resize(count, values.back());
-      h5l_params params = make_params(kind, bounds[kind], sizeof(T));
+      h5l_params params = make_params(kind, kBounds[kind], sizeof(T));
       params.no_checksum = count == 200 ? 1 : 0;
       params.big_endian = count == 20 ? 1 : 0;
       const Bytes raw = to_bytes<T>(values, params.big_endian != 0);
-      const std::string name = std::string(type) + "-" + kinds[kind] + "-" + std::to_string(count);
+      const std::string name = std::string(kType<T>) + "-" + kKinds[kind] + "-" + std::to_string(count);
       write(corpus + "/decode_frame/" + name, encode(params, raw));
       if (count > 200) continue;  // would be 16 KiB each
-
-      // The layout of round_trip.cpp; -999 as fill value.
-      Bytes input(19);
-      input[0] = kind;
-      input[1] = size_choice;
-      input[2] = static_cast<std::uint8_t>(params.big_endian | params.no_checksum << 1 | 1u << 2);
-      const Bits<T> fill = std::bit_cast<Bits<T>>(static_cast<T>(-999));
-      std::memcpy(input.data() + 3, &params.bound, sizeof params.bound);
-      std::memcpy(input.data() + 11, &fill, sizeof fill);
-      input.insert(input.end(), raw.begin(), raw.end());
-      write(corpus + "/round_trip/" + name, input);
+      write(corpus + "/round_trip/" + name, round_trip_input<T>(params, 0, 0, raw));
     }
   }
+}
+
+// The others: some values, and a tile with exceptions behind others that are constant, or empty.
+template <class T>
+void write_seeds(const std::string& corpus, const Method& method, std::size_t number, std::uint8_t kind) {
+  Random random(22);
+  Values<T> source(random, {kind, kBounds[kind]}, 20);
+  const bool is_auto = method.codec == H5L_CODEC_AUTO;
+  const std::string name = (is_auto ? "auto" : h5l_codec_name(method.codec) + ("-" + std::to_string(method.mode))) +
+                           "-" + kType<T> + "-" + kKinds[kind];
+  h5l_params params = make_params(method, kind, kBounds[kind], sizeof(T));
+  const std::vector<Bits<T>> values = source.make(5 * 6 * 7);
+  write(corpus + "/round_trip/" + name, round_trip_input<T>(params, number, 5, to_bytes<T>(values, false)));
+  if (is_auto) return;  // its frames are those of the others
+  set_shape(params, {5, 6, 7});
+  write(corpus + "/decode_frame/" + name, encode(params, to_bytes<T>(values, false)));
+
+  constexpr std::uint32_t rows = 9, columns = 10;
+  const std::uint32_t slices = static_cast<std::uint32_t>(method.tile_values(sizeof(T)) / (rows * columns)) + 4;
+  const T constant = method.has_boxes ? T{0} : T{1};
+  std::vector<Bits<T>> tiles(slices * rows * columns, std::bit_cast<Bits<T>>(constant));
+  std::copy(values.begin(), values.end(), tiles.end() - static_cast<std::ptrdiff_t>(values.size()));
+  set_shape(params, {slices, rows, columns});
+  write(corpus + "/decode_frame/" + name + "-tiles", encode(params, to_bytes<T>(tiles, false)));
 }
 
 }  // namespace
@@ -62,6 +96,12 @@ void write_seeds(const std::string& corpus, const char* type, std::uint8_t size_
 int main(int count, char** arguments) {
   using namespace h5lossy::test;
   CHECK(count == 2, "usage: %s path/to/corpus", arguments[0]);
-  write_seeds<float>(arguments[1], "float32", 0);
-  write_seeds<double>(arguments[1], "float64", 1);
+  const std::string corpus = arguments[1];
+  write_seeds<float>(corpus);
+  write_seeds<double>(corpus);
+  const std::vector<Method> all = methods_and_auto();
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    write_seeds<float>(corpus, all[i], i, H5L_BOUND_ABSOLUTE);
+    write_seeds<double>(corpus, all[i], i, H5L_BOUND_POINTWISE_RELATIVE);
+  }
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The codec, compiled once more with all instructions of this machine, gives the same payloads and the same values, bit
+// The codecs, compiled once more with all instructions of this machine, give the same payloads and the same values, bit
 // for bit, for hostile values and fill values too. What compilers may do to floating-point code depends on the
 // instructions that there are: where one rounds, gcc 12 took it for a conversion to an integer and back, and lost the
 // sign of zero.
@@ -12,18 +12,31 @@
 #include "check.h"
 #include "codecs/bounds.h"
 #include "codecs/codec.h"
+#include "dispatch/geometry.h"
 #include "frames.h"
+#include "methods.h"
 #include "values.h"
 
-namespace h5lossy::scalar {
-extern const Codec pfpl_codec;
-}
 namespace h5lossy::this_machine {
-extern const Codec pfpl_codec;
-}
+#define H5L_CODEC(number, name) extern const Codec name##_codec;
+#include "dispatch/codecs.def"
+#undef H5L_CODEC
+}  // namespace h5lossy::this_machine
 
 namespace h5lossy::test {
 namespace {
+
+const Codec& on_this_machine(std::uint32_t codec) {
+  switch (codec) {
+#define H5L_CODEC(number, name) \
+  case number:                  \
+    return this_machine::name##_codec;
+#include "dispatch/codecs.def"
+#undef H5L_CODEC
+    default:
+      CHECK(false, "codec %u", codec);
+  }
+}
 
 template <class T>
 Quantizer make_quantizer(const Setting& setting, bool has_fill, Bits<T> fill) {
@@ -36,38 +49,64 @@ Quantizer make_quantizer(const Setting& setting, bool has_fill, Bits<T> fill) {
   return scalar::make_absolute<T>(quantizer, setting.bound);
 }
 
-template <class T>
-void check(const TileFunctions& expected, const TileFunctions& actual, const Setting& setting, Random& random,
-           std::uint64_t hostile_one_in) {
-  constexpr std::size_t most = 16384 / sizeof(T);
-  Values<T> source(random, setting, hostile_one_in);
-  const std::vector<Bits<T>> values = source.make(random.one_in(2) ? most : 1 + random.below(most));
-  const Bits<T> fills[] = {kSign<T>, std::bit_cast<Bits<T>>(T{-999}), 12345, source.hostile()};
-  const Quantizer quantizer = make_quantizer<T>(setting, random.one_in(2), fills[random.below(std::size(fills))]);
-  const Bytes raw = to_bytes<T>(values, false);
-  const u32 count = static_cast<u32>(values.size());
-
-  Bytes payload(scalar::pfpl_codec.max_payload_bytes), other = payload;
-  const u32 size = expected.encode(quantizer, raw.data(), count, payload.data());
-  const u32 other_size = actual.encode(quantizer, raw.data(), count, other.data());
-  const auto payload_bytes = static_cast<std::ptrdiff_t>(size == kStoreTile ? 0 : size);
-  CHECK(size == other_size && std::equal(payload.begin(), payload.begin() + payload_bytes, other.begin()),
-        "payloads of %u and %u bytes: float%zu, kind %u, bound %.17g, fill %d 0x%" PRIx64, size, other_size,
-        8 * sizeof(T), setting.kind, setting.bound, quantizer.has_fill ? 1 : 0, std::uint64_t{quantizer.fill_bits});
-  if (size == kStoreTile || size == 0) return;
-  Bytes decoded(raw.size()), other_decoded(raw.size());
-  CHECK(expected.decode(quantizer, payload.data(), size, count, decoded.data()), "%u bytes", size);
-  CHECK(actual.decode(quantizer, payload.data(), size, count, other_decoded.data()), "%u bytes", size);
-  CHECK(decoded == other_decoded, "values differ: float%zu, kind %u, bound %.17g", 8 * sizeof(T), setting.kind,
-        setting.bound);
+// One tile; where it has boxes, the first one of a chunk of random extents.
+void make_tile(Random& random, const Blocking& blocking, std::uint32_t value_bytes, PlacedTile& placed) {
+  const bool is_full = random.one_in(2);
+  const std::uint64_t count = is_full ? blocking.tile_values : 1 + random.below(blocking.tile_values);
+  std::uint32_t dims[3] = {1, 1, static_cast<std::uint32_t>(count)};
+  if (blocking.extents[2] != 0) {
+    for (int i = 0; i < 3; ++i) {
+      const std::uint32_t extent = blocking.extents[i];
+      dims[i] = is_full ? 4 * extent : static_cast<std::uint32_t>(1 + random.below(6 * std::uint64_t{extent}));
+    }
+  }
+  const std::uint64_t values = std::uint64_t{dims[0]} * dims[1] * dims[2];
+  Geometry(blocking, value_bytes, values, dims).place(0, placed);
 }
 
 template <class T>
-void check_all(const TileFunctions& expected, const TileFunctions& actual) {
+const TileFunctions& functions_of(const Codec& codec) {
+  if constexpr (sizeof(T) == 4) return codec.float32;
+  return codec.float64;
+}
+
+template <class T>
+void check(const Method& method, const Setting& setting, Random& random, std::uint64_t hostile_one_in) {
+  const Codec& codec = *codec_entry(method.codec)->codec;
+  const TileFunctions &expected = functions_of<T>(codec), &actual = functions_of<T>(on_this_machine(method.codec));
+  const Blocking blocking = method.blocking(sizeof(T));
+  PlacedTile placed;
+  make_tile(random, blocking, sizeof(T), placed);
+  const Tile& tile = placed.tile;
+  Values<T> source(random, setting, hostile_one_in);
+  const std::vector<Bits<T>> values = source.make(tile.count);
+  const Bits<T> fills[] = {kSign<T>, std::bit_cast<Bits<T>>(T{-999}), 12345, source.hostile()};
+  const Quantizer quantizer = make_quantizer<T>(setting, random.one_in(2), fills[random.below(std::size(fills))]);
+  if (quantizer.kind == BoundKind::lossless && !codec.has_lossless) return;
+  const Bytes raw = to_bytes<T>(values, false);
+
+  Bytes payload(blocking.tile_values * sizeof(T) + codec.spare_bytes), other = payload;
+  const u32 size = expected.encode(quantizer, method.mode, tile, raw.data(), payload.data());
+  const u32 other_size = actual.encode(quantizer, method.mode, tile, raw.data(), other.data());
+  const auto payload_bytes = static_cast<std::ptrdiff_t>(size == kStoreTile ? 0 : size);
+  CHECK(size == other_size && std::equal(payload.begin(), payload.begin() + payload_bytes, other.begin()),
+        "%s, payloads of %u and %u bytes: float%zu, kind %u, bound %.17g, fill %d 0x%" PRIx64, method.name.c_str(),
+        size, other_size, 8 * sizeof(T), setting.kind, setting.bound, quantizer.has_fill ? 1 : 0,
+        std::uint64_t{quantizer.fill_bits});
+  if (size == kStoreTile || size == 0) return;
+  Bytes decoded(raw.size()), other_decoded(raw.size());
+  CHECK(expected.decode(quantizer, method.mode, tile, payload.data(), size, decoded.data()), "%u bytes", size);
+  CHECK(actual.decode(quantizer, method.mode, tile, payload.data(), size, other_decoded.data()), "%u bytes", size);
+  CHECK(decoded == other_decoded, "%s, values differ: float%zu, kind %u, bound %.17g", method.name.c_str(),
+        8 * sizeof(T), setting.kind, setting.bound);
+}
+
+template <class T>
+void check_all(const Method& method) {
   Random random(15);
   for (const Setting& setting : settings<T>()) {
     for (const std::uint64_t hostile_one_in : {0u, 1000u, 30u, 2u, 1u}) {
-      for (int i = 0; i < 40; ++i) check<T>(expected, actual, setting, random, hostile_one_in);
+      for (int i = 0; i < 16; ++i) check<T>(method, setting, random, hostile_one_in);
     }
   }
 }
@@ -76,7 +115,8 @@ void check_all(const TileFunctions& expected, const TileFunctions& actual) {
 }  // namespace h5lossy::test
 
 int main() {
-  using h5lossy::scalar::pfpl_codec;
-  h5lossy::test::check_all<float>(pfpl_codec.float32, h5lossy::this_machine::pfpl_codec.float32);
-  h5lossy::test::check_all<double>(pfpl_codec.float64, h5lossy::this_machine::pfpl_codec.float64);
+  for (const h5lossy::test::Method& method : h5lossy::test::methods()) {
+    h5lossy::test::check_all<float>(method);
+    h5lossy::test::check_all<double>(method);
+  }
 }

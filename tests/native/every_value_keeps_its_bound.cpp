@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The promise, for both types, all bound kinds, many sizes and hostile values: each value comes back within its bound,
+// The promise, for all codecs and modes, both types, all bound kinds, many sizes and hostile values: each value comes back within its bound,
 // special values and the fill value come back bit for bit, and encoding what was decoded gives the same frame again.
 // All buffers are as small as the API allows, lie beside guard pages or at odd addresses, and a frame never takes more
 // than raw_bytes + 40.
@@ -11,21 +11,25 @@
 #include <algorithm>
 #include <cinttypes>
 #include <iterator>
+#include <map>
 
 #include "check.h"
 #include "frames.h"
 #include "guarded_memory.h"
+#include "methods.h"
 #include "values.h"
 
 namespace h5lossy::test {
 namespace {
 
-constexpr std::size_t kMostValues = 3 * 4096 + 17;
-constexpr std::size_t kMostBytes = kMostValues * sizeof(double) + 40;
+// As sizes of a tile: three of them, and some values.
+constexpr std::size_t kMostTiles = 3, kMore = 17;
 
 // Places for a call's input and output: in front of a guard page, behind one, or at an odd address.
 class Place {
  public:
+  explicit Place(std::size_t most_bytes) : memory_(most_bytes + 8) {}
+
   std::span<std::uint8_t> get(Random& random, std::size_t size) const {
     switch (random.below(3)) {
       case 0:
@@ -38,22 +42,28 @@ class Place {
   }
 
  private:
-  GuardedMemory memory_{kMostBytes + 8};
+  GuardedMemory memory_;
 };
 
 struct Counts {
-  int pfpl = 0;
-  int stored = 0;
+  std::map<std::uint32_t, int> frames;  // by codec
   int stored_tiles = 0;
+  int with_dims = 0;
 };
 
 template <class T>
 class Check {
  public:
-  explicit Check(std::uint64_t seed) : random_(seed) {}
+  Check(const Method& method, std::uint64_t seed) : method_(method), random_(seed) {}
 
+  // A chunk with several dimensions may have somewhat fewer values than `count`.
   void run(const Setting& setting, std::size_t count, std::uint64_t hostile_one_in) {
-    h5l_params params = make_params(setting.kind, setting.bound, sizeof(T));
+    h5l_params params = make_params(method_, setting.kind, setting.bound, sizeof(T));
+    if (method_.has_boxes || random_.one_in(4)) {
+      const std::vector<std::uint32_t> extents = random_extents(random_, count);
+      set_shape(params, extents);
+      count = product(extents);
+    }
     params.big_endian = random_.one_in(4) ? 1 : 0;
     params.no_checksum = random_.one_in(4) ? 1 : 0;
     params.maybe_padded = random_.one_in(4) ? 1 : 0;
@@ -139,8 +149,9 @@ class Check {
   std::span<const std::uint8_t> decode_in_place(std::span<const std::uint8_t> frame, std::size_t raw_bytes) {
     const h5l_frame_info info = inspect(frame);
     CHECK(info.raw_bytes == raw_bytes && info.frame_bytes == frame.size(), "%zu bytes", raw_bytes);
-    ++(info.codec == H5L_CODEC_PFPL ? counts_.pfpl : counts_.stored);
+    ++counts_.frames[info.codec];
     counts_.stored_tiles += static_cast<int>(info.stored_tiles);
+    counts_.with_dims += info.rank != 0 ? 1 : 0;
 
     const std::span<std::uint8_t> in = moved_frame_place_.get(random_, frame.size());
     std::copy(frame.begin(), frame.end(), in.begin());
@@ -161,10 +172,11 @@ class Check {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const char* const rule = broken<T>(promise, values[i], decoded[i]);
       CHECK(rule == nullptr,
-            "%s: value %zu of %zu is 0x%" PRIx64 " and came back as 0x%" PRIx64
+            "%s, %s: value %zu of %zu is 0x%" PRIx64 " and came back as 0x%" PRIx64
             " (float%zu, kind %u, bound %.17g, fill %d 0x%" PRIx64 ", range %.17g to %.17g)",
-            rule, i, values.size(), std::uint64_t{values[i]}, std::uint64_t{decoded[i]}, 8 * sizeof(T), promise.kind,
-            promise.bound, promise.has_fill ? 1 : 0, promise.fill_bits, promise.min, promise.max);
+            method_.name.c_str(), rule, i, values.size(), std::uint64_t{values[i]}, std::uint64_t{decoded[i]},
+            8 * sizeof(T), promise.kind, promise.bound, promise.has_fill ? 1 : 0, promise.fill_bits, promise.min,
+            promise.max);
     }
   }
 
@@ -181,31 +193,50 @@ class Check {
     const Bytes again = encode(params, decoded);
     const auto begin = is_resolved ? static_cast<std::ptrdiff_t>(payload_begin(frame)) : 0;
     CHECK(again.size() == frame.size() && std::equal(frame.begin() + begin, frame.end(), again.begin() + begin),
-          "float%zu, kind %u, bound %.17g, %zu bytes: %zu, then %zu bytes", 8 * sizeof(T), params.bound_kind,
-          params.bound, decoded.size(), frame.size(), again.size());
+          "%s, float%zu, kind %u, bound %.17g, %zu bytes: %zu, then %zu bytes", method_.name.c_str(), 8 * sizeof(T),
+          params.bound_kind, params.bound, decoded.size(), frame.size(), again.size());
   }
 
+  const Method& method_;
   Random random_;
-  Place raw_place_, frame_place_, moved_frame_place_, decoded_place_;
+  const std::size_t most_bytes_ = (kMostTiles * method_.tile_values(sizeof(T)) + kMore) * sizeof(T) + 40;
+  Place raw_place_{most_bytes_}, frame_place_{most_bytes_}, moved_frame_place_{most_bytes_},
+      decoded_place_{most_bytes_};
   Counts counts_;
 };
 
 template <class T>
-void check_all(std::uint64_t seed) {
-  constexpr std::size_t counts[] = {0,   1,    2,    31,   32,   33,   63,   64,   65,   127,  128,
-                                    129, 1000, 1023, 2047, 2048, 2049, 4095, 4096, 4097, 8192, kMostValues};
-  Check<T> check(seed);
+void check_all(const Method& method, std::uint64_t seed) {
+  const std::size_t tile = method.tile_values(sizeof(T));
+  const std::size_t counts[] = {
+      0,   1,   2,    31,   32,       33,       63,   64,       65,       127,
+      128, 129, 1000, 1023, tile / 2, tile - 1, tile, tile + 1, 2 * tile, kMostTiles * tile + kMore};
+  Check<T> check(method, seed);
+  int large = 0;
   for (const Setting& setting : settings<T>()) {
     for (const std::size_t count : counts) {
       for (const std::uint64_t hostile_one_in : {0u, 1000u, 30u, 1u}) {
-        for (int repeat = 0; repeat < 5; ++repeat) check.run(setting, count, hostile_one_in);
+        // The large ones take long: every third has to do.
+        const bool is_large = count > 10000;
+        if (is_large && ++large % 3 != 0) continue;
+        for (int repeat = count <= 1024 ? 3 : 1; repeat > 0; --repeat) check.run(setting, count, hostile_one_in);
       }
     }
   }
   // All ways through the encoder were taken, and often.
   const Counts& seen = check.counts();
-  CHECK(seen.pfpl > 2000 && seen.stored > 500 && seen.stored_tiles > 100, "%d PFPL frames, %d stored, %d stored tiles",
-        seen.pfpl, seen.stored, seen.stored_tiles);
+  const auto frames = [&](std::uint32_t codec) {
+    const auto found = seen.frames.find(codec);
+    return found == seen.frames.end() ? 0 : found->second;
+  };
+  CHECK(frames(H5L_CODEC_STORED) > 300 && seen.stored_tiles > 5, "%s: %d stored frames, %d stored tiles",
+        method.name.c_str(), frames(H5L_CODEC_STORED), seen.stored_tiles);
+  for (const Method& other : methods()) {
+    const bool expected = method.codec == H5L_CODEC_AUTO || method.codec == other.codec;
+    CHECK(!expected || frames(other.codec) > 20, "%s: %d frames of codec %u", method.name.c_str(), frames(other.codec),
+          other.codec);
+  }
+  CHECK(!method.has_boxes || seen.with_dims > 300, "%s: %d frames with dims", method.name.c_str(), seen.with_dims);
 }
 
 }  // namespace
@@ -213,6 +244,8 @@ void check_all(std::uint64_t seed) {
 
 int main(int count, char** arguments) {
   const std::uint64_t seed = count > 1 ? std::strtoull(arguments[1], nullptr, 10) : 5;
-  h5lossy::test::check_all<float>(seed);
-  h5lossy::test::check_all<double>(seed);
+  for (const h5lossy::test::Method& method : h5lossy::test::methods_and_auto()) {
+    h5lossy::test::check_all<float>(method, seed);
+    h5lossy::test::check_all<double>(method, seed);
+  }
 }

@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "filter/hdf5_symbols.h"
-#include "frames.h"
+#include "methods.h"
 #include "values.h"
 
 #if defined(__SSE2__)
@@ -153,24 +153,22 @@ Results run(Word word, const h5l_params& params, const Bytes& raw) {
 }
 
 template <class T>
-void check(Random& random, const Setting& setting, std::uint64_t hostile_one_in) {
+void check(Random& random, const Method& method, const Setting& setting, std::uint64_t hostile_one_in) {
   Values<T> source(random, setting, hostile_one_in);
-  const std::vector<Bits<T>> values = source.make(3000);
-  const Bytes raw = to_bytes<T>(values, false);
-  h5l_params params = make_params(setting.kind, setting.bound, sizeof(T));
-  params.rank = 1;
-  params.shape[0] = static_cast<std::uint32_t>(values.size());
+  const Bytes raw = to_bytes<T>(source.make(10 * 15 * 20), false);
+  h5l_params params = make_params(method, setting.kind, setting.bound, sizeof(T));
+  set_shape(params, {10, 15, 20});
   const Results expected = run(kSettings[0], params, raw);
   for (const Word word : kSettings) {
-    CHECK(run(word, params, raw) == expected, "settings 0x%" PRIx64 ", float%zu, kind %u, bound %.17g",
-          std::uint64_t{word}, 8 * sizeof(T), setting.kind, setting.bound);
+    CHECK(run(word, params, raw) == expected, "settings 0x%" PRIx64 ", %s, float%zu, kind %u, bound %.17g",
+          std::uint64_t{word}, method.name.c_str(), 8 * sizeof(T), setting.kind, setting.bound);
   }
 }
 
 template <class T>
-void check_all(Random& random) {
+void check_all(Random& random, const Method& method) {
   for (const Setting& setting : settings<T>()) {
-    for (const std::uint64_t hostile_one_in : {0u, 100u, 4u}) check<T>(random, setting, hostile_one_in);
+    for (const std::uint64_t hostile_one_in : {0u, 100u, 4u}) check<T>(random, method, setting, hostile_one_in);
   }
 }
 
@@ -183,6 +181,8 @@ int main() {
   under(kSettings[0], "h5l_self_test", [&] { status = h5l_self_test(nullptr); });
   CHECK(status == H5L_OK, "%s", h5l_status_name(status));
   Random random(9);
-  check_all<float>(random);
-  check_all<double>(random);
+  for (const Method& method : methods_and_auto()) {
+    check_all<float>(random, method);
+    check_all<double>(random, method);
+  }
 }

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Each rule of docs/format/frame.md about a header and its tile table is kept: what breaks it is refused, with the
-// status that the page says, by all entry points, although the checksums are right; what the page allows is decoded.
+// Each rule of docs/format/frame.md about a header and its tile table is kept, for frames of all codecs and modes: what
+// breaks it is refused, with the status that the page says, by all entry points, although the checksums are right; what the page allows is decoded.
 
 #include <initializer_list>
 
 #include "check.h"
 #include "frames.h"
+#include "layout.h"
 #include "samples.h"
 #include "seal.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::size_t kVersionAt = 4, kHeaderWordsAt = 5, kCodecAt = 6, kTypeAt = 7, kBoundKindAt = 8, kModeAt = 9,
                       kFlagsAt = 10, kRawBytesAt = 12, kHeaderSumAt = 16, kPayloadSumAt = 20, kBoundAt = 24,
-                      kStepAt = 32, kTableAt = 40;
+                      kStepAt = 32, kDimsAt = 40;
 
 template <class Number>
 Bytes with(Bytes frame, std::size_t at, Number number) {
@@ -48,6 +49,12 @@ void taken(const Bytes& frame, const Bytes& raw, const char* what, unsigned long
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
 
+bool has_mode(std::uint32_t codec, std::uint32_t mode) {
+  const CodecEntry* const entry = codec_entry(codec);
+  Blocking blocking;
+  return entry == nullptr ? mode == 0 : entry->codec->blocking(mode, 4, blocking);
+}
+
 // The rules for every frame.
 void check_any(const Bytes& frame) {
   const Bytes raw = decode(frame);
@@ -59,13 +66,14 @@ void check_any(const Bytes& frame) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     const auto u8 = static_cast<std::uint8_t>(byte);
     if (byte != 1) refused(with(frame, kVersionAt, u8), H5L_UNSUPPORTED, "version", byte);
-    if (byte < 10) refused(with(frame, kHeaderWordsAt, u8), H5L_CORRUPT, "header words", byte);
+    if (byte < kHeaderBytes / 4) refused(with(frame, kHeaderWordsAt, u8), H5L_CORRUPT, "header words", byte);
     if (4 * std::size_t{byte} > frame.size()) {
       refused(with(frame, kHeaderWordsAt, u8), H5L_TRUNCATED, "header words", byte);
     }
-    if (byte > 1) refused(with(frame, kCodecAt, u8), H5L_UNSUPPORTED, "codec", byte);
+    const bool is_codec = byte == H5L_CODEC_STORED || codec_entry(byte) != nullptr;
+    if (!is_codec) refused(with(frame, kCodecAt, u8), H5L_UNSUPPORTED, "codec", byte);
     if (byte > 3) refused(with(frame, kBoundKindAt, u8), H5L_CORRUPT, "bound kind", byte);
-    if (byte != 0) refused(with(frame, kModeAt, u8), H5L_UNSUPPORTED, "mode", byte);
+    if (!has_mode(info.codec, byte)) refused(with(frame, kModeAt, u8), H5L_UNSUPPORTED, "mode", byte);
     const unsigned size = byte & 0x7F;
     const bool is_type = size == 4 || size == 8 || (is_stored && byte == 1);
     if (!is_type) refused(with(frame, kTypeAt, u8), H5L_CORRUPT, "type", byte);
@@ -92,11 +100,12 @@ void check_any(const Bytes& frame) {
   }
 
   // Fields of a later minor version behind ours.
-  for (const std::size_t more : {1u, 3u, 4u, 245u}) {
+  const std::size_t words = info.header_bytes / 4;
+  for (const std::size_t more : {std::size_t{1}, std::size_t{3}, std::size_t{4}, 255 - words}) {
     const Bytes fields(4 * more, 0xA5);
     Bytes longer = frame;
-    longer.insert(longer.begin() + kTableAt, fields.begin(), fields.end());
-    longer[kHeaderWordsAt] = static_cast<std::uint8_t>(10 + more);
+    longer.insert(longer.begin() + info.header_bytes, fields.begin(), fields.end());
+    longer[kHeaderWordsAt] = static_cast<std::uint8_t>(words + more);
     seal(longer);
     taken(longer, raw, "later fields, words of", more);
   }
@@ -105,15 +114,16 @@ void check_any(const Bytes& frame) {
 // The rules for frames with a codec, of two tiles at least.
 void check_tiles(const Bytes& frame) {
   const h5l_frame_info info = inspect(frame);
+  const Layout layout = layout_of(frame);
   CHECK(info.tiles >= 2, "%llu tiles", static_cast<unsigned long long>(info.tiles));
-  const std::uint32_t first_end = word_at(frame, kTableAt);
-  const std::size_t last_at = kTableAt + 4 * (info.tiles - 1);
+  const std::uint32_t first_end = word_at(frame, layout.table_at());
+  const std::size_t last_at = layout.payload_at() - 4;
   const std::uint32_t last_end = word_at(frame, last_at);
-  refused(with(frame, kTableAt + 4, first_end - 1), H5L_CORRUPT, "a tile that ends before the one in front");
+  refused(with(frame, layout.table_at() + 4, first_end - 1), H5L_CORRUPT, "a tile that ends before the one in front");
   refused(with(frame, last_at, last_end + 1), H5L_TRUNCATED, "payload that is not there");
   refused(with(frame, last_at, 0xFFFFFFFFu), H5L_TRUNCATED, "payload that is not there");
   refused(with(frame, last_at, last_end - 1), H5L_CORRUPT, "bytes behind the payload");
-  refused(with(frame, kRawBytesAt, 0xFFFFFFFCu), H5L_TRUNCATED, "a tile table that is not there");
+  if (info.rank == 0) refused(with(frame, kRawBytesAt, 0xFFFFFFF8u), H5L_TRUNCATED, "a tile table that is not there");
   refused(with(frame, kRawBytesAt, static_cast<std::uint32_t>(info.raw_bytes + 1)), H5L_CORRUPT, "raw_bytes");
   refused(with(frame, kTypeAt, std::uint8_t{1}), H5L_CORRUPT, "type of unknown bytes");
 
@@ -123,17 +133,62 @@ void check_tiles(const Bytes& frame) {
   set_word(changed, last_at, word_at(frame, last_at - 4));
   seal(changed);
   Bytes raw = decode(frame);
-  std::fill(raw.begin() + static_cast<std::ptrdiff_t>((info.tiles - 1) * 16384), raw.end(), std::uint8_t{0});
+  for (const std::uint64_t value : layout.values_of(static_cast<std::uint32_t>(info.tiles - 1))) {
+    std::memset(raw.data() + value * info.value_bytes, 0, info.value_bytes);
+  }
   taken(changed, raw, "a tile without payload");
+
+  if (!codec_entry(info.codec)->codec->has_lossless) {
+    const Bytes lossless = with(frame, kStepAt, std::uint64_t{0});
+    refused(with(lossless, kBoundKindAt, std::uint8_t{H5L_BOUND_LOSSLESS}), H5L_CORRUPT, "a codec without lossless");
+  }
+}
+
+// Dims of frames that have them.
+void check_dims(const Bytes& frame) {
+  const h5l_frame_info info = inspect(frame);
+  const auto with_dims = [&](std::uint32_t z, std::uint32_t y, std::uint32_t x) {
+    return with(with(with(frame, kDimsAt, z), kDimsAt + 4, y), kDimsAt + 8, x);
+  };
+  const auto [z, y, x] = info.dims;
+  taken(with_dims(z, y, x), decode(frame), "the frame, sealed");
+  const auto values = static_cast<std::uint32_t>(info.raw_bytes / info.value_bytes);
+  const std::uint32_t wrong[][3] = {
+      {z + 1, y, x},
+      {z - 1, y, x},
+      {z, y, x + 1},
+      {z, y + 1, x},
+      {0, y, x},
+      {z, 0, x},
+      {z, y, 0},
+      {1, 1, values + 1},
+      {values + 1, 1, 1},
+      {0, 0, 0},
+      {1u << 31, 2, 1},
+      {values, 1u << 31, 2},
+      {1u << 16, 1u << 16, values},
+      {~0u, ~0u, ~0u},
+      {1u << 31, 1u << 31, 4},
+      {0, ~0u, ~0u},
+  };
+  for (const auto& [a, b, c] : wrong) {
+    refused(with_dims(a, b, c), H5L_CORRUPT, "dims that do not hold the values, the first is", a);
+  }
+  refused(with(frame, kRawBytesAt, 0xFFFFFFF8u), H5L_CORRUPT, "dims of other values");
+
+  // A header without room for them: the words behind it are those of the tile table then.
+  for (std::uint8_t words = kHeaderBytes / 4; words < kHeaderBytesWithDims / 4; ++words) {
+    refused(with(frame, kHeaderWordsAt, words), H5L_CORRUPT, "no room for dims, header words", words);
+  }
 }
 
 // PFPL's own payload for one float32, which is consistent, but longer than what it stands for: an encoder stores that.
 void check_long_payload() {
   constexpr std::uint8_t payload[] = {0xea, 0x01, 0x03, 0x00, 0x03, 0x00, 0x03, 0x00, 0x03, 0x00, 0x00, 0x00};
   Bytes frame = encode(make_params(H5L_BOUND_ABSOLUTE, 0.01, 4), Bytes(400));
-  frame.resize(kTableAt + 4);
+  frame.resize(kHeaderBytes + 4);
   set_word(frame, kRawBytesAt, 4);
-  set_word(frame, kTableAt, sizeof payload);
+  set_word(frame, kHeaderBytes, sizeof payload);
   frame.insert(frame.end(), std::begin(payload), std::end(payload));
   seal(frame);
   h5l_message message;
@@ -142,10 +197,12 @@ void check_long_payload() {
   CHECK(status == H5L_CORRUPT, "a payload of 12 bytes for a tile of 4: %s", h5l_status_name(status));
 }
 
-void check_steps() {
-  const auto frame_of = [](std::uint32_t kind, double bound, std::uint32_t value_bytes) {
+void check_steps(const Method& method) {
+  const auto frame_of = [&](std::uint32_t kind, double bound, std::uint32_t value_bytes) {
     const Bytes raw(80000);
-    return encode(make_params(kind, bound, value_bytes), raw);
+    h5l_params params = make_params(method, kind, bound, value_bytes);
+    set_shape(params, {80000 / value_bytes / 100, 10, 10});
+    return encode(params, raw);
   };
   const Bytes f32 = frame_of(H5L_BOUND_ABSOLUTE, 1, 4), f64 = frame_of(H5L_BOUND_ABSOLUTE, 1, 8);
   for (const double step : {0.0, -2.0, kNan, kInfinity, 1e-300, 0x1p-126, 0x1p126, 0x1.0000001p0, 0x1.fffffffp124}) {
@@ -186,18 +243,19 @@ void check_steps() {
 int main() {
   using namespace h5lossy::test;
   for (const bool checksum : {true, false}) {
-    for (const Sample& sample : make_samples(400, checksum)) {
+    for (const Sample& sample : make_all_samples(400, checksum)) {
       check_any(sample.frame);
-      if (inspect(sample.frame).tiles >= 2) check_tiles(sample.frame);
-      if (inspect(sample.frame).codec != H5L_CODEC_STORED) continue;
-      refused(with(sample.frame, kStepAt, 1.0), H5L_CORRUPT, "step of a stored frame");
-      refused(with(sample.frame, kRawBytesAt, static_cast<std::uint32_t>(sample.raw.size() + 4)), H5L_TRUNCATED,
-              "stored bytes that are not there");
-      refused(with(sample.frame, kRawBytesAt, static_cast<std::uint32_t>(sample.raw.size() - 4)), H5L_CORRUPT,
-              "bytes behind the payload");
+      if (inspect(sample.frame).rank != 0) check_dims(sample.frame);
     }
-    check_tiles(make_samples(4096, checksum)[0].frame);
+    for (const Method& method : methods()) check_tiles(make_samples(method, 4096, checksum)[0].frame);
+
+    const Sample stored = make_stored_sample(400, checksum);
+    refused(with(stored.frame, kStepAt, 1.0), H5L_CORRUPT, "step of a stored frame");
+    refused(with(stored.frame, kRawBytesAt, static_cast<std::uint32_t>(stored.raw.size() + 4)), H5L_TRUNCATED,
+            "stored bytes that are not there");
+    refused(with(stored.frame, kRawBytesAt, static_cast<std::uint32_t>(stored.raw.size() - 4)), H5L_CORRUPT,
+            "bytes behind the payload");
   }
   check_long_payload();
-  check_steps();
+  for (const Method& method : methods()) check_steps(method);
 }

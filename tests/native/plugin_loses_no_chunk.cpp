@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The HDF5 plugin, loaded as HDF5 loads it: encoding never fails, what it encoded it decodes, whatever the cd_values,
-// and where a frame is broken or is not the dataset's, it returns 0 and touches neither buffer nor size.
+// The HDF5 plugin, loaded as HDF5 loads it: encoding never fails, what it encoded it decodes, whatever the codec and the
+// cd_values, and where a frame is broken or is not the dataset's, it returns 0 and touches neither buffer nor size.
 //
 // usage: plugin_loses_no_chunk path/to/libh5lossy.so
 
@@ -21,6 +21,12 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 using Words = std::vector<unsigned>;
 
+// What cd_values ask for.
+struct Request {
+  unsigned codec;
+  unsigned mode;
+};
+
 class Plugin {
  public:
   explicit Plugin(const char* path) {
@@ -31,7 +37,22 @@ class Plugin {
     CHECK(type != nullptr && info != nullptr, "HDF5 asks for both");
     CHECK(type() == hdf5::kPluginTypeFilter, "type %d", type());
     filter_ = static_cast<const hdf5::FilterClass*>(info());
+    const auto pack = reinterpret_cast<decltype(&h5l_pack_cd_values)>(dlsym(library, "h5l_pack_cd_values"));
+    CHECK(pack != nullptr, "%s", dlerror());
+    h5l_params params = {};
+    params.bound_kind = H5L_BOUND_LOSSLESS;
+    for (params.codec = 0; params.codec < 256; ++params.codec) {
+      for (params.mode = 0; params.mode < 256; ++params.mode) {
+        std::uint32_t words[H5L_MAX_CD_VALUES];
+        std::size_t count = 0;
+        if (pack(&params, words, &count, nullptr) == H5L_OK) requests_.push_back({params.codec, params.mode});
+      }
+    }
+    CHECK(requests_.size() > 2, "%zu codecs and modes", requests_.size());
   }
+
+  // All codecs and modes that may be asked for, auto too.
+  [[nodiscard]] const std::vector<Request>& requests() const { return requests_; }
 
   [[nodiscard]] const hdf5::FilterClass& filter() const { return *filter_; }
 
@@ -84,29 +105,34 @@ class Plugin {
   }
 
   const hdf5::FilterClass* filter_;
+  std::vector<Request> requests_;
 };
 
-// Stored cd_values of a one-dimensional chunk.
-Words stored_words(const Setting& setting, std::uint32_t value_bytes, bool big_endian, std::size_t count) {
+constexpr Request kPfpl = {H5L_CODEC_PFPL, 0};
+
+// Stored cd_values.
+Words stored_words(const Request& request, const Setting& setting, std::uint32_t value_bytes, bool big_endian,
+                   const Words& extents) {
   const auto bound = std::bit_cast<std::uint64_t>(setting.bound);
   Words words(16);
-  words[0] = H5L_CODEC_PFPL;
+  words[0] = request.codec;
   words[1] = setting.kind;
   words[2] = static_cast<unsigned>(bound);
   words[3] = static_cast<unsigned>(bound >> 32);
-  words[5] = 1u | value_bytes << 8 | (big_endian ? 1u << 16 : 0) | 1u << 24;
-  words[6] = static_cast<unsigned>(count);
+  words[4] = request.mode;
+  words[5] = 1u | value_bytes << 8 | (big_endian ? 1u << 16 : 0) | static_cast<unsigned>(extents.size()) << 24;
+  std::copy(extents.begin(), extents.end(), words.begin() + 6);
   return words;
 }
 
 template <class T>
-void check_promise(const Plugin& plugin, Random& random) {
+void check_promise(const Plugin& plugin, const Request& request, Random& random) {
   for (const Setting& setting : settings<T>()) {
     for (const bool big_endian : {false, true}) {
       Values<T> source(random, setting, 100);
-      const std::vector<Bits<T>> values = source.make(5000);
+      const std::vector<Bits<T>> values = source.make(10 * 20 * 25);
       const Bytes raw = to_bytes<T>(values, big_endian);
-      const Words words = stored_words(setting, sizeof(T), big_endian, values.size());
+      const Words words = stored_words(request, setting, sizeof(T), big_endian, {10, 20, 25});
       const Bytes decoded_raw = plugin.decode(words, plugin.encode(words, raw));
       CHECK(decoded_raw.size() == raw.size(), "%zu bytes became %zu", raw.size(), decoded_raw.size());
       const std::vector<Bits<T>> decoded = to_values<T>(decoded_raw, big_endian);
@@ -116,7 +142,8 @@ void check_promise(const Plugin& plugin, Random& random) {
       measure_range<T>(values, true, promise);
       for (std::size_t i = 0; i < values.size(); ++i) {
         const char* const rule = broken<T>(promise, values[i], decoded[i]);
-        CHECK(rule == nullptr, "%s: float%zu, kind %u, bound %.17g", rule, 8 * sizeof(T), setting.kind, setting.bound);
+        CHECK(rule == nullptr, "%s: codec %u, mode %u, float%zu, kind %u, bound %.17g", rule, request.codec,
+              request.mode, 8 * sizeof(T), setting.kind, setting.bound);
       }
     }
   }
@@ -128,11 +155,12 @@ void check_stored(const Plugin& plugin, Random& random) {
   Values<float> source(random, setting, 0);
   const std::vector<Bits<float>> values = source.make(1000);
   const Bytes raw = to_bytes<float>(values, false);
-  const Words full = stored_words(setting, 4, false, values.size());
+  const Words full = stored_words(kPfpl, setting, 4, false, {1000});
   std::vector<Words> settings = {{}, {1}, Words(full.begin(), full.begin() + 4), Words(full.begin(), full.begin() + 5)};
-  for (const std::size_t count : {0u, 1u, 999u, 1001u, 100000u})
-    settings.push_back(stored_words(setting, 4, false, count));
-  settings.push_back(stored_words(setting, 8, false, values.size()));
+  for (const unsigned count : {0u, 1u, 999u, 1001u, 100000u}) {
+    settings.push_back(stored_words(kPfpl, setting, 4, false, {count}));
+  }
+  settings.push_back(stored_words(kPfpl, setting, 8, false, {1000}));
   Words broken = full;
   broken[0] = 99;  // a codec that there is not
   settings.push_back(broken);
@@ -144,7 +172,11 @@ void check_stored(const Plugin& plugin, Random& random) {
     CHECK(plugin.decode(words, frame) == raw, "%zu words", words.size());
     CHECK(plugin.decode({}, frame) == raw, "%zu words, decoded without", words.size());
   }
-  CHECK(plugin.encode(full, raw).size() < raw.size() / 2, "with the right words it compresses");
+  for (const Request& request : plugin.requests()) {
+    const Words words = stored_words(request, setting, 4, false, {10, 10, 10});
+    CHECK(plugin.encode(words, raw).size() < raw.size(), "codec %u, mode %u: with the right words it compresses",
+          request.codec, request.mode);
+  }
 
   // HDF5 asks an optional filter nothing, so the words may be about other data.
   CHECK(plugin.decode(full, plugin.encode(full, raw, hdf5::kFlagOptional)) == raw, "an optional filter");
@@ -170,7 +202,10 @@ void check_any_words(const Plugin& plugin, Random& random) {
     const Setting setting = settings<float>()[random.below(settings<float>().size())];
     Bytes raw(4 * (1 + random.below(100)));
     for (std::uint8_t& byte : raw) byte = static_cast<std::uint8_t>(random.next());
-    Words words = stored_words(setting, random.one_in(2) ? 4 : 8, random.one_in(2), raw.size() / 4);
+    const Request& request = plugin.requests()[random.below(plugin.requests().size())];
+    const unsigned count = static_cast<unsigned>(raw.size() / 4);
+    const Words extents = random.one_in(2) ? Words{count} : count % 2 == 0 ? Words{2, count / 2} : Words{1, count, 1};
+    Words words = stored_words(request, setting, random.one_in(2) ? 4 : 8, random.one_in(2), extents);
     for (std::uint64_t changes = random.below(4); changes > 0; --changes) {
       const std::size_t at = random.below(16);
       words[at] = random.one_in(2) ? static_cast<unsigned>(random.next()) : words[at] ^ 1u << random.below(32);
@@ -182,11 +217,11 @@ void check_any_words(const Plugin& plugin, Random& random) {
   }
 }
 
-void check_broken_frames(const Plugin& plugin, Random& random) {
+void check_broken_frames(const Plugin& plugin, const Request& request, Random& random) {
   const Setting setting = {H5L_BOUND_ABSOLUTE, 1e-3};
   Values<float> source(random, setting, 0);
   const std::vector<Bits<float>> values = source.make(1000);
-  const Words words = stored_words(setting, 4, false, values.size());
+  const Words words = stored_words(request, setting, 4, false, {10, 10, 10});
   const Bytes frame = plugin.encode(words, to_bytes<float>(values, false));
   for (std::size_t size = 0; size < frame.size(); ++size) {
     const Bytes cut(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(size));
@@ -199,18 +234,19 @@ void check_broken_frames(const Plugin& plugin, Random& random) {
   }
 
   // A right frame, of another dataset.
-  for (const Words& other : {stored_words(setting, 4, false, 999), stored_words(setting, 4, false, 1001),
-                             stored_words(setting, 8, false, 500), stored_words(setting, 4, true, 1000)}) {
+  for (const Words& other :
+       {stored_words(request, setting, 4, false, {999}), stored_words(request, setting, 4, false, {1001}),
+        stored_words(request, setting, 8, false, {500}), stored_words(request, setting, 4, true, {10, 10, 10})}) {
     CHECK(plugin.decode(other, frame).empty(), "a chunk of %u values of %u bytes", other[6], other[5] >> 8 & 0xFF);
   }
-  // Another bound, or none that is known here, does not matter: a frame says all itself.
-  CHECK(!plugin.decode(stored_words({H5L_BOUND_LOSSLESS, 0}, 4, false, 1000), frame).empty(), "another bound");
+  // Another codec, shape or bound does not matter: a frame says all itself.
+  CHECK(!plugin.decode(stored_words(kPfpl, {H5L_BOUND_LOSSLESS, 0}, 4, false, {1000}), frame).empty(), "another bound");
 }
 
 // HDF5 2.0 takes a chunk from the buffer without a look at how much the filter gave. A frame of bytes may have any
 // size, so the buffer has to be as large as the chunk, by the words.
 void check_short_frames(const Plugin& plugin) {
-  const Words words = stored_words({H5L_BOUND_ABSOLUTE, 1e-3}, 4, false, 1000);
+  const Words words = stored_words(kPfpl, {H5L_BOUND_ABSOLUTE, 1e-3}, 4, false, {1000});
   for (const std::size_t size : {1u, 4u, 3999u, 4000u, 4001u}) {
     const std::size_t capacity = plugin.decoded_capacity(words, plugin.encode({}, Bytes(size)));
     CHECK(capacity == 0 || capacity >= 4000, "a frame of %zu bytes for a chunk of 4000: a buffer of %zu", size,
@@ -237,10 +273,12 @@ int main(int count, char** arguments) {
   const Plugin plugin(arguments[1]);
   Random random(13);
   check_without_hdf5(plugin);
-  check_promise<float>(plugin, random);
-  check_promise<double>(plugin, random);
+  for (const Request& request : plugin.requests()) {
+    check_promise<float>(plugin, request, random);
+    check_promise<double>(plugin, request, random);
+    check_broken_frames(plugin, request, random);
+  }
   check_stored(plugin, random);
   check_any_words(plugin, random);
-  check_broken_frames(plugin, random);
   check_short_frames(plugin);
 }

@@ -14,6 +14,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -235,7 +236,18 @@ void check_requests() {
 
   refused_with("a filter in front", "filter 2 (nnn", [](Hdf5& h) { h.first_filter = 2; });
   refused_with("a bound of 0", "must be greater than 0", [](Hdf5& h) { h.words = {1, 0, 0, 0}; });
-  refused_with("a codec to come", "codec 3", [](Hdf5& h) { h.words[0] = 3; });
+  // Each codec and mode is stored as it was asked for.
+  for (const auto& [codec, mode] : {std::pair{0u, 0u}, {1u, 0u}, {2u, 0u}, {2u, 0x11u}, {2u, 0x32u}, {3u, 0u}}) {
+    Hdf5 dataset;
+    dataset.words[0] = codec;
+    dataset.words.push_back(mode);
+    std::vector<unsigned> expected = expected_words(0x02000401, {100, 200}, mode);
+    expected[0] = codec;
+    CHECK(taken(dataset, "a codec") == expected, "codec %u, mode %u", codec, mode);
+  }
+  refused_with("a codec to come", "codec 99", [](Hdf5& h) { h.words[0] = 99; });
+  refused_with("a mode that there is not", "no mode 3", [](Hdf5& h) { h.words = {2, 0, 0, 0x3FF00000, 3}; });
+  refused_with("a mode for auto", "picks the mode", [](Hdf5& h) { h.words = {0, 0, 0, 0x3FF00000, 1}; });
   refused_with("no words", "at least 4 words", [](Hdf5& h) { h.words = {}; });
   refused_with("H5Pget_filter2", "does not tell", [](Hdf5& h) { h.fails = "H5Pget_filter2"; });
 }

@@ -10,6 +10,7 @@
 #include "check.h"
 #include "frames.h"
 #include "guarded_memory.h"
+#include "layout.h"
 #include "samples.h"
 
 namespace h5lossy::test {
@@ -17,7 +18,8 @@ namespace {
 
 class Ranges {
  public:
-  explicit Ranges(const Bytes& frame) : frame_(frame), info_(inspect(frame)), all_(decode(frame)) {}
+  explicit Ranges(const Bytes& frame)
+      : frame_(frame), info_(inspect(frame)), layout_(layout_of(frame)), all_(decode(frame)) {}
 
   [[nodiscard]] std::uint64_t values() const { return info_.raw_bytes / info_.value_bytes; }
   [[nodiscard]] const h5l_frame_info& info() const { return info_; }
@@ -40,16 +42,23 @@ class Ranges {
     }
   }
 
+  void check_some(Random& random, int times) const {
+    for (; times > 0; --times) {
+      const std::uint64_t first = random.below(values() + 1);
+      check(frame_, first, random.below(values() - first + 1));
+    }
+  }
+
   // All pairs of interesting borders.
   void check_borders() const {
-    const std::uint64_t tile = 16384 / info_.value_bytes;
-    std::vector<std::uint64_t> borders;
-    for (std::uint64_t i = 0; i <= info_.tiles; ++i) {
-      for (const std::uint64_t near : {i * tile - 1, i * tile, i * tile + 1, i * tile + tile / 3}) {
+    std::vector<std::uint64_t> borders = {0, 1, values()};
+    for (std::uint32_t i = 0; i < info_.tiles; ++i) {
+      const std::vector<std::uint64_t> mine = layout_.values_of(i);
+      const std::uint64_t first = mine.front(), last = mine.back(), middle = mine[mine.size() / 3];
+      for (const std::uint64_t near : {first - 1, first, first + 1, middle, last, last + 1}) {
         if (near <= values()) borders.push_back(near);
       }
     }
-    borders.push_back(values());
     for (const std::uint64_t first : borders) {
       for (const std::uint64_t end : borders) {
         if (first <= end) check(frame_, first, end - first);
@@ -57,11 +66,10 @@ class Ranges {
     }
   }
 
-  // A range within tile i, while the payloads of all others are damaged.
-  void check_tile_alone(std::uint64_t i) const {
-    const std::uint64_t tile = 16384 / info_.value_bytes, begin = i * tile, end = std::min(values(), begin + tile);
-    const std::size_t table = info_.header_bytes, payload = payload_begin(frame_);
-    const auto end_of = [&](std::uint64_t j) {
+  // Ranges within tile i, while the payloads of all others are damaged.
+  void check_tile_alone(std::uint32_t i) const {
+    const std::size_t table = layout_.table_at(), payload = layout_.payload_at();
+    const auto end_of = [&](std::uint32_t j) {
       std::uint32_t at;
       std::memcpy(&at, frame_.data() + table + 4 * j, sizeof at);
       return payload + at;
@@ -71,12 +79,14 @@ class Ranges {
     for (std::size_t at = payload; at < damaged.size(); ++at) {
       if (at < mine_begin || at >= mine_end) damaged[at] ^= 0xFF;
     }
-    check(damaged, begin, end - begin);
-    check(damaged, begin + (end - begin) / 2, 1);
+    for (const auto& [begin, count] : runs_of(layout_.values_of(i))) {
+      check(damaged, begin, count);
+      check(damaged, begin + count / 2, 1);
+    }
     Bytes raw(info_.raw_bytes);
     CHECK(
         info_.tiles == 1 || h5l_decode(damaged.data(), damaged.size(), raw.data(), raw.size(), nullptr) == H5L_CORRUPT,
-        "tile %" PRIu64, i);
+        "tile %u", i);
   }
 
   void check_refusals() const {
@@ -94,33 +104,65 @@ class Ranges {
   }
 
  private:
+  // First value and number of the values that stand in a row.
+  static std::vector<std::pair<std::uint64_t, std::uint64_t>> runs_of(const std::vector<std::uint64_t>& values) {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
+    for (const std::uint64_t value : values) {
+      if (runs.empty() || value != runs.back().first + runs.back().second) runs.emplace_back(value, 0);
+      ++runs.back().second;
+    }
+    return runs;
+  }
+
   Bytes frame_;
   h5l_frame_info info_;
+  Layout layout_;
   Bytes all_;
-  GuardedMemory memory_{1 << 20};
+  GuardedMemory memory_{1 << 21};
 };
+
+// Thin ones, and with extents of 1, where a tile has many short rows.
+void check_random_shapes(Random& random, const Method& method) {
+  for (int i = 0; i < 60; ++i) {
+    h5l_params params = make_params(method, H5L_BOUND_ABSOLUTE, 1e-3, 4);
+    const std::vector<std::uint32_t> extents = random_extents(random, 1 + random.below(5000));
+    set_shape(params, extents);
+    Values<float> source(random, {params.bound_kind, params.bound}, 100);
+    const Bytes raw = to_bytes<float>(source.make(product(extents)), false);
+    const Ranges ranges(encode(params, raw));
+    ranges.check_some(random, 50);
+  }
+}
 
 }  // namespace
 }  // namespace h5lossy::test
 
 int main() {
   using namespace h5lossy::test;
-  for (const Sample& sample : make_samples(120, true)) {
-    const Ranges ranges(sample.frame);
-    ranges.check_all();
-    ranges.check_refusals();
-  }
-  std::uint64_t most_tiles = 0;
-  for (const std::size_t frame_bytes : {4096u, 8000u}) {
-    for (const Sample& sample : make_samples(frame_bytes, true)) {
+  Random random(20);
+  for (const Method& method : methods()) {
+    for (const Sample& sample : make_samples(method, 120, true)) {
       const Ranges ranges(sample.frame);
-      ranges.check_borders();
-      for (std::uint64_t i = 0; i < ranges.info().tiles; ++i) ranges.check_tile_alone(i);
-      most_tiles = std::max(most_tiles, ranges.info().tiles);
+      if (method.is_default) ranges.check_all();
+      ranges.check_some(random, 500);
+      ranges.check_refusals();
     }
+    std::uint64_t most_tiles = 0;
+    for (const std::size_t frame_bytes : {4096u, 8000u}) {
+      for (const Sample& sample : make_samples(method, frame_bytes, true)) {
+        const Ranges ranges(sample.frame);
+        ranges.check_borders();
+        for (std::uint32_t i = 0; i < ranges.info().tiles; ++i) ranges.check_tile_alone(i);
+        most_tiles = std::max(most_tiles, ranges.info().tiles);
+      }
+    }
+    CHECK(most_tiles >= 3, "%s: %" PRIu64 " tiles at most", method.name.c_str(), most_tiles);
+    if (method.has_boxes) check_random_shapes(random, method);
   }
-  CHECK(most_tiles >= 3, "%" PRIu64 " tiles at most", most_tiles);
 
+  const Ranges stored(make_stored_sample(120, true).frame);
+  stored.check_all();
+  stored.check_refusals();
   // Bytes of no known type count one by one.
   const Bytes bytes = {1, 2, 3, 4, 5, 6, 7};
   Ranges(encode(make_params(H5L_BOUND_LOSSLESS, 0, 0), bytes)).check_all();

@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "frames.h"
+#include "methods.h"
 
 namespace h5lossy::test {
 namespace {
@@ -38,6 +39,9 @@ void refused_with(h5l_status expected, const char* what, Change change) {
   refused(params, expected, what);
 }
 
+// The bits of the bound are compared by memcmp, as all else: h5l_params has no padding that matters once it is zeroed.
+bool equal(const h5l_params& a, const h5l_params& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
 void check_params() {
   const auto check = [](const char* what, auto change) { refused_with(H5L_INVALID_ARGUMENT, what, change); };
   for (const double bound : {0.0, -0.0, -1.0, kNan, kInfinity, -kInfinity}) {
@@ -56,9 +60,65 @@ void check_params() {
   }
   check("rank", [](h5l_params& p) { p.rank = 9; });
   check("fill bits", [](h5l_params& p) { p.has_fill = 1, p.fill_bits = 1ull << 32; });
-  refused_with(H5L_UNSUPPORTED, "codec", [](h5l_params& p) { p.codec = H5L_CODEC_CUSZP2; });
+}
+
+// Mode 0, and what frames may say; for codec auto 0 only.
+void check_codecs_and_modes() {
+  const Bytes raw(400);
+  for (std::uint32_t codec = 0; codec < 300; ++codec) {
+    const CodecEntry* const entry = codec_entry(codec);
+    for (std::uint32_t mode = 0; mode < 600; ++mode) {
+      h5l_params params = valid();
+      params.codec = codec;
+      params.mode = mode;
+      Blocking blocking;
+      const bool is_right = entry == nullptr ? codec == H5L_CODEC_AUTO && mode == 0
+                                             : mode == 0 || (mode < 256 && entry->codec->blocking(mode, 4, blocking));
+      if (!is_right) {
+        refused(params, H5L_UNSUPPORTED, "codec or mode");
+        continue;
+      }
+      CHECK(decode(encode(params, raw)) == raw, "codec %u, mode %u", codec, mode);
+      params.value_bytes = 0;
+      std::uint32_t words[H5L_MAX_CD_VALUES];
+      std::size_t count = 0;
+      h5l_params unpacked;
+      CHECK(h5l_pack_cd_values(&params, words, &count, nullptr) == H5L_OK, "codec %u, mode %u", codec, mode);
+      CHECK(h5l_unpack_cd_values(words, count, &unpacked, nullptr) == H5L_OK && equal(params, unpacked),
+            "codec %u, mode %u", codec, mode);
+    }
+  }
   refused_with(H5L_UNSUPPORTED, "codec", [](h5l_params& p) { p.codec = 0xFFFFFFFFu; });
-  refused_with(H5L_UNSUPPORTED, "mode", [](h5l_params& p) { p.mode = 1; });
+  refused_with(H5L_UNSUPPORTED, "mode", [](h5l_params& p) { p.mode = 0xFFFFFFFFu; });
+}
+
+// More dimensions than the chunk has are taken as those that it has, whatever shape says otherwise.
+void check_shapes() {
+  for (const Method& method : methods()) {
+    const auto shape_in_frame = [&](const std::vector<std::uint32_t>& extents) {
+      Bytes raw(8000);
+      raw[3] = raw[7999] = 0x40;  // 2.0, which is a bin's middle
+      h5l_params params = make_params(method, H5L_BOUND_ABSOLUTE, 0.5, 4);
+      set_shape(params, extents);
+      const Bytes frame = encode(params, raw);
+      CHECK(inspect(frame).codec == method.codec, "%s", method.name.c_str());
+      CHECK(decode(frame) == raw, "%s", method.name.c_str());
+      const h5l_frame_info info = inspect(frame);
+      return std::vector<std::uint32_t>(info.dims, info.dims + info.rank);
+    };
+    // No shape, one that is not the chunk's, and one dimension.
+    const std::vector<std::uint32_t> none;
+    for (const std::vector<std::uint32_t>& extents : std::vector<std::vector<std::uint32_t>>{
+             {}, {2000}, {1, 2000, 1}, {40, 51}, {0, 40, 50}, {40, 50, 0}, {~0u, ~0u, ~0u}}) {
+      CHECK(shape_in_frame(extents) == none, "%s: dims without dimensions", method.name.c_str());
+    }
+    const auto expected = [&](std::vector<std::uint32_t> dims) { return method.has_boxes ? dims : none; };
+    CHECK(shape_in_frame({40, 50}) == expected({1, 40, 50}), "%s", method.name.c_str());
+    CHECK(shape_in_frame({40, 1, 50, 1}) == expected({1, 40, 50}), "%s", method.name.c_str());
+    CHECK(shape_in_frame({1, 20, 10, 10}) == expected({20, 10, 10}), "%s", method.name.c_str());
+    CHECK(shape_in_frame({2, 2, 5, 10, 10}) == expected({20, 10, 10}), "%s", method.name.c_str());
+    CHECK(shape_in_frame({2, 1, 5, 2, 2, 5, 5, 2}) == expected({200, 5, 2}), "%s", method.name.c_str());
+  }
 }
 
 void check_pointers_and_sizes() {
@@ -110,9 +170,6 @@ void check_pointers_and_sizes() {
   }
 }
 
-// The bits of the bound are compared by memcmp, as all else: h5l_params has no padding that matters once it is zeroed.
-bool equal(const h5l_params& a, const h5l_params& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
-
 void check_cd_values() {
   h5l_params params = valid();
   std::uint32_t words[H5L_MAX_CD_VALUES];
@@ -152,7 +209,7 @@ void check_cd_values() {
     const h5l_status given = h5l_unpack_cd_values(changed, 16, &unpacked, nullptr);
     CHECK(given == status, "word %zu is %u: %s", at, word, h5l_status_name(given));
   };
-  refused_word(0, 2, H5L_UNSUPPORTED);
+  refused_word(0, 99, H5L_UNSUPPORTED);
   refused_word(1, 4, H5L_INVALID_ARGUMENT);
   refused_word(3, 0x7FF00000u, H5L_INVALID_ARGUMENT);
   refused_word(4, 1u << 10, H5L_UNSUPPORTED);
@@ -171,6 +228,8 @@ void check_cd_values() {
 
 int main() {
   h5lossy::test::check_params();
+  h5lossy::test::check_codecs_and_modes();
+  h5lossy::test::check_shapes();
   h5lossy::test::check_pointers_and_sizes();
   h5lossy::test::check_cd_values();
 }

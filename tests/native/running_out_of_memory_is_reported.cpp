@@ -9,7 +9,7 @@
 #include "allocations.h"
 #include "check.h"
 #include "filter/hdf5_symbols.h"
-#include "frames.h"
+#include "methods.h"
 #include "values.h"
 
 extern "C" const void* H5PLget_plugin_info(void);
@@ -21,7 +21,7 @@ namespace {
 // were.
 template <class Call>
 int fail_one_after_the_other(const char* name, Call call) {
-  for (int failing = 0; failing < 100; ++failing) {
+  for (int failing = 0; failing < 1000; ++failing) {
     h5l_message message = {};
     allocations.watch(failing);
     const h5l_status status = call(&message);
@@ -33,12 +33,13 @@ int fail_one_after_the_other(const char* name, Call call) {
   CHECK(false, "%s never ends", name);
 }
 
-constexpr std::uint32_t kValues = 10000;
+constexpr std::uint32_t kExtent = 22, kValues = kExtent * kExtent * kExtent;
 
-std::size_t run_filter(unsigned flags, const Bytes& in, long failing, Bytes& out) {
+std::size_t run_filter(const Method& method, unsigned flags, const Bytes& in, long failing, Bytes& out) {
   const auto& filter = *static_cast<const hdf5::FilterClass*>(H5PLget_plugin_info());
-  // Absolute 1.0; one dimension of kValues float32.
-  const std::uint32_t cd_values[] = {H5L_CODEC_PFPL, H5L_BOUND_ABSOLUTE, 0, 0x3FF00000, 0, 0x01000401, kValues};
+  // Absolute 1.0; three dimensions of float32.
+  const std::uint32_t cd_values[] = {
+      method.codec, H5L_BOUND_ABSOLUTE, 0, 0x3FF00000, method.mode, 0x03000401, kExtent, kExtent, kExtent};
   void* buffer = std::malloc(in.size());
   void* const given = buffer;
   std::size_t capacity = in.size();
@@ -57,25 +58,19 @@ std::size_t run_filter(unsigned flags, const Bytes& in, long failing, Bytes& out
   return size;
 }
 
-}  // namespace
-}  // namespace h5lossy::test
-
-int main() {
-  using namespace h5lossy::test;
-  Random random(12);
-  Values<float> source(random, {H5L_BOUND_ABSOLUTE, 1}, 0);
-  const std::vector<Bits<float>> values = source.make(kValues);
-  const Bytes raw = to_bytes<float>(values, false);
-  const h5l_params params = make_params(H5L_BOUND_ABSOLUTE, 1, 4);
+void check(const Method& method, const Bytes& raw) {
+  const char* const name = method.name.c_str();
+  h5l_params params = make_params(method, H5L_BOUND_ABSOLUTE, 1, 4);
+  set_shape(params, {kExtent, kExtent, kExtent});
   Bytes frame(raw.size() + 40), decoded(raw.size());
   std::size_t frame_bytes = 0;
 
   const int encode_failures = fail_one_after_the_other("h5l_encode", [&](h5l_message* message) {
     return h5l_encode(&params, raw.data(), raw.size(), frame.data(), frame.size(), &frame_bytes, message);
   });
-  CHECK(encode_failures > 0, "allocations are not seen; has the linker been told to wrap malloc?");
+  CHECK(encode_failures > 0, "%s: allocations are not seen; has the linker been told to wrap malloc?", name);
   frame.resize(frame_bytes);
-  CHECK(frame == encode(params, raw), "another frame of %zu bytes after failures", frame_bytes);
+  CHECK(frame == encode(params, raw), "%s: another frame of %zu bytes after failures", name, frame_bytes);
 
   fail_one_after_the_other("h5l_decode", [&](h5l_message* message) {
     return h5l_decode(frame.data(), frame.size(), decoded.data(), decoded.size(), message);
@@ -83,16 +78,27 @@ int main() {
   const int part_failures = fail_one_after_the_other("h5l_decode_range", [&](h5l_message* message) {
     return h5l_decode_range(frame.data(), frame.size(), 1, 5000, decoded.data(), 5000 * sizeof(float), message);
   });
-  CHECK(part_failures > 0, "h5l_decode_range needs a workspace for parts of tiles");
+  CHECK(part_failures > 0, "%s: h5l_decode_range needs a workspace for parts of tiles", name);
   h5l_frame_info info;
   fail_one_after_the_other(
       "h5l_inspect", [&](h5l_message* message) { return h5l_inspect(frame.data(), frame.size(), &info, message); });
 
   // The filter's output is its first allocation. A chunk for whose encoding there is no memory is stored, not lost.
   Bytes out;
-  CHECK(run_filter(0, raw, 0, out) == 0, "encoding without memory");
-  CHECK(run_filter(0, raw, 1, out) == raw.size() + 40, "encoding with memory for the output only");
-  CHECK(run_filter(0, raw, -1, out) == frame.size(), "encoding");
-  CHECK(run_filter(h5lossy::hdf5::kFlagReverse, frame, 0, out) == 0, "decoding without memory");
-  CHECK(run_filter(h5lossy::hdf5::kFlagReverse, frame, -1, out) == raw.size(), "decoding");
+  CHECK(run_filter(method, 0, raw, 0, out) == 0, "%s: encoding without memory", name);
+  CHECK(run_filter(method, 0, raw, 1, out) == raw.size() + 40, "%s: encoding with memory for the output only", name);
+  CHECK(run_filter(method, 0, raw, -1, out) == frame.size(), "%s: encoding", name);
+  CHECK(run_filter(method, hdf5::kFlagReverse, frame, 0, out) == 0, "%s: decoding without memory", name);
+  CHECK(run_filter(method, hdf5::kFlagReverse, frame, -1, out) == raw.size(), "%s: decoding", name);
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+int main() {
+  using namespace h5lossy::test;
+  Random random(12);
+  Values<float> source(random, {H5L_BOUND_ABSOLUTE, 1}, 0);
+  const Bytes raw = to_bytes<float>(source.make(kValues), false);
+  for (const Method& method : methods_and_auto()) check(method, raw);
 }

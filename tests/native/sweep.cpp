@@ -3,14 +3,17 @@
 
 // Every float32 there is, all 2^32 bit patterns, through h5l_encode and h5l_decode: the promise holds for each, in
 // exact arithmetic, and encoding what was decoded gives the same payload. tests/test_exhaustive.py runs it for several
-// bounds of each kind.
+// bounds of each kind, and codecs.
 //
-// usage: sweep KIND BOUND [FILL_BITS] [--first HEX] [--last HEX] [-j THREADS]
+// usage: sweep KIND BOUND [FILL_BITS] [--codec CODEC] [--mode MODE] [--first HEX] [--last HEX] [-j THREADS]
 //   KIND       absolute, pointwise-relative, range-relative, or lossless (with 0 as BOUND)
 //   FILL_BITS  the fill value's bits, in hexadecimal
+//   --codec  by name or number, "auto" too (default: pfpl)
+//   --mode   the codec's, in any base that C reads (default: 0)
 //   --first, --last  patterns to begin and end with, both included
 //
-// A chunk has 2^20 patterns in a row. A range-relative bound is judged by the range of the chunk's own values.
+// A chunk has 2^20 patterns in a row, in three dimensions. A range-relative bound is judged by the range of the chunk's
+// own values.
 
 #include <algorithm>
 #include <atomic>
@@ -20,18 +23,20 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "check.h"
 #include "codecs/bounds.h"
-#include "frames.h"
+#include "methods.h"
 #include "promise.h"
 
 namespace h5lossy::test {
 namespace {
 
-constexpr std::uint64_t kChunkValues = 1 << 20;
+constexpr std::uint32_t kSlices = 64, kRows = 128, kColumns = 128;
+constexpr std::uint64_t kChunkValues = kSlices * kRows * kColumns;
 constexpr const char* kKinds[] = {"absolute", "pointwise-relative", "range-relative", "lossless"};
 
 struct Options {
@@ -267,22 +272,38 @@ Totals sweep(const Options& options) {
 
 [[noreturn]] void usage() {
   std::fprintf(stderr,
-               "usage: sweep absolute|pointwise-relative|range-relative|lossless BOUND [FILL_BITS] [--first HEX] "
-               "[--last HEX] [-j THREADS]\n");
+               "usage: sweep absolute|pointwise-relative|range-relative|lossless BOUND [FILL_BITS] [--codec CODEC] "
+               "[--mode MODE] [--first HEX] [--last HEX] [-j THREADS]\n");
   std::exit(2);
 }
 
+std::uint32_t parse_codec(const std::string& text) {
+  if (text == "auto") return H5L_CODEC_AUTO;
+  for (const CodecEntry& entry : backends().front().codecs) {
+    if (text == entry.name || text == std::to_string(entry.number)) return entry.number;
+  }
+  usage();
+}
+
+std::string codec_name_of(std::uint32_t codec, std::uint32_t mode) {
+  const std::string name = codec == H5L_CODEC_AUTO ? "auto" : codec_name(codec);
+  return mode == 0 ? name : name + " in mode " + std::to_string(mode);
+}
+
 Options parse(const std::vector<std::string>& arguments) {
+  const std::string_view names[] = {"--codec", "--mode", "--first", "--last", "-j"};
   Options options;
   std::vector<std::string> words;
+  std::uint32_t codec = H5L_CODEC_PFPL, mode = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const bool is_option = arguments[i] == "--first" || arguments[i] == "--last" || arguments[i] == "-j";
-    if (!is_option) {
+    if (std::find(std::begin(names), std::end(names), arguments[i]) == std::end(names)) {
       words.push_back(arguments[i]);
       continue;
     }
     if (i + 1 == arguments.size()) usage();
     const char* const value = arguments[i + 1].c_str();
+    if (arguments[i] == "--codec") codec = parse_codec(value);
+    if (arguments[i] == "--mode") mode = static_cast<std::uint32_t>(std::strtoul(value, nullptr, 0));
     if (arguments[i] == "--first") options.first = std::strtoull(value, nullptr, 16);
     if (arguments[i] == "--last") options.last = std::strtoull(value, nullptr, 16);
     if (arguments[i] == "-j") options.threads = static_cast<unsigned>(std::strtoul(value, nullptr, 10));
@@ -295,7 +316,11 @@ Options parse(const std::vector<std::string>& arguments) {
   options.params = make_params(static_cast<std::uint32_t>(kind - std::begin(kKinds)),
                                std::strtod(words[1].c_str(), nullptr), sizeof(float));
   options.params.no_checksum = 1;  // takes time, and other tests see to it
+  options.params.codec = codec;
+  options.params.mode = mode;
+  set_shape(options.params, {kSlices, kRows, kColumns});  // a shorter chunk has one dimension
   options.name = words[0] + " " + words[1];
+  if (options.params.codec != H5L_CODEC_PFPL) options.name = codec_name_of(codec, mode) + ", " + options.name;
   if (words.size() == 3) {
     options.params.has_fill = 1;
     options.params.fill_bits = std::strtoull(words[2].c_str(), nullptr, 16);

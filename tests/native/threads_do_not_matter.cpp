@@ -8,25 +8,33 @@
 #include <thread>
 
 #include "check.h"
-#include "frames.h"
+#include "methods.h"
 #include "values.h"
 
 namespace h5lossy::test {
 namespace {
 
-constexpr int kThreads = 8, kRounds = 20;
+constexpr int kThreads = 8, kRounds = 8;
 
 struct Chunk {
   h5l_params params;
   Bytes raw;
 };
 
+// With each method some of the settings, in turn.
 template <class T>
 void add_chunks(Random& random, std::vector<Chunk>& chunks) {
-  for (const Setting& setting : settings<T>()) {
-    Values<T> source(random, setting, 200);
-    const std::vector<Bits<T>> values = source.make(1000 + random.below(9000));
-    chunks.push_back({make_params(setting.kind, setting.bound, sizeof(T)), to_bytes<T>(values, false)});
+  const std::vector<Setting> all = settings<T>();
+  std::size_t next = 0;
+  for (const Method& method : methods_and_auto()) {
+    for (int i = 0; i < 3; ++i) {
+      const Setting& setting = all[next++ % all.size()];
+      Values<T> source(random, setting, 200);
+      const std::vector<std::uint32_t> extents = random_extents(random, 1000 + random.below(i == 0 ? 60000 : 9000));
+      h5l_params params = make_params(method, setting.kind, setting.bound, sizeof(T));
+      set_shape(params, extents);
+      chunks.push_back({params, to_bytes<T>(source.make(product(extents)), false)});
+    }
   }
 }
 

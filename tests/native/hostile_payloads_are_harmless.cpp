@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What a codec's decoder makes of any payload, of any length that it may be asked for: it refuses it, or gives some
+// values, and neither reads nor writes outside of its buffers, which lie beside guard pages and are as long as need be.
+// For all codecs and modes, without a frame around the payload and so without its checks.
+
+#include <algorithm>
+#include <cstring>
+
+#include "check.h"
+#include "codecs/bounds.h"
+#include "dispatch/geometry.h"
+#include "guarded_memory.h"
+#include "methods.h"
+#include "values.h"
+
+namespace h5lossy::test {
+namespace {
+
+template <class T>
+class Decoder {
+ public:
+  explicit Decoder(const Method& method)
+      : method_(method),
+        codec_(*codec_entry(method.codec)->codec),
+        blocking_(method.blocking(sizeof(T))),
+        functions_(sizeof(T) == 4 ? codec_.float32 : codec_.float64) {}
+
+  void run() {
+    place();
+    for (const Setting& setting : settings<T>()) {
+      if (!make_quantizer(setting)) continue;
+      const Bytes right = encode(setting);
+      for (int i = 0; i < 12 && right.size() > 1; ++i) decode(damaged(right));
+      for (int i = 0; i < 4; ++i) decode(garbage());
+    }
+  }
+
+  [[nodiscard]] int taken() const { return taken_; }
+  [[nodiscard]] int refused() const { return refused_; }
+
+ private:
+  // A tile: full, or shorter, or with blocks at the edges of the data.
+  void place() {
+    const bool is_full = random_.one_in(3);
+    const std::uint64_t most = random_.one_in(2) ? 300 : blocking_.tile_values;
+    std::uint32_t dims[3] = {1, 1,
+                             static_cast<std::uint32_t>(is_full ? blocking_.tile_values : 1 + random_.below(most))};
+    for (std::size_t i = 0; i < 3 && method_.has_boxes; ++i) {
+      const std::uint32_t extent = blocking_.extents[i];
+      dims[i] = is_full ? 4 * extent : static_cast<std::uint32_t>(1 + random_.below(6 * std::uint64_t{extent}));
+    }
+    Geometry(blocking_, sizeof(T), std::uint64_t{dims[0]} * dims[1] * dims[2], dims).place(0, placed_);
+    raw_bytes_ = std::size_t{placed_.tile.count} * sizeof(T);
+  }
+
+  // False: the codec has none for this.
+  bool make_quantizer(const Setting& setting) {
+    quantizer_ = {};
+    quantizer_.kind = static_cast<BoundKind>(setting.kind);
+    if (setting.kind == H5L_BOUND_POINTWISE_RELATIVE) {
+      quantizer_ = scalar::make_pointwise<T>(quantizer_, setting.bound);
+    } else if (setting.kind != H5L_BOUND_LOSSLESS) {
+      quantizer_ = scalar::make_absolute<T>(quantizer_, setting.bound);
+    }
+    return quantizer_.kind != BoundKind::lossless || codec_.has_lossless;
+  }
+
+  // What the encoder makes of some values, among them exceptions. Empty where it makes nothing.
+  Bytes encode(const Setting& setting) {
+    constexpr std::uint64_t densities[] = {0, 1000, 50, 5};
+    Values<T> source(random_, setting, densities[random_.below(4)]);
+    const Bytes raw = to_bytes<T>(source.make(placed_.tile.count), false);
+    Bytes payload(std::size_t{blocking_.tile_values} * sizeof(T) + codec_.spare_bytes);
+    const u32 size = functions_.encode(quantizer_, method_.mode, placed_.tile, raw.data(), payload.data());
+    payload.resize(size == kStoreTile ? 0 : size);
+    return payload;
+  }
+
+  // A few bytes changed, half of the time at the front, where the sizes stand; or cut, or longer.
+  Bytes damaged(Bytes payload) {
+    for (std::uint64_t changes = random_.below(4); changes > 0; --changes) {
+      const std::size_t reach = random_.one_in(2) ? payload.size() : std::min<std::size_t>(payload.size(), 160);
+      const std::size_t at = random_.one_in(3) ? payload.size() - 1 - random_.below(reach) : random_.below(reach);
+      payload[at] =
+          static_cast<std::uint8_t>(random_.one_in(2) ? payload[at] ^ 1u << random_.below(8) : random_.next());
+    }
+    if (random_.one_in(3)) payload.resize(random_.below(2 * payload.size() + 8));
+    return payload;
+  }
+
+  Bytes garbage() {
+    Bytes payload(random_.below(raw_bytes_ + 1));
+    const std::uint64_t zeros = random_.below(8);
+    for (std::uint8_t& byte : payload) byte = random_.below(8) < zeros ? 0 : static_cast<std::uint8_t>(random_.next());
+    return payload;
+  }
+
+  void decode(const Bytes& payload) {
+    // Others never reach the codec (docs/format/frame.md, "Tiles").
+    if (payload.empty() || payload.size() >= raw_bytes_) return;
+    for (const bool at_end : {true, false}) {
+      const std::span<std::uint8_t> in = at_end ? payload_.at_end(payload.size()) : payload_.at_front(payload.size());
+      const std::span<std::uint8_t> out = at_end ? values_.at_end(raw_bytes_) : values_.at_front(raw_bytes_);
+      std::copy(payload.begin(), payload.end(), in.begin());
+      const bool taken =
+          functions_.decode(quantizer_, method_.mode, placed_.tile, in.data(), static_cast<u32>(in.size()), out.data());
+      ++(taken ? taken_ : refused_);
+      // All values are set: none is left over from what the memory held before.
+      if (!taken) continue;
+      const Bytes first(out.begin(), out.end());
+      for (std::uint8_t& byte : out) byte = static_cast<std::uint8_t>(~byte);
+      CHECK(
+          functions_.decode(quantizer_, method_.mode, placed_.tile, in.data(), static_cast<u32>(in.size()), out.data()),
+          "%s: refused the second time", method_.name.c_str());
+      CHECK(std::equal(out.begin(), out.end(), first.begin()), "%s: other values the second time",
+            method_.name.c_str());
+    }
+  }
+
+  const Method& method_;
+  const Codec& codec_;
+  Blocking blocking_;
+  const TileFunctions& functions_;
+  Random random_{21};
+  PlacedTile placed_;
+  std::size_t raw_bytes_ = 0;
+  Quantizer quantizer_;
+  GuardedMemory payload_{blocking_.tile_values * sizeof(T)}, values_{blocking_.tile_values * sizeof(T)};
+  int taken_ = 0;
+  int refused_ = 0;
+};
+
+template <class T>
+void check(const Method& method) {
+  Decoder<T> decoder(method);
+  const int times = method.tile_values(sizeof(T)) > 10000 ? 8 : 20;
+  for (int i = 0; i < times; ++i) decoder.run();
+  CHECK(decoder.taken() > 100 && decoder.refused() > 100, "%s: %d taken, %d refused", method.name.c_str(),
+        decoder.taken(), decoder.refused());
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+int main() {
+  for (const h5lossy::test::Method& method : h5lossy::test::methods()) {
+    h5lossy::test::check<float>(method);
+    h5lossy::test::check<double>(method);
+  }
+}

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// A frame's header, and where its tiles lie, by the library's own functions: what a test needs that changes a frame and
+// wants to know where.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "check.h"
+#include "dispatch/geometry.h"
+#include "dispatch/registry.h"
+#include "format/frame.h"
+
+namespace h5lossy::test {
+
+struct Layout {
+  FrameHeader header;
+  Geometry geometry;  // without tiles where the header says nothing that makes sense, or the frame is stored
+
+  [[nodiscard]] std::size_t table_at() const { return header.header_bytes; }
+  [[nodiscard]] std::size_t payload_at() const { return table_at() + kTileEntryBytes * std::size_t{geometry.tiles()}; }
+
+  // The places in the chunk of a tile's values, in the tile's order.
+  [[nodiscard]] std::vector<std::uint64_t> values_of(std::uint32_t tile) const {
+    return header.value_bytes == 4 ? values_as<std::uint32_t>(tile) : values_as<std::uint64_t>(tile);
+  }
+
+ private:
+  template <class Number>
+  [[nodiscard]] std::vector<std::uint64_t> values_as(std::uint32_t tile) const {
+    std::vector<Number> places(header.raw_bytes / sizeof(Number)), mine(geometry.count_values(tile));
+    std::iota(places.begin(), places.end(), Number{0});
+    geometry.gather(tile, reinterpret_cast<const std::uint8_t*>(places.data()),
+                    reinterpret_cast<std::uint8_t*>(mine.data()));
+    return {mine.begin(), mine.end()};
+  }
+};
+
+// False: not even the fixed fields are right. Else header_bytes are there, and nothing else is certain.
+inline bool read_layout(std::span<const std::uint8_t> frame, Layout& layout) {
+  FrameHeader& header = layout.header;
+  if (read_header(frame, header, Message(nullptr)) != H5L_OK) return false;
+  const CodecEntry* const entry = codec_entry(header.codec);
+  Blocking blocking;
+  if (entry == nullptr || (header.value_bytes != 4 && header.value_bytes != 8)) return true;
+  if (!entry->codec->blocking(header.mode, header.value_bytes, blocking)) return true;
+  layout.geometry = Geometry(blocking, header.value_bytes, header.raw_bytes / header.value_bytes, header.dims);
+  header.has_dims = !layout.geometry.is_linear();
+  return true;
+}
+
+inline Layout layout_of(std::span<const std::uint8_t> frame) {
+  Layout layout;
+  CHECK(read_layout(frame, layout), "a frame of %zu bytes", frame.size());
+  return layout;
+}
+
+}  // namespace h5lossy::test
