@@ -90,8 +90,8 @@ int main() {
   for (const bool checksum : {false, true}) {
     for (const Sample& sample : make_all_samples(600, checksum)) {
       Damage damage;
-      damage.flip_bits(sample);
-      damage.change_and_seal(sample, 2000);
+      if (!checksum) damage.flip_bits(sample);  // else the checksum sees it, as every_damage_is_seen shows
+      damage.change_and_seal(sample, 1500);
       CHECK(damage.refused() > 500 && (checksum || damage.decoded() > 500), "%s: %d decoded, %d refused",
             sample.name.c_str(), damage.decoded(), damage.refused());
     }
