@@ -7,6 +7,8 @@
 
 #include "codecs/block_tiles.h"
 #include "codecs/codec.h"
+#include "simd/block_planes.h"
+#include "simd/sums.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -101,7 +103,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
       widths[first + b] = static_cast<u8>(width);
       if (width == 0) continue;
       is_constant = false;
-      planes = store_planes<n>(block, ~W{0}, width + 1, planes);
+      planes = simd::store_planes<n>(block, ~W{0}, width + 1, planes);
     }
   }
 
@@ -145,18 +147,17 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
     const u32 batch = blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
     const u8* const batch_widths = widths + first;
     for (u32 b = 0; b < batch; ++b) {
-      if (batch_widths[b] != 0) planes = load_planes<n>(planes, batch_widths[b] + 1u, rows[b]);
+      if (batch_widths[b] != 0) planes = simd::load_planes<n>(planes, batch_widths[b] + 1u, rows[b]);
     }
     for (u32 b = 0; b < batch; ++b) {
       if (batch_widths[b] == 0) {
         memset(words + b * n, 0, n * sizeof(W));
       } else {
-        words_of_rows<n>(rows[b], batch_widths[b] + 1u, words + b * n);
+        simd::words_of_rows<n>(rows[b], batch_widths[b] + 1u, words + b * n);
       }
     }
     for (u32 i = 0; i < batch * n; ++i) words[i] = from_sign_last(words[i]);
-#pragma GCC unroll 32
-    for (u32 i = 0; i < batch * n; ++i) words[i] = last += words[i];
+    last = simd::running_sums(words, batch * n, last);
     for (u32 b = 0; b < batch; ++b) {
       const u32 left = tile.count - (first + b) * n;
       values_of_bins<n, T>(q, words + b * n, left < n ? left : n, values + (first + b) * n * sizeof(T));

@@ -81,9 +81,9 @@ inline constexpr u32 kBitmap1Bytes = kBitmap0Bytes / 8;
 inline constexpr u32 kBitmap2Bytes = kBitmap1Bytes / 8;
 inline constexpr u32 kBitmap3Bytes = kBitmap2Bytes / 8;
 
-// Room for what remove_zeros writes: everything kept, and 8 bytes because it writes eight at a time.
+// Room for what remove_zeros writes: everything kept, and 64 bytes because it writes as many at a time.
 inline constexpr u32 kMaxRemovedBytes =
-    kStreamBytes + kBitmap0Bytes + kBitmap1Bytes + kBitmap2Bytes + kBitmap3Bytes + 8;
+    kStreamBytes + kBitmap0Bytes + kBitmap1Bytes + kBitmap2Bytes + kBitmap3Bytes + 64;
 
 // Bit i: byte i of the word (0 is the lowest) is not zero.
 H5L_FN u32 nonzero_bytes(u64 word) {

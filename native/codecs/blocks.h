@@ -146,8 +146,8 @@ inline constexpr u32 kRowWords = n / 8;
 
 H5L_FN u64 swap_halves(u64 word) { return word << 32 | word >> 32; }
 
-// Planes are written eight bytes at a time: so much behind the last one may be overwritten.
-inline constexpr u32 kPlanesOverrun = 4;
+// Planes are written several at a time, up to 64 bytes: so much behind the last one may be overwritten.
+inline constexpr u32 kPlanesOverrun = 56;
 
 // Writes the lowest `planes` bits of n words as planes, and returns where the next ones go. `first_mask` is what counts of
 // the first word.

@@ -7,6 +7,8 @@
 
 #include "codecs/block_tiles.h"
 #include "codecs/codec.h"
+#include "simd/block_planes.h"
+#include "simd/sums.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -36,7 +38,11 @@ void differences(const W* bins, W* words) {
 // Not inlined: GCC would do several blocks at once, with more shuffles than sums.
 template <u32 n, u32 prediction, class W>
 [[gnu::noinline]] void undo_differences(W* words) {
-  constexpr u32 row = prediction == 1 ? n : prediction == 2 ? 8 : 4;
+  if constexpr (prediction == 1) {
+    simd::running_sums(words, n, W{0});
+    return;
+  }
+  constexpr u32 row = prediction == 2 ? 8 : 4;
   for (u32 first = 0; first < n; first += row) {
     W bin = words[first];
     if (first != 0) words[first] = bin += words[before<prediction>(first)];
@@ -115,7 +121,7 @@ u32 encode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* val
         }
       }
       const W first_mask = code.first_size == 0 ? ~W{0} : W{1};
-      if (planes_bytes<n>(code) != 0) planes = store_planes<n>(block, first_mask, code.width + 1, planes);
+      if (planes_bytes<n>(code) != 0) planes = simd::store_planes<n>(block, first_mask, code.width + 1, planes);
       const u32 packed = pack_code<T>(code);
       memcpy(next_code, &packed, kCodeBytes<T>);
       next_code += kCodeBytes<T>;
@@ -172,7 +178,7 @@ bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* pa
     const u32 batch = blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
     for (u32 b = 0; b < batch; ++b) {
       const Code code = codes[first + b];
-      if (planes_bytes<n>(code) != 0) planes = load_planes<n>(planes, code.width + 1, rows[b]);
+      if (planes_bytes<n>(code) != 0) planes = simd::load_planes<n>(planes, code.width + 1, rows[b]);
     }
     for (u32 b = 0; b < batch; ++b) {
       const Code code = codes[first + b];
@@ -181,7 +187,7 @@ bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* pa
         memset(block, 0, n * sizeof(W));
         continue;
       }
-      words_of_rows<n>(rows[b], code.width + 1, block);
+      simd::words_of_rows<n>(rows[b], code.width + 1, block);
       if (code.first_size != 0) {
         W first_residual = 0;
         for (u32 i = 0; i < code.first_size; ++i) first_residual |= static_cast<W>(next_first[i]) << (8 * i);

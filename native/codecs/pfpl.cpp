@@ -7,6 +7,9 @@
 
 #include "codecs/codec.h"
 #include "codecs/groups.h"
+#include "simd/planes.h"
+#include "simd/sums.h"
+#include "simd/zeros.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -62,7 +65,7 @@ template <class W>
 void to_planes(const W* words, u32 count, W* planes) {
   constexpr u32 n = kWordBits<W>;
   const u32 groups = count / n;
-  for (u32 first = 0; first < groups; first += kLanes<W>) {
+  for (u32 first = simd::to_planes(words, groups, planes); first < groups; first += kLanes<W>) {
     const u32 lanes = groups - first < kLanes<W> ? groups - first : kLanes<W>;
     alignas(kVectorBytes) W gathered[n][kLanes<W>];
     W used_bits = 0;
@@ -82,7 +85,7 @@ void to_planes(const W* words, u32 count, W* planes) {
   memcpy(planes + groups * n, words + groups * n, (count - groups * n) * sizeof(W));
 }
 
-// The words again: to_planes undone, and the differences summed up on the way.
+// The words again: to_planes undone, and the differences summed up.
 template <class W>
 void from_planes(const W* planes, u32 count, W* words) {
   constexpr u32 n = kWordBits<W>;
@@ -90,8 +93,10 @@ void from_planes(const W* planes, u32 count, W* words) {
   u32 zeros = 0;
   while (zeros < groups * n && planes[zeros] == 0) ++zeros;
   const u32 zero_rows = groups == 0 ? 0 : zeros / groups;  // in all groups
-  W word = 0;
-  for (u32 first = 0; first < groups; first += kLanes<W>) {
+  u32 first = simd::from_planes(planes, groups, zero_rows, words);
+  for (u32 i = 0; i < first * n; ++i) words[i] = from_negabinary<W>(words[i]);
+  W word = simd::running_sums(words, first * n, W{0});
+  for (; first < groups; first += kLanes<W>) {
     const u32 lanes = groups - first < kLanes<W> ? groups - first : kLanes<W>;
     Vector<W> rows[n] = {};
     for (u32 j = zero_rows; j < n; ++j) memcpy(&rows[j], planes + j * groups + first, lanes * sizeof(W));
@@ -114,7 +119,7 @@ u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
   to_planes(residuals, count, words);
   if (count % 2 != 0 && count < kTileValues<T>) words[count] = 0;  // zero removal reads eight bytes at a time
   const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
-  const u32 size = remove_zeros(reinterpret_cast<const u8*>(words), raw_bytes, payload);
+  const u32 size = simd::remove_zeros(reinterpret_cast<const u8*>(words), raw_bytes, payload);
   return size < raw_bytes ? size : kStoreTile;
 }
 
@@ -124,7 +129,7 @@ bool decode_with(const Q& q, const u8* payload, u32 payload_bytes, u32 count, u8
   alignas(64) W planes[kTileValues<T>];
   alignas(64) W words[kTileValues<T>];
   const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
-  if (!restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
+  if (!simd::restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
   from_planes(planes, count, words);
   for (u32 i = 0; i < count; ++i) words[i] = bits_of(q, words[i]);
   memcpy(values, words, raw_bytes);

@@ -10,11 +10,22 @@
 
 namespace h5lossy {
 
-namespace scalar {
 #define H5L_CODEC(number, name) extern const Codec name##_codec;
+namespace scalar {
+extern const ChecksumFunction checksum_function;
 #include "dispatch/codecs.def"
-#undef H5L_CODEC
 }  // namespace scalar
+#if defined(__x86_64__)
+namespace avx2 {
+extern const ChecksumFunction checksum_function;
+#include "dispatch/codecs.def"
+}  // namespace avx2
+namespace avx512 {
+extern const ChecksumFunction checksum_function;
+#include "dispatch/codecs.def"
+}  // namespace avx512
+#endif
+#undef H5L_CODEC
 
 namespace {
 
@@ -24,8 +35,41 @@ constexpr CodecEntry kScalarCodecs[] = {
 #undef H5L_CODEC
 };
 
+#if defined(__x86_64__)
+constexpr CodecEntry kAvx2Codecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &avx2::name##_codec},
+#include "dispatch/codecs.def"
+#undef H5L_CODEC
+};
+
+constexpr CodecEntry kAvx512Codecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &avx512::name##_codec},
+#include "dispatch/codecs.def"
+#undef H5L_CODEC
+};
+
+// What native/CMakeLists.txt lets each backend's compiler use. The compiler's own test also asks whether the system keeps
+// the registers.
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+         __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("popcnt");
+}
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+         __builtin_cpu_supports("avx512bitalg") && __builtin_cpu_supports("avx512vpopcntdq") &&
+         __builtin_cpu_supports("gfni");
+}
+#endif
+
 constexpr Backend kBackends[] = {
-    {"scalar", [] { return true; }, kScalarCodecs},
+#if defined(__x86_64__)
+    {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function},
+    {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function},
+#endif
+    {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function},
 };
 
 constexpr char kBackendVariable[] = "H5LOSSY_BACKEND";
@@ -79,6 +123,12 @@ h5l_status choose_backend(const Backend*& backend, const Message& why) {
   static const Choice choice = make_choice();
   backend = choice.backend;
   return choice.status == H5L_OK ? H5L_OK : why.fail(choice.status, "%s", choice.message.text);
+}
+
+ChecksumFunction best_checksum() {
+  const Backend* backend = nullptr;
+  const bool has_backend = choose_backend(backend, Message(nullptr)) == H5L_OK;
+  return has_backend ? backend->checksum : scalar::checksum_function;
 }
 
 const CodecEntry* codec_entry(std::uint32_t codec) {

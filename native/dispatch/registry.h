@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "codecs/checksum.h"
 #include "codecs/codec.h"
 #include "format/message.h"
 
@@ -22,6 +23,7 @@ struct Backend {
   const char* name;
   bool (*runs_here)();
   std::span<const CodecEntry> codecs;
+  const ChecksumFunction& checksum;
 
   // Null for a number that this build does not have.
   [[nodiscard]] const CodecEntry* find(std::uint32_t codec) const;
@@ -33,6 +35,9 @@ std::span<const Backend> backends();
 // The backend that this process uses: the best that runs here, or what H5LOSSY_BACKEND names. Chosen and self-tested
 // once; later calls give the same answer.
 [[nodiscard]] h5l_status choose_backend(const Backend*& backend, const Message& why);
+
+// The checksum of that backend; of the plainest one where none can be used, since it has no floating point to go wrong.
+ChecksumFunction best_checksum();
 
 // Null for a number that this build does not have. The functions are one backend's; all else is the same in all.
 const CodecEntry* codec_entry(std::uint32_t codec);

@@ -118,6 +118,7 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
   TileEncoder encoder(params, quantizer, choice);
   if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
 
+  const ChecksumFunction checksum = best_checksum();
   std::size_t written = payload_at;
   std::uint32_t sum = 0;
   bool shrinks = written < stored_frame_bytes;
@@ -126,7 +127,8 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
     shrinks = written + payload.size() < stored_frame_bytes;
     if (!shrinks) break;
     if (!payload.empty()) std::memcpy(frame.data() + written, payload.data(), payload.size());
-    if (header.has_checksum) sum += checksum(payload, i);
+    const auto size = static_cast<std::uint32_t>(payload.size());
+    if (header.has_checksum) sum += checksum(payload.data(), size, i, 0);
     written += payload.size();
     write_u32(frame.data() + header.header_bytes + kTileEntryBytes * i,
               static_cast<std::uint32_t>(written - payload_at));
@@ -180,7 +182,7 @@ std::uint32_t count_stored_tiles(const Frame& frame) {
 }
 
 h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why) {
-  if (const h5l_status status = check_payload(frame, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_payload(frame, best_checksum(), why); status != H5L_OK) return status;
   return decode_values(frame, 0, raw, why);
 }
 

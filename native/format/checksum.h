@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The frame's checksum: a sum over words that tells its tile and its place, so tiles can be summed in any order.
+// The frame's checksum in its plain form, for headers, and for what needs no backend.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 
 namespace h5lossy {
 
-// The share of one tile (docs/format/frame.md, "Checksum"); add up the shares of all tiles. `first_word` is where the
-// bytes begin in their tile, for a tile that is summed in parts.
+// See ChecksumFunction.
 std::uint32_t checksum(std::span<const std::uint8_t> bytes, std::uint32_t tile, std::uint32_t first_word = 0);
 
 }  // namespace h5lossy

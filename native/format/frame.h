@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "codecs/checksum.h"
 #include "format/message.h"
 #include "h5lossy.h"
 
@@ -65,7 +66,7 @@ struct Frame {
                                     Frame& frame, const Message& why);
 
 // Fourth step, for whole frames: the payload's checksum, where there is one.
-[[nodiscard]] h5l_status check_payload(const Frame& frame, const Message& why);
+[[nodiscard]] h5l_status check_payload(const Frame& frame, ChecksumFunction checksum, const Message& why);
 
 // Writes header and header_sum in front of `tiles` entries of the tile table, which must be in place already.
 void write_header(const FrameHeader& header, std::uint32_t payload_sum, std::uint32_t tiles,

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The frame's checksum (docs/format/frame.md): a sum over words that tells its tile and its place, so tiles can be summed in
+// any order, and words in vectors.
+#pragma once
+
+#include "codecs/portable.h"
+
+namespace h5lossy {
+
+// The share of one tile; add up the shares of all tiles. `first_word` is where the bytes begin in their tile, for a tile
+// that is summed in parts.
+using ChecksumFunction = u32 (*)(const u8* bytes, u32 size, u32 tile, u32 first_word);
+
+namespace H5L_TARGET {
+
+// The finaliser of MurmurHash3: a bijection, so any change of one word changes the sum.
+H5L_FN constexpr u32 mix(u32 h) {
+  h ^= h >> 16;
+  h *= 0x85EBCA6Bu;
+  h ^= h >> 13;
+  h *= 0xC2B2AE35u;
+  return h ^ (h >> 16);
+}
+
+H5L_FN u32 checksum(const u8* bytes, u32 size, u32 tile, u32 first_word) {
+  const u32 seed = tile * 0x85EBCA77u + (first_word + 1) * 0x9E3779B9u;
+  const u32 words = size / 4;
+  u32 sum = 0;
+  for (u32 i = 0; i < words; ++i) sum += mix(load<u32>(bytes + u64{4} * i) + i * 0x9E3779B9u + seed);
+  if (size % 4 != 0) {
+    u32 last = 0;
+    for (u32 i = 0; i < size % 4; ++i) last |= u32{bytes[u64{4} * words + i]} << (8 * i);
+    sum += mix(last + words * 0x9E3779B9u + seed);
+  }
+  return sum;
+}
+
+}  // namespace H5L_TARGET
+}  // namespace h5lossy

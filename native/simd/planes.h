@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// PFPL's bit planes (docs/format/pfpl.md) and running sums, in whole vectors where the backend has AVX-512 VBMI and GFNI.
+// What is left over, and all of it elsewhere, is codecs/pfpl.cpp's.
+#pragma once
+
+#include "codecs/bits.h"
+#include "codecs/portable.h"
+
+#if defined(__AVX512VBMI__) && defined(__AVX512BW__) && defined(__GFNI__)
+#include <immintrin.h>
+
+#include "simd/permute.h"
+
+namespace h5lossy::H5L_TARGET::simd {
+
+// Swaps register and lane: lane b of row a goes to lane a of row b.
+inline void transpose_lanes(__m512i (&rows)[4]) {  // lanes of 128 bits
+  const __m512i a = _mm512_shuffle_i64x2(rows[0], rows[1], 0x44), b = _mm512_shuffle_i64x2(rows[0], rows[1], 0xEE);
+  const __m512i c = _mm512_shuffle_i64x2(rows[2], rows[3], 0x44), d = _mm512_shuffle_i64x2(rows[2], rows[3], 0xEE);
+  rows[0] = _mm512_shuffle_i64x2(a, c, 0x88);
+  rows[1] = _mm512_shuffle_i64x2(a, c, 0xDD);
+  rows[2] = _mm512_shuffle_i64x2(b, d, 0x88);
+  rows[3] = _mm512_shuffle_i64x2(b, d, 0xDD);
+}
+
+inline void transpose_lanes(__m512i (&rows)[8]) {  // lanes of 64 bits
+  __m512i even[4], odd[4];
+  for (u32 i = 0; i < 4; ++i) {
+    even[i] = _mm512_unpacklo_epi64(rows[2 * i], rows[2 * i + 1]);
+    odd[i] = _mm512_unpackhi_epi64(rows[2 * i], rows[2 * i + 1]);
+  }
+  transpose_lanes(even);
+  transpose_lanes(odd);
+  for (u32 i = 0; i < 4; ++i) {
+    rows[2 * i] = even[i];
+    rows[2 * i + 1] = odd[i];
+  }
+}
+
+template <class W>
+inline constexpr u32 kWordBytes = static_cast<u32>(sizeof(W));
+
+// Groups that are transposed together, so that each plane gets 64 bytes.
+template <class W>
+inline constexpr u32 kBatchGroups = 64 / kWordBytes<W>;
+
+// Of vectors of words of n bytes, `lane` words each; and of pieces of 64 words, eight of which are a batch.
+template <u32 n, u32 lane = 64 / n>
+inline constexpr Permutation kBytesTogether = permutation([](u32 i) { return i % lane * n + i / lane; });
+
+template <u32 n, u32 lane = 64 / n>
+inline constexpr Permutation kBytesApart = permutation([](u32 i) { return i % n * lane + i / n; });
+
+// Which eight values of a piece stand in byte t of a plane's eight bytes: planes are words with value 0 on top.
+template <u32 n>
+constexpr u32 eight_of_byte(u32 t) {
+  return t / n * n + (n - 1 - t % n);
+}
+
+template <u32 n>
+inline constexpr Permutation kPlanesTogether = permutation([](u32 i) { return eight_of_byte<n>(i % 8) * 8 + i / 8; });
+
+// Highest plane first: GFNI counts the bytes of a matrix from the last one.
+template <u32 n>
+inline constexpr Permutation kPlanesApart = permutation([](u32 i) {
+  const u32 eight = i / 8;  // eight_of_byte is its own inverse
+  return (7 - i % 8) * 8 + eight_of_byte<n>(eight);
+});
+
+// Writes the planes of as many whole batches as there are in `groups` groups; returns how many groups that is.
+template <class W>
+inline u32 to_planes(const W* words, u32 groups, W* planes) {
+  constexpr u32 n = kWordBytes<W>, bits = kWordBits<W>, lane = 64 / n, batch = kBatchGroups<W>;
+  const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
+  u32 first = 0;
+  for (; first + batch <= groups; first += batch) {
+    const W* const values = words + first * bits;
+    __m512i pieces[n][8];  // byte of the word; eight pieces of 64 words
+    __m512i used = _mm512_setzero_si512();
+    for (u32 p = 0; p < 8; ++p) {
+      __m512i rows[n];
+      for (u32 r = 0; r < n; ++r) {
+        rows[r] = _mm512_loadu_si512(values + p * 64 + r * lane);
+        used = _mm512_or_si512(used, rows[r]);
+        rows[r] = permute(kBytesTogether<n>, rows[r]);
+      }
+      transpose_lanes(rows);
+      for (u32 k = 0; k < n; ++k) pieces[k][p] = rows[k];
+    }
+    W used_bits;
+    if constexpr (n == 4) {
+      used_bits = static_cast<W>(_mm512_reduce_or_epi32(used));
+    } else {
+      used_bits = static_cast<W>(_mm512_reduce_or_epi64(used));
+    }
+    for (u32 k = 0; k < n; ++k) {
+      W* const lowest = planes + (bits - 1 - 8 * k) * groups + first;
+      if ((used_bits >> (8 * k) & 0xFF) == 0) {
+        for (u32 r = 0; r < 8; ++r) _mm512_storeu_si512(lowest - r * groups, _mm512_setzero_si512());
+        continue;
+      }
+      __m512i rows[8];
+      for (u32 p = 0; p < 8; ++p) {
+        const __m512i transposed = _mm512_gf2p8affine_epi64_epi8(identity, pieces[k][p], 0);
+        rows[p] = permute(kPlanesTogether<n>, transposed);
+      }
+      transpose_lanes(rows);
+      for (u32 r = 0; r < 8; ++r) _mm512_storeu_si512(lowest - r * groups, rows[r]);
+    }
+  }
+  return first;
+}
+
+// Undoes to_planes: writes the words of whole batches. The first `zero_rows` planes are zero in all groups.
+template <class W>
+inline u32 from_planes(const W* planes, u32 groups, u32 zero_rows, W* words) {
+  constexpr u32 n = kWordBytes<W>, bits = kWordBits<W>, lane = 64 / n, batch = kBatchGroups<W>;
+  const __m512i mirror = _mm512_set1_epi64(static_cast<i64>(0x0102040810204080ull));
+  const u32 used_bytes = (bits - zero_rows + 7) / 8;
+  u32 first = 0;
+  for (; first + batch <= groups; first += batch) {
+    __m512i pieces[n][8];
+    for (u32 k = 0; k < n; ++k) {
+      if (k >= used_bytes) {
+        for (u32 p = 0; p < 8; ++p) pieces[k][p] = _mm512_setzero_si512();
+        continue;
+      }
+      const W* const lowest = planes + (bits - 1 - 8 * k) * groups + first;
+      __m512i rows[8];
+      for (u32 r = 0; r < 8; ++r) rows[r] = _mm512_loadu_si512(lowest - r * groups);
+      transpose_lanes(rows);
+      for (u32 p = 0; p < 8; ++p) {
+        const __m512i apart = permute(kPlanesApart<n>, rows[p]);
+        pieces[k][p] = _mm512_gf2p8affine_epi64_epi8(mirror, apart, 0);
+      }
+    }
+    W* const values = words + first * bits;
+    for (u32 p = 0; p < 8; ++p) {
+      __m512i rows[n];
+      for (u32 k = 0; k < n; ++k) rows[k] = pieces[k][p];
+      transpose_lanes(rows);
+      for (u32 r = 0; r < n; ++r) {
+        _mm512_storeu_si512(values + p * 64 + r * lane, permute(kBytesApart<n>, rows[r]));
+      }
+    }
+  }
+  return first;
+}
+
+}  // namespace h5lossy::H5L_TARGET::simd
+
+#else
+
+namespace h5lossy::H5L_TARGET::simd {
+
+template <class W>
+inline u32 to_planes(const W*, u32, W*) {
+  return 0;
+}
+
+template <class W>
+inline u32 from_planes(const W*, u32, u32, W*) {
+  return 0;
+}
+
+}  // namespace h5lossy::H5L_TARGET::simd
+
+#endif
