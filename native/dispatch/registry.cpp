@@ -52,7 +52,7 @@ constexpr CodecEntry kAvx512Codecs[] = {
 // the registers.
 bool has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-         __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("popcnt");
+         __builtin_cpu_supports("popcnt");
 }
 
 bool has_avx512() {
