@@ -33,9 +33,9 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # What each folder of native/ may include, besides files of its own.
 MAY_INCLUDE = {
     "include": set(),
-    "codecs": set(),
+    "codecs": {"simd"},  # but not its headers, see below
     "simd": {"codecs"},
-    "format": {"include"},
+    "format": {"codecs", "include"},  # of the codecs, only the checksum, see below
     "gpu": {"codecs", "format", "include"},
     "dispatch": {"codecs", "format", "gpu", "include"},
     "assess": {"codecs", "dispatch", "format", "gpu", "include"},
@@ -97,7 +97,7 @@ def test_a_codec_header_can_be_read_by_nvrtc(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     if path.name == "portable.h":
         return
-    assert not [included for included in includes(path) if included.startswith("<")]
+    assert not [included for included in includes(path) if included.startswith(("<", "simd/"))]
     assert "std::" not in text
     assert not re.findall(r"__(?:CUDA|NVCC|GNUC|clang|AVX|SSE|ARM)\w*", text)
 
@@ -108,6 +108,21 @@ def test_a_codec_header_can_be_read_by_nvrtc(path: Path) -> None:
 def test_a_codec_header_stands_in_the_namespace_of_its_backend(path: Path) -> None:
     # The linker merges inline functions of one name, whatever instructions they hold.
     assert re.search(r"namespace (h5lossy::)?H5L_TARGET", path.read_text(encoding="utf-8"))
+
+
+def test_the_frame_knows_no_codec() -> None:
+    known = {
+        included
+        for path in (NATIVE / "format").iterdir()
+        for included in includes(path)
+        if included.startswith("codecs/")
+    }
+    assert known == {"codecs/checksum.h"}
+
+
+@pytest.mark.parametrize("path", sorted((NATIVE / "simd").glob("*.h")), ids=name)
+def test_vector_code_stands_in_the_namespace_of_its_backend(path: Path) -> None:
+    assert "namespace h5lossy::H5L_TARGET::simd" in path.read_text(encoding="utf-8")
 
 
 def test_nothing_needs_the_headers_of_hdf5_or_cuda() -> None:

@@ -39,7 +39,8 @@ struct Method {
 
 inline std::vector<Method> methods() {
   std::vector<Method> found;
-  for (const CodecEntry& entry : backends().front().codecs) {
+  // The last backend runs everywhere.
+  for (const CodecEntry& entry : backends().back().codecs) {
     for (std::uint32_t mode = 0; mode < 256; ++mode) {
       Blocking blocking;
       if (!entry.codec->blocking(mode, 4, blocking)) continue;
