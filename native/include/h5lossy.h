@@ -4,8 +4,8 @@
  * The C API of h5lossy: chunks of float32 or float64 values to frames and back, within an error bound.
  *
  * libh5lossy is also the HDF5 plugin; this header is for callers that have bytes in memory. All functions are
- * re-entrant, allocate nothing that outlives the call, never print, and never read or write outside the buffers that
- * they are given, however broken a frame is. They leave the caller's floating-point environment as it was.
+ * re-entrant, allocate nothing that outlives the call (but for the threads of the _batch functions), never print, and
+ * never read or write outside the buffers that they are given, however broken a frame is. They leave the caller's floating-point environment as it was.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
@@ -149,6 +149,37 @@ h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t r
  * known). */
 h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t first, uint64_t count, void* raw,
                             size_t raw_bytes, h5l_message* message);
+
+/* How many threads a batch gets where its caller names no number: H5LOSSY_NUM_THREADS, or else one for each CPU that
+ * the affinity mask and the cgroup's CPU quota leave to this process. H5L_INVALID_ARGUMENT where the variable is set to
+ * anything but a number from 1 up. */
+h5l_status h5l_default_threads(uint32_t* threads, h5l_message* message);
+
+/* Encodes `count` chunks as h5l_encode does, several at a time. Chunk i has raw_bytes[i] bytes at raw[i], and its frame
+ * goes to frames[i], which has room for capacities[i]; frame_bytes[i] becomes the frame's size, 0 where there is none.
+ * The bytes do not depend on the number of threads.
+ *
+ * `threads`: at most this many, the caller's among them; 0 is h5l_default_threads. More than one chunk and more than one
+ * thread make a pool, whose threads stay for later batches. Batches may overlap, be nested, and go on in a forked child.
+ *
+ * Every chunk is tried. statuses[i] says how chunk i went, and messages[i] why it failed ("" where it did not);
+ * `messages` may be NULL. The result is H5L_OK, or the status and message of the first chunk that failed, in their
+ * order. If the arguments themselves are wrong, nothing is tried, and all statuses are the result. */
+h5l_status h5l_encode_batch(const h5l_params* params, size_t count, const void* const* raw, const size_t* raw_bytes,
+                            void* const* frames, const size_t* capacities, size_t* frame_bytes, h5l_status* statuses,
+                            h5l_message* messages, uint32_t threads, h5l_message* message);
+
+/* Decodes `count` frames, several at a time; threads, statuses and messages are as above. Frame i has frame_bytes[i]
+ * bytes at frames[i], and its values go to raw[i], which has raw_bytes[i] bytes. `firsts` may be NULL: all frames are
+ * decoded as h5l_decode does. Otherwise frame i gives as many values from firsts[i] on as raw[i] takes: with
+ * h5l_decode_range, or with h5l_decode where these are all that it holds.
+ *
+ * `params` may be NULL. With a type in it, a frame of another type or byte order is H5L_CORRUPT; frames of unknown type
+ * pass, as in the filter. */
+h5l_status h5l_decode_batch(const h5l_params* params, size_t count, const void* const* frames,
+                            const size_t* frame_bytes, const uint64_t* firsts, void* const* raw,
+                            const size_t* raw_bytes, h5l_status* statuses, h5l_message* messages, uint32_t threads,
+                            h5l_message* message);
 
 /* Writes cd_values (docs/format/cd_values.md): 5 words, or all 16 with value_bytes set. */
 h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[16], size_t* count, h5l_message* message);
