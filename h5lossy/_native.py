@@ -28,7 +28,7 @@ from h5lossy.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -137,10 +137,13 @@ class FrameFields:
 
 def check(status: int, message: Any) -> None:
     """Raise the exception that a status stands for."""
-    if status == _lib.H5L_OK:
-        return
+    if status != _lib.H5L_OK:
+        raise _exception(status, message)
+
+
+def _exception(status: int, message: Any) -> Exception:
     name = _text(_lib.h5l_status_name(status))
-    raise _EXCEPTIONS.get(status, NativeError)(_text(message.text) or name)
+    return _EXCEPTIONS.get(status, NativeError)(_text(message.text) or name)
 
 
 def version() -> str:
@@ -238,6 +241,81 @@ def decode_range(frame: Any, first: int, out: npt.NDArray[Any]) -> None:
         )
 
 
+def default_threads() -> int:
+    """Return how many threads a batch gets where its caller names no number."""
+    threads, message = _ffi.new("uint32_t *"), _new_message()
+    check(_lib.h5l_default_threads(threads, message), message)
+    return int(threads[0])
+
+
+def encode_batch(
+    params: Params, chunks: Sequence[npt.NDArray[Any]], threads: int
+) -> list[npt.NDArray[np.uint8]]:
+    """Encode C-contiguous arrays on several threads; raise for the first that fails."""
+    count = len(chunks)
+    sizes = [max_encoded_size(chunk.nbytes) for chunk in chunks]
+    # Pages that no frame reaches are never touched, so the room costs address space only.
+    room = np.empty(sum(sizes), np.uint8)
+    ends = np.cumsum(sizes).tolist()
+    frames = [room[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    raw, raw_bytes = _c_buffers(chunks, _readable)
+    out, capacities = _c_buffers(frames, _writable)
+    frame_bytes, statuses = _ffi.new("size_t[]", count), _ffi.new("h5l_status[]", count)
+    messages, message = _ffi.new("h5l_message[]", count), _new_message()
+    status = _lib.h5l_encode_batch(
+        _c_params(params),
+        count,
+        raw,
+        raw_bytes,
+        out,
+        capacities,
+        frame_bytes,
+        statuses,
+        messages,
+        threads,
+        message,
+    )
+    check(status, message)
+    return [frame[:size] for frame, size in zip(frames, frame_bytes, strict=True)]
+
+
+def decode_batch(
+    params: Params,
+    frames: Sequence[Any],
+    firsts: Sequence[int],
+    outs: Sequence[npt.NDArray[Any]],
+    threads: int,
+) -> dict[int, Exception]:
+    """Decode values of frames on several threads; return what went wrong, by the frame's number.
+
+    From frame i come as many values as ``outs[i]`` holds, from number ``firsts[i]`` on. `params`
+    says of what type they are; nothing else in it counts.
+    """
+    count = len(frames)
+    data, frame_bytes = _c_buffers(frames, _readable)
+    raw, raw_bytes = _c_buffers(outs, _writable)
+    statuses, messages = _ffi.new("h5l_status[]", count), _ffi.new("h5l_message[]", count)
+    message = _new_message()
+    status = _lib.h5l_decode_batch(
+        _c_params(params),
+        count,
+        data,
+        frame_bytes,
+        _ffi.new("uint64_t[]", list(firsts)),
+        raw,
+        raw_bytes,
+        statuses,
+        messages,
+        threads,
+        message,
+    )
+    if status == _lib.H5L_OK:
+        return {}
+    return {
+        i: _exception(int(own), messages[i]) for i, own in enumerate(statuses) if own != _lib.H5L_OK
+    }
+
+
 def pack_cd_values(params: Params) -> tuple[int, ...]:
     """Return the cd_values for `params`: 5 words, or all 16 where the type is known."""
     words, count, message = _ffi.new("uint32_t[16]"), _ffi.new("size_t *"), _new_message()
@@ -294,6 +372,12 @@ def _readable(buffer: Any) -> Any:
 
 def _writable(array: npt.NDArray[Any]) -> Any:
     return _ffi.from_buffer(array, require_writable=True)
+
+
+def _c_buffers(buffers: Sequence[Any], view: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Return the addresses and the sizes of buffers, which must stay alive meanwhile."""
+    views = [view(buffer) for buffer in buffers]
+    return _ffi.new("void *[]", views), _ffi.new("size_t[]", list(map(len, views)))
 
 
 def _c_params(params: Params) -> Any:

@@ -5,6 +5,7 @@
 // catches what is thrown, so here only the arguments are left to look at.
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 
 #include "dispatch/pool.h"
@@ -70,11 +71,14 @@ h5l_status decode_one(const h5l_params* expected, const void* frame, std::size_t
   if (first == nullptr || (*first == 0 && raw_bytes == info.raw_bytes)) {
     return h5l_decode(frame, frame_bytes, raw, raw_bytes, message);
   }
+  // A frame of unknown type counts bytes.
+  const bool scale = expected != nullptr && expected->value_bytes != 0 && info.value_bytes == 1;
+  const std::uint64_t begin = std::min<std::uint64_t>(*first, UINT32_MAX) * (scale ? expected->value_bytes : 1);
   if (raw_bytes % info.value_bytes != 0) {
     return why.fail(H5L_INVALID_ARGUMENT, "raw has %zu bytes, no multiple of a value's %u", raw_bytes,
                     info.value_bytes);
   }
-  return h5l_decode_range(frame, frame_bytes, *first, raw_bytes / info.value_bytes, raw, raw_bytes, message);
+  return h5l_decode_range(frame, frame_bytes, begin, raw_bytes / info.value_bytes, raw, raw_bytes, message);
 }
 
 template <class... Pointers>

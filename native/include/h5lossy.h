@@ -174,8 +174,8 @@ h5l_status h5l_encode_batch(const h5l_params* params, size_t count, const void* 
  * decoded as h5l_decode does. Otherwise frame i gives as many values from firsts[i] on as raw[i] takes: with
  * h5l_decode_range, or with h5l_decode where these are all that it holds.
  *
- * `params` may be NULL. With a type in it, a frame of another type or byte order is H5L_CORRUPT; frames of unknown type
- * pass, as in the filter. */
+ * `params` may be NULL. With a type in it, a frame of another type or byte order is H5L_CORRUPT. Frames of unknown type
+ * pass, as in the filter, and firsts count values of the type in `params`. */
 h5l_status h5l_decode_batch(const h5l_params* params, size_t count, const void* const* frames,
                             const size_t* frame_bytes, const uint64_t* firsts, void* const* raw,
                             const size_t* raw_bytes, h5l_status* statuses, h5l_message* messages, uint32_t threads,
