@@ -7,6 +7,7 @@
 #include <new>
 #include <span>
 
+#include "checked_calls.h"
 #include "dispatch/float_environment.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
@@ -50,6 +51,42 @@ h5l_status open_checked(const void* frame, std::size_t frame_bytes, Frame& opene
 }
 
 }  // namespace
+
+h5l_status encode_checked(const h5l_params* params, const void* raw, size_t raw_bytes, void* frame, size_t capacity,
+                          size_t* frame_bytes, uint32_t threads, h5l_message* message) noexcept {
+  return guarded(message, [&](const Message& why) {
+    if (params == nullptr || frame_bytes == nullptr) {
+      return why.fail(H5L_INVALID_ARGUMENT, "params and frame_bytes must not be null");
+    }
+    *frame_bytes = 0;
+    if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
+    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
+    if (const h5l_status status = check_pointer(frame, capacity, "frame", why); status != H5L_OK) return status;
+    const std::size_t needed = h5l_max_encoded_size(raw_bytes);
+    if (needed == 0) {
+      return why.fail(H5L_INVALID_ARGUMENT, "a chunk has at most %zu bytes, got %zu", kMaxRawBytes, raw_bytes);
+    }
+    if (capacity < needed) {
+      return why.fail(H5L_OUTPUT_TOO_SMALL, "frame needs room for %zu bytes, got %zu", needed, capacity);
+    }
+    return encode_chunk(*params, bytes_of(raw, raw_bytes), bytes_of(frame, capacity), *frame_bytes, why, threads);
+  });
+}
+
+h5l_status decode_checked(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, uint32_t threads,
+                          h5l_message* message) noexcept {
+  return guarded(message, [&](const Message& why) {
+    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
+    Frame opened;
+    if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
+    if (raw_bytes != opened.header.raw_bytes) {
+      return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, raw has room for %zu", opened.header.raw_bytes,
+                      raw_bytes);
+    }
+    return decode_chunk(opened, bytes_of(raw, raw_bytes), why, threads);
+  });
+}
+
 }  // namespace h5lossy
 
 using namespace h5lossy;
@@ -109,23 +146,7 @@ size_t h5l_max_encoded_size(size_t raw_bytes) { return raw_bytes > kMaxRawBytes 
 
 h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_bytes, void* frame, size_t capacity,
                       size_t* frame_bytes, h5l_message* message) {
-  return guarded(message, [&](const Message& why) {
-    if (params == nullptr || frame_bytes == nullptr) {
-      return why.fail(H5L_INVALID_ARGUMENT, "params and frame_bytes must not be null");
-    }
-    *frame_bytes = 0;
-    if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
-    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
-    if (const h5l_status status = check_pointer(frame, capacity, "frame", why); status != H5L_OK) return status;
-    const std::size_t needed = h5l_max_encoded_size(raw_bytes);
-    if (needed == 0) {
-      return why.fail(H5L_INVALID_ARGUMENT, "a chunk has at most %zu bytes, got %zu", kMaxRawBytes, raw_bytes);
-    }
-    if (capacity < needed) {
-      return why.fail(H5L_OUTPUT_TOO_SMALL, "frame needs room for %zu bytes, got %zu", needed, capacity);
-    }
-    return encode_chunk(*params, bytes_of(raw, raw_bytes), bytes_of(frame, capacity), *frame_bytes, why);
-  });
+  return encode_checked(params, raw, raw_bytes, frame, capacity, frame_bytes, 1, message);
 }
 
 h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message) {
@@ -156,16 +177,7 @@ h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* in
 }
 
 h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, h5l_message* message) {
-  return guarded(message, [&](const Message& why) {
-    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
-    Frame opened;
-    if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
-    if (raw_bytes != opened.header.raw_bytes) {
-      return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, raw has room for %zu", opened.header.raw_bytes,
-                      raw_bytes);
-    }
-    return decode_chunk(opened, bytes_of(raw, raw_bytes), why);
-  });
+  return decode_checked(frame, frame_bytes, raw, raw_bytes, 1, message);
 }
 
 h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t first, uint64_t count, void* raw,
