@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <vector>
 
@@ -25,51 +27,38 @@ struct Worker {
   Workspace payloads;
 };
 
-// Where in the frame the runs begin. Who encodes a run learns it from who encodes the run before, as soon as that one
-// knows its size; then both copy at the same time.
-class Begins {
+// Where in the frame the runs begin. A thread that has encoded a run waits for the sizes of all before it, and makes its
+// own known before it copies, so that threads copy at the same time.
+// No std::atomic::wait: libstdc++'s has a static that keeps a library from being unloaded.
+class Room {
  public:
-  Begins(std::uint32_t runs, std::size_t room) : begins_(std::size_t{runs} + 1), room_(room) {
-    for (auto& begin : begins_) begin.store(kUnknown, std::memory_order_relaxed);
-    begins_[0].store(0, std::memory_order_relaxed);
+  explicit Room(std::size_t bytes) : bytes_(bytes) {}
+
+  // Tells the run's begin. False where there is no room for it, or for one before it.
+  bool take(std::uint32_t run, std::size_t bytes, std::size_t& begin) {
+    {
+      std::unique_lock lock(mutex_);
+      turn_.wait(lock, [&] { return next_ == run || full_; });
+      begin = used_;
+      if (bytes > bytes_ - used_) full_ = true;
+      if (!full_) used_ += bytes;
+      ++next_;
+    }
+    turn_.notify_all();
+    return !is_full();
   }
 
-  // Waits for the run's begin and tells its end. False where there is no room for it, nor for those behind it.
-  bool place(std::uint32_t run, std::size_t bytes, std::size_t& begin) {
-    begins_[run].wait(kUnknown, std::memory_order_acquire);
-    begin = begins_[run].load(std::memory_order_acquire);
-    const bool fits = begin != kFull && begin + bytes <= room_;
-    tell(run, fits ? static_cast<std::uint32_t>(begin + bytes) : kFull);
-    return fits;
-  }
-
-  // Ends it all where a run before this one did not fit.
-  bool is_full(std::uint32_t run) {
-    if (!full_.load(std::memory_order_relaxed)) return false;
-    tell(run, kFull);
-    return true;
-  }
-
-  [[nodiscard]] bool end(std::size_t& bytes) const {
-    bytes = begins_.back().load(std::memory_order_relaxed);
-    return bytes != kFull;
-  }
+  [[nodiscard]] bool is_full() const { return full_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t used() const { return used_; }
 
  private:
-  // No place in a frame: a chunk is smaller than 4 GiB by more than this.
-  static constexpr std::uint32_t kUnknown = UINT32_MAX, kFull = UINT32_MAX - 1;
-
-  void tell(std::uint32_t run, std::uint32_t end) {
-    if (end == kFull) full_.store(true, std::memory_order_relaxed);
-    begins_[run + 1].store(end, std::memory_order_release);
-    begins_[run + 1].notify_all();
-  }
-
-  std::vector<std::atomic<std::uint32_t>> begins_;
-  std::size_t room_;
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  const std::size_t bytes_;
+  std::size_t used_ = 0;
+  std::uint32_t next_ = 0;
   std::atomic<bool> full_ = false;
 };
-static_assert(kMaxRawBytes < UINT32_MAX - 1);
 
 }  // namespace
 
@@ -95,11 +84,11 @@ h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, co
     }
   }
 
-  Begins begins(runs, payloads.size());
+  Room room(payloads.size());
   std::atomic<std::uint32_t> sum = 0;
   run_batch(runs, threads, [&](std::size_t i, std::uint32_t seat) {
     const auto run = static_cast<std::uint32_t>(i);
-    if (begins.is_full(run)) return;
+    if (room.is_full()) return;
     Worker& worker = workers[seat];
     const std::uint32_t first = run * run_tiles, last = std::min(tiles, first + run_tiles);
     std::size_t bytes = 0;
@@ -113,7 +102,7 @@ h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, co
       write_u32(table.data() + kTileEntryBytes * tile, static_cast<std::uint32_t>(bytes));
     }
     std::size_t begin = 0;
-    if (!begins.place(run, bytes, begin)) return;
+    if (!room.take(run, bytes, begin)) return;
     if (bytes != 0) std::memcpy(payloads.data() + begin, worker.payloads.data(), bytes);
     for (std::uint32_t tile = first; tile < last; ++tile) {
       std::uint8_t* const entry = table.data() + kTileEntryBytes * tile;
@@ -121,7 +110,8 @@ h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, co
     }
     sum.fetch_add(own_sum, std::memory_order_relaxed);
   });
-  encoded.fit = begins.end(encoded.payload_bytes);
+  encoded.fit = !room.is_full();
+  encoded.payload_bytes = room.used();
   encoded.sum = sum.load(std::memory_order_relaxed);
   return H5L_OK;
 } catch (const std::bad_alloc&) {
