@@ -4,16 +4,19 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from h5lossy._blocks import block_shape, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy.typing as npt
 
 Place = tuple[int, ...]
 
@@ -45,14 +48,6 @@ class Box:
             tuple(map(operator.sub, self.start, outer.start)),
             tuple(map(operator.sub, self.stop, outer.start)),
         )
-
-    def span(self, shape: Place) -> tuple[int, int]:
-        """Return (number of the first value, one past the last) in an array in C order."""
-        first = last = 0
-        for start, stop, extent in zip(self.start, self.stop, shape, strict=True):
-            first = first * extent + start
-            last = last * extent + stop - 1
-        return first, last + 1
 
 
 @dataclass(frozen=True)
@@ -119,13 +114,59 @@ def _ends(part: Any, extent: int) -> tuple[int, int] | None:
         if isinstance(part, slice):
             first, end, step = part.indices(extent)
             return (first, end) if step == 1 and first < end else None
-        if isinstance(part, bool) or getattr(part, "dtype", None) == bool:
+        if isinstance(part, bool | np.bool_):
             return None
         first = operator.index(part)
     except (TypeError, ValueError):
         return None
     first += extent if first < 0 else 0
     return (first, first + 1) if 0 <= first < extent else None
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Some chunks of a dataset, and what a box has of each: a row for each chunk.
+
+    Attributes
+    ----------
+    places : numpy.ndarray
+        Where the chunks begin.
+    start, stop : numpy.ndarray
+        Their values in the box, from `start` to before `stop`.
+    whole : numpy.ndarray
+        Whether these are all values of the chunk that lie in the dataset.
+    """
+
+    places: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+    stop: npt.NDArray[np.int64]
+    whole: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def bounds(self) -> Box:
+        """The box from the first to the last of the pieces."""
+        return Box(_place(self.start[0]), _place(self.stop[-1]))
+
+    @property
+    def extents(self) -> npt.NDArray[np.int64]:
+        """Extents of each piece."""
+        return self.stop - self.start
+
+    @property
+    def values(self) -> int:
+        """How many values there are in all pieces."""
+        return int(self.extents.prod(axis=1).sum())
+
+    def place(self, i: int) -> Place:
+        """Return where chunk i begins."""
+        return _place(self.places[i])
+
+    def box(self, i: int) -> Box:
+        """Return piece i."""
+        return Box(_place(self.start[i]), _place(self.stop[i]))
 
 
 @dataclass(frozen=True)
@@ -145,10 +186,6 @@ class Grid:
     chunks: Place
 
     @property
-    def _first(self) -> Place:
-        return tuple(map(operator.floordiv, self.box.start, self.chunks))
-
-    @property
     def counts(self) -> Place:
         """Number of chunks along each axis."""
         return tuple(
@@ -156,32 +193,28 @@ class Grid:
             for stop, length, first in zip(self.box.stop, self.chunks, self._first, strict=True)
         )
 
-    def batches(self, chunk_bytes: int, most_bytes: int) -> Iterator[list[Place]]:
-        """Yield where chunks begin, those of a block of chunks together, in C order."""
-        for ranges in self._block_ranges(chunk_bytes, most_bytes):
-            yield list(itertools.product(*ranges))
-
-    def blocks(self, chunk_bytes: int, most_bytes: int) -> Iterator[Box]:
-        """Yield the part of the box that each batch holds."""
-        for ranges in self._block_ranges(chunk_bytes, most_bytes):
-            yield self.bounds([tuple(one[0] for one in ranges), tuple(one[-1] for one in ranges)])
-
-    def _block_ranges(self, chunk_bytes: int, most_bytes: int) -> Iterator[list[range]]:
-        block = block_shape(self.counts, None, chunk_bytes, most_bytes=most_bytes)
-        for slices in blocks(self.counts, block):
-            yield [
-                range((first + one.start) * length, (first + one.stop) * length, length)
-                for first, one, length in zip(self._first, slices, self.chunks, strict=True)
-            ]
+    @property
+    def _first(self) -> Place:
+        return tuple(map(operator.floordiv, self.box.start, self.chunks))
 
     def __len__(self) -> int:
         return math.prod(self.counts)
 
-    def whole(self, place: Place) -> Box:
-        """Return a chunk's values, without the padding at the edge of the dataset."""
-        ends = map(operator.add, place, self.chunks)
-        return Box(place, tuple(map(min, ends, self.shape)))
+    def batches(self, chunk_bytes: int, most_bytes: int) -> Iterator[Pieces]:
+        """Yield the chunks, those of a block of chunks together, in C order."""
+        block = block_shape(self.counts, None, chunk_bytes, most_bytes=most_bytes)
+        start, stop, shape = map(np.array, (self.box.start, self.box.stop, self.shape))
+        for slices in blocks(self.counts, block):
+            axes = [
+                np.arange(first + one.start, first + one.stop) * length
+                for first, one, length in zip(self._first, slices, self.chunks, strict=True)
+            ]
+            places = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+            ends = np.minimum(places + self.chunks, shape)
+            inside = np.maximum(places, start), np.minimum(ends, stop)
+            whole = (inside[0] == places).all(axis=1) & (inside[1] == ends).all(axis=1)
+            yield Pieces(places, *inside, whole)
 
-    def bounds(self, places: list[Place]) -> Box:
-        """Return the part of the box that lies in a batch: the first to the last of its chunks."""
-        return Box(places[0], self.whole(places[-1]).stop).intersection(self.box)
+
+def _place(row: npt.NDArray[np.int64]) -> Place:
+    return tuple(row.tolist())

@@ -10,6 +10,7 @@ nothing between calls: all of them are thread-safe.
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from h5lossy.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -248,63 +249,88 @@ def default_threads() -> int:
     return int(threads[0])
 
 
-def encode_batch(
-    params: Params, chunks: Sequence[npt.NDArray[Any]], threads: int
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """``h5l_parts``: parts of chunks that lie in an array.
+
+    Attributes
+    ----------
+    array : numpy.ndarray
+        Any strides; its type is that of the chunks.
+    chunk : tuple of int
+        Extents of a chunk.
+    corners : numpy.ndarray
+        Place of each part's first value in `array`: a row of integers for each part.
+    first, extents : numpy.ndarray
+        The same place in the part's chunk, and the part's extents.
+    padding : numpy.ndarray
+        One value, which an encoded chunk has where its part has nothing.
+    """
+
+    array: npt.NDArray[Any]
+    chunk: tuple[int, ...]
+    corners: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    extents: npt.NDArray[np.int64]
+    padding: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.corners)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk."""
+        return math.prod(self.chunk) * self.array.itemsize
+
+
+def encode_parts(
+    params: Params, parts: Parts, room: npt.NDArray[np.uint8], threads: int
 ) -> list[npt.NDArray[np.uint8]]:
-    """Encode C-contiguous arrays on several threads; raise for the first that fails."""
-    count = len(chunks)
-    sizes = [max_encoded_size(chunk.nbytes) for chunk in chunks]
-    # Pages that no frame reaches are never touched, so the room costs address space only.
-    room = np.empty(sum(sizes), np.uint8)
-    ends = np.cumsum(sizes).tolist()
-    frames = [room[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-    raw, raw_bytes = _c_buffers(chunks, _readable)
-    out, capacities = _c_buffers(frames, _writable)
-    frame_bytes, statuses = _ffi.new("size_t[]", count), _ffi.new("h5l_status[]", count)
-    messages, message = _ffi.new("h5l_message[]", count), _new_message()
+    """Encode chunks on several threads; raise for the first that fails.
+
+    `room` has a row of `max_encoded_size` bytes for each chunk; the frames lie in there.
+    """
+    c_parts, raw, raw_bytes = _c_parts(parts)
+    frame_bytes = np.empty(len(parts), np.uintp)
+    statuses, message = np.empty(len(parts), np.intc), _new_message()
     status = _lib.h5l_encode_batch(
         _c_params(params),
-        count,
-        raw,
-        raw_bytes,
-        out,
-        capacities,
-        frame_bytes,
-        statuses,
-        messages,
+        c_parts.struct,
+        len(parts),
+        _c_array("void *[]", raw),
+        _c_array("size_t[]", raw_bytes),
+        _c_array("void *[]", _row_addresses(room, len(parts))),
+        _c_array("size_t[]", np.full(len(parts), room.shape[1], np.uintp)),
+        _c_array("size_t[]", frame_bytes),
+        _c_array("h5l_status[]", statuses),
+        _ffi.NULL,
         threads,
         message,
     )
     check(status, message)
-    return [frame[:size] for frame, size in zip(frames, frame_bytes, strict=True)]
+    return [row[:size] for row, size in zip(room, frame_bytes.tolist(), strict=False)]
 
 
-def decode_batch(
-    params: Params,
-    frames: Sequence[Any],
-    firsts: Sequence[int],
-    outs: Sequence[npt.NDArray[Any]],
-    threads: int,
+def decode_parts(
+    params: Params, parts: Parts, frames: Sequence[Any], threads: int
 ) -> dict[int, Exception]:
-    """Decode values of frames on several threads; return what went wrong, by the frame's number.
+    """Decode chunks on several threads; return what went wrong, by the frame's number.
 
-    From frame i come as many values as ``outs[i]`` holds, from number ``firsts[i]`` on. `params`
-    says of what type they are; nothing else in it counts.
+    `params` says of what type the chunks are; nothing else in it counts.
     """
-    count = len(frames)
-    data, frame_bytes = _c_buffers(frames, _readable)
-    raw, raw_bytes = _c_buffers(outs, _writable)
-    statuses, messages = _ffi.new("h5l_status[]", count), _ffi.new("h5l_message[]", count)
-    message = _new_message()
+    c_parts, raw, raw_bytes = _c_parts(parts)
+    views = [_readable(frame) for frame in frames]
+    statuses = np.empty(len(parts), np.intc)
+    messages, message = _ffi.new("h5l_message[]", len(parts)), _new_message()
     status = _lib.h5l_decode_batch(
         _c_params(params),
-        count,
-        data,
-        frame_bytes,
-        _ffi.new("uint64_t[]", list(firsts)),
-        raw,
-        raw_bytes,
-        statuses,
+        c_parts.struct,
+        len(parts),
+        _ffi.new("void *[]", views),
+        _ffi.new("size_t[]", list(map(len, views))),
+        _c_array("void *[]", raw),
+        _c_array("size_t[]", raw_bytes),
+        _c_array("h5l_status[]", statuses),
         messages,
         threads,
         message,
@@ -312,7 +338,9 @@ def decode_batch(
     if status == _lib.H5L_OK:
         return {}
     return {
-        i: _exception(int(own), messages[i]) for i, own in enumerate(statuses) if own != _lib.H5L_OK
+        i: _exception(own, messages[i])
+        for i, own in enumerate(statuses.tolist())
+        if own != _lib.H5L_OK
     }
 
 
@@ -374,10 +402,37 @@ def _writable(array: npt.NDArray[Any]) -> Any:
     return _ffi.from_buffer(array, require_writable=True)
 
 
-def _c_buffers(buffers: Sequence[Any], view: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Return the addresses and the sizes of buffers, which must stay alive meanwhile."""
-    views = [view(buffer) for buffer in buffers]
-    return _ffi.new("void *[]", views), _ffi.new("size_t[]", list(map(len, views)))
+@dataclass(frozen=True)
+class _CParts:
+    """What C gets of `Parts`; the struct points into the arrays."""
+
+    struct: Any
+    numbers: tuple[Any, Any]
+
+
+def _c_parts(parts: Parts) -> tuple[_CParts, npt.NDArray[np.uintp], npt.NDArray[np.uintp]]:
+    """Return C's struct, the address of each part's first value, and the bytes of each chunk."""
+    c = _ffi.new("h5l_parts *")
+    rank = len(parts.chunk)
+    c.rank = rank
+    c.chunk[0:rank] = parts.chunk
+    c.strides[0:rank] = parts.array.strides
+    c.padding_bits = int.from_bytes(parts.padding.tobytes(), "little")
+    first, extents = (np.ascontiguousarray(n, np.uint64) for n in (parts.first, parts.extents))
+    c.first, c.extents = _c_array("uint64_t[]", first), _c_array("uint64_t[]", extents)
+    offsets = parts.corners @ np.array(parts.array.strides, np.int64)
+    addresses = (parts.array.ctypes.data + offsets).astype(np.uintp)
+    return _CParts(c, (first, extents)), addresses, np.full(len(parts), parts.chunk_bytes, np.uintp)
+
+
+def _row_addresses(room: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.uintp]:
+    first = room.ctypes.data
+    return (first + np.arange(count) * room.strides[0]).astype(np.uintp)
+
+
+def _c_array(ctype: str, array: npt.NDArray[Any]) -> Any:
+    """Return a C-contiguous array as one of C's; it must stay alive meanwhile."""
+    return _ffi.from_buffer(ctype, array)
 
 
 def _c_params(params: Params) -> Any:

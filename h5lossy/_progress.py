@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ Report: TypeAlias = Callable[[int, int], None]
 
 
 @contextmanager
-def reporting(progress: Report | bool | None, what: str) -> Iterator[Report]:
+def reporting(progress: Any, what: str) -> Iterator[Report]:
     """Give the function to report to: the caller's own, that of a bar, or one that does nothing.
 
     Parameters

@@ -61,6 +61,15 @@ def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> So
     return _Array(_fitted(np.asarray(values, dtype=dtype), shape), None)
 
 
+def check_at_once(values: Any) -> None:
+    """Raise `InvalidArgumentError` for blocks, where all values are needed at once."""
+    if _gives_blocks(values) and not _can_be_cut(values):
+        raise InvalidArgumentError(
+            "blocks can be written to a selection of numbers and slices without steps only; "
+            "give an array for this one"
+        )
+
+
 def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Convert values to the type of a dataset as HDF5 does when it writes them.
 

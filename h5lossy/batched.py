@@ -23,24 +23,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import h5py
 import numpy as np
-from h5py import h5d, h5z
+from h5py import h5d, h5p, h5z
 from h5py._objects import phil
 
 from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES, chunk_starts
-from h5lossy._boxes import Box, Grid, Selection, as_selection
+from h5lossy._boxes import Grid, as_selection
 from h5lossy._libhdf5 import chunk_options
 from h5lossy._progress import reporting
-from h5lossy._sources import as_stored, make_source
+from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from h5lossy._boxes import Place
+    from h5lossy._boxes import Pieces, Place, Selection
     from h5lossy._progress import Report
     from h5lossy._sources import Source
 
@@ -113,6 +113,7 @@ def write(
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
     with reporting(progress, f"writing {dataset.name}") as report:
         if chosen is None:
+            check_at_once(values)
             dataset[selection] = values
             return
         source = make_source(values, chosen.shape, dataset.dtype)
@@ -120,7 +121,7 @@ def write(
         if layout is None:
             _write_as_h5py_does(dataset, source, chosen, report)
         else:
-            _Writer(dataset, layout, source, chosen, count, report).run()
+            _Writer(dataset, layout, source, chosen, threads=count, report=report).run()
 
 
 def read(
@@ -187,7 +188,7 @@ def read(
             return out
         result = np.empty(chosen.shape, dataset.dtype) if out is None else out
         _check_out(result, chosen.shape, dataset.dtype)
-        _Reader(dataset, layout, chosen, result, count, report).run()
+        _Reader(dataset, layout, chosen, result, threads=count, report=report).run()
     return result[()] if out is None else result
 
 
@@ -225,25 +226,13 @@ class _Layout:
     def of(cls, dataset: h5py.Dataset) -> _Layout | None:
         """Return None where HDF5 has to do the work."""
         creation = dataset.id.get_create_plist()
-        if creation.get_layout() != h5d.CHUNKED or creation.get_nfilters() != 1:
-            return None
-        number, flags, words, _ = creation.get_filter(0)
-        # An optional filter has not been told the type, and encodes nothing.
-        if number != _native.FILTER_ID or flags & h5z.FLAG_OPTIONAL:
-            return None
-        # Chunks at the edge may be exempt from filters (H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS).
-        if chunk_options(creation.id):
-            return None
-        try:
-            params = _native.unpack_cd_values([word & 0xFFFFFFFF for word in words])
-        except H5LossyError:
+        params = _params_of(creation)
+        if params is None:
             return None
         dtype, chunks = dataset.dtype, dataset.chunks
-        described = (params.value_bytes, params.value_bytes * math.prod(params.shape))
-        bytes_of_chunk = math.prod(chunks) * dtype.itemsize
-        if described != (dtype.itemsize, bytes_of_chunk) or dtype.kind != "f":
-            return None
-        if params.big_endian != is_big_endian(dtype):
+        described = params.value_bytes, params.value_bytes * math.prod(params.shape)
+        actual = dtype.itemsize, dtype.itemsize * math.prod(chunks)
+        if dtype.kind != "f" or described != actual or params.big_endian != is_big_endian(dtype):
             return None
         fill = np.zeros((), dtype)
         if creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
@@ -259,21 +248,31 @@ class _Layout:
         )
 
 
-@dataclass
-class _WritePiece:
-    place: Place
-    box: Box
-    values: npt.NDArray[Any]
-    is_whole: bool
+def _params_of(creation: h5p.PropDCID) -> _native.Params | None:
+    """Return what our filter does with all chunks, if it is the only one and does it with all."""
+    if creation.get_layout() != h5d.CHUNKED or creation.get_nfilters() != 1:
+        return None
+    number, flags, words, _ = creation.get_filter(0)
+    # An optional filter has not been told the type, and encodes nothing. Chunks at the edge may be
+    # exempt from filters (H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS).
+    if number != _native.FILTER_ID or flags & h5z.FLAG_OPTIONAL or chunk_options(creation.id):
+        return None
+    try:
+        return _native.unpack_cd_values([word & 0xFFFFFFFF for word in words])
+    except H5LossyError:
+        return None
 
 
 class _Writer:
+    """One call of `write`: batches go through `_fetch`, `_encode` and `_store`, in this order."""
+
     def __init__(
         self,
         dataset: h5py.Dataset,
         layout: _Layout,
         source: Source,
         chosen: Selection,
+        *,
         threads: int,
         report: Report,
     ) -> None:
@@ -284,12 +283,13 @@ class _Writer:
         self._threads = threads
         self._report = report
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
+        self._rooms = _Rooms(layout.chunk_bytes)
         self._done = 0
         self._done_bytes = 0
 
     def run(self) -> None:
         try:
-            _overlap(self._pieces(), self._encode, self._store)
+            _overlap(self._fetch(), self._encode, self._store)
             self._source.finish()
         except Exception as error:
             raise IncompleteWriteError(
@@ -301,7 +301,7 @@ class _Writer:
             error.add_note(self._state())
             raise
 
-    def _batches(self) -> Iterator[list[Place]]:
+    def _batches(self) -> Iterator[Pieces]:
         layout = self._layout
         return self._grid.batches(layout.chunk_bytes, layout.batch_bytes(self._threads))
 
@@ -309,64 +309,57 @@ class _Writer:
         return f"{self._done} of {len(self._grid)} chunks of {self._dataset.name} were written"
 
     def _written(self) -> tuple[Place, ...]:
-        places = itertools.chain.from_iterable(self._batches())
-        return tuple(itertools.islice(places, self._done))
+        places = itertools.chain.from_iterable(batch.places.tolist() for batch in self._batches())
+        return tuple(map(tuple, itertools.islice(places, self._done)))
 
-    def _pieces(self) -> Iterator[list[_WritePiece]]:
-        for places in self._batches():
-            bounds = self._grid.bounds(places)
+    def _fetch(self) -> Iterator[tuple[Pieces, npt.NDArray[Any]]]:
+        for pieces in self._batches():
+            bounds = pieces.bounds
             values = self._source.read(self._chosen.of_kept(bounds))
-            values = as_stored(values, self._layout.dtype).reshape(bounds.shape)
-            yield [self._piece(place, bounds, values) for place in places]
+            yield pieces, as_stored(values, self._layout.dtype).reshape(bounds.shape)
 
-    def _piece(self, place: Place, bounds: Box, values: npt.NDArray[Any]) -> _WritePiece:
-        whole = self._grid.whole(place)
-        box = whole.intersection(self._grid.box)
-        part = values[box.within(bounds).slices]
-        if box != whole:
-            return _WritePiece(place, box, part, is_whole=False)
-        return _WritePiece(place, box, self._padded(part), is_whole=True)
+    def _encode(self, batch: tuple[Pieces, npt.NDArray[Any]]) -> list[npt.NDArray[np.uint8]]:
+        pieces, values = batch
+        whole = pieces.whole
+        if not whole.any():
+            return []
+        parts = _native.Parts(
+            array=values,
+            chunk=self._layout.chunks,
+            corners=(pieces.start - pieces.start[0])[whole],
+            first=(pieces.start - pieces.places)[whole],
+            extents=pieces.extents[whole],
+            padding=self._layout.padding,
+        )
+        room = self._rooms.next(len(parts))
+        return _native.encode_parts(self._layout.params, parts, room, self._threads)
 
-    def _padded(self, part: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        chunks = self._layout.chunks
-        if part.shape == chunks:
-            return np.ascontiguousarray(part)  # no copy where it is contiguous already
-        chunk = np.empty(chunks, self._layout.dtype)
-        as_bits(chunk)[...] = as_bits(self._layout.padding)
-        chunk[tuple(map(slice, part.shape))] = part
-        return chunk
-
-    def _encode(self, pieces: list[_WritePiece]) -> Iterable[npt.NDArray[np.uint8]]:
-        chunks = [piece.values for piece in pieces if piece.is_whole]
-        return _native.encode_batch(self._layout.params, chunks, self._threads) if chunks else ()
-
-    def _store(self, pieces: list[_WritePiece], frames: Iterable[npt.NDArray[np.uint8]]) -> None:
+    def _store(
+        self, batch: tuple[Pieces, npt.NDArray[Any]], frames: list[npt.NDArray[np.uint8]]
+    ) -> None:
+        pieces, values = batch
         left = iter(frames)
-        for piece in pieces:
-            if piece.is_whole:
-                _write_chunk(self._dataset, piece.place, next(left))
+        for i in range(len(pieces)):
+            if pieces.whole[i]:
+                _write_chunk(self._dataset, pieces.place(i), next(left))
             else:
-                self._dataset[piece.box.slices] = piece.values
+                box = pieces.box(i)
+                self._dataset[box.slices] = values[box.within(pieces.bounds).slices]
             self._done += 1
-            self._done_bytes += math.prod(piece.box.shape) * self._layout.dtype.itemsize
+        self._done_bytes += pieces.values * self._layout.dtype.itemsize
         self._report(self._done_bytes, _bytes_of(self._chosen, self._layout.dtype))
 
 
-@dataclass
-class _ReadPiece:
-    place: Place
-    box: Box
-    frame: Any
-    target: npt.NDArray[Any]
-
-
 class _Reader:
+    """One call of `read`: batches go through `_fetch`, `_decode` and `_finish`, in this order."""
+
     def __init__(
         self,
         dataset: h5py.Dataset,
         layout: _Layout,
         chosen: Selection,
         out: npt.NDArray[Any],
+        *,
         threads: int,
         report: Report,
     ) -> None:
@@ -377,20 +370,12 @@ class _Reader:
         self._threads = threads
         self._report = report
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
+        self._rooms = _Rooms(layout.chunk_bytes)
         self._stored = self._list_chunks()
+        self._done_bytes = 0
 
     def run(self) -> None:
-        done = 0
-
-        def finish(pieces: list[_ReadPiece], failures: dict[int, Exception]) -> None:
-            nonlocal done
-            for i, error in failures.items():
-                self._read_after(error, pieces[i])
-            done += len(pieces)
-            all_bytes = _bytes_of(self._chosen, self._layout.dtype)
-            self._report(all_bytes * done // len(self._grid), all_bytes)
-
-        _overlap(self._pieces(), self._decode, finish)
+        _overlap(self._fetch(), self._decode, self._finish)
 
     def _list_chunks(self) -> set[Place] | None:
         """Return which chunks are stored, where many are wanted; None where few are."""
@@ -400,73 +385,77 @@ class _Reader:
             return None
         return {tuple(map(int, start)) for start in chunk_starts(self._dataset)}
 
-    def _pieces(self) -> Iterator[list[_ReadPiece]]:
+    def _fetch(self) -> Iterator[tuple[Pieces, dict[int, Any]]]:
+        """Yield the frames of each batch by the number of their piece; fill in what has none."""
         layout = self._layout
-        for places in self._grid.batches(layout.chunk_bytes, layout.batch_bytes(self._threads)):
-            yield [self._piece(place) for place in places]
+        for pieces in self._grid.batches(layout.chunk_bytes, layout.batch_bytes(self._threads)):
+            room = self._rooms.next(len(pieces))
+            frames = {}
+            for i in range(len(pieces)):
+                place = pieces.place(i)
+                if self._stored is not None and place not in self._stored:
+                    as_bits(self._target(pieces, i))[...] = as_bits(layout.fill)
+                    continue
+                frame = _read_chunk(self._dataset, place, room[i])
+                if frame is None:
+                    self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
+                else:
+                    frames[i] = frame
+            yield pieces, frames
 
-    def _piece(self, place: Place) -> _ReadPiece:
-        box = self._grid.whole(place).intersection(self._grid.box)
-        target = self._out[box.within(self._chosen.box).slices]
-        frame = None
-        if self._stored is not None and place not in self._stored:
-            as_bits(target)[...] = as_bits(self._layout.fill)
-        else:
-            frame = _read_chunk(self._dataset, place)
-            if frame is None:
-                target[...] = self._dataset[box.slices]
-        return _ReadPiece(place, box, frame, target)
+    def _target(self, pieces: Pieces, i: int) -> npt.NDArray[Any]:
+        return self._out[pieces.box(i).within(self._chosen.box).slices]
 
-    def _decode(self, pieces: list[_ReadPiece]) -> dict[int, Exception]:
-        numbers = [i for i, piece in enumerate(pieces) if piece.frame is not None]
-        if not numbers:
+    def _decode(self, batch: tuple[Pieces, dict[int, Any]]) -> dict[int, Exception]:
+        pieces, frames = batch
+        if not frames:
             return {}
-        firsts, outs = [], []
-        for i in numbers:
-            first, out = self._place_for(pieces[i])
-            firsts.append(first)
-            outs.append(out)
-        frames = [pieces[i].frame for i in numbers]
-        failures = _native.decode_batch(self._layout.params, frames, firsts, outs, self._threads)
-        for i, first, out in zip(numbers, firsts, outs, strict=True):
-            self._take(pieces[i], first, out)
-            pieces[i].frame = None
+        numbers = list(frames)
+        start = pieces.start[numbers]
+        parts = _native.Parts(
+            array=self._out,
+            chunk=self._layout.chunks,
+            corners=start - self._chosen.box.start,
+            first=start - pieces.places[numbers],
+            extents=pieces.extents[numbers],
+            padding=self._layout.padding,
+        )
+        frames_of_parts = list(frames.values())
+        failures = _native.decode_parts(self._layout.params, parts, frames_of_parts, self._threads)
         return {numbers[n]: error for n, error in failures.items()}
 
-    def _place_for(self, piece: _ReadPiece) -> tuple[int, npt.NDArray[Any]]:
-        """Return from which value of the chunk on to decode, and where to."""
-        if piece.box.shape == self._layout.chunks and piece.target.flags.c_contiguous:
-            return 0, piece.target
-        count = math.prod(self._layout.chunks)
-        first, end = self._in_chunk(piece).span(self._layout.chunks)
-        if 2 * (end - first) > count:  # the whole costs little more, and has its checksum checked
-            first, end = 0, count
-        return first, np.empty(end - first, self._layout.dtype)
+    def _finish(self, batch: tuple[Pieces, dict[int, Any]], failures: dict[int, Exception]) -> None:
+        pieces, _ = batch
+        for i, error in failures.items():
+            # HDF5 may know better; if it can't read the chunk either, say why.
+            try:
+                self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
+            except OSError:
+                where = f"chunk {pieces.place(i)} of {self._dataset.name}"
+                raise type(error)(f"{where}: {error}") from None
+        self._done_bytes += pieces.values * self._layout.dtype.itemsize
+        self._report(self._done_bytes, _bytes_of(self._chosen, self._layout.dtype))
 
-    def _take(self, piece: _ReadPiece, first: int, values: npt.NDArray[Any]) -> None:
-        if values is piece.target:
-            return
-        begin, _ = self._in_chunk(piece).span(self._layout.chunks)
-        strides = np.empty(self._layout.chunks, np.bool_).strides
-        item = self._layout.dtype.itemsize
-        piece.target[...] = np.ndarray(
-            piece.box.shape,
-            values.dtype,
-            values,
-            (begin - first) * item,
-            tuple(item * stride for stride in strides),
-        )
 
-    def _in_chunk(self, piece: _ReadPiece) -> Box:
-        return piece.box.within(Box(piece.place, piece.place))
+class _Rooms:
+    """Memory for the frames of two batches: one that is worked on, and the one before or behind.
 
-    def _read_after(self, error: Exception, piece: _ReadPiece) -> None:
-        """Let HDF5 try, which may have the chunk in its cache; if it can't either, say why."""
-        try:
-            piece.target[...] = self._dataset[piece.box.slices]
-        except OSError:
-            where = f"chunk {piece.place} of {self._dataset.name}"
-            raise type(error)(f"{where}: {error}") from None
+    It is used again and again: fresh memory costs about as much time as encoding.
+    """
+
+    def __init__(self, chunk_bytes: int) -> None:
+        # Rows that begin where cache lines do.
+        self._row_bytes = -(-_native.max_encoded_size(chunk_bytes) // 64) * 64
+        self._rooms = [np.empty((0, self._row_bytes), np.uint8)] * 2
+
+    def next(self, count: int) -> npt.NDArray[np.uint8]:
+        """Return a row for each of `count` frames. Those of the call before the last are lost."""
+        room = self._rooms.pop(0)
+        if len(room) < count:
+            # Pages that no frame reaches are never touched, and cost address space only.
+            room = np.empty((count, self._row_bytes), np.uint8)
+        self._rooms.append(room)
+        return room
 
 
 def _overlap(
@@ -500,11 +489,11 @@ def _write_chunk(dataset: h5py.Dataset, place: Place, frame: npt.NDArray[np.uint
         dataset.id.write_direct_chunk(place, frame)
 
 
-def _read_chunk(dataset: h5py.Dataset, place: Place) -> Any:
+def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]) -> Any:
     """Return a chunk's frame; None where HDF5 has to read it: not stored, or not filtered."""
     try:
         with phil:
-            mask, frame = dataset.id.read_direct_chunk(place)
+            mask, frame = dataset.id.read_direct_chunk(place, out=room)
     except (OSError, RuntimeError, ValueError, KeyError):
         return None
     return None if mask or not len(frame) else frame
@@ -518,7 +507,8 @@ def _write_as_h5py_does(
     unit = dataset.chunks or (1,) * len(dataset.shape)
     grid = Grid(chosen.box, dataset.shape, unit)
     done = 0
-    for box in grid.blocks(item * math.prod(unit), BLOCK_BYTES):
+    for pieces in grid.batches(item * math.prod(unit), BLOCK_BYTES):
+        box = pieces.bounds
         dataset[box.slices] = source.read(chosen.of_kept(box)).reshape(box.shape)
         done += math.prod(box.shape) * item
         report(done, _bytes_of(chosen, dataset.dtype))
@@ -529,12 +519,12 @@ def _bytes_of(chosen: Selection, dtype: np.dtype[Any]) -> int:
     return math.prod(chosen.box.shape) * dtype.itemsize
 
 
-def _checked_threads(threads: int | None) -> int:
+def _checked_threads(threads: Any) -> int:
     if threads is None:
         return _native.default_threads()
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InvalidArgumentError(f"threads must be a number from 1 up, got {threads!r}")
-    return min(threads, 2**31)
+    return int(min(threads, 2**31))
 
 
 def _check_out(out: Any, shape: Place, dtype: np.dtype[Any]) -> None:
