@@ -32,6 +32,7 @@ from h5lossy._boxes import Grid, as_selection
 from h5lossy._libhdf5 import chunk_options
 from h5lossy._progress import reporting
 from h5lossy._sources import as_stored, check_at_once, make_source
+from h5lossy._space import Space
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
 
@@ -284,13 +285,17 @@ class _Writer:
         self._report = report
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
         self._rooms = _Rooms(layout.chunk_bytes)
+        self._space = Space(dataset)
         self._done = 0
         self._done_bytes = 0
 
     def run(self) -> None:
         try:
-            _overlap(self._fetch(), self._encode, self._store)
-            self._source.finish()
+            try:
+                _overlap(self._fetch(), self._encode, self._store)
+                self._source.finish()
+            finally:
+                self._space.release()
         except Exception as error:
             raise IncompleteWriteError(
                 f"{self._state()}: {type(error).__name__}: {error}",
@@ -341,8 +346,11 @@ class _Writer:
         left = iter(frames)
         for i in range(len(pieces)):
             if pieces.whole[i]:
-                _write_chunk(self._dataset, pieces.place(i), next(left))
+                frame = next(left)
+                self._space.reserve(len(frame))
+                _write_chunk(self._dataset, pieces.place(i), frame)
             else:
+                self._space.reserve(_native.max_encoded_size(self._layout.chunk_bytes))
                 box = pieces.box(i)
                 self._dataset[box.slices] = values[box.within(pieces.bounds).slices]
             self._done += 1
