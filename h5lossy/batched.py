@@ -92,13 +92,16 @@ def write(
         holds whole chunks, and the exception says which are new. An exception that is no
         `Exception`, such as `KeyboardInterrupt`, passes through, with a note of how far it went.
     InvalidArgumentError
-        If the values do not fit the selection, or `threads` is not a number from 1 up.
+        If the values do not fit the selection, the file is closed or open for reading only, or
+        `threads` is not a number from 1 up.
 
     Notes
     -----
-    A batch holds 32 MiB of values, or two chunks for each thread where that is more. At most two
-    batches of values and two of frames are in memory, together four times as much. Blocks are kept
-    until a whole row of chunks has been written.
+    A batch holds 32 MiB of values, or two chunks for each thread where that is more. In memory are
+    at most the frames of two batches, a chunk for each thread, and, unless `values` is an array of
+    the dataset's type, the values of three batches; blocks also until a whole row of chunks has
+    been written. The file is flushed before and after, so that a full disk cannot cost more than
+    what is being written.
 
     Examples
     --------
@@ -111,6 +114,11 @@ def write(
     7.0
     """
     count = _checked_threads(threads)
+    _check_open(dataset)
+    if dataset.file.mode == "r":
+        raise InvalidArgumentError(
+            f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
+        )
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
     with reporting(progress, f"writing {dataset.name}") as report:
         if chosen is None:
@@ -161,11 +169,13 @@ def read(
     CorruptFrameError
         If a chunk is broken. `out` then holds values of some chunks.
     InvalidArgumentError
-        If `out` has another shape or type, or `threads` is not a number from 1 up.
+        If `out` has another shape or type, the file is closed, or `threads` is not a number from 1
+        up.
 
     Notes
     -----
-    Memory is bounded as in `write`.
+    A batch is as large as in `write`. Beside the result, the frames of two batches and a chunk for
+    each thread are in memory.
 
     Examples
     --------
@@ -177,6 +187,7 @@ def read(
     [1.0, 1.0]
     """
     count = _checked_threads(threads)
+    _check_open(dataset)
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
     layout = _Layout.of(dataset) if chosen is not None else None
     with reporting(progress, f"reading {dataset.name}") as report:
@@ -533,6 +544,13 @@ def _checked_threads(threads: Any) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InvalidArgumentError(f"threads must be a number from 1 up, got {threads!r}")
     return int(min(threads, 2**31))
+
+
+def _check_open(dataset: Any) -> None:
+    if not isinstance(dataset, h5py.Dataset):
+        raise TypeError(f"dataset must be an h5py.Dataset, got {type(dataset).__name__}")
+    if not dataset:
+        raise InvalidArgumentError("the dataset's file is closed")
 
 
 def _check_out(out: Any, shape: Place, dtype: np.dtype[Any]) -> None:
