@@ -93,7 +93,8 @@ class _Array:
         self._dtype = dtype
 
     def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
-        return np.asarray(self._values[index], dtype=self._dtype)
+        # An index of nothing would give a scalar, whose byte order is the machine's.
+        return np.asarray(self._values[index or ...], dtype=self._dtype)
 
     def finish(self) -> None:
         pass

@@ -17,7 +17,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -99,7 +100,7 @@ def write(
     -----
     A batch holds 32 MiB of values, or two chunks for each thread where that is more. In memory are
     at most the frames of two batches, a chunk for each thread, and, unless `values` is an array of
-    the dataset's type, the values of three batches; blocks also until a whole row of chunks has
+    the dataset's type, the values of two batches; blocks also until a whole row of chunks has
     been written. The file is flushed before and after, so that a full disk cannot cost more than
     what is being written.
 
@@ -216,15 +217,14 @@ class _Layout:
         Extents of a chunk.
     dtype : numpy.dtype
         Type of the values.
-    fill, padding : numpy.ndarray
-        One value each: of chunks that are not there, and behind the edge of the dataset.
+    fill : numpy.ndarray
+        One value: that of chunks that are not there, and of what lies behind the dataset's edge.
     """
 
     params: _native.Params
     chunks: Place
     dtype: np.dtype[Any]
     fill: npt.NDArray[Any]
-    padding: npt.NDArray[Any]
 
     @property
     def chunk_bytes(self) -> int:
@@ -247,16 +247,16 @@ class _Layout:
         if dtype.kind != "f" or described != actual or params.big_endian != is_big_endian(dtype):
             return None
         fill = np.zeros((), dtype)
-        if creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+        # HDF5 leaves such memory as h5py gives it: zeros.
+        is_used = creation.get_fill_time() != h5d.FILL_TIME_NEVER
+        if is_used and creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
             creation.get_fill_value(fill)
-        never = creation.get_fill_time() == h5d.FILL_TIME_NEVER
         return cls(
             # The filter cannot tell padding from data.
             params=dataclasses.replace(params, maybe_padded=True),
             chunks=chunks,
             dtype=dtype,
             fill=fill,
-            padding=np.zeros((), dtype) if never else fill,
         )
 
 
@@ -345,7 +345,7 @@ class _Writer:
             corners=(pieces.start - pieces.start[0])[whole],
             first=(pieces.start - pieces.places)[whole],
             extents=pieces.extents[whole],
-            padding=self._layout.padding,
+            padding=self._layout.fill,
         )
         room = self._rooms.next(len(parts))
         return _native.encode_parts(self._layout.params, parts, room, self._threads)
@@ -437,7 +437,7 @@ class _Reader:
             corners=start - self._chosen.box.start,
             first=start - pieces.places[numbers],
             extents=pieces.extents[numbers],
-            padding=self._layout.padding,
+            padding=self._layout.fill,
         )
         frames_of_parts = list(frames.values())
         failures = _native.decode_parts(self._layout.params, parts, frames_of_parts, self._threads)
@@ -484,23 +484,27 @@ def _overlap(
 ) -> None:
     """Do `work` on each batch in another thread, while the next is fetched and the last finished.
 
-    At most three batches exist at a time: one that is fetched, one in work, one that is finished
-    before the next is fetched.
+    Two batches exist at a time. If the next one cannot be fetched, those before it are finished all
+    the same.
     """
-    first = next(batches, None)
-    second = next(batches, None) if first is not None else None
-    if first is None:
-        return
-    if second is None:  # nothing to overlap with
-        finish(first, work(first))
-        return
+    failure: Exception | None = None
+    started: deque[tuple[_Batch, Future[_Result]]] = deque()
     with ThreadPoolExecutor(1, thread_name_prefix="h5lossy") as helper:
-        before, future = first, helper.submit(work, first)
-        for batch in itertools.chain([second], batches):
-            following = helper.submit(work, batch)
+        while True:
+            try:
+                batch = next(batches, None)
+            except Exception as error:  # noqa: BLE001  # raised below
+                batch, failure = None, error
+            if batch is None:
+                break
+            started.append((batch, helper.submit(work, batch)))
+            if len(started) == 2:
+                before, future = started.popleft()
+                finish(before, future.result())
+        for before, future in started:
             finish(before, future.result())
-            before, future = batch, following
-        finish(before, future.result())
+    if failure is not None:
+        raise failure
 
 
 def _write_chunk(dataset: h5py.Dataset, place: Place, frame: npt.NDArray[np.uint8]) -> None:

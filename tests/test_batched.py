@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import re
 import subprocess
 import threading
 import tracemalloc
@@ -105,7 +106,7 @@ def datasets(draw: st.DrawFn) -> dict[str, Any]:
     chunks = draw(st.tuples(*[st.integers(1, 17 if rank < 3 else 6)] * rank))
     resizable = draw(st.booleans())
     if not resizable:
-        chunks = tuple(min(c, max(n, 1)) for c, n in zip(chunks, shape, strict=True))
+        shape = tuple(max(n, c) for c, n in zip(chunks, shape, strict=True))
     dtype = draw(st.sampled_from(["<f4", ">f4", "<f8", ">f8"]))
     fill = draw(st.sampled_from([None, 0.0, -999.0, 1e20, np.nan, -0.0]))
     options: dict[str, Any] = {"shape": shape, "chunks": chunks, "dtype": dtype}
@@ -343,9 +344,8 @@ def test_a_wrong_selection_is_h5pys_error(file: h5py.File, index: Any) -> None:
     theirs, ours = twins(file, (50, 60), chunks=(9, 9))
     with pytest.raises(Exception) as expected:  # noqa: PT011  # h5py's choice
         theirs[index]
-    with pytest.raises(expected.type, match="") as got:
+    with pytest.raises(expected.type, match=re.escape(str(expected.value))):
         h5lossy.read(ours, index)
-    assert str(got.value) == str(expected.value)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -461,7 +461,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         h5lossy.read(ours, out=out, threads=2)
         _, peak_of_read = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    # Two of frames (room for the worst case), three of values and one while blocks are joined.
+    # Two of frames (room for the worst case), two of values and two while blocks are joined.
     assert peak < 7 * batch
     assert peak_of_read - before < 3 * batch
 
@@ -472,7 +472,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_out_may_be_any_array(file: h5py.File) -> None:
-    theirs, ours = twins(file, (50, 60), chunks=(9, 9))
+    _, ours = twins(file, (50, 60), chunks=(9, 9))
     h5lossy.write(ours, field((50, 60)))
     expected = ours[2:, 3:33]
     for out in (
@@ -775,7 +775,7 @@ def test_progress_goes_up_to_all(file: h5py.File) -> None:
         lambda report: h5lossy.read(ours, np.s_[50:], progress=report),
     ):
         said: list[tuple[int, int]] = []
-        call(lambda done, total: said.append((done, total)))
+        call(lambda *numbers, said=said: said.append(numbers))
         assert len(said) > 3
         assert said == sorted(said)
         assert {total for _, total in said} == {250 * 100 * 4}
@@ -783,7 +783,7 @@ def test_progress_goes_up_to_all(file: h5py.File) -> None:
 
 
 def test_a_bar_goes_to_standard_error(file: h5py.File, capfd: pytest.CaptureFixture[str]) -> None:
-    _, ours = twins(file, (30, 10), chunks=(16, 16))
+    _, ours = twins(file, (30, 10), chunks=(16, 5))
     h5lossy.write(ours, 1.0, progress=True)
     h5lossy.read(ours, progress=True)
     out, err = capfd.readouterr()
