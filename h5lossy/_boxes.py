@@ -160,6 +160,11 @@ class Pieces:
         """How many values there are in all pieces."""
         return int(self.extents.prod(axis=1).sum())
 
+    def up_to(self, row: int) -> Pieces:
+        """Return those that end before a row of axis 0, or with it."""
+        there = self.stop[:, 0] <= row
+        return Pieces(self.places[there], self.start[there], self.stop[there], self.whole[there])
+
     def place(self, i: int) -> Place:
         """Return where chunk i begins."""
         return _place(self.places[i])

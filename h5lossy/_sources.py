@@ -25,6 +25,9 @@ class Source(Protocol):
     def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
         """Return a part. Parts are asked for in C order."""
 
+    def held(self) -> int:
+        """Return up to which row of axis 0 the values are there, after `read` has failed."""
+
     def finish(self) -> None:
         """Check that nothing is left over."""
 
@@ -96,6 +99,9 @@ class _Array:
         # An index of nothing would give a scalar, whose byte order is the machine's.
         return np.asarray(self._values[index or ...], dtype=self._dtype)
 
+    def held(self) -> int:
+        return 0
+
     def finish(self) -> None:
         pass
 
@@ -109,25 +115,27 @@ class _Blocks:
         self._blocks = blocks
         self._shape = shape
         self._first = 0
-        self._rows: npt.NDArray[Any] | None = None
+        self._rows: npt.NDArray[Any] = np.empty((0, *shape[1:]))
 
     def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
         rows, *others = index
-        held = 0 if self._rows is None else len(self._rows)
-        parts = []
-        if self._rows is not None and rows.start < self._first + held:
-            parts.append(self._rows[rows.start - self._first :])
-        self._rows = None
-        count = sum(map(len, parts))
-        while count < rows.stop - rows.start:
-            parts.append(self._next(rows.start + count))
-            count += len(parts[-1])
+        parts = [self._rows[rows.start - self._first :]]
         self._first = rows.start
-        self._rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        count = len(parts[0])
+        try:
+            while count < rows.stop - rows.start:
+                parts.append(self._next(rows.start + count))
+                count += len(parts[-1])
+        finally:
+            parts = [part for part in parts if len(part)] or parts[:1]
+            self._rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return self._rows[(slice(0, rows.stop - rows.start), *others)]
 
+    def held(self) -> int:
+        return self._first + len(self._rows)
+
     def finish(self) -> None:
-        if self._rows is not None and self._first + len(self._rows) > self._shape[0]:
+        if self.held() > self._shape[0]:
             raise self._too_many()
         for block in self._blocks:
             if len(block):

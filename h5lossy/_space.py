@@ -28,7 +28,7 @@ _INDEX_BYTES = 256 << 10
 _ENTRY_BYTES = 24
 
 #: How far ahead room is set aside, where there is so much.
-_STEP_BYTES = 8 << 20
+_STEP_BYTES = 1 << 20
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 

@@ -330,9 +330,19 @@ class _Writer:
 
     def _fetch(self) -> Iterator[tuple[Pieces, npt.NDArray[Any]]]:
         for pieces in self._batches():
-            bounds = pieces.bounds
-            values = self._source.read(self._chosen.of_kept(bounds))
-            yield pieces, as_stored(values, self._layout.dtype).reshape(bounds.shape)
+            try:
+                yield pieces, self._read(pieces)
+            except Exception:
+                # What has come of this batch is written all the same.
+                come = pieces.up_to(self._chosen.box.start[0] + self._source.held())
+                if self._chosen.kept[0] and len(come):
+                    yield come, self._read(come)
+                raise
+
+    def _read(self, pieces: Pieces) -> npt.NDArray[Any]:
+        bounds = pieces.bounds
+        values = self._source.read(self._chosen.of_kept(bounds))
+        return as_stored(values, self._layout.dtype).reshape(bounds.shape)
 
     def _encode(self, batch: tuple[Pieces, npt.NDArray[Any]]) -> list[npt.NDArray[np.uint8]]:
         pieces, values = batch

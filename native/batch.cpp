@@ -11,7 +11,7 @@
 #include <new>
 #include <vector>
 
-#include "checked_calls.h"
+#include "dispatch/checked_calls.h"
 #include "dispatch/parts.h"
 #include "dispatch/pool.h"
 #include "dispatch/threads.h"

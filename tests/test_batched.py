@@ -524,12 +524,37 @@ def test_a_source_that_fails(tmp_path: Path) -> None:
         with pytest.raises(IncompleteWriteError, match=r"of 20 chunks of /ours0.*sensor") as caught:
             h5lossy.write(ours, blocks())
         assert isinstance(caught.value.__cause__, OSError)
-        assert 0 < len(caught.value.written) < 20 == caught.value.total
+        assert caught.value.written == tuple(
+            (row, column) for row in range(0, 70, 10) for column in (0, 25)
+        )
+        assert caught.value.total == 20
         assert stored(ours) == {
             place: chunk for place, chunk in stored(theirs).items() if place in caught.value.written
         }
     with h5py.File(tmp_path / "x.h5") as file:
         assert len(stored(file["ours0"])) == len(caught.value.written)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 10, 35, 100])
+@pytest.mark.parametrize("batch", [1, 1 << 30], ids=["small", "large"])
+def test_what_came_before_a_failure_is_written(
+    file: h5py.File, monkeypatch: pytest.MonkeyPatch, rows: int, batch: int
+) -> None:
+    values = field((90, 50))
+
+    def blocks() -> Iterator[np.ndarray[Any, Any]]:
+        for at in range(0, 64, rows):
+            yield values[at : min(at + rows, 64)]
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(batched, "BLOCK_BYTES", batch)
+    _, ours = twins(file, (100, 50), chunks=(10, 25))
+    with pytest.raises(IncompleteWriteError) as caught:
+        h5lossy.write(ours, blocks(), np.s_[5:95])
+    # Rows 5 to 68 of the dataset: the first chunks in part, the last ones not at all.
+    assert len(caught.value.written) == 12
+    assert np.abs(ours[5:60] - values[:55]).max() <= 1e-2
+    assert not ours[60:].any()
 
 
 def test_an_interrupt_passes_with_a_note(file: h5py.File) -> None:
