@@ -422,7 +422,7 @@ class _Reader:
             frames = {}
             for i in range(len(pieces)):
                 place = pieces.place(i)
-                if self._stored is not None and place not in self._stored:
+                if not self._is_stored(place):
                     as_bits(self._target(pieces, i))[...] = as_bits(layout.fill)
                     continue
                 frame = _read_chunk(self._dataset, place, room[i])
@@ -431,6 +431,12 @@ class _Reader:
                 else:
                     frames[i] = frame
             yield pieces, frames
+
+    def _is_stored(self, place: Place) -> bool:
+        if self._stored is not None:
+            return place in self._stored
+        with phil:
+            return self._dataset.id.get_chunk_info_by_coord(place).byte_offset is not None
 
     def _target(self, pieces: Pieces, i: int) -> npt.NDArray[Any]:
         return self._out[pieces.box(i).within(self._chosen.box).slices]
@@ -523,10 +529,13 @@ def _write_chunk(dataset: h5py.Dataset, place: Place, frame: npt.NDArray[np.uint
 
 
 def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]) -> Any:
-    """Return a chunk's frame; None where HDF5 has to read it: not stored, or not filtered."""
+    """Return the frame of a stored chunk; None where HDF5 has to read it: it is not filtered."""
     try:
         with phil:
-            mask, frame = dataset.id.read_direct_chunk(place, out=room)
+            try:
+                mask, frame = dataset.id.read_direct_chunk(place, out=room)
+            except TypeError:  # old h5py has no `out`
+                mask, frame = dataset.id.read_direct_chunk(place)
     except (OSError, RuntimeError, ValueError, KeyError):
         return None
     return None if mask or not len(frame) else frame
