@@ -239,7 +239,8 @@ class _Layout:
         """Return None where HDF5 has to do the work."""
         creation = dataset.id.get_create_plist()
         params = _params_of(creation)
-        if params is None:
+        # Under MPI all processes have to write a filtered chunk together.
+        if params is None or dataset.file.driver == "mpio":
             return None
         dtype, chunks = dataset.dtype, dataset.chunks
         described = params.value_bytes, params.value_bytes * math.prod(params.shape)
