@@ -41,7 +41,7 @@ struct Report {
 };
 
 // A thread's memory for one chunk, for those that do not lie in one piece.
-class Room {
+class Scratch {
  public:
   // Null where there is no memory.
   std::uint8_t* get(std::size_t bytes) {
@@ -57,7 +57,7 @@ class Room {
 struct Task {
   std::size_t i;
   std::uint32_t threads;  // that may share the chunk
-  Room& room;
+  Scratch& scratch;
   h5l_message* message;
 };
 
@@ -65,18 +65,18 @@ struct Task {
 template <class Call>
 h5l_status run(const Report& report, std::uint32_t asked, Call call) {
   std::uint32_t threads = 1;
-  std::vector<Room> rooms;
+  std::vector<Scratch> scratches;
   try {
     if (const h5l_status status = choose_threads(asked, threads, report.why); status != H5L_OK) {
       return report.refuse(status);
     }
-    rooms.resize(std::min<std::size_t>(threads, report.count));
+    scratches.resize(std::min<std::size_t>(threads, report.count));
   } catch (const std::exception&) {
     return report.refuse(report.why.fail(H5L_OUT_OF_MEMORY, "out of memory"));
   }
   const auto share = static_cast<std::uint32_t>((threads - 1) / report.count + 1);
   run_batch(report.count, threads, [&](std::size_t i, std::uint32_t seat) {
-    report.statuses[i] = call(Task{i, share, rooms[seat], report.message_of(i)});
+    report.statuses[i] = call(Task{i, share, scratches[seat], report.message_of(i)});
   });
   for (std::size_t i = 0; i < report.count; ++i) {
     const h5l_status status = report.statuses[i];
@@ -92,7 +92,7 @@ h5l_status encode_one(const h5l_params* params, const h5l_parts* parts, const vo
   if (parts != nullptr) {
     const Part part(*parts, task.i, params->value_bytes);
     if (!part.is_chunk()) {
-      std::uint8_t* const chunk = task.room.get(raw_bytes);
+      std::uint8_t* const chunk = task.scratch.get(raw_bytes);
       if (chunk == nullptr) return Message(task.message).fail(H5L_OUT_OF_MEMORY, "no memory for a chunk");
       part.gather(static_cast<const std::uint8_t*>(raw), chunk);
       raw = chunk;
@@ -120,7 +120,7 @@ h5l_status decode_part(const Part& part, const h5l_params& params, const h5l_fra
   part.span(begin, count);
   // Then the whole costs little more, and has its checksum checked.
   if (2 * count > values) begin = 0, count = values;
-  std::uint8_t* const chunk = task.room.get(raw_bytes);
+  std::uint8_t* const chunk = task.scratch.get(raw_bytes);
   if (chunk == nullptr) return Message(task.message).fail(H5L_OUT_OF_MEMORY, "no memory for a chunk");
   const std::uint64_t scale = params.value_bytes / info.value_bytes;  // frames of unknown type count bytes
   const h5l_status status = count == values

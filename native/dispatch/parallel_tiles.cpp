@@ -34,15 +34,15 @@ class Room {
  public:
   explicit Room(std::size_t bytes) : bytes_(bytes) {}
 
-  // Tells the run's begin. False where there is no room for it, or for one before it.
-  bool take(std::uint32_t run, std::size_t bytes, std::size_t& begin) {
+  // Tells where the run of tiles begins. False where there is no room for it, or for one before it.
+  bool take(std::uint32_t first, std::uint32_t last, std::size_t bytes, std::size_t& begin) {
     {
       std::unique_lock lock(mutex_);
-      turn_.wait(lock, [&] { return next_ == run || full_; });
+      turn_.wait(lock, [&] { return next_ == first || full_; });
       begin = used_;
       if (bytes > bytes_ - used_) full_ = true;
       if (!full_) used_ += bytes;
-      ++next_;
+      next_ = last;
     }
     turn_.notify_all();
     return !is_full();
@@ -56,7 +56,7 @@ class Room {
   std::condition_variable turn_;
   const std::size_t bytes_;
   std::size_t used_ = 0;
-  std::uint32_t next_ = 0;
+  std::uint32_t next_ = 0;  // tile
   std::atomic<bool> full_ = false;
 };
 
@@ -72,13 +72,11 @@ h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, co
                         EncodedTiles& encoded, const Message& why) try {
   const Geometry& geometry = choice.geometry;
   const std::uint32_t tiles = geometry.tiles();
-  const std::uint32_t run_tiles = tiles_in_run(geometry.max_tile_bytes());
-  const std::uint32_t runs = count_runs(tiles, run_tiles);
-  threads = std::min(threads, runs);
+  const std::size_t run_bytes = tiles_in_run(geometry.max_tile_bytes()) * geometry.max_tile_bytes();
   std::vector<Worker> workers;
   workers.reserve(threads);
   for (std::uint32_t i = 0; i < threads; ++i) {
-    workers.push_back({TileEncoder(params, quantizer, choice), Workspace(run_tiles * geometry.max_tile_bytes())});
+    workers.push_back({TileEncoder(params, quantizer, choice), Workspace(run_bytes)});
     if (!workers.back().encoder.ok() || !workers.back().payloads.ok()) {
       return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
     }
@@ -86,30 +84,29 @@ h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, co
 
   Room room(payloads.size());
   std::atomic<std::uint32_t> sum = 0;
-  run_batch(runs, threads, [&](std::size_t i, std::uint32_t seat) {
-    const auto run = static_cast<std::uint32_t>(i);
-    if (room.is_full()) return;
-    Worker& worker = workers[seat];
-    const std::uint32_t first = run * run_tiles, last = std::min(tiles, first + run_tiles);
-    std::size_t bytes = 0;
-    std::uint32_t own_sum = 0;
-    for (std::uint32_t tile = first; tile < last; ++tile) {
-      const std::span<const std::uint8_t> payload = worker.encoder.encode(raw, tile);
-      const auto size = static_cast<std::uint32_t>(payload.size());
-      if (size != 0) std::memcpy(worker.payloads.data() + bytes, payload.data(), size);
-      if (checksum != nullptr) own_sum += checksum(payload.data(), size, tile, 0);
-      bytes += size;
-      write_u32(table.data() + kTileEntryBytes * tile, static_cast<std::uint32_t>(bytes));
-    }
-    std::size_t begin = 0;
-    if (!room.take(run, bytes, begin)) return;
-    if (bytes != 0) std::memcpy(payloads.data() + begin, worker.payloads.data(), bytes);
-    for (std::uint32_t tile = first; tile < last; ++tile) {
-      std::uint8_t* const entry = table.data() + kTileEntryBytes * tile;
-      write_u32(entry, static_cast<std::uint32_t>(read_u32(entry) + begin));
-    }
-    sum.fetch_add(own_sum, std::memory_order_relaxed);
-  });
+  for_runs(0, tiles, geometry.max_tile_bytes(), threads,
+           [&](std::uint32_t first, std::uint32_t last, std::uint32_t seat) {
+             if (room.is_full()) return;
+             Worker& worker = workers[seat];
+             std::size_t bytes = 0;
+             std::uint32_t own_sum = 0;
+             for (std::uint32_t tile = first; tile < last; ++tile) {
+               const std::span<const std::uint8_t> payload = worker.encoder.encode(raw, tile);
+               const auto size = static_cast<std::uint32_t>(payload.size());
+               if (size != 0) std::memcpy(worker.payloads.data() + bytes, payload.data(), size);
+               if (checksum != nullptr) own_sum += checksum(payload.data(), size, tile, 0);
+               bytes += size;
+               write_u32(table.data() + kTileEntryBytes * tile, static_cast<std::uint32_t>(bytes));
+             }
+             std::size_t begin = 0;
+             if (!room.take(first, last, bytes, begin)) return;
+             if (bytes != 0) std::memcpy(payloads.data() + begin, worker.payloads.data(), bytes);
+             for (std::uint32_t tile = first; tile < last; ++tile) {
+               std::uint8_t* const entry = table.data() + kTileEntryBytes * tile;
+               write_u32(entry, static_cast<std::uint32_t>(read_u32(entry) + begin));
+             }
+             sum.fetch_add(own_sum, std::memory_order_relaxed);
+           });
   encoded.fit = !room.is_full();
   encoded.payload_bytes = room.used();
   encoded.sum = sum.load(std::memory_order_relaxed);
@@ -124,9 +121,12 @@ std::uint32_t sum_payload(const Frame& frame, ChecksumFunction checksum, std::ui
   }
   constexpr std::size_t typical_tile_bytes = 16 << 10;
   std::atomic<std::uint32_t> sum = 0;
-  for_tiles(0, frame.tiles, typical_tile_bytes, threads, [&](std::uint32_t tile, std::uint32_t) {
-    const std::span<const std::uint8_t> payload = frame.tile_payload(tile);
-    const std::uint32_t own = checksum(payload.data(), static_cast<std::uint32_t>(payload.size()), tile, 0);
+  for_runs(0, frame.tiles, typical_tile_bytes, threads, [&](std::uint32_t first, std::uint32_t last, std::uint32_t) {
+    std::uint32_t own = 0;
+    for (std::uint32_t tile = first; tile < last; ++tile) {
+      const std::span<const std::uint8_t> payload = frame.tile_payload(tile);
+      own += checksum(payload.data(), static_cast<std::uint32_t>(payload.size()), tile, 0);
+    }
     sum.fetch_add(own, std::memory_order_relaxed);
   });
   return sum.load(std::memory_order_relaxed);

@@ -21,14 +21,19 @@ namespace h5lossy {
 // How many of `threads` are worth their waking for a chunk of this size.
 std::uint32_t threads_for_chunk(std::uint32_t threads, std::size_t raw_bytes);
 
-inline constexpr std::size_t kRunBytes = 128 << 10;
-
+// Tiles are shared out in runs of about 128 KiB: that fits a core's own cache, and threads seldom meet.
 constexpr std::uint32_t tiles_in_run(std::size_t tile_bytes) {
-  return static_cast<std::uint32_t>(std::max<std::size_t>(1, kRunBytes / tile_bytes));
+  return static_cast<std::uint32_t>(std::max<std::size_t>(1, (128 << 10) / tile_bytes));
 }
 
-constexpr std::uint32_t count_runs(std::uint32_t tiles, std::uint32_t run) {
-  return tiles / run + (tiles % run != 0 ? 1 : 0);
+// Calls call(first, last, seat) for runs of the tiles from `begin` to before `end`, as run_batch does.
+template <class Call>
+void for_runs(std::uint32_t begin, std::uint32_t end, std::size_t tile_bytes, std::uint32_t threads, const Call& call) {
+  const std::uint32_t run = tiles_in_run(tile_bytes), tiles = end - begin;
+  run_batch(tiles / run + (tiles % run != 0 ? 1 : 0), threads, [&](std::size_t i, std::uint32_t seat) {
+    const std::uint32_t first = begin + static_cast<std::uint32_t>(i) * run;
+    call(first, first + std::min(run, end - first), seat);
+  });
 }
 
 // What all tiles of a chunk became.
@@ -43,19 +48,6 @@ struct EncodedTiles {
                                       std::span<const std::uint8_t> raw, std::span<std::uint8_t> table,
                                       std::span<std::uint8_t> payloads, ChecksumFunction checksum,
                                       std::uint32_t threads, EncodedTiles& encoded, const Message& why);
-
-// Calls call(i, seat) for each tile from `begin` to before `end`. A thread takes tiles of about 128 KiB together: that
-// fits a core's own cache, and threads seldom meet.
-template <class Call>
-void for_tiles(std::uint32_t begin, std::uint32_t end, std::size_t tile_bytes, std::uint32_t threads,
-               const Call& call) {
-  const std::uint32_t run = tiles_in_run(tile_bytes);
-  run_batch(count_runs(end - begin, run), threads, [&](std::size_t i, std::uint32_t seat) {
-    const std::uint32_t first = begin + static_cast<std::uint32_t>(i) * run;
-    const std::uint32_t last = first + std::min(run, end - first);
-    for (std::uint32_t tile = first; tile < last; ++tile) call(tile, seat);
-  });
-}
 
 // The checksum of a frame's payload.
 std::uint32_t sum_payload(const Frame& frame, ChecksumFunction checksum, std::uint32_t threads);

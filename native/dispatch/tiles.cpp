@@ -226,8 +226,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   const Workspace workspace(tile_room * threads);
   if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
   std::atomic<std::uint32_t> broken = end;  // the first tile that is
-  for_tiles(begin, end, geometry.max_tile_bytes(), threads, [&](std::uint32_t i, std::uint32_t seat) {
-    if (i > broken.load(std::memory_order_relaxed)) return;
+  const auto decode_one = [&](std::uint32_t i, std::uint32_t seat) {
     if (!is_whole && !geometry.holds(i, first, count)) return;
     PlacedTile placed;
     geometry.place(i, placed);
@@ -245,7 +244,13 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
       return;
     }
     if (!in_place) geometry.scatter(i, target, first, count, raw.data());
-  });
+  };
+  for_runs(begin, end, geometry.max_tile_bytes(), threads,
+           [&](std::uint32_t run_begin, std::uint32_t run_end, std::uint32_t seat) {
+             for (std::uint32_t i = run_begin; i < run_end && i < broken.load(std::memory_order_relaxed); ++i) {
+               decode_one(i, seat);
+             }
+           });
   if (broken.load() != end) {
     return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", broken.load());
   }
