@@ -106,8 +106,27 @@ H5L_FN u32 compact_bytes(u64 word, u32 kept, u8* out) {
   return size;
 }
 
+// Undoes compact_bytes. Reads one byte more than `present` has ones.
+H5L_FN u64 spread_bytes(const u8* kept, u32 present) {
+  u64 word = 0;
+  for (u32 i = 0; i < 8; ++i) {
+    const u32 is_present = (present >> i) & 1;
+    word |= (u64{*kept} & (u64{0} - is_present)) << (8 * i);
+    kept += is_present;
+  }
+  return word;
+}
+
+// How zero removal moves bytes: the functions above, for a backend that has no better ones.
+struct PlainMoves {
+  static H5L_FN u32 compact(u64 word, u32 kept, u8* out) { return compact_bytes(word, kept, out); }
+  // `readable` bytes are at `kept`: one more than are present, or more.
+  static H5L_FN u64 spread(const u8* kept, u32 present, u64 /*readable*/) { return spread_bytes(kept, present); }
+};
+
 // Drops the bytes of a bitmap that repeat the one before (0 before the first): appends the others to `out`, and says
 // which they were in `changes`. Returns how many were appended. `size` is a multiple of 8.
+template <class Moves = PlainMoves>
 H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
   u32 kept_bytes = 0;
   u64 last = 0;
@@ -116,7 +135,7 @@ H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
     const u32 kept = nonzero_bytes(word ^ (word << 8 | last));
     last = word >> 56;
     changes[i / 8] = static_cast<u8>(kept);
-    if (kept != 0) kept_bytes += compact_bytes(word, kept, out + kept_bytes);
+    if (kept != 0) kept_bytes += Moves::compact(word, kept, out + kept_bytes);
   }
   return kept_bytes;
 }
@@ -124,6 +143,7 @@ H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
 // PFPL's last stage (docs/format/pfpl.md): the non-zero bytes, and four levels of bitmaps of where they were. `stream`
 // is `size` <= kStreamBytes bytes in a buffer of kStreamBytes, zero behind `size` up to the next multiple of 8. Returns
 // the size of `out`; 0 if all is zero.
+template <class Moves = PlainMoves>
 H5L_FN u32 remove_zeros(const u8* stream, u32 size, u8* out) {
   u8 bitmap0[kBitmap0Bytes];
   u8 bitmap1[kBitmap1Bytes];
@@ -139,14 +159,14 @@ H5L_FN u32 remove_zeros(const u8* stream, u32 size, u8* out) {
     }
     const u32 kept = nonzero_bytes(word);
     bitmap0[i] = static_cast<u8>(kept);
-    written += compact_bytes(word, kept, out + written);
+    written += Moves::compact(word, kept, out + written);
   }
   if (written == 0) return 0;
   memset(bitmap0 + used, 0, kBitmap0Bytes - used);
-  written += remove_repeats(bitmap0, kBitmap0Bytes, bitmap1, out + written);
-  written += remove_repeats(bitmap1, kBitmap1Bytes, bitmap2, out + written);
+  written += remove_repeats<Moves>(bitmap0, kBitmap0Bytes, bitmap1, out + written);
+  written += remove_repeats<Moves>(bitmap1, kBitmap1Bytes, bitmap2, out + written);
   memset(bitmap3, 0, kBitmap3Bytes);
-  written += remove_repeats(bitmap2, kBitmap2Bytes, bitmap3, out + written);
+  written += remove_repeats<Moves>(bitmap2, kBitmap2Bytes, bitmap3, out + written);
   memcpy(out + written, bitmap3, kBitmap3Bytes);
   return written + kBitmap3Bytes;
 }
@@ -177,19 +197,9 @@ H5L_FN void restore_repeats(const u8* changes, const u8* kept, u8* bitmap, u32 s
   }
 }
 
-// Undoes compact_bytes. Reads one byte more than `present` has ones.
-H5L_FN u64 spread_bytes(const u8* kept, u32 present) {
-  u64 word = 0;
-  for (u32 i = 0; i < 8; ++i) {
-    const u32 is_present = (present >> i) & 1;
-    word |= (u64{*kept} & (u64{0} - is_present)) << (8 * i);
-    kept += is_present;
-  }
-  return word;
-}
-
 // Undoes remove_zeros into `size` bytes of `stream` (a buffer of kStreamBytes; it writes up to the next multiple of 8).
 // False: the payload contradicts itself, and nothing was read outside of it.
+template <class Moves = PlainMoves>
 H5L_FN bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 size) {
   u8 bitmap0[kBitmap0Bytes];
   u8 bitmap1[kBitmap1Bytes];
@@ -233,7 +243,7 @@ H5L_FN bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 
       word = load<u64>(next);
       next += 8;
     } else if (present != 0) {
-      word = spread_bytes(next, present);
+      word = Moves::spread(next, present, static_cast<u64>(payload + payload_bytes - next));
       next += count_ones(u64{present});
     }
     store(stream + 8 * i, word);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Zero removal and its inverse (codecs/bits.h), 64 bytes at a time where the backend has AVX-512 VBMI2; else the
-// definition itself.
+// Zero removal and its inverse (codecs/bits.h): 64 bytes at a time where the backend has AVX-512 VBMI2, with tables of byte
+// numbers where it has NEON; else the definition itself.
 #pragma once
 
 #include "codecs/bits.h"
@@ -149,11 +149,18 @@ inline bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 
 
 }  // namespace h5lossy::H5L_TARGET::simd
 
+#elif defined(H5L_NEON)
+
+#include "simd/zeros_neon.h"
+
 #else
 
 namespace h5lossy::H5L_TARGET::simd {
-using H5L_TARGET::remove_zeros;
-using H5L_TARGET::restore_zeros;
+inline u32 remove_zeros(const u8* stream, u32 size, u8* out) { return H5L_TARGET::remove_zeros<>(stream, size, out); }
+
+inline bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 size) {
+  return H5L_TARGET::restore_zeros<>(payload, payload_bytes, stream, size);
+}
 }  // namespace h5lossy::H5L_TARGET::simd
 
 #endif

@@ -85,8 +85,7 @@ void check_all(int arguments, char** argument) {
                        &frame_bytes, &message) == H5L_OK,
           "%s: %s", path, message.text);
     frame.resize(frame_bytes);
-    CHECK(frame == expected.frame, "%s: another frame, of %zu bytes for %zu", path, frame_bytes,
-          expected.frame.size());
+    CHECK(frame == expected.frame, "%s: another frame, of %zu bytes for %zu", path, frame_bytes, expected.frame.size());
     Bytes decoded(expected.raw.size());
     CHECK(decode_frame(frame.data(), frame.size(), decoded.data(), decoded.size(), &message) == H5L_OK, "%s: %s", path,
           message.text);
