@@ -12,7 +12,7 @@ import subprocess
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import h5py
 import numpy as np
@@ -25,6 +25,32 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).parent / "results"
 STREAMING_BYTES = 256 << 20
 """Size of the copy that every speed is compared with: far larger than any cache."""
+
+FIELD = "turbulence/vorticity"
+"""What speeds are measured on, among the fields of the corpus: real, and hard to compress."""
+
+SPEED_SCALE = 1e-3
+"""The bound that stands beside a speed where there is only one: this part of the range."""
+
+
+class FilterRow(TypedDict):
+    """
+    A row of results/hdf5.json: one filter and bound, `FIELD` of float32 written and read as a file.
+
+    `way` is "pipeline" where HDF5 calls the filter, "batched" for h5lossy.write and read, and
+    "file" for the compressed bytes in a plain file. The name of no filter at all is "no filter".
+    Speeds are what `Timing.as_speed` gives; with one thread, of its CPU time.
+    """
+
+    name: str
+    is_peer: bool
+    way: str
+    threads: int
+    scale: float | None
+    ratio: float
+    error_fraction: float | None
+    write: dict[str, float]
+    read: dict[str, float]
 
 
 class Timing(NamedTuple):
@@ -87,6 +113,14 @@ def real_fields(*, core_only: bool = False) -> Iterator[tuple[str, np.ndarray, f
                 yield f"{path.stem}/{name}", dataset[...], dataset.attrs.get("fill_value")
 
 
+def field_for_speed() -> np.ndarray:
+    """Read `FIELD`."""
+    for name, values, _ in real_fields():
+        if name == FIELD:
+            return values
+    raise SystemExit(f"the corpus has no {FIELD}")
+
+
 def machine() -> dict[str, Any]:
     """Describe the machine, the build and the commit."""
     cpu = platform.processor()
@@ -124,3 +158,8 @@ def save(name: str, results: dict[str, Any]) -> None:
 def load(name: str) -> dict[str, Any]:
     """Read results/NAME.json."""
     return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def load_if_there(name: str) -> dict[str, Any] | None:
+    """Read results/NAME.json; None where that benchmark has not been run."""
+    return load(name) if (RESULTS / f"{name}.json").exists() else None
