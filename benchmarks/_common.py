@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
+"""Where plots.py leaves figures."""
+
 STREAMING_BYTES = 256 << 20
 """Size of the copy that every speed is compared with: far larger than any cache."""
 
@@ -158,6 +161,14 @@ def save(name: str, results: dict[str, Any]) -> None:
 def load(name: str) -> dict[str, Any]:
     """Read results/NAME.json."""
     return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def scale_of(bound: str) -> float | None:
+    """Give the part of the range that a bound of throughput.json is; None for other kinds."""
+    try:
+        return float(bound)
+    except ValueError:
+        return None
 
 
 def load_if_there(name: str) -> dict[str, Any] | None:

@@ -46,6 +46,7 @@ CODECS: dict[str, Callable[..., h5lossy.codecs.Codec]] = {
     "PFPL": h5lossy.PFPL,
     "cuSZp2-P": lambda **bound: h5lossy.CuSZp2(mode="plain", **bound),
     "cuSZp2-O": h5lossy.CuSZp2,
+    "cuSZp2-O 2-D": lambda **bound: h5lossy.CuSZp2(dimensions=2, **bound),
     "cuSZp2-O 3-D": lambda **bound: h5lossy.CuSZp2(dimensions=3, **bound),
     "AATROX": h5lossy.Aatrox,
     "auto": h5lossy.Auto,
