@@ -32,6 +32,9 @@ STREAMING_BYTES = 256 << 20
 FIELD = "turbulence/vorticity"
 """What speeds are measured on, among the fields of the corpus: real, and hard to compress."""
 
+PEERS = ("ZFP", "SZ3", "SPERR", "Blosc2")
+"""Names of hdf5plugin's filters in results."""
+
 SPEED_SCALE = 1e-3
 """The bound that stands beside a speed where there is only one: this part of the range."""
 

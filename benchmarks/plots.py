@@ -14,13 +14,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-from _common import DOCS, SPEED_SCALE, STREAMING_BYTES, load_if_there, scale_of
+from _common import DOCS, PEERS, SPEED_SCALE, STREAMING_BYTES, load_if_there, scale_of
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 STYLE = {
     # The same bytes for the same results, and text that a reader can select.
@@ -33,6 +35,11 @@ STYLE = {
     "legend.frameon": False,
 }
 PLAIN_SIZE = 1 << 20
+
+NAMES = ("PFPL", "cuSZp2-O", "AATROX", "cuSZp2-O 3-D", "auto", "cuSZp2-P", "cuSZp2-O 2-D")
+NAMES += PEERS
+COLOURS = {name: f"C{i}" if i < 7 else f"{0.15 * (i - 6):.2f}" for i, name in enumerate(NAMES)}
+"""A codec has one colour in all figures; peers are grey."""
 
 Points = list[tuple[float, float, float]]
 """Ratio, GB/s, and how large the bound is, for the order."""
@@ -58,7 +65,14 @@ def draw_level(axes: Axes, speed: float, text: str) -> None:
     """Draw a speed that has no ratio."""
     axes.axhline(speed, color="0.4", linewidth=0.8, linestyle=":")
     place = axes.get_yaxis_transform()
-    axes.text(0.99, speed, text, transform=place, ha="right", va="bottom", color="0.4", fontsize=8)
+    axes.text(0.01, speed, text, transform=place, ha="left", va="bottom", color="0.4", fontsize=8)
+
+
+def set_numbers(axis: Axis) -> None:
+    """Write numbers as people do, at 1, 2, 5 and 10, on a logarithmic axis."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def new_figure(headings: Iterable[str]) -> tuple[Figure, list[Axes]]:
@@ -67,11 +81,11 @@ def new_figure(headings: Iterable[str]) -> tuple[Figure, list[Axes]]:
     panels = list(figure.subplots(1, 2, sharex=True, sharey=True))
     for axes, heading in zip(panels, headings, strict=True):
         axes.set_title(heading)
+        axes.set_xlabel("compression ratio")
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlabel("compression ratio")
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter("{x:g}")
+        set_numbers(axes.xaxis)
+        set_numbers(axes.yaxis)
     panels[0].set_ylabel("GB/s of original data")
     return figure, panels
 
@@ -99,7 +113,7 @@ def plot_throughput(results: dict[str, Any]) -> None:
         figure, panels = new_figure(("compress", "decompress"))
         for axes, way in zip(panels, ("compress", "decompress"), strict=True):
             for backend in dict.fromkeys((best, plain)):
-                for i, codec in enumerate(codecs):
+                for codec in codecs:
                     points = [
                         (row["ratio"], row[way]["gb_per_s"], scale)
                         for row in rows
@@ -107,7 +121,7 @@ def plot_throughput(results: dict[str, Any]) -> None:
                         and (scale := scale_of(row["bound"])) is not None
                     ]
                     label = codec if backend == best else None
-                    draw_line(axes, points, f"C{i}", dashed=backend != best, label=label)
+                    draw_line(axes, points, COLOURS[codec], dashed=backend != best, label=label)
             copy = results["memcpy"][best][str(STREAMING_BYTES)]["gb_per_s"]
             draw_level(axes, copy, "memcpy of 256 MiB")
         save_figure(figure, "throughput")
@@ -120,13 +134,13 @@ def plot_hdf5(results: dict[str, Any]) -> None:
     with mpl.rc_context(STYLE):
         figure, panels = new_figure(("write through HDF5", "read through HDF5"))
         for axes, way in zip(panels, ("write", "read"), strict=True):
-            for i, name in enumerate(names):
+            for name in names:
                 of_name = [row for row in rows if row["name"] == name]
                 points = [
                     (row["ratio"], row[way]["gb_per_s"], row["scale"] or 0.0) for row in of_name
                 ]
                 is_peer = of_name[0]["is_peer"]
-                draw_line(axes, points, f"C{i}", dashed=is_peer, label=name)
+                draw_line(axes, points, COLOURS[name], dashed=is_peer, label=name)
             for row in rows:
                 if row["name"] == "no filter":
                     draw_level(axes, row[way]["gb_per_s"], "no filter")
@@ -142,18 +156,21 @@ def plot_fields(results: dict[str, Any]) -> None:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 0.28 * len(rows) + 1.4), layout="constrained")
         axes = figure.subplots()
-        for i, name in enumerate(names):
+        for name in names:
             found = [
                 (result["ratio"], place)
                 for place, row in enumerate(rows)
                 if not (result := row["bounds"][scale]["codecs"][name]).get("broken")
                 and result["ratio"] is not None
             ]
-            # Filled like ours: a peer is judged by the same rule, and left out where it broke it.
-            axes.plot(*zip(*found, strict=True), "o", color=f"C{i}", markersize=4, label=name)
+            # A peer is judged by the same rule, and left out where it broke it.
+            marker = "x" if name in PEERS else "o"
+            axes.plot(
+                *zip(*found, strict=True), marker, color=COLOURS[name], markersize=4, label=name
+            )
         axes.set_yticks(range(len(rows)), [row["field"] for row in rows])
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:g}")
+        set_numbers(axes.xaxis)
         axes.set_xlabel(f"compression ratio at {SPEED_SCALE:g} of the range")
         save_figure(figure, "fields")
 

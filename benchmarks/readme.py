@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from _common import DOCS, SPEED_SCALE, STREAMING_BYTES, load, load_if_there, scale_of
+from _common import DOCS, PEERS, SPEED_SCALE, STREAMING_BYTES, load, load_if_there, scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,6 @@ README = Path(__file__).parent.parent / "README.md"
 PAGE = DOCS.with_suffix(".md")
 BEGIN, END = "<!-- results: written by benchmarks/readme.py -->", "<!-- results end -->"
 
-PEERS = ("ZFP", "SZ3", "SPERR", "Blosc2")
 SHOWN_BYTES = 1 << 20
 NONE = "—"
 
