@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// PFPL's words (codecs/pfpl.h) a vector at a time: from values to residuals, and back. Each quantizer has a twin that
+// keeps its constants in registers and gives the same words; what it does for lanes with exceptions costs nothing where
+// there are none.
+#pragma once
+
+#include "codecs/pfpl.h"
+#include "simd/lanes.h"
+
+#if H5L_HAS_LANES
+
+namespace h5lossy::H5L_TARGET::simd {
+
+template <class Q>
+class Words;
+
+template <class T>
+class Words<AbsoluteQuantizer<T>> {
+ public:
+  using W = Word<T>;
+
+  explicit Words(const AbsoluteQuantizer<T>& q)
+      : bound_(all_lanes(q.bound)),
+        step_(all_lanes(q.step)),
+        inverse_step_(all_lanes(q.inverse_step)),
+        has_fill_(q.has_fill),
+        fill_bits_(all_lanes(q.fill_bits)) {}
+
+  // `has_no_word` is set where a lane has none.
+  Vector<W> from_bits(Vector<W> bits, bool& has_no_word) const {
+    const Vector<T> x = (Vector<T>)bits;
+    const Vector<T> s = x * inverse_step_;
+    const Vector<W> half = ((Vector<W>)s & kSignBit<T>) | W{FloatTraits<T>::below_half};
+    const Vector<W> bin = truncated(s + (Vector<T>)half);
+    const Vector<T> rebuilt = bin_to_float(bin) * step_;
+    const Vector<T> difference = x - rebuilt;
+    const Vector<W> word = zigzag_lanes(bin);
+    Mask<W> good = is_good(word, rebuilt, difference);
+    if (has_fill_) good = good & invert<W>(is_equal(bits, fill_bits_));
+    if (all<W>(good)) [[likely]] return word;
+    return with_exceptions(bits, bin, difference, word, good, has_no_word);
+  }
+
+  Vector<W> to_bits(Vector<W> word) const {
+    const Vector<W> bin = (word >> 1) ^ (W{0} - (word & 1));
+    const Vector<W> rebuilt = (Vector<W>)(bin_to_float(bin) * step_);
+    return choose(is_less(word, all_lanes(static_cast<W>(kMantissaMask<T> + 1))), rebuilt, word);
+  }
+
+ private:
+  static Vector<W> zigzag_lanes(Vector<W> bin) {
+    using Int = typename FloatTraits<T>::Int;
+    return (bin << 1) ^ (Vector<W>)((Vector<Int>)bin >> (kWordBits<W> - 1));
+  }
+
+  // See bin_is_good(): a zigzag number says whether its bin is in range.
+  Mask<W> is_good(Vector<W> word, Vector<T> rebuilt, Vector<T> difference) const {
+    const Vector<T> distance = (Vector<T>)((Vector<W>)difference & ~kSignBit<T>);
+    const Mask<W> in_range = is_less(word, all_lanes(static_cast<W>(2 * kBinLimit<T> - 1)));
+    const Mask<W> good = in_range & is_at_most(distance, bound_);
+    if (!has_fill_) return good;
+    return good & invert<W>(is_equal((Vector<W>)(rebuilt + T{0}), fill_bits_));
+  }
+
+  // The second chance of quantize() for all lanes at once, then the bits of those that are still not good.
+  Vector<W> with_exceptions(Vector<W> bits, Vector<W> bin, Vector<T> difference, Vector<W> word, Mask<W> good,
+                            bool& has_no_word) const {
+    using Int = typename FloatTraits<T>::Int;
+    const Vector<W> sign = (Vector<W>)((Vector<Int>)difference >> (kWordBits<W> - 1));
+    const Vector<W> next_bin = bin + (sign | 1);  // a NaN's sign does not matter
+    const Vector<W> next_word = zigzag_lanes(next_bin);
+    const Vector<T> rebuilt = bin_to_float(next_bin) * step_;
+    Mask<W> next_good = is_good(next_word, rebuilt, (Vector<T>)bits - rebuilt);
+    if (has_fill_) next_good = next_good & invert<W>(is_equal(bits, fill_bits_));
+    const Vector<W> raw = choose(next_good, next_word, bits);
+    // Of what is kept exactly only 0 may look like a code.
+    const Mask<W> reads_as_code = is_less(bits - 1, all_lanes(kMantissaMask<T>));
+    has_no_word |= !all<W>(good | next_good | invert<W>(reads_as_code));
+    return choose(good, word, raw);
+  }
+
+  const Vector<T> bound_, step_, inverse_step_;
+  const bool has_fill_;
+  const Vector<W> fill_bits_;
+};
+
+template <class T>
+class Words<PointwiseQuantizer<T>> {
+ public:
+  using W = Word<T>;
+
+  explicit Words(const PointwiseQuantizer<T>& q)
+      : scale_(all_lanes(q.scale)),
+        half_(all_lanes(q.scale / 2)),
+        inverse_scale_(all_lanes(q.inverse_scale)),
+        has_fill_(q.has_fill),
+        fill_bits_(all_lanes(q.fill_bits)) {
+    const W down = (kOne<T> - (kMantissaMask<T> + 1)) / q.scale, up = (kInfinity<T> - 1 - kOne<T>) / q.scale;
+    const W lowest = down < kPointwiseBinLimit<T> ? down : kPointwiseBinLimit<T>;
+    const W highest = up < kPointwiseBinLimit<T> ? up : kPointwiseBinLimit<T>;
+    lowest_ = all_lanes(lowest);
+    bins_ = all_lanes(lowest + highest + 1);
+  }
+
+  Vector<W> from_bits(Vector<W> bits, bool& has_no_word) const {
+    using Int = typename FloatTraits<T>::Int;
+    const Vector<W> u = bits & ~kSignBit<T>;
+    const Vector<W> distance = u - kOne<T>;
+    // See steps_of_distance(): here with its sign, so the quotient may be one off to either side.
+    Vector<W> bin = truncated(to_float(distance) * inverse_scale_);
+    const Vector<W> rest = distance - bin * scale_;
+    bin = choose(is_above(rest, half_), bin + 1, bin);
+    bin = choose(is_above(W{0} - half_, rest), bin - 1, bin);
+    const Vector<W> zigzagged = (bin << 1) ^ (Vector<W>)((Vector<Int>)bin >> (kWordBits<W> - 1));
+    const Vector<W> word = zigzagged + zigzagged + 1 + (bits >> (kWordBits<W> - 1));
+    Mask<W> good = is_less(bin + lowest_, bins_) & is_less(u - (kMantissaMask<T> + 1), all_lanes(kNormals));
+    if (has_fill_) {
+      const Vector<W> rebuilt = (bin * scale_ + kOne<T>) | (bits & kSignBit<T>);
+      good = good & invert<W>(is_equal(bits, fill_bits_)) & invert<W>(is_equal(rebuilt, fill_bits_));
+    }
+    if (all<W>(good)) [[likely]] return word;
+    return with_exceptions(bits, word, good, has_no_word);
+  }
+
+  Vector<W> to_bits(Vector<W> word) const {
+    const Vector<W> code = word + 1;
+    const Vector<W> zigzagged = (word - 1) >> 1;
+    const Vector<W> bin = (zigzagged >> 1) ^ (W{0} - (zigzagged & 1));
+    const Vector<W> rebuilt = ((bin * scale_ + kOne<T>) & ~kSignBit<T>) | code << (kWordBits<W> - 1);
+    const Mask<W> is_bin = is_less(word - 1, all_lanes(static_cast<W>(kMantissaMask<T> - 1)));
+    if (all<W>(is_bin)) [[likely]] return rebuilt;
+    const Vector<W> pattern = code ^ pfpl::kCodeMask<T>;
+    const Vector<W> nan = all_lanes(pfpl::kDefaultNegativeNan<T>), zero = {};
+    const Vector<W> raw = choose(is_equal(pattern, zero), nan, pattern);
+    return choose(is_bin, rebuilt, choose(is_equal(word, zero), zero, raw));
+  }
+
+ private:
+  static constexpr W kNormals = kInfinity<T> - (kMantissaMask<T> + 1);
+
+  Vector<W> with_exceptions(Vector<W> bits, Vector<W> word, Mask<W> good, bool& has_no_word) const {
+    const Vector<W> zero = {}, nan = all_lanes(pfpl::kDefaultNegativeNan<T>);
+    const Mask<W> is_nan = is_equal(bits, nan);
+    Mask<W> is_zero = is_equal(bits & ~kSignBit<T>, zero);
+    if (has_fill_) is_zero = is_zero & invert<W>(is_equal(bits, fill_bits_));
+    const Vector<W> raw = (choose(is_nan, zero, bits) ^ pfpl::kCodeMask<T>)-1;
+    const Mask<W> reads_as_code = is_less(all_lanes(pfpl::kCodeMask<T>), bits);
+    has_no_word |= !all<W>(good | is_nan | invert<W>(reads_as_code));
+    return choose(good, word, choose(is_zero, zero, raw));
+  }
+
+  const Vector<W> scale_, half_;
+  const Vector<T> inverse_scale_;
+  const bool has_fill_;
+  const Vector<W> fill_bits_;
+  Vector<W> lowest_, bins_;  // bins from -lowest_ on, and how many
+};
+
+template <class T>
+class Words<pfpl::NoQuantizer<T>> {
+ public:
+  using W = Word<T>;
+
+  explicit Words(const pfpl::NoQuantizer<T>&) {}
+  Vector<W> from_bits(Vector<W> bits, bool&) const { return bits; }
+  Vector<W> to_bits(Vector<W> word) const { return word; }
+};
+
+// The residuals of a run of values, vector by vector.
+template <class T, class Q>
+class Residuals {
+ public:
+  using W = Word<T>;
+
+  Residuals(const Q& q, const u8* values) : words_(q), next_(values) {}
+
+  Vector<W> next() {
+    const Vector<W> word = words_.from_bits(load_lanes<W>(next_), has_no_word_);
+    next_ += kVectorBytes;
+    const Vector<W> difference = word - shift_in(last_, word);
+    last_ = word;
+    return (difference + kNegabinaryMask<W>) ^ kNegabinaryMask<W>;
+  }
+
+  [[nodiscard]] bool all_have_words() const { return !has_no_word_; }
+  [[nodiscard]] W last_word() const { return last_[kLanes<W> - 1]; }
+
+ private:
+  Words<Q> words_;
+  const u8* next_;
+  Vector<W> last_ = {};
+  bool has_no_word_ = false;
+};
+
+// Undoes Residuals: takes them in order, and writes the values.
+template <class T, class Q>
+class Values {
+ public:
+  using W = Word<T>;
+
+  Values(const Q& q, u8* values) : words_(q), next_(values) {}
+
+  void take(Vector<W> residuals) {
+    const Vector<W> sums = sum_lanes((residuals ^ kNegabinaryMask<W>)-kNegabinaryMask<W>);
+    const Vector<W> words = sums + last_;
+    last_ += last_lane(sums);  // all that the next vector has to wait for is one addition
+    store_lanes(next_, words_.to_bits(words));
+    next_ += kVectorBytes;
+  }
+
+  [[nodiscard]] W last_word() const { return last_[0]; }
+
+ private:
+  Words<Q> words_;
+  u8* next_;
+  Vector<W> last_ = {};  // in all lanes
+};
+
+}  // namespace h5lossy::H5L_TARGET::simd
+
+#else
+
+namespace h5lossy::H5L_TARGET::simd {
+
+template <class T, class Q>
+struct Residuals {
+  Residuals(const Q&, const u8*) {}
+  [[nodiscard]] bool all_have_words() const { return true; }
+  [[nodiscard]] Word<T> last_word() const { return 0; }
+};
+
+template <class T, class Q>
+struct Values {
+  Values(const Q&, u8*) {}
+  [[nodiscard]] Word<T> last_word() const { return 0; }
+};
+
+}  // namespace h5lossy::H5L_TARGET::simd
+
+#endif
