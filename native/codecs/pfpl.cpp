@@ -85,10 +85,22 @@ void to_planes(const W* words, u32 first, u32 groups, W* planes) {
   }
 }
 
-// Undoes to_planes; the first `zero_rows` planes are zero in all groups.
+// How many planes in front are zero in all groups.
 template <class W>
-void from_planes(const W* planes, u32 first, u32 groups, u32 zero_rows, W* words) {
+u32 count_zero_rows(const W* planes, u32 groups) {
+  for (u32 j = 0; j < kWordBits<W>; ++j) {
+    W used_bits = 0;
+    for (u32 g = 0; g < groups; ++g) used_bits |= planes[j * groups + g];
+    if (used_bits != 0) return j;
+  }
+  return kWordBits<W>;
+}
+
+// Undoes to_planes.
+template <class W>
+void from_planes(const W* planes, u32 first, u32 groups, W* words) {
   constexpr u32 n = kWordBits<W>;
+  const u32 zero_rows = first < groups ? count_zero_rows(planes, groups) : 0;
   for (; first < groups; first += kLanes<W>, words += n * kLanes<W>) {
     const u32 lanes = groups - first < kLanes<W> ? groups - first : kLanes<W>;
     Vector<W> rows[n] = {};
@@ -98,16 +110,6 @@ void from_planes(const W* planes, u32 first, u32 groups, u32 zero_rows, W* words
       for (u32 i = 0; i < n; ++i) words[lane * n + i] = rows[i][lane];
     }
   }
-}
-
-template <class W>
-u32 count_zero_rows(const W* planes, u32 groups) {
-  for (u32 j = 0; j < kWordBits<W>; ++j) {
-    W used_bits = 0;
-    for (u32 g = 0; g < groups; ++g) used_bits |= planes[j * groups + g];
-    if (used_bits != 0) return j;
-  }
-  return kWordBits<W>;
 }
 
 template <class T, class Q>
@@ -142,12 +144,12 @@ bool decode_with(const Q& q, const u8* payload, u32 payload_bytes, u32 count, u8
   alignas(64) W planes[kTileValues<T>];
   const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
   if (!simd::restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
-  const u32 groups = count / n, zero_rows = count_zero_rows(planes, groups);
+  const u32 groups = count / n;
   simd::Values<T, Q> first_values(q, values);
-  const u32 first = simd::from_planes(planes, groups, zero_rows, first_values);
+  const u32 first = simd::from_planes(planes, groups, first_values);
   if (const u32 rest = count - first * n; rest != 0) {
     alignas(64) W words[kTileValues<T>];
-    from_planes(planes, first, groups, zero_rows, words);
+    from_planes(planes, first, groups, words);
     const u32 ungrouped = count - groups * n;
     memcpy(words + (rest - ungrouped), planes + groups * n, ungrouped * sizeof(W));
     for (u32 i = 0; i < rest; ++i) words[i] = from_negabinary<W>(words[i]);

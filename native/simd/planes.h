@@ -73,8 +73,9 @@ inline constexpr Permutation kPlanesApart = permutation([](u32 i) {
 // Writes the planes of as many whole batches as there are in `groups` groups; returns how many groups that is. The words
 // are those that residuals.next() gives, in order.
 template <class W, class Residuals>
-inline u32 to_planes(u32 groups, Residuals& residuals, W* planes) {
+inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
   constexpr u32 n = kWordBytes<W>, bits = kWordBits<W>, batch = kBatchGroups<W>;
+  Residuals residuals = source;  // a copy of our own can stay in registers
   const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
   u32 first = 0;
   for (; first + batch <= groups; first += batch) {
@@ -106,27 +107,30 @@ inline u32 to_planes(u32 groups, Residuals& residuals, W* planes) {
       for (u32 r = 0; r < 8; ++r) _mm512_storeu_si512(lowest - r * groups, rows[r]);
     }
   }
+  source = residuals;
   return first;
 }
 
-// Undoes to_planes: hands the words of whole batches to values.take(), in order. The first `zero_rows` planes are zero
-// in all groups.
+// Undoes to_planes: hands the words of whole batches to values.take(), in order.
 template <class W, class Values>
-inline u32 from_planes(const W* planes, u32 groups, u32 zero_rows, Values& values) {
+inline u32 from_planes(const W* planes, u32 groups, Values& target) {
   constexpr u32 n = kWordBytes<W>, bits = kWordBits<W>, batch = kBatchGroups<W>;
   const __m512i mirror = _mm512_set1_epi64(static_cast<i64>(0x0102040810204080ull));
-  const u32 used_bytes = (bits - zero_rows + 7) / 8;
+  Values values = target;  // a copy of our own can stay in registers
   u32 first = 0;
   for (; first + batch <= groups; first += batch) {
     __m512i pieces[n][8];
     for (u32 k = 0; k < n; ++k) {
-      if (k >= used_bytes) {
-        for (u32 p = 0; p < 8; ++p) pieces[k][p] = _mm512_setzero_si512();
+      const W* const lowest = planes + (bits - 1 - 8 * k) * groups + first;
+      __m512i rows[8], used = _mm512_setzero_si512();
+      for (u32 r = 0; r < 8; ++r) {
+        rows[r] = _mm512_loadu_si512(lowest - r * groups);
+        used = _mm512_or_si512(used, rows[r]);
+      }
+      if (_mm512_test_epi64_mask(used, used) == 0) {
+        for (u32 p = 0; p < 8; ++p) pieces[k][p] = used;
         continue;
       }
-      const W* const lowest = planes + (bits - 1 - 8 * k) * groups + first;
-      __m512i rows[8];
-      for (u32 r = 0; r < 8; ++r) rows[r] = _mm512_loadu_si512(lowest - r * groups);
       transpose_lanes(rows);
       for (u32 p = 0; p < 8; ++p) {
         const __m512i apart = permute(kPlanesApart<n>, rows[p]);
@@ -140,6 +144,7 @@ inline u32 from_planes(const W* planes, u32 groups, u32 zero_rows, Values& value
       for (u32 r = 0; r < n; ++r) values.take((Vector<W>)permute(kBytesApart<n>, rows[r]));
     }
   }
+  target = values;
   return first;
 }
 
@@ -182,8 +187,9 @@ inline void transpose_lanes(Vector<u64> (&rows)[4]) {
 
 // As above. A lane takes a group, so a batch has as many groups as there are lanes.
 template <class W, class Residuals>
-inline u32 to_planes(u32 groups, Residuals& residuals, W* planes) {
+inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
   constexpr u32 bits = kWordBits<W>, lanes = kLanes<W>;
+  Residuals residuals = source;
   u32 first = 0;
   for (; first + lanes <= groups; first += lanes) {
     Vector<W> words[bits], rows[bits];  // in order; and with lane i of row j for word j of group i
@@ -203,16 +209,26 @@ inline u32 to_planes(u32 groups, Residuals& residuals, W* planes) {
     if (used_bits != 0) transpose_to_planes<W>(rows, zero_rows);
     for (u32 j = 0; j < bits; ++j) store_lanes(planes + j * groups + first, rows[j]);
   }
+  source = residuals;
   return first;
 }
 
 template <class W, class Values>
-inline u32 from_planes(const W* planes, u32 groups, u32 zero_rows, Values& values) {
+inline u32 from_planes(const W* planes, u32 groups, Values& target) {
   constexpr u32 bits = kWordBits<W>, lanes = kLanes<W>;
+  Values values = target;
   u32 first = 0;
   for (; first + lanes <= groups; first += lanes) {
     Vector<W> words[bits], rows[bits];
-    for (u32 j = 0; j < bits; ++j) rows[j] = load_lanes<W>(planes + j * groups + first);
+    u32 zero_rows = 0;  // in eights
+    for (u32 j = 0; j < bits; j += 8) {
+      Vector<W> used = {};
+      for (u32 i = j; i < j + 8; ++i) {
+        rows[i] = load_lanes<W>(planes + i * groups + first);
+        used |= rows[i];
+      }
+      if (zero_rows == j && all<W>(is_equal(used, Vector<W>{}))) zero_rows += 8;
+    }
     if (zero_rows < bits) transpose_from_planes<W>(rows, zero_rows);
     for (u32 i = 0; i < bits / lanes; ++i) {
       Vector<W> square[lanes];
@@ -222,6 +238,7 @@ inline u32 from_planes(const W* planes, u32 groups, u32 zero_rows, Values& value
     }
     for (u32 i = 0; i < bits; ++i) values.take(words[i]);
   }
+  target = values;
   return first;
 }
 
@@ -237,7 +254,7 @@ inline u32 to_planes(u32, Residuals&, W*) {
 }
 
 template <class W, class Values>
-inline u32 from_planes(const W*, u32, u32, Values&) {
+inline u32 from_planes(const W*, u32, Values&) {
   return 0;
 }
 

@@ -81,9 +81,9 @@ class Words<AbsoluteQuantizer<T>> {
     return choose(good, word, raw);
   }
 
-  const Vector<T> bound_, step_, inverse_step_;
-  const bool has_fill_;
-  const Vector<W> fill_bits_;
+  Vector<T> bound_, step_, inverse_step_;
+  bool has_fill_;
+  Vector<W> fill_bits_;
 };
 
 template <class T>
@@ -151,10 +151,10 @@ class Words<PointwiseQuantizer<T>> {
     return choose(good, word, choose(is_zero, zero, raw));
   }
 
-  const Vector<W> scale_, half_;
-  const Vector<T> inverse_scale_;
-  const bool has_fill_;
-  const Vector<W> fill_bits_;
+  Vector<W> scale_, half_;
+  Vector<T> inverse_scale_;
+  bool has_fill_;
+  Vector<W> fill_bits_;
   Vector<W> lowest_, bins_;  // bins from -lowest_ on, and how many
 };
 
