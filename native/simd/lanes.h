@@ -68,6 +68,18 @@ inline Vector<u64> shift_in(Vector<u64> before, Vector<u64> x) {
   return (Vector<u64>)_mm512_alignr_epi64((__m512i)x, (__m512i)before, 7);
 }
 
+// See unzigzag().
+inline Vector<u32> unzigzag_lanes(Vector<u32> x) {
+  const __mmask16 odd = _mm512_test_epi32_mask((__m512i)x, _mm512_set1_epi32(1));
+  const __m512i half = _mm512_srli_epi32((__m512i)x, 1);
+  return (Vector<u32>)_mm512_mask_ternarylogic_epi32(half, odd, half, half, 0x55);
+}
+inline Vector<u64> unzigzag_lanes(Vector<u64> x) {
+  const __mmask8 odd = _mm512_test_epi64_mask((__m512i)x, _mm512_set1_epi64(1));
+  const __m512i half = _mm512_srli_epi64((__m512i)x, 1);
+  return (Vector<u64>)_mm512_mask_ternarylogic_epi64(half, odd, half, half, 0x55);
+}
+
 inline Vector<u32> last_lane(Vector<u32> x) {
   return (Vector<u32>)_mm512_permutexvar_epi32(_mm512_set1_epi32(15), (__m512i)x);
 }
@@ -75,19 +87,20 @@ inline Vector<u64> last_lane(Vector<u64> x) {
   return (Vector<u64>)_mm512_permutexvar_epi64(_mm512_set1_epi64(7), (__m512i)x);
 }
 
-// Each lane becomes the sum of all up to it, in steps that double.
+// Each lane becomes the sum of all up to it, in steps that double: to the upper half of each 2, 4, 8 lanes is added the
+// last of the lower half.
 inline Vector<u32> sum_lanes(Vector<u32> x) {
-  const __m512i zero = _mm512_setzero_si512();
-  x += (Vector<u32>)_mm512_alignr_epi32((__m512i)x, zero, 15);
-  x += (Vector<u32>)_mm512_alignr_epi32((__m512i)x, zero, 14);
-  x += (Vector<u32>)_mm512_alignr_epi32((__m512i)x, zero, 12);
-  return x + (Vector<u32>)_mm512_alignr_epi32((__m512i)x, zero, 8);
+  const __m512i third = _mm512_set1_epi64(0x0000000300000003), eleventh = _mm512_set1_epi64(0x0000000B0000000B);
+  const __m512i last_of_fours = _mm512_inserti64x4(third, _mm512_castsi512_si256(eleventh), 1);
+  x += (Vector<u32>)_mm512_slli_epi64((__m512i)x, 32);
+  x += (Vector<u32>)_mm512_maskz_shuffle_epi32(0xCCCC, (__m512i)x, _MM_PERM_BBBB);
+  x += (Vector<u32>)_mm512_maskz_permutexvar_epi32(0xF0F0, last_of_fours, (__m512i)x);
+  return x + (Vector<u32>)_mm512_maskz_permutexvar_epi32(0xFF00, _mm512_set1_epi32(7), (__m512i)x);
 }
 inline Vector<u64> sum_lanes(Vector<u64> x) {
-  const __m512i zero = _mm512_setzero_si512();
-  x += (Vector<u64>)_mm512_alignr_epi64((__m512i)x, zero, 7);
-  x += (Vector<u64>)_mm512_alignr_epi64((__m512i)x, zero, 6);
-  return x + (Vector<u64>)_mm512_alignr_epi64((__m512i)x, zero, 4);
+  x += (Vector<u64>)_mm512_maskz_unpacklo_epi64(0xAA, (__m512i)x, (__m512i)x);
+  x += (Vector<u64>)_mm512_maskz_permutex_epi64(0xCC, (__m512i)x, 0x55);
+  return x + (Vector<u64>)_mm512_maskz_permutexvar_epi64(0xF0, _mm512_set1_epi64(3), (__m512i)x);
 }
 
 }  // namespace h5lossy::H5L_TARGET::simd
@@ -167,6 +180,11 @@ inline Vector<u32> shift_in(Vector<u32> before, Vector<u32> x) {
 inline Vector<u64> shift_in(Vector<u64> before, Vector<u64> x) {
   const __m256i between = _mm256_permute2x128_si256((__m256i)before, (__m256i)x, 0x21);
   return (Vector<u64>)_mm256_alignr_epi8((__m256i)x, between, 8);
+}
+
+template <class V>
+inline V unzigzag_lanes(V x) {
+  return (x >> 1) ^ -(x & 1);
 }
 
 inline Vector<u32> last_lane(Vector<u32> x) {

@@ -111,11 +111,13 @@ inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
   return first;
 }
 
-// Undoes to_planes: hands the words of whole batches to values.take(), in order.
+// Undoes to_planes: hands the words of whole batches to values.take(), in order, with kNegabinaryMask flipped, which GFNI
+// does besides.
 template <class W, class Values>
 inline u32 from_planes(const W* planes, u32 groups, Values& target) {
   constexpr u32 n = kWordBytes<W>, bits = kWordBits<W>, batch = kBatchGroups<W>;
   const __m512i mirror = _mm512_set1_epi64(static_cast<i64>(0x0102040810204080ull));
+  constexpr int flipped = kNegabinaryMask<W> & 0xFF;
   Values values = target;  // a copy of our own can stay in registers
   u32 first = 0;
   for (; first + batch <= groups; first += batch) {
@@ -128,20 +130,22 @@ inline u32 from_planes(const W* planes, u32 groups, Values& target) {
         used = _mm512_or_si512(used, rows[r]);
       }
       if (_mm512_test_epi64_mask(used, used) == 0) {
-        for (u32 p = 0; p < 8; ++p) pieces[k][p] = used;
+        for (u32 p = 0; p < 8; ++p) pieces[k][p] = _mm512_set1_epi8(static_cast<char>(flipped));
         continue;
       }
       transpose_lanes(rows);
       for (u32 p = 0; p < 8; ++p) {
         const __m512i apart = permute(kPlanesApart<n>, rows[p]);
-        pieces[k][p] = _mm512_gf2p8affine_epi64_epi8(mirror, apart, 0);
+        pieces[k][p] = _mm512_gf2p8affine_epi64_epi8(mirror, apart, flipped);
       }
     }
     for (u32 p = 0; p < 8; ++p) {
       __m512i rows[n];
       for (u32 k = 0; k < n; ++k) rows[k] = pieces[k][p];
       transpose_lanes(rows);
-      for (u32 r = 0; r < n; ++r) values.take((Vector<W>)permute(kBytesApart<n>, rows[r]));
+      Vector<W> words[n];
+      for (u32 r = 0; r < n; ++r) words[r] = (Vector<W>)permute(kBytesApart<n>, rows[r]);
+      values.take(words);
     }
   }
   target = values;
@@ -236,7 +240,11 @@ inline u32 from_planes(const W* planes, u32 groups, Values& target) {
       transpose_lanes(square);
       for (u32 j = 0; j < lanes; ++j) words[j * (bits / lanes) + i] = square[j];
     }
-    for (u32 i = 0; i < bits; ++i) values.take(words[i]);
+    for (u32 i = 0; i < bits; i += 4) {
+      Vector<W> flipped[4];
+      for (u32 j = 0; j < 4; ++j) flipped[j] = words[i + j] ^ kNegabinaryMask<W>;
+      values.take(flipped);
+    }
   }
   target = values;
   return first;

@@ -13,6 +13,12 @@
 
 namespace h5lossy::H5L_TARGET::simd {
 
+template <class T>
+inline Vector<Word<T>> zigzag_lanes(Vector<Word<T>> bin) {
+  using Int = typename FloatTraits<T>::Int;
+  return (bin << 1) ^ (Vector<Word<T>>)((Vector<Int>)bin >> (8 * sizeof(T) - 1));
+}
+
 template <class Q>
 class Words;
 
@@ -36,25 +42,29 @@ class Words<AbsoluteQuantizer<T>> {
     const Vector<W> bin = truncated(s + (Vector<T>)half);
     const Vector<T> rebuilt = bin_to_float(bin) * step_;
     const Vector<T> difference = x - rebuilt;
-    const Vector<W> word = zigzag_lanes(bin);
+    const Vector<W> word = zigzag_lanes<T>(bin);
     Mask<W> good = is_good(word, rebuilt, difference);
     if (has_fill_) good = good & invert<W>(is_equal(bits, fill_bits_));
     if (all<W>(good)) [[likely]] return word;
     return with_exceptions(bits, bin, difference, word, good, has_no_word);
   }
 
-  Vector<W> to_bits(Vector<W> word) const {
-    const Vector<W> bin = (word >> 1) ^ (W{0} - (word & 1));
-    const Vector<W> rebuilt = (Vector<W>)(bin_to_float(bin) * step_);
-    return choose(is_less(word, all_lanes(static_cast<W>(kMantissaMask<T> + 1))), rebuilt, word);
+  template <u32 n>
+  void to_bits(Vector<W> (&words)[n]) const {
+    Vector<W> rebuilt[n], any = {};
+    for (u32 i = 0; i < n; ++i) {
+      rebuilt[i] = (Vector<W>)(bin_to_float(unzigzag_lanes(words[i])) * step_);
+      any |= words[i];
+    }
+    const Vector<W> codes = all_lanes(static_cast<W>(kMantissaMask<T> + 1));
+    if (all<W>(is_less(any, codes))) [[likely]] {
+      for (u32 i = 0; i < n; ++i) words[i] = rebuilt[i];
+    } else {
+      for (u32 i = 0; i < n; ++i) words[i] = choose(is_less(words[i], codes), rebuilt[i], words[i]);
+    }
   }
 
  private:
-  static Vector<W> zigzag_lanes(Vector<W> bin) {
-    using Int = typename FloatTraits<T>::Int;
-    return (bin << 1) ^ (Vector<W>)((Vector<Int>)bin >> (kWordBits<W> - 1));
-  }
-
   // See bin_is_good(): a zigzag number says whether its bin is in range.
   Mask<W> is_good(Vector<W> word, Vector<T> rebuilt, Vector<T> difference) const {
     const Vector<T> distance = (Vector<T>)((Vector<W>)difference & ~kSignBit<T>);
@@ -70,7 +80,7 @@ class Words<AbsoluteQuantizer<T>> {
     using Int = typename FloatTraits<T>::Int;
     const Vector<W> sign = (Vector<W>)((Vector<Int>)difference >> (kWordBits<W> - 1));
     const Vector<W> next_bin = bin + (sign | 1);  // a NaN's sign does not matter
-    const Vector<W> next_word = zigzag_lanes(next_bin);
+    const Vector<W> next_word = zigzag_lanes<T>(next_bin);
     const Vector<T> rebuilt = bin_to_float(next_bin) * step_;
     Mask<W> next_good = is_good(next_word, rebuilt, (Vector<T>)bits - rebuilt);
     if (has_fill_) next_good = next_good & invert<W>(is_equal(bits, fill_bits_));
@@ -105,7 +115,6 @@ class Words<PointwiseQuantizer<T>> {
   }
 
   Vector<W> from_bits(Vector<W> bits, bool& has_no_word) const {
-    using Int = typename FloatTraits<T>::Int;
     const Vector<W> u = bits & ~kSignBit<T>;
     const Vector<W> distance = u - kOne<T>;
     // See steps_of_distance(): here with its sign, so the quotient may be one off to either side.
@@ -113,7 +122,7 @@ class Words<PointwiseQuantizer<T>> {
     const Vector<W> rest = distance - bin * scale_;
     bin = choose(is_above(rest, half_), bin + 1, bin);
     bin = choose(is_above(W{0} - half_, rest), bin - 1, bin);
-    const Vector<W> zigzagged = (bin << 1) ^ (Vector<W>)((Vector<Int>)bin >> (kWordBits<W> - 1));
+    const Vector<W> zigzagged = zigzag_lanes<T>(bin);
     const Vector<W> word = zigzagged + zigzagged + 1 + (bits >> (kWordBits<W> - 1));
     Mask<W> good = is_less(bin + lowest_, bins_) & is_less(u - (kMantissaMask<T> + 1), all_lanes(kNormals));
     if (has_fill_) {
@@ -124,10 +133,17 @@ class Words<PointwiseQuantizer<T>> {
     return with_exceptions(bits, word, good, has_no_word);
   }
 
+  template <u32 n>
+  void to_bits(Vector<W> (&words)[n]) const {
+    for (u32 i = 0; i < n; ++i) words[i] = to_bits(words[i]);
+  }
+
+ private:
+  static constexpr W kNormals = kInfinity<T> - (kMantissaMask<T> + 1);
+
   Vector<W> to_bits(Vector<W> word) const {
     const Vector<W> code = word + 1;
-    const Vector<W> zigzagged = (word - 1) >> 1;
-    const Vector<W> bin = (zigzagged >> 1) ^ (W{0} - (zigzagged & 1));
+    const Vector<W> bin = unzigzag_lanes((word - 1) >> 1);
     const Vector<W> rebuilt = ((bin * scale_ + kOne<T>) & ~kSignBit<T>) | code << (kWordBits<W> - 1);
     const Mask<W> is_bin = is_less(word - 1, all_lanes(static_cast<W>(kMantissaMask<T> - 1)));
     if (all<W>(is_bin)) [[likely]] return rebuilt;
@@ -136,9 +152,6 @@ class Words<PointwiseQuantizer<T>> {
     const Vector<W> raw = choose(is_equal(pattern, zero), nan, pattern);
     return choose(is_bin, rebuilt, choose(is_equal(word, zero), zero, raw));
   }
-
- private:
-  static constexpr W kNormals = kInfinity<T> - (kMantissaMask<T> + 1);
 
   Vector<W> with_exceptions(Vector<W> bits, Vector<W> word, Mask<W> good, bool& has_no_word) const {
     const Vector<W> zero = {}, nan = all_lanes(pfpl::kDefaultNegativeNan<T>);
@@ -165,7 +178,8 @@ class Words<pfpl::NoQuantizer<T>> {
 
   explicit Words(const pfpl::NoQuantizer<T>&) {}
   Vector<W> from_bits(Vector<W> bits, bool&) const { return bits; }
-  Vector<W> to_bits(Vector<W> word) const { return word; }
+  template <u32 n>
+  void to_bits(Vector<W> (&)[n]) const {}
 };
 
 // The residuals of a run of values, vector by vector.
@@ -202,12 +216,18 @@ class Values {
 
   Values(const Q& q, u8* values) : words_(q), next_(values) {}
 
-  void take(Vector<W> residuals) {
-    const Vector<W> sums = sum_lanes((residuals ^ kNegabinaryMask<W>)-kNegabinaryMask<W>);
-    const Vector<W> words = sums + last_;
-    last_ += last_lane(sums);  // all that the next vector has to wait for is one addition
-    store_lanes(next_, words_.to_bits(words));
-    next_ += kVectorBytes;
+  // `residuals` come with kNegabinaryMask already flipped.
+  template <u32 n>
+  void take(Vector<W> (&residuals)[n]) {
+    Vector<W> words[n];
+    for (u32 i = 0; i < n; ++i) {
+      const Vector<W> sums = sum_lanes(residuals[i] - kNegabinaryMask<W>);
+      words[i] = sums + last_;
+      last_ += last_lane(sums);  // all that the next vector has to wait for is one addition
+    }
+    words_.to_bits(words);
+    for (u32 i = 0; i < n; ++i) store_lanes(next_ + i * kVectorBytes, words[i]);
+    next_ += n * kVectorBytes;
   }
 
   [[nodiscard]] W last_word() const { return last_[0]; }
