@@ -71,7 +71,7 @@ inline constexpr Permutation kPlanesApart = permutation([](u32 i) {
 });
 
 // Writes the planes of as many whole batches as there are in `groups` groups; returns how many groups that is. The words
-// are those that residuals.next() gives, in order.
+// are those that source.next() gives, in order.
 template <class W, class Residuals>
 inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
   constexpr u32 n = kWordBytes<W>, bits = kWordBits<W>, batch = kBatchGroups<W>;
@@ -82,11 +82,12 @@ inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
     __m512i pieces[n][8];  // byte of the word; eight pieces of 64 words
     Vector<W> used = {};
     for (u32 p = 0; p < 8; ++p) {
+      Vector<W> words[n];
+      residuals.next(words);
       __m512i rows[n];
       for (u32 r = 0; r < n; ++r) {
-        const Vector<W> words = residuals.next();
-        used |= words;
-        rows[r] = permute(kBytesTogether<n>, (__m512i)words);
+        used |= words[r];
+        rows[r] = permute(kBytesTogether<n>, (__m512i)words[r]);
       }
       transpose_lanes(rows);
       for (u32 k = 0; k < n; ++k) pieces[k][p] = rows[k];
@@ -111,7 +112,7 @@ inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
   return first;
 }
 
-// Undoes to_planes: hands the words of whole batches to values.take(), in order, with kNegabinaryMask flipped, which GFNI
+// Undoes to_planes: hands the words of whole batches to target.take(), in order, with kNegabinaryMask flipped, which GFNI
 // does besides.
 template <class W, class Values>
 inline u32 from_planes(const W* planes, u32 groups, Values& target) {
@@ -198,9 +199,10 @@ inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
   for (; first + lanes <= groups; first += lanes) {
     Vector<W> words[bits], rows[bits];  // in order; and with lane i of row j for word j of group i
     Vector<W> used = {};
-    for (u32 i = 0; i < bits; ++i) {
-      words[i] = residuals.next();
-      used |= words[i];
+    for (u32 i = 0; i < bits; i += 4) {
+      Vector<W> some[4];
+      residuals.next(some);
+      for (u32 j = 0; j < 4; ++j) used |= words[i + j] = some[j];
     }
     for (u32 i = 0; i < bits / lanes; ++i) {
       Vector<W> square[lanes];

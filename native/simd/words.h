@@ -34,19 +34,18 @@ class Words<AbsoluteQuantizer<T>> {
         has_fill_(q.has_fill),
         fill_bits_(all_lanes(q.fill_bits)) {}
 
-  // `has_no_word` is set where a lane has none.
-  Vector<W> from_bits(Vector<W> bits, bool& has_no_word) const {
-    const Vector<T> x = (Vector<T>)bits;
-    const Vector<T> s = x * inverse_step_;
-    const Vector<W> half = ((Vector<W>)s & kSignBit<T>) | W{FloatTraits<T>::below_half};
-    const Vector<W> bin = truncated(s + (Vector<T>)half);
-    const Vector<T> rebuilt = bin_to_float(bin) * step_;
-    const Vector<T> difference = x - rebuilt;
-    const Vector<W> word = zigzag_lanes<T>(bin);
-    Mask<W> good = is_good(word, rebuilt, difference);
-    if (has_fill_) good = good & invert<W>(is_equal(bits, fill_bits_));
-    if (all<W>(good)) [[likely]] return word;
-    return with_exceptions(bits, bin, difference, word, good, has_no_word);
+  // The words of n vectors of values, in place. `has_no_word` is set where a value has none.
+  template <u32 n>
+  void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
+    Tried tries[n];
+    for (u32 i = 0; i < n; ++i) tries[i] = try_bin(bits[i], nearest_bin(bits[i]));
+    Mask<W> good = tries[0].good;
+    for (u32 i = 1; i < n; ++i) good = good & tries[i].good;
+    if (all<W>(good)) [[likely]] {
+      for (u32 i = 0; i < n; ++i) bits[i] = tries[i].word;
+    } else {
+      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions(bits[i], has_no_word);
+    }
   }
 
   template <u32 n>
@@ -65,30 +64,43 @@ class Words<AbsoluteQuantizer<T>> {
   }
 
  private:
-  // See bin_is_good(): a zigzag number says whether its bin is in range.
-  Mask<W> is_good(Vector<W> word, Vector<T> rebuilt, Vector<T> difference) const {
-    const Vector<T> distance = (Vector<T>)((Vector<W>)difference & ~kSignBit<T>);
-    const Mask<W> in_range = is_less(word, all_lanes(static_cast<W>(2 * kBinLimit<T> - 1)));
-    const Mask<W> good = in_range & is_at_most(distance, bound_);
-    if (!has_fill_) return good;
-    return good & invert<W>(is_equal((Vector<W>)(rebuilt + T{0}), fill_bits_));
+  struct Tried {
+    Vector<W> word;
+    Vector<T> difference;
+    Mask<W> good;
+  };
+
+  Vector<W> nearest_bin(Vector<W> bits) const {
+    const Vector<T> s = (Vector<T>)bits * inverse_step_;
+    const Vector<W> half = ((Vector<W>)s & kSignBit<T>) | W{FloatTraits<T>::below_half};
+    return truncated(s + (Vector<T>)half);
   }
 
-  // The second chance of quantize() for all lanes at once, then the bits of those that are still not good.
-  Vector<W> with_exceptions(Vector<W> bits, Vector<W> bin, Vector<T> difference, Vector<W> word, Mask<W> good,
-                            bool& has_no_word) const {
+  // See bin_is_good(); a zigzag number says whether its bin is in range.
+  Tried try_bin(Vector<W> bits, Vector<W> bin) const {
+    const Vector<T> rebuilt = bin_to_float(bin) * step_;
+    const Vector<T> difference = (Vector<T>)bits - rebuilt;
+    const Vector<T> distance = (Vector<T>)((Vector<W>)difference & ~kSignBit<T>);
+    const Vector<W> word = zigzag_lanes<T>(bin);
+    Mask<W> good = is_less(word, all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))) & is_at_most(distance, bound_);
+    if (has_fill_) {
+      const Vector<W> rebuilt_bits = (Vector<W>)(rebuilt + T{0});
+      good = good & invert<W>(is_equal(rebuilt_bits, fill_bits_)) & invert<W>(is_equal(bits, fill_bits_));
+    }
+    return {word, difference, good};
+  }
+
+  // With the second chance of quantize(), then the bits of lanes that are still not good.
+  Vector<W> with_exceptions(Vector<W> bits, bool& has_no_word) const {
     using Int = typename FloatTraits<T>::Int;
-    const Vector<W> sign = (Vector<W>)((Vector<Int>)difference >> (kWordBits<W> - 1));
-    const Vector<W> next_bin = bin + (sign | 1);  // a NaN's sign does not matter
-    const Vector<W> next_word = zigzag_lanes<T>(next_bin);
-    const Vector<T> rebuilt = bin_to_float(next_bin) * step_;
-    Mask<W> next_good = is_good(next_word, rebuilt, (Vector<T>)bits - rebuilt);
-    if (has_fill_) next_good = next_good & invert<W>(is_equal(bits, fill_bits_));
-    const Vector<W> raw = choose(next_good, next_word, bits);
+    const Vector<W> bin = nearest_bin(bits);
+    const Tried first = try_bin(bits, bin);
+    const Vector<W> sign = (Vector<W>)((Vector<Int>)first.difference >> (kWordBits<W> - 1));
+    const Tried second = try_bin(bits, bin + (sign | 1));  // a NaN's sign does not matter
     // Of what is kept exactly only 0 may look like a code.
     const Mask<W> reads_as_code = is_less(bits - 1, all_lanes(kMantissaMask<T>));
-    has_no_word |= !all<W>(good | next_good | invert<W>(reads_as_code));
-    return choose(good, word, raw);
+    has_no_word |= !all<W>(first.good | second.good | invert<W>(reads_as_code));
+    return choose(first.good, first.word, choose(second.good, second.word, bits));
   }
 
   Vector<T> bound_, step_, inverse_step_;
@@ -114,23 +126,17 @@ class Words<PointwiseQuantizer<T>> {
     bins_ = all_lanes(lowest + highest + 1);
   }
 
-  Vector<W> from_bits(Vector<W> bits, bool& has_no_word) const {
-    const Vector<W> u = bits & ~kSignBit<T>;
-    const Vector<W> distance = u - kOne<T>;
-    // See steps_of_distance(): here with its sign, so the quotient may be one off to either side.
-    Vector<W> bin = truncated(to_float(distance) * inverse_scale_);
-    const Vector<W> rest = distance - bin * scale_;
-    bin = choose(is_above(rest, half_), bin + 1, bin);
-    bin = choose(is_above(W{0} - half_, rest), bin - 1, bin);
-    const Vector<W> zigzagged = zigzag_lanes<T>(bin);
-    const Vector<W> word = zigzagged + zigzagged + 1 + (bits >> (kWordBits<W> - 1));
-    Mask<W> good = is_less(bin + lowest_, bins_) & is_less(u - (kMantissaMask<T> + 1), all_lanes(kNormals));
-    if (has_fill_) {
-      const Vector<W> rebuilt = (bin * scale_ + kOne<T>) | (bits & kSignBit<T>);
-      good = good & invert<W>(is_equal(bits, fill_bits_)) & invert<W>(is_equal(rebuilt, fill_bits_));
+  template <u32 n>
+  void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
+    Tried tries[n];
+    for (u32 i = 0; i < n; ++i) tries[i] = try_bin(bits[i]);
+    Mask<W> good = tries[0].good;
+    for (u32 i = 1; i < n; ++i) good = good & tries[i].good;
+    if (all<W>(good)) [[likely]] {
+      for (u32 i = 0; i < n; ++i) bits[i] = tries[i].word;
+    } else {
+      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions(bits[i], tries[i], has_no_word);
     }
-    if (all<W>(good)) [[likely]] return word;
-    return with_exceptions(bits, word, good, has_no_word);
   }
 
   template <u32 n>
@@ -153,15 +159,38 @@ class Words<PointwiseQuantizer<T>> {
     return choose(is_bin, rebuilt, choose(is_equal(word, zero), zero, raw));
   }
 
-  Vector<W> with_exceptions(Vector<W> bits, Vector<W> word, Mask<W> good, bool& has_no_word) const {
+  struct Tried {
+    Vector<W> word;
+    Mask<W> good;
+  };
+
+  Tried try_bin(Vector<W> bits) const {
+    const Vector<W> u = bits & ~kSignBit<T>;
+    const Vector<W> distance = u - kOne<T>;
+    // See steps_of_distance(): here with its sign, so the quotient may be one off to either side.
+    Vector<W> bin = truncated(to_float(distance) * inverse_scale_);
+    const Vector<W> rest = distance - bin * scale_;
+    bin = choose(is_above(rest, half_), bin + 1, bin);
+    bin = choose(is_above(W{0} - half_, rest), bin - 1, bin);
+    const Vector<W> zigzagged = zigzag_lanes<T>(bin);
+    const Vector<W> word = zigzagged + zigzagged + 1 + (bits >> (kWordBits<W> - 1));
+    Mask<W> good = is_less(bin + lowest_, bins_) & is_less(u - (kMantissaMask<T> + 1), all_lanes(kNormals));
+    if (has_fill_) {
+      const Vector<W> rebuilt = (bin * scale_ + kOne<T>) | (bits & kSignBit<T>);
+      good = good & invert<W>(is_equal(bits, fill_bits_)) & invert<W>(is_equal(rebuilt, fill_bits_));
+    }
+    return {word, good};
+  }
+
+  Vector<W> with_exceptions(Vector<W> bits, const Tried& tried, bool& has_no_word) const {
     const Vector<W> zero = {}, nan = all_lanes(pfpl::kDefaultNegativeNan<T>);
     const Mask<W> is_nan = is_equal(bits, nan);
     Mask<W> is_zero = is_equal(bits & ~kSignBit<T>, zero);
     if (has_fill_) is_zero = is_zero & invert<W>(is_equal(bits, fill_bits_));
     const Vector<W> raw = (choose(is_nan, zero, bits) ^ pfpl::kCodeMask<T>)-1;
     const Mask<W> reads_as_code = is_less(all_lanes(pfpl::kCodeMask<T>), bits);
-    has_no_word |= !all<W>(good | is_nan | invert<W>(reads_as_code));
-    return choose(good, word, choose(is_zero, zero, raw));
+    has_no_word |= !all<W>(tried.good | is_nan | invert<W>(reads_as_code));
+    return choose(tried.good, tried.word, choose(is_zero, zero, raw));
   }
 
   Vector<W> scale_, half_;
@@ -177,12 +206,13 @@ class Words<pfpl::NoQuantizer<T>> {
   using W = Word<T>;
 
   explicit Words(const pfpl::NoQuantizer<T>&) {}
-  Vector<W> from_bits(Vector<W> bits, bool&) const { return bits; }
+  template <u32 n>
+  void from_bits(Vector<W> (&)[n], bool&) const {}
   template <u32 n>
   void to_bits(Vector<W> (&)[n]) const {}
 };
 
-// The residuals of a run of values, vector by vector.
+// The residuals of a run of values, some vectors at a time.
 template <class T, class Q>
 class Residuals {
  public:
@@ -190,12 +220,17 @@ class Residuals {
 
   Residuals(const Q& q, const u8* values) : words_(q), next_(values) {}
 
-  Vector<W> next() {
-    const Vector<W> word = words_.from_bits(load_lanes<W>(next_), has_no_word_);
-    next_ += kVectorBytes;
-    const Vector<W> difference = word - shift_in(last_, word);
-    last_ = word;
-    return (difference + kNegabinaryMask<W>) ^ kNegabinaryMask<W>;
+  template <u32 n>
+  void next(Vector<W> (&residuals)[n]) {
+    Vector<W> words[n];
+    for (u32 i = 0; i < n; ++i) words[i] = load_lanes<W>(next_ + i * kVectorBytes);
+    next_ += n * kVectorBytes;
+    words_.from_bits(words, has_no_word_);
+    for (u32 i = 0; i < n; ++i) {
+      const Vector<W> difference = words[i] - shift_in(i == 0 ? last_ : words[i - 1], words[i]);
+      residuals[i] = (difference + kNegabinaryMask<W>) ^ kNegabinaryMask<W>;
+    }
+    last_ = words[n - 1];
   }
 
   [[nodiscard]] bool all_have_words() const { return !has_no_word_; }
