@@ -84,11 +84,8 @@ H5L_FN void transpose_two_levels(Row* rows, u32 first) {
 // 0 is always right.
 template <class W, class Row>
 H5L_FN void transpose_to_planes(Row* rows, u32 zero_rows) {
-  if constexpr (kWordBits<W> == 64) {
-    transpose_two_levels<32, W>(rows, 0);
-  } else {
-    transpose_level<16, W>(rows, 0);
-  }
+  if constexpr (kWordBits<W> == 64) transpose_level<32, W>(rows, 0);
+  transpose_level<16, W>(rows, zero_rows / 32 * 32);
   transpose_two_levels<8, W>(rows, zero_rows / 16 * 16);
   transpose_two_levels<2, W>(rows, zero_rows / 4 * 4);
 }
@@ -97,11 +94,8 @@ template <class W, class Row>
 H5L_FN void transpose_from_planes(Row* rows, u32 zero_rows) {
   transpose_two_levels<2, W>(rows, zero_rows / 4 * 4);
   transpose_two_levels<8, W>(rows, zero_rows / 16 * 16);
-  if constexpr (kWordBits<W> == 64) {
-    transpose_two_levels<32, W>(rows, 0);
-  } else {
-    transpose_level<16, W>(rows, 0);
-  }
+  transpose_level<16, W>(rows, zero_rows / 32 * 32);
+  if constexpr (kWordBits<W> == 64) transpose_level<32, W>(rows, 0);
 }
 
 // Sizes of the bitmaps of zero removal for a stream of at most 16384 bytes.

@@ -27,30 +27,37 @@ bool words_of_any(const Q& q, const u8* values, u32 count, Word<T>* words) {
   return all_have_words;
 }
 
+// A group, nearly always: false if quantize() has to tell what some value becomes.
 template <class T>
-bool words_of(const PointwiseQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
-  return words_of_any<PointwiseQuantizer<T>, T>(q, values, count, words);
+bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* group, Word<T>* words) {
+  constexpr u32 n = kGroupValues<T>;
+  const bool all_good = bins_of_group<n>(q, group, words);
+  for (u32 i = 0; i < n; ++i) words[i] = zigzag(words[i]);
+  return all_good;
 }
 
 template <class T>
-bool words_of(const NoQuantizer<T>&, const u8* values, u32 count, Word<T>* words) {
-  memcpy(words, values, count * sizeof(T));
+bool words_of_group(const PointwiseQuantizer<T>& q, const u8* group, Word<T>* words) {
+  return numbers_of_group<kGroupValues<T>>(q, group, words, [](Word<T> bits, Word<T> bin) {
+    return static_cast<Word<T>>(2 * zigzag(bin) + 1 + (bits >> (8 * sizeof(T) - 1)));
+  });
+}
+
+template <class T>
+bool words_of_group(const NoQuantizer<T>&, const u8* group, Word<T>* words) {
+  memcpy(words, group, kGroupValues<T> * sizeof(T));
   return true;
 }
 
-template <class T>
-bool words_of(const AbsoluteQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
+template <class T, class Q>
+bool words_of(const Q& q, const u8* values, u32 count, Word<T>* words) {
   constexpr u32 n = kGroupValues<T>;
   u32 done = 0;
   for (; done + n <= count; done += n) {
     const u8* const group = values + done * sizeof(T);
-    if (bins_of_group<n>(q, group, words + done)) {
-      for (u32 i = done; i < done + n; ++i) words[i] = zigzag(words[i]);
-    } else if (!words_of_any<AbsoluteQuantizer<T>, T>(q, group, n, words + done)) {
-      return false;
-    }
+    if (!words_of_group(q, group, words + done) && !words_of_any<Q, T>(q, group, n, words + done)) return false;
   }
-  return words_of_any<AbsoluteQuantizer<T>, T>(q, values + done * sizeof(T), count - done, words + done);
+  return words_of_any<Q, T>(q, values + done * sizeof(T), count - done, words + done);
 }
 
 // Differences of neighbours in negabinary; `before` is the word before the first.
@@ -125,7 +132,7 @@ u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
   if (const u32 rest = count - first * n; rest != 0) {
     alignas(64) W words[kTileValues<T>];
     alignas(64) W residuals[kTileValues<T>];
-    if (!words_of(q, values + first * n * sizeof(T), rest, words)) return kStoreTile;
+    if (!words_of<T>(q, values + first * n * sizeof(T), rest, words)) return kStoreTile;
     difference(words, rest, first_residuals.last_word(), residuals);
     to_planes(residuals, first, groups, planes);
     const u32 ungrouped = count - groups * n;  // words that fill no group stay as they are

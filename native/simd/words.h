@@ -37,15 +37,7 @@ class Words<AbsoluteQuantizer<T>> {
   // The words of n vectors of values, in place. `has_no_word` is set where a value has none.
   template <u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
-    Tried tries[n];
-    for (u32 i = 0; i < n; ++i) tries[i] = try_bin(bits[i], nearest_bin(bits[i]));
-    Mask<W> good = tries[0].good;
-    for (u32 i = 1; i < n; ++i) good = good & tries[i].good;
-    if (all<W>(good)) [[likely]] {
-      for (u32 i = 0; i < n; ++i) bits[i] = tries[i].word;
-    } else {
-      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions(bits[i], has_no_word);
-    }
+    has_fill_ ? from_bits<true>(bits, has_no_word) : from_bits<false>(bits, has_no_word);
   }
 
   template <u32 n>
@@ -67,8 +59,25 @@ class Words<AbsoluteQuantizer<T>> {
   struct Tried {
     Vector<W> word;
     Vector<T> difference;
-    Mask<W> good;
+    Mask<W> good;  // if the bin is in range, too
   };
+
+  template <bool has_fill, u32 n>
+  void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
+    Tried tries[n];
+    for (u32 i = 0; i < n; ++i) tries[i] = try_bin<has_fill>(bits[i], nearest_bin(bits[i]));
+    Mask<W> good = tries[0].good;
+    Vector<W> any = tries[0].word;
+    for (u32 i = 1; i < n; ++i) {
+      good = good & tries[i].good;
+      any |= tries[i].word;
+    }
+    if (all<W>(good & is_in_range(any))) [[likely]] {
+      for (u32 i = 0; i < n; ++i) bits[i] = tries[i].word;
+    } else {
+      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions<has_fill>(bits[i], has_no_word);
+    }
+  }
 
   Vector<W> nearest_bin(Vector<W> bits) const {
     const Vector<T> s = (Vector<T>)bits * inverse_step_;
@@ -76,31 +85,35 @@ class Words<AbsoluteQuantizer<T>> {
     return truncated(s + (Vector<T>)half);
   }
 
-  // See bin_is_good(); a zigzag number says whether its bin is in range.
+  // See bin_is_good(): a zigzag number says whether its bin is in range, and as it says it of the or of several, all are.
+  static Mask<W> is_in_range(Vector<W> word) { return is_less(word, all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))); }
+
+  template <bool has_fill>
   Tried try_bin(Vector<W> bits, Vector<W> bin) const {
     const Vector<T> rebuilt = bin_to_float(bin) * step_;
     const Vector<T> difference = (Vector<T>)bits - rebuilt;
-    const Vector<T> distance = (Vector<T>)((Vector<W>)difference & ~kSignBit<T>);
-    const Vector<W> word = zigzag_lanes<T>(bin);
-    Mask<W> good = is_less(word, all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))) & is_at_most(distance, bound_);
-    if (has_fill_) {
+    Mask<W> good = is_at_most((Vector<T>)((Vector<W>)difference & ~kSignBit<T>), bound_);
+    if constexpr (has_fill) {
       const Vector<W> rebuilt_bits = (Vector<W>)(rebuilt + T{0});
       good = good & invert<W>(is_equal(rebuilt_bits, fill_bits_)) & invert<W>(is_equal(bits, fill_bits_));
     }
-    return {word, difference, good};
+    return {zigzag_lanes<T>(bin), difference, good};
   }
 
   // With the second chance of quantize(), then the bits of lanes that are still not good.
+  template <bool has_fill>
   Vector<W> with_exceptions(Vector<W> bits, bool& has_no_word) const {
     using Int = typename FloatTraits<T>::Int;
     const Vector<W> bin = nearest_bin(bits);
-    const Tried first = try_bin(bits, bin);
+    const Tried first = try_bin<has_fill>(bits, bin);
+    const Mask<W> first_good = first.good & is_in_range(first.word);
     const Vector<W> sign = (Vector<W>)((Vector<Int>)first.difference >> (kWordBits<W> - 1));
-    const Tried second = try_bin(bits, bin + (sign | 1));  // a NaN's sign does not matter
+    const Tried second = try_bin<has_fill>(bits, bin + (sign | 1));  // a NaN's sign does not matter
+    const Mask<W> second_good = second.good & is_in_range(second.word);
     // Of what is kept exactly only 0 may look like a code.
     const Mask<W> reads_as_code = is_less(bits - 1, all_lanes(kMantissaMask<T>));
-    has_no_word |= !all<W>(first.good | second.good | invert<W>(reads_as_code));
-    return choose(first.good, first.word, choose(second.good, second.word, bits));
+    has_no_word |= !all<W>(first_good | second_good | invert<W>(reads_as_code));
+    return choose(first_good, first.word, choose(second_good, second.word, bits));
   }
 
   Vector<T> bound_, step_, inverse_step_;
