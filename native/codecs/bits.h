@@ -43,15 +43,35 @@ template <u32 k, class W>
 inline constexpr W kLowHalves =
     static_cast<W>(static_cast<W>(~W{0}) / ((W{1} << k) + 1));  // in each 2k bits, the lower k
 
+// Swaps the upper right k x k bits of a square of 2k with the lower left ones, for one row of each half.
+template <u32 k, class W, class Row>
+H5L_FN void swap_quarters(Row& upper, Row& lower) {
+  const Row swapped = (upper ^ (lower >> k)) & kLowHalves<k, W>;
+  upper ^= swapped;
+  lower ^= swapped << k;
+}
+
 // One level of the bit transpose: swaps the off-diagonal quarters of the squares of 2k rows, from row `first` on, a
 // multiple of 2k.
 template <u32 k, class W, class Row>
 H5L_FN void transpose_level(Row* rows, u32 first) {
   for (u32 base = first; base < kWordBits<W>; base += 2 * k) {
-    for (u32 i = base; i < base + k; ++i) {
-      const Row swapped = (rows[i] ^ (rows[i + k] >> k)) & kLowHalves<k, W>;
-      rows[i] ^= swapped;
-      rows[i + k] ^= swapped << k;
+    for (u32 i = base; i < base + k; ++i) swap_quarters<k, W>(rows[i], rows[i + k]);
+  }
+}
+
+// The levels k and k / 2 at once: four rows at a time can stay in registers between them.
+template <u32 k, class W, class Row>
+H5L_FN void transpose_two_levels(Row* rows, u32 first) {
+  constexpr u32 half = k / 2;
+  for (u32 base = first; base < kWordBits<W>; base += 2 * k) {
+    for (u32 i = base; i < base + half; ++i) {
+      Row a = rows[i], b = rows[i + half], c = rows[i + k], d = rows[i + k + half];
+      swap_quarters<k, W>(a, c);
+      swap_quarters<k, W>(b, d);
+      swap_quarters<half, W>(a, b);
+      swap_quarters<half, W>(c, d);
+      rows[i] = a, rows[i + half] = b, rows[i + k] = c, rows[i + k + half] = d;
     }
   }
 }
@@ -62,16 +82,20 @@ H5L_FN void transpose_level(Row* rows, u32 first) {
 // - to planes: the first `zero_rows` rows of the result are known to be zero. Large squares first; zeros stay above.
 // - from planes: the first `zero_rows` rows at the start are zero. Small squares first.
 // 0 is always right.
-template <class W, class Row, u32 k = kWordBits<W> / 2>
+template <class W, class Row>
 H5L_FN void transpose_to_planes(Row* rows, u32 zero_rows) {
-  transpose_level<k, W>(rows, k == kWordBits<W> / 2 ? 0 : zero_rows / (2 * k) * (2 * k));
-  if constexpr (k > 1) transpose_to_planes<W, Row, k / 2>(rows, zero_rows);
+  if constexpr (kWordBits<W> == 64) transpose_level<32, W>(rows, 0);
+  transpose_level<16, W>(rows, zero_rows / 32 * 32);
+  transpose_two_levels<8, W>(rows, zero_rows / 16 * 16);
+  transpose_two_levels<2, W>(rows, zero_rows / 4 * 4);
 }
 
-template <class W, class Row, u32 k = 1>
+template <class W, class Row>
 H5L_FN void transpose_from_planes(Row* rows, u32 zero_rows) {
-  transpose_level<k, W>(rows, zero_rows / (2 * k) * (2 * k));
-  if constexpr (2 * k < kWordBits<W>) transpose_from_planes<W, Row, 2 * k>(rows, zero_rows);
+  transpose_two_levels<2, W>(rows, zero_rows / 4 * 4);
+  transpose_two_levels<8, W>(rows, zero_rows / 16 * 16);
+  transpose_level<16, W>(rows, zero_rows / 32 * 32);
+  if constexpr (kWordBits<W> == 64) transpose_level<32, W>(rows, 0);
 }
 
 // Sizes of the bitmaps of zero removal for a stream of at most 16384 bytes.
@@ -106,27 +130,8 @@ H5L_FN u32 compact_bytes(u64 word, u32 kept, u8* out) {
   return size;
 }
 
-// Undoes compact_bytes. Reads one byte more than `present` has ones.
-H5L_FN u64 spread_bytes(const u8* kept, u32 present) {
-  u64 word = 0;
-  for (u32 i = 0; i < 8; ++i) {
-    const u32 is_present = (present >> i) & 1;
-    word |= (u64{*kept} & (u64{0} - is_present)) << (8 * i);
-    kept += is_present;
-  }
-  return word;
-}
-
-// How zero removal moves bytes: the functions above, for a backend that has no better ones.
-struct PlainMoves {
-  static H5L_FN u32 compact(u64 word, u32 kept, u8* out) { return compact_bytes(word, kept, out); }
-  // `readable` bytes are at `kept`: one more than are present, or more.
-  static H5L_FN u64 spread(const u8* kept, u32 present, u64 /*readable*/) { return spread_bytes(kept, present); }
-};
-
 // Drops the bytes of a bitmap that repeat the one before (0 before the first): appends the others to `out`, and says
 // which they were in `changes`. Returns how many were appended. `size` is a multiple of 8.
-template <class Moves = PlainMoves>
 H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
   u32 kept_bytes = 0;
   u64 last = 0;
@@ -135,7 +140,7 @@ H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
     const u32 kept = nonzero_bytes(word ^ (word << 8 | last));
     last = word >> 56;
     changes[i / 8] = static_cast<u8>(kept);
-    if (kept != 0) kept_bytes += Moves::compact(word, kept, out + kept_bytes);
+    if (kept != 0) kept_bytes += compact_bytes(word, kept, out + kept_bytes);
   }
   return kept_bytes;
 }
@@ -143,7 +148,6 @@ H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
 // PFPL's last stage (docs/format/pfpl.md): the non-zero bytes, and four levels of bitmaps of where they were. `stream`
 // is `size` <= kStreamBytes bytes in a buffer of kStreamBytes, zero behind `size` up to the next multiple of 8. Returns
 // the size of `out`; 0 if all is zero.
-template <class Moves = PlainMoves>
 H5L_FN u32 remove_zeros(const u8* stream, u32 size, u8* out) {
   u8 bitmap0[kBitmap0Bytes];
   u8 bitmap1[kBitmap1Bytes];
@@ -159,14 +163,14 @@ H5L_FN u32 remove_zeros(const u8* stream, u32 size, u8* out) {
     }
     const u32 kept = nonzero_bytes(word);
     bitmap0[i] = static_cast<u8>(kept);
-    written += Moves::compact(word, kept, out + written);
+    written += compact_bytes(word, kept, out + written);
   }
   if (written == 0) return 0;
   memset(bitmap0 + used, 0, kBitmap0Bytes - used);
-  written += remove_repeats<Moves>(bitmap0, kBitmap0Bytes, bitmap1, out + written);
-  written += remove_repeats<Moves>(bitmap1, kBitmap1Bytes, bitmap2, out + written);
+  written += remove_repeats(bitmap0, kBitmap0Bytes, bitmap1, out + written);
+  written += remove_repeats(bitmap1, kBitmap1Bytes, bitmap2, out + written);
   memset(bitmap3, 0, kBitmap3Bytes);
-  written += remove_repeats<Moves>(bitmap2, kBitmap2Bytes, bitmap3, out + written);
+  written += remove_repeats(bitmap2, kBitmap2Bytes, bitmap3, out + written);
   memcpy(out + written, bitmap3, kBitmap3Bytes);
   return written + kBitmap3Bytes;
 }
@@ -197,9 +201,19 @@ H5L_FN void restore_repeats(const u8* changes, const u8* kept, u8* bitmap, u32 s
   }
 }
 
+// Undoes compact_bytes. Reads one byte more than `present` has ones.
+H5L_FN u64 spread_bytes(const u8* kept, u32 present) {
+  u64 word = 0;
+  for (u32 i = 0; i < 8; ++i) {
+    const u32 is_present = (present >> i) & 1;
+    word |= (u64{*kept} & (u64{0} - is_present)) << (8 * i);
+    kept += is_present;
+  }
+  return word;
+}
+
 // Undoes remove_zeros into `size` bytes of `stream` (a buffer of kStreamBytes; it writes up to the next multiple of 8).
 // False: the payload contradicts itself, and nothing was read outside of it.
-template <class Moves = PlainMoves>
 H5L_FN bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 size) {
   u8 bitmap0[kBitmap0Bytes];
   u8 bitmap1[kBitmap1Bytes];
@@ -243,7 +257,7 @@ H5L_FN bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 
       word = load<u64>(next);
       next += 8;
     } else if (present != 0) {
-      word = Moves::spread(next, present, static_cast<u64>(payload + payload_bytes - next));
+      word = spread_bytes(next, present);
       next += count_ones(u64{present});
     }
     store(stream + 8 * i, word);
