@@ -187,18 +187,21 @@ def max_encoded_size(raw_bytes: int) -> int:
     return int(_lib.h5l_max_encoded_size(raw_bytes))
 
 
+def encode_into(params: Params, raw: npt.NDArray[Any], room: npt.NDArray[np.uint8]) -> int:
+    """Encode as `encode` does, into `max_encoded_size` bytes; return how many the frame has."""
+    frame_bytes, message = _ffi.new("size_t *"), _new_message()
+    with _readable(raw) as data, _writable(room) as to:
+        status = _lib.h5l_encode(
+            _c_params(params), data, raw.nbytes, to, room.nbytes, frame_bytes, message
+        )
+        check(status, message)
+    return int(frame_bytes[0])
+
+
 def encode(params: Params, raw: npt.NDArray[Any]) -> bytes:
     """Encode the bytes of a C-contiguous array, which must fit into one frame."""
-    frame = np.empty(max_encoded_size(raw.nbytes), np.uint8)
-    frame_bytes, message = _ffi.new("size_t *"), _new_message()
-    with _readable(raw) as data, _writable(frame) as room:
-        check(
-            _lib.h5l_encode(
-                _c_params(params), data, raw.nbytes, room, frame.nbytes, frame_bytes, message
-            ),
-            message,
-        )
-    return frame[: frame_bytes[0]].tobytes()
+    room = np.empty(max_encoded_size(raw.nbytes), np.uint8)
+    return room[: encode_into(params, raw, room)].tobytes()
 
 
 def inspect(frame: Any) -> FrameFields:

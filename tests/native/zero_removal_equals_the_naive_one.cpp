@@ -10,6 +10,7 @@
 #include "guarded_memory.h"
 #include "naive_zero_removal.h"
 #include "random.h"
+#include "simd/zeros.h"
 
 namespace h5lossy::test {
 namespace {
@@ -30,30 +31,30 @@ class ZeroRemoval {
     const std::span<std::uint8_t> stream = stream_.first(size);
     fill(random, density, run, stream);
     const naive::Bytes expected = naive::remove_zeros(stream);
-    const u32 written = scalar::remove_zeros(stream_.data(), size, payload_.data());
+    const u32 written = H5L_TARGET::simd::remove_zeros(stream_.data(), size, payload_.data());
     const bool same = written == expected.size() && std::equal(expected.begin(), expected.end(), payload_.begin());
     CHECK(same, "size %u, density %u, runs of %u: %u bytes, %zu expected", size, static_cast<u32>(density),
           static_cast<u32>(run), written, expected.size());
     if (written == 0) return;
-    const bool restored = scalar::restore_zeros(payload_.data(), written, restored_.data(), size);
+    const bool restored = H5L_TARGET::simd::restore_zeros(payload_.data(), written, restored_.data(), size);
     CHECK(restored && std::equal(stream.begin(), stream.end(), restored_.begin()), "size %u, density %u, runs of %u",
           size, static_cast<u32>(density), static_cast<u32>(run));
   }
 
  private:
-  GuardedMemory stream_memory_{scalar::kStreamBytes};
-  GuardedMemory payload_memory_{scalar::kMaxRemovedBytes};
-  GuardedMemory restored_memory_{scalar::kStreamBytes};
-  std::span<std::uint8_t> stream_ = stream_memory_.at_end(scalar::kStreamBytes);
-  std::span<std::uint8_t> payload_ = payload_memory_.at_end(scalar::kMaxRemovedBytes);
-  std::span<std::uint8_t> restored_ = restored_memory_.at_end(scalar::kStreamBytes);
+  GuardedMemory stream_memory_{H5L_TARGET::kStreamBytes};
+  GuardedMemory payload_memory_{H5L_TARGET::kMaxRemovedBytes};
+  GuardedMemory restored_memory_{H5L_TARGET::kStreamBytes};
+  std::span<std::uint8_t> stream_ = stream_memory_.at_end(H5L_TARGET::kStreamBytes);
+  std::span<std::uint8_t> payload_ = payload_memory_.at_end(H5L_TARGET::kMaxRemovedBytes);
+  std::span<std::uint8_t> restored_ = restored_memory_.at_end(H5L_TARGET::kStreamBytes);
 };
 
 }  // namespace
 }  // namespace h5lossy::test
 
 int main() {
-  using h5lossy::scalar::kStreamBytes;
+  using h5lossy::H5L_TARGET::kStreamBytes;
   h5lossy::test::Random random(3);
   h5lossy::test::ZeroRemoval zero_removal;
   constexpr std::uint64_t densities[] = {0, 1, 16, 128, 250, 256}, runs[] = {1, 8, 300};

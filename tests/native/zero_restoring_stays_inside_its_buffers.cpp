@@ -12,6 +12,7 @@
 #include "guarded_memory.h"
 #include "naive_zero_removal.h"
 #include "random.h"
+#include "simd/zeros.h"
 
 namespace h5lossy::test {
 namespace {
@@ -34,21 +35,24 @@ class ZeroRestoring {
  private:
   void check_between(std::span<std::uint8_t> at, const Bytes& payload, u32 size, const std::optional<Bytes>& expected) {
     std::copy(payload.begin(), payload.end(), at.begin());
-    const std::span<std::uint8_t> stream = stream_memory_.at_end((size + 7) / 8 * 8);
-    const bool restored = scalar::restore_zeros(at.data(), static_cast<u32>(at.size()), stream.data(), size);
+    constexpr u32 written_at_once = H5L_HAS_PIECES ? 64 : 8;
+    const u32 room = (size + written_at_once - 1) / written_at_once * written_at_once;
+    const std::span<std::uint8_t> stream = stream_memory_.at_end(room);
+    const bool restored = H5L_TARGET::simd::restore_zeros(at.data(), static_cast<u32>(at.size()), stream.data(), size);
     CHECK(restored == expected.has_value(), "payload of %zu bytes for %u bytes", payload.size(), size);
     CHECK(!restored || std::equal(expected->begin(), expected->end(), stream.begin()),
           "payload of %zu bytes for %u bytes", payload.size(), size);
   }
 
-  GuardedMemory payload_memory_{2 * scalar::kMaxRemovedBytes};
-  GuardedMemory stream_memory_{scalar::kStreamBytes};
+  GuardedMemory payload_memory_{2 * H5L_TARGET::kMaxRemovedBytes};
+  GuardedMemory stream_memory_{H5L_TARGET::kStreamBytes};
   int taken_ = 0;
   int refused_ = 0;
 };
 
 u32 random_size(Random& random) {
-  return random.one_in(4) ? scalar::kStreamBytes : static_cast<u32>(4 * (1 + random.below(scalar::kStreamBytes / 4)));
+  return random.one_in(4) ? H5L_TARGET::kStreamBytes
+                          : static_cast<u32>(4 * (1 + random.below(H5L_TARGET::kStreamBytes / 4)));
 }
 
 Bytes garbage(Random& random, std::size_t size) {
@@ -114,7 +118,7 @@ int main() {
   Random random(4);
   ZeroRestoring restoring;
   for (int i = 0; i < 2000; ++i) {
-    restoring.check(garbage(random, random.below(i < 1000 ? 64 : 2 * h5lossy::scalar::kMaxRemovedBytes)),
+    restoring.check(garbage(random, random.below(i < 1000 ? 64 : 2 * h5lossy::H5L_TARGET::kMaxRemovedBytes)),
                     random_size(random));
     restoring.check(odd_payload(random), random_size(random));
     const h5lossy::u32 size = random_size(random);
