@@ -37,16 +37,14 @@ bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* group, Word<T>* wor
 }
 
 template <class T>
-bool words_of_group(const PointwiseQuantizer<T>& q, const u8* group, Word<T>* words) {
-  return numbers_of_group<kGroupValues<T>>(q, group, words, [](Word<T> bits, Word<T> bin) {
-    return static_cast<Word<T>>(2 * zigzag(bin) + 1 + (bits >> (8 * sizeof(T) - 1)));
-  });
-}
-
-template <class T>
 bool words_of_group(const NoQuantizer<T>&, const u8* group, Word<T>* words) {
   memcpy(words, group, kGroupValues<T> * sizeof(T));
   return true;
+}
+
+template <class T>
+bool words_of_group(const PointwiseQuantizer<T>&, const u8*, Word<T>*) {
+  return false;
 }
 
 template <class T, class Q>

@@ -10,6 +10,7 @@
 #include "dispatch/choice.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
+#include "dispatch/streaming.h"
 #include "dispatch/swap.h"
 #include "dispatch/tile_encoder.h"
 #include "dispatch/workspace.h"
@@ -122,17 +123,23 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
   std::size_t written = payload_at;
   std::uint32_t sum = 0;
   bool shrinks = written < stored_frame_bytes;
+  const bool is_streamed = raw.size() >= kStreamedBytes;
   for (std::uint32_t i = 0; i < tiles && shrinks; ++i) {
     const Bytes payload = encoder.encode(raw, i);
     shrinks = written + payload.size() < stored_frame_bytes;
     if (!shrinks) break;
-    if (!payload.empty()) std::memcpy(frame.data() + written, payload.data(), payload.size());
+    if (is_streamed) {
+      copy_streaming(frame.data() + written, payload.data(), payload.size());
+    } else if (!payload.empty()) {
+      std::memcpy(frame.data() + written, payload.data(), payload.size());
+    }
     const auto size = static_cast<std::uint32_t>(payload.size());
     if (header.has_checksum) sum += checksum(payload.data(), size, i, 0);
     written += payload.size();
     write_u32(frame.data() + header.header_bytes + kTileEntryBytes * i,
               static_cast<std::uint32_t>(written - payload_at));
   }
+  if (is_streamed) finish_streaming();
   if (!shrinks) {
     store_chunk(params, raw, frame, frame_bytes);
     return H5L_OK;
@@ -199,7 +206,8 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   const Geometry& geometry = choice.geometry;
   const std::uint64_t count = raw.size() / header.value_bytes;
   const bool is_whole = raw.size() == header.raw_bytes;
-  const Workspace workspace(is_whole && geometry.is_linear() ? 0 : geometry.max_tile_bytes());
+  const bool is_streamed = raw.size() >= kStreamedBytes;
+  const Workspace workspace(is_whole && geometry.is_linear() && !is_streamed ? 0 : geometry.max_tile_bytes());
   if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
 
   std::uint32_t begin = 0, end = 0;
@@ -213,13 +221,19 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
     const std::uint64_t tile_first = std::uint64_t{i} * geometry.max_tile_values();
     const bool in_place =
         geometry.is_linear() && tile_first >= first && tile_first + placed.tile.count <= first + count;
-    std::uint8_t* const target =
-        in_place ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes : workspace.data();
+    std::uint8_t* const place =
+        in_place ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes : nullptr;
+    std::uint8_t* const target = in_place && !is_streamed ? place : workspace.data();
     if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes))) {
       return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", i);
     }
-    if (!in_place) geometry.scatter(i, target, first, count, raw.data());
+    if (!in_place) {
+      geometry.scatter(i, target, first, count, raw.data());
+    } else if (is_streamed) {
+      copy_streaming(place, target, tile_bytes);
+    }
   }
+  if (is_streamed) finish_streaming();
   if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
   return H5L_OK;
 }

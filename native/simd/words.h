@@ -225,6 +225,11 @@ class Words<pfpl::NoQuantizer<T>> {
   void to_bits(Vector<W> (&)[n]) const {}
 };
 
+#ifndef PFD
+#define PFD 4096
+#endif
+inline constexpr u32 kPrefetchDistance = PFD;
+
 // The residuals of a run of values, some vectors at a time.
 template <class T, class Q>
 class Residuals {
@@ -236,6 +241,7 @@ class Residuals {
   template <u32 n>
   void next(Vector<W> (&residuals)[n]) {
     Vector<W> words[n];
+    for (u32 i = 0; i < n * kVectorBytes; i += 64) __builtin_prefetch(next_ + kPrefetchDistance + i);
     for (u32 i = 0; i < n; ++i) words[i] = load_lanes<W>(next_ + i * kVectorBytes);
     next_ += n * kVectorBytes;
     words_.from_bits(words, has_no_word_);
