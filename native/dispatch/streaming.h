@@ -37,6 +37,11 @@ inline void copy_streaming(std::uint8_t* to, const std::uint8_t* from, std::size
   if (size != 0) std::memcpy(to, from, size);
 }
 
+// Asks for bytes that will be read soon.
+inline void prefetch(const std::uint8_t* bytes, std::size_t size) {
+  for (std::size_t i = 0; i < size; i += 64) __builtin_prefetch(bytes + i);
+}
+
 // Other threads see the copies after whatever tells them so.
 inline void finish_streaming() {
 #if defined(__SSE2__)

@@ -232,6 +232,44 @@ inline void store_lanes(void* to, V lanes) {
   memcpy(to, &lanes, sizeof lanes);
 }
 
+// How to store vectors from an address on. Past the caches only whole lines go, in vectors or in pieces of 16 bytes, which
+// is what memory from an allocator is aligned to.
+enum class Stores { plain, past_caches, past_caches_in_pieces };
+
+inline Stores stores_past_caches(const void* to) {
+  const auto address = bit_cast<unsigned long>(to);
+  if (address % 64 == 0) return Stores::past_caches;
+  return address % 16 == 0 ? Stores::past_caches_in_pieces : Stores::plain;
+}
+
+template <class V>
+inline void store_lanes(void* to, V lanes, Stores stores) {
+  if (stores == Stores::plain) [[likely]] {
+    store_lanes(to, lanes);
+    return;
+  }
+  __m128i* const pieces = static_cast<__m128i*>(to);
+#if defined(__AVX512F__)
+  const __m512i all = (__m512i)lanes;
+  if (stores == Stores::past_caches) {
+    _mm512_stream_si512(static_cast<__m512i*>(to), all);
+  } else {
+    _mm_stream_si128(pieces, _mm512_castsi512_si128(all));
+    _mm_stream_si128(pieces + 1, _mm512_extracti32x4_epi32(all, 1));
+    _mm_stream_si128(pieces + 2, _mm512_extracti32x4_epi32(all, 2));
+    _mm_stream_si128(pieces + 3, _mm512_extracti32x4_epi32(all, 3));
+  }
+#else
+  const __m256i all = (__m256i)lanes;
+  if (stores == Stores::past_caches) {
+    _mm256_stream_si256(static_cast<__m256i*>(to), all);
+  } else {
+    _mm_stream_si128(pieces, _mm256_castsi256_si128(all));
+    _mm_stream_si128(pieces + 1, _mm256_extracti128_si256(all, 1));
+  }
+#endif
+}
+
 // All bits that are set in some lane.
 template <class W>
 inline W bits_in_any(Vector<W> x) {

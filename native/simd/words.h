@@ -225,10 +225,9 @@ class Words<pfpl::NoQuantizer<T>> {
   void to_bits(Vector<W> (&)[n]) const {}
 };
 
-#ifndef PFD
-#define PFD 4096
-#endif
-inline constexpr u32 kPrefetchDistance = PFD;
+// A chunk that is in no cache comes from memory at nearly twice the speed when it is asked for in time; one that is in a
+// cache loses nothing.
+inline constexpr u32 kPrefetchDistance = 8192;
 
 // The residuals of a run of values, some vectors at a time.
 template <class T, class Q>
@@ -268,7 +267,8 @@ class Values {
  public:
   using W = Word<T>;
 
-  Values(const Q& q, u8* values) : words_(q), next_(values) {}
+  Values(const Q& q, u8* values, bool is_streamed)
+      : words_(q), next_(values), stores_(is_streamed ? stores_past_caches(values) : Stores::plain) {}
 
   // `residuals` come with kNegabinaryMask already flipped.
   template <u32 n>
@@ -280,7 +280,7 @@ class Values {
       last_ += last_lane(sums);  // all that the next vector has to wait for is one addition
     }
     words_.to_bits(words);
-    for (u32 i = 0; i < n; ++i) store_lanes(next_ + i * kVectorBytes, words[i]);
+    for (u32 i = 0; i < n; ++i) store_lanes(next_ + i * kVectorBytes, words[i], stores_);
     next_ += n * kVectorBytes;
   }
 
@@ -289,6 +289,7 @@ class Values {
  private:
   Words<Q> words_;
   u8* next_;
+  Stores stores_;
   Vector<W> last_ = {};  // in all lanes
 };
 
@@ -307,7 +308,7 @@ struct Residuals {
 
 template <class T, class Q>
 struct Values {
-  Values(const Q&, u8*) {}
+  Values(const Q&, u8*, bool) {}
   [[nodiscard]] Word<T> last_word() const { return 0; }
 };
 
