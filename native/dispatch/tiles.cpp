@@ -123,23 +123,17 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
   std::size_t written = payload_at;
   std::uint32_t sum = 0;
   bool shrinks = written < stored_frame_bytes;
-  const bool is_streamed = raw.size() >= kStreamedBytes;
   for (std::uint32_t i = 0; i < tiles && shrinks; ++i) {
     const Bytes payload = encoder.encode(raw, i);
     shrinks = written + payload.size() < stored_frame_bytes;
     if (!shrinks) break;
-    if (is_streamed) {
-      copy_streaming(frame.data() + written, payload.data(), payload.size());
-    } else if (!payload.empty()) {
-      std::memcpy(frame.data() + written, payload.data(), payload.size());
-    }
+    if (!payload.empty()) std::memcpy(frame.data() + written, payload.data(), payload.size());
     const auto size = static_cast<std::uint32_t>(payload.size());
     if (header.has_checksum) sum += checksum(payload.data(), size, i, 0);
     written += payload.size();
     write_u32(frame.data() + header.header_bytes + kTileEntryBytes * i,
               static_cast<std::uint32_t>(written - payload_at));
   }
-  if (is_streamed) finish_streaming();
   if (!shrinks) {
     store_chunk(params, raw, frame, frame_bytes);
     return H5L_OK;
@@ -206,7 +200,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   const Geometry& geometry = choice.geometry;
   const std::uint64_t count = raw.size() / header.value_bytes;
   const bool is_whole = raw.size() == header.raw_bytes;
-  const bool is_streamed = raw.size() >= kStreamedBytes;
+  const bool is_streamed = raw.size() >= kStreamedBytes && !header.big_endian;
   const Workspace workspace(is_whole && geometry.is_linear() ? 0 : geometry.max_tile_bytes());
   if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
 
@@ -216,7 +210,8 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   for (std::uint32_t i = begin; i < end; ++i) {
     if (!is_whole && !geometry.holds(i, first, count)) continue;
     geometry.place(i, placed);
-    if (i + 1 < end) prefetch(frame.tile_payload(i + 1).data(), frame.tile_payload(i + 1).size());
+    // Payloads are read from both ends, which no processor foresees.
+    if (i + 1 < end) prefetch(frame.tile_payload(i + 1));
     const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
     // A tile that lies in the chunk as it is, and is wanted whole, is decoded in place.
     const std::uint64_t tile_first = std::uint64_t{i} * geometry.max_tile_values();

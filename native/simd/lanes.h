@@ -237,7 +237,7 @@ inline void store_lanes(void* to, V lanes) {
 enum class Stores { plain, past_caches, past_caches_in_pieces };
 
 inline Stores stores_past_caches(const void* to) {
-  const auto address = bit_cast<unsigned long>(to);
+  const auto address = reinterpret_cast<__UINTPTR_TYPE__>(to);
   if (address % 64 == 0) return Stores::past_caches;
   return address % 16 == 0 ? Stores::past_caches_in_pieces : Stores::plain;
 }
