@@ -145,8 +145,7 @@ struct PointwiseQuantizer {
 
 template <class T>
 H5L_FN PointwiseQuantizer<T> pointwise_quantizer(const Quantizer& q) {
-  return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits),
-          T{1} / static_cast<T>(q.scale)};
+  return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits), T{1} / static_cast<T>(q.scale)};
 }
 
 // Bins of a magnitude are at most this, up and down.

@@ -187,8 +187,8 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
 
 template <class T>
 bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
-  return with_quantizer<T>(
-      quantizer, [&](const auto& q) { return decode_with<T>(q, tile, payload, payload_bytes, values); });
+  return with_quantizer<T>(quantizer,
+                           [&](const auto& q) { return decode_with<T>(q, tile, payload, payload_bytes, values); });
 }
 
 u32 frame_mode(u32 requested, u32) { return requested == 0 ? 0 : kNoMode; }

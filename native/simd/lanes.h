@@ -20,11 +20,11 @@ using Mask = u32;
 
 template <class W>
 inline bool all(u32 mask) {
-  return mask == (1u << kLanes<W>) - 1;
+  return mask == (1u << kLanes<W>)-1;
 }
 template <class W>
 inline u32 invert(u32 mask) {
-  return ~mask & ((1u << kLanes<W>) - 1);
+  return ~mask & ((1u << kLanes<W>)-1);
 }
 
 // Unsigned.
@@ -138,9 +138,7 @@ inline Vector<u32> is_equal(Vector<u32> a, Vector<u32> b) {
 inline Vector<u64> is_equal(Vector<u64> a, Vector<u64> b) {
   return (Vector<u64>)_mm256_cmpeq_epi64((__m256i)a, (__m256i)b);
 }
-inline Vector<u32> is_at_most(Vector<float> a, Vector<float> b) {
-  return (Vector<u32>)_mm256_cmp_ps(a, b, _CMP_LE_OQ);
-}
+inline Vector<u32> is_at_most(Vector<float> a, Vector<float> b) { return (Vector<u32>)_mm256_cmp_ps(a, b, _CMP_LE_OQ); }
 inline Vector<u64> is_at_most(Vector<double> a, Vector<double> b) {
   return (Vector<u64>)_mm256_cmp_pd(a, b, _CMP_LE_OQ);
 }

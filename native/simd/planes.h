@@ -130,8 +130,8 @@ inline void take_spread(const __m512i (&pieces)[n][8], Values& values, std::inte
     for (u32 i = 0; i < n; ++i) rows[i] = _mm512_set1_epi8(static_cast<char>(kFlippedByte));
     for (u32 k = 0; k < used; ++k) {
       const __mmask64 byte = (n == 4 ? 0x1111111111111111ull : 0x0101010101010101ull) << k;
-      ((rows[r] = _mm512_mask_permutexvar_epi8(rows[r], byte, _mm512_load_si512(kByteSpread<n, r>.sources),
-                                               pieces[k][p])),
+      ((rows[r] =
+            _mm512_mask_permutexvar_epi8(rows[r], byte, _mm512_load_si512(kByteSpread<n, r>.sources), pieces[k][p])),
        ...);
     }
     Vector<W> words[n];

@@ -163,9 +163,10 @@ class Words<PointwiseQuantizer<T>> {
   Vector<W> to_bits(Vector<W> word) const {
     const Vector<W> code = word + 1;
     const Vector<W> bin = unzigzag_lanes((word - 1) >> 1);
-    const Vector<W> rebuilt = ((bin * scale_ + kOne<T>) & ~kSignBit<T>) | code << (kWordBits<W> - 1);
+    const Vector<W> rebuilt = ((bin * scale_ + kOne<T>)&~kSignBit<T>) | code << (kWordBits<W> - 1);
     const Mask<W> is_bin = is_less(word - 1, all_lanes(static_cast<W>(kMantissaMask<T> - 1)));
-    if (all<W>(is_bin)) [[likely]] return rebuilt;
+    if (all<W>(is_bin)) [[likely]]
+      return rebuilt;
     const Vector<W> pattern = code ^ pfpl::kCodeMask<T>;
     const Vector<W> nan = all_lanes(pfpl::kDefaultNegativeNan<T>), zero = {};
     const Vector<W> raw = choose(is_equal(pattern, zero), nan, pattern);
@@ -246,7 +247,7 @@ class Residuals {
     words_.from_bits(words, has_no_word_);
     for (u32 i = 0; i < n; ++i) {
       const Vector<W> difference = words[i] - shift_in(i == 0 ? last_ : words[i - 1], words[i]);
-      residuals[i] = (difference + kNegabinaryMask<W>) ^ kNegabinaryMask<W>;
+      residuals[i] = (difference + kNegabinaryMask<W>)^kNegabinaryMask<W>;
     }
     last_ = words[n - 1];
   }

@@ -88,7 +88,8 @@ constexpr test::TwinsOfWords<Word<T>> kWords = {words_of<T>, bits_of<T>, to_plan
 extern const test::Twins twins;
 #define H5L_STRING_OF(name) #name
 #define H5L_STRING(name) H5L_STRING_OF(name)
-const test::Twins twins = {H5L_STRING(H5L_TARGET), H5L_HAS_PIECES != 0 ? 56 : 0,      simd::remove_zeros,
-                           simd::restore_zeros,    kWords<float>, kWords<double>};
+const test::Twins twins = {H5L_STRING(H5L_TARGET), H5L_HAS_PIECES != 0 ? 56 : 0,
+                           simd::remove_zeros,     simd::restore_zeros,
+                           kWords<float>,          kWords<double>};
 
 }  // namespace h5lossy::H5L_TARGET

@@ -112,7 +112,8 @@ void check_planes(const Twins& twins, Random& random, u32 groups) {
   W* const again = room.data() + random.below(64 / sizeof(W));
   const u32 read = twins.words<W>().from_planes(expected.data(), groups, random.one_in(2), again);
   CHECK(read == done, "%s: %u and %u groups of %u", twins.backend, done, read, groups);
-  CHECK(std::equal(again, again + read * n, words.begin()), "%s: %u groups, words of %u bits", twins.backend, groups, n);
+  CHECK(std::equal(again, again + read * n, words.begin()), "%s: %u groups, words of %u bits", twins.backend, groups,
+        n);
   CHECK(again[read * n] == 0x55, "%s wrote behind %u groups", twins.backend, read);
   // All that a full tile has is done by vectors, or nothing.
   if (groups == 16384 / sizeof(W) / n) CHECK(done == groups || done == 0, "%s: %u of %u", twins.backend, done, groups);
@@ -147,7 +148,7 @@ void check_steps(Random& random) {
     const W width = random.one_in(2) ? power : power + static_cast<W>(random.below(power));
     Quantizer quantizer;
     quantizer.scale = 2 * (random.one_in(4) && width > 1 ? width - 1 : width) + 1;
-    if (quantizer.scale > (u64{1} << scalar::kMantissaBits<T>) + 1) quantizer.scale = 3;
+    if (quantizer.scale > (u64{1} << scalar::kMantissaBits<T>)+1) quantizer.scale = 3;
     const auto q = scalar::pointwise_quantizer<T>(quantizer);
     for (int j = 0; j < 20; ++j) {
       // Just at the border between two numbers of steps: of any size, at the limit, and the largest.
@@ -172,7 +173,8 @@ void check_groups(Random& random, const Setting& setting, std::uint64_t hostile_
   Values<T> source(random, setting, hostile_one_in);
   const std::vector<Bits<T>> values = source.make(n);
   const std::vector<std::uint8_t> raw = to_bytes<T>(values, false);
-  const Quantizer quantizer = make_quantizer<T>(setting, random.one_in(2), values[random.below(n)] ^ static_cast<Bits<T>>(random.below(2)));
+  const Quantizer quantizer =
+      make_quantizer<T>(setting, random.one_in(2), values[random.below(n)] ^ static_cast<Bits<T>>(random.below(2)));
   if (quantizer.kind != BoundKind::pointwise_relative) return;
   const auto q = scalar::pointwise_quantizer<T>(quantizer);
   W numbers[n];

@@ -36,12 +36,13 @@ class ZeroRemoval {
     const naive::Bytes expected = naive::remove_zeros(stream);
     const u32 written = twins_.remove_zeros(stream_.data(), size, payload_.data());
     const bool same = written == expected.size() && std::equal(expected.begin(), expected.end(), payload_.begin());
-    CHECK(same, "%s, size %u, density %u, runs of %u: %u bytes, %zu expected", twins_.backend, size, static_cast<u32>(density),
-          static_cast<u32>(run), written, expected.size());
+    CHECK(same, "%s, size %u, density %u, runs of %u: %u bytes, %zu expected", twins_.backend, size,
+          static_cast<u32>(density), static_cast<u32>(run), written, expected.size());
     if (written == 0) return;
     const bool restored = twins_.restore_zeros(payload_.data(), written, restored_.data(), size);
-    CHECK(restored && std::equal(stream.begin(), stream.end(), restored_.begin()), "%s, size %u, density %u, runs of %u",
-          twins_.backend, size, static_cast<u32>(density), static_cast<u32>(run));
+    CHECK(restored && std::equal(stream.begin(), stream.end(), restored_.begin()),
+          "%s, size %u, density %u, runs of %u", twins_.backend, size, static_cast<u32>(density),
+          static_cast<u32>(run));
   }
 
  private:

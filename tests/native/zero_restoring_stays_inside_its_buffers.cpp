@@ -41,7 +41,8 @@ class ZeroRestoring {
     const u32 overrun = std::min(twins_.stream_overrun, scalar::kStreamBytes - (size + 7) / 8 * 8);
     const std::span<std::uint8_t> stream = stream_memory_.at_end((size + 7) / 8 * 8 + overrun);
     const bool restored = twins_.restore_zeros(at.data(), static_cast<u32>(at.size()), stream.data(), size);
-    CHECK(restored == expected.has_value(), "%s: payload of %zu bytes for %u bytes", twins_.backend, payload.size(), size);
+    CHECK(restored == expected.has_value(), "%s: payload of %zu bytes for %u bytes", twins_.backend, payload.size(),
+          size);
     CHECK(!restored || std::equal(expected->begin(), expected->end(), stream.begin()),
           "%s: payload of %zu bytes for %u bytes", twins_.backend, payload.size(), size);
   }
