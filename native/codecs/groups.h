@@ -39,7 +39,7 @@ bool bins_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bin
 // The same for a pointwise-relative quantizer, with zeros of either sign as good as others: what `number(bits, bin)` makes
 // of a value and its magnitude's bin, and 0 for a zero.
 template <bool has_fill, u32 n, class T, class Number>
-bool numbers_of_group(const PointwiseQuantizer<T>& q, const u8* values, Word<T>* numbers, Number number) {
+bool numbers_of_group(PointwiseQuantizer<T> q, const u8* values, Word<T>* numbers, Number number) {
   using W = Word<T>;
   constexpr W normals = kInfinity<T> - (kMantissaMask<T> + 1);
   W doubtful = 0;

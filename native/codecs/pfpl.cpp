@@ -37,16 +37,14 @@ bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* group, Word<T>* wor
 }
 
 template <class T>
-bool words_of_group(const PointwiseQuantizer<T>& q, const u8* group, Word<T>* words) {
-  return numbers_of_group<kGroupValues<T>>(q, group, words, [](Word<T> bits, Word<T> bin) {
-    return static_cast<Word<T>>(2 * zigzag(bin) + 1 + (bits >> (8 * sizeof(T) - 1)));
-  });
-}
-
-template <class T>
 bool words_of_group(const NoQuantizer<T>&, const u8* group, Word<T>* words) {
   memcpy(words, group, kGroupValues<T> * sizeof(T));
   return true;
+}
+
+template <class T>
+bool words_of_group(const PointwiseQuantizer<T>&, const u8*, Word<T>*) {
+  return false;
 }
 
 template <class T, class Q>
@@ -145,14 +143,14 @@ u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
 }
 
 template <class T, class Q>
-bool decode_with(const Q& q, const u8* payload, u32 payload_bytes, u32 count, u8* values) {
+bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
   using W = Word<T>;
   constexpr u32 n = kGroupValues<T>;
   alignas(64) W planes[kTileValues<T>];
-  const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
+  const u32 count = tile.count, raw_bytes = count * static_cast<u32>(sizeof(T));
   if (!simd::restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
   const u32 groups = count / n;
-  simd::Values<T, Q> first_values(q, values);
+  simd::Values<T, Q> first_values(q, values, tile.is_streamed);
   const u32 first = simd::from_planes(planes, groups, first_values);
   if (const u32 rest = count - first * n; rest != 0) {
     alignas(64) W words[kTileValues<T>];
@@ -189,8 +187,8 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
 
 template <class T>
 bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
-  return with_quantizer<T>(
-      quantizer, [&](const auto& q) { return decode_with<T>(q, payload, payload_bytes, tile.count, values); });
+  return with_quantizer<T>(quantizer,
+                           [&](const auto& q) { return decode_with<T>(q, tile, payload, payload_bytes, values); });
 }
 
 u32 frame_mode(u32 requested, u32) { return requested == 0 ? 0 : kNoMode; }

@@ -12,6 +12,7 @@
 #include "dispatch/parallel_tiles.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
+#include "dispatch/streaming.h"
 #include "dispatch/swap.h"
 #include "dispatch/tile_encoder.h"
 #include "dispatch/workspace.h"
@@ -217,6 +218,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   const Geometry& geometry = choice.geometry;
   const std::uint64_t count = raw.size() / header.value_bytes;
   const bool is_whole = raw.size() == header.raw_bytes;
+  const bool is_streamed = raw.size() >= kStreamedBytes && !header.big_endian;
   std::uint32_t begin = 0, end = 0;
   geometry.range(first, count, begin, end);
 
@@ -230,6 +232,8 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
     if (!is_whole && !geometry.holds(i, first, count)) return;
     PlacedTile placed;
     geometry.place(i, placed);
+    // Payloads are read from both ends, which no processor foresees.
+    if (i + 1 < end) prefetch(frame.tile_payload(i + 1));
     const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
     // A tile that lies in the chunk as it is, and is wanted whole, is decoded in place.
     const std::uint64_t tile_first = std::uint64_t{i} * geometry.max_tile_values();
@@ -238,6 +242,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
     std::uint8_t* const target = in_place
                                      ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes
                                      : workspace.data() + tile_room * seat;
+    placed.tile.is_streamed = in_place && is_streamed;
     if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes))) {
       std::uint32_t known = broken.load(std::memory_order_relaxed);
       while (i < known && !broken.compare_exchange_weak(known, i, std::memory_order_relaxed)) continue;
@@ -250,6 +255,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
              for (std::uint32_t i = run_begin; i < run_end && i < broken.load(std::memory_order_relaxed); ++i) {
                decode_one(i, seat);
              }
+             if (is_streamed) finish_streaming();
            });
   if (broken.load() != end) {
     return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", broken.load());

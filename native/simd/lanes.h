@@ -20,11 +20,11 @@ using Mask = u32;
 
 template <class W>
 inline bool all(u32 mask) {
-  return mask == (1u << kLanes<W>) - 1;
+  return mask == (1u << kLanes<W>)-1;
 }
 template <class W>
 inline u32 invert(u32 mask) {
-  return ~mask & ((1u << kLanes<W>) - 1);
+  return ~mask & ((1u << kLanes<W>)-1);
 }
 
 // Unsigned.
@@ -138,9 +138,7 @@ inline Vector<u32> is_equal(Vector<u32> a, Vector<u32> b) {
 inline Vector<u64> is_equal(Vector<u64> a, Vector<u64> b) {
   return (Vector<u64>)_mm256_cmpeq_epi64((__m256i)a, (__m256i)b);
 }
-inline Vector<u32> is_at_most(Vector<float> a, Vector<float> b) {
-  return (Vector<u32>)_mm256_cmp_ps(a, b, _CMP_LE_OQ);
-}
+inline Vector<u32> is_at_most(Vector<float> a, Vector<float> b) { return (Vector<u32>)_mm256_cmp_ps(a, b, _CMP_LE_OQ); }
 inline Vector<u64> is_at_most(Vector<double> a, Vector<double> b) {
   return (Vector<u64>)_mm256_cmp_pd(a, b, _CMP_LE_OQ);
 }
@@ -230,6 +228,44 @@ inline Vector<W> load_lanes(const void* from) {
 template <class V>
 inline void store_lanes(void* to, V lanes) {
   memcpy(to, &lanes, sizeof lanes);
+}
+
+// How to store vectors from an address on. Past the caches only whole lines go, in vectors or in pieces of 16 bytes, which
+// is what memory from an allocator is aligned to.
+enum class Stores { plain, past_caches, past_caches_in_pieces };
+
+inline Stores stores_past_caches(const void* to) {
+  const auto address = reinterpret_cast<__UINTPTR_TYPE__>(to);
+  if (address % 64 == 0) return Stores::past_caches;
+  return address % 16 == 0 ? Stores::past_caches_in_pieces : Stores::plain;
+}
+
+template <class V>
+inline void store_lanes(void* to, V lanes, Stores stores) {
+  if (stores == Stores::plain) [[likely]] {
+    store_lanes(to, lanes);
+    return;
+  }
+  __m128i* const pieces = static_cast<__m128i*>(to);
+#if defined(__AVX512F__)
+  const __m512i all = (__m512i)lanes;
+  if (stores == Stores::past_caches) {
+    _mm512_stream_si512(static_cast<__m512i*>(to), all);
+  } else {
+    _mm_stream_si128(pieces, _mm512_castsi512_si128(all));
+    _mm_stream_si128(pieces + 1, _mm512_extracti32x4_epi32(all, 1));
+    _mm_stream_si128(pieces + 2, _mm512_extracti32x4_epi32(all, 2));
+    _mm_stream_si128(pieces + 3, _mm512_extracti32x4_epi32(all, 3));
+  }
+#else
+  const __m256i all = (__m256i)lanes;
+  if (stores == Stores::past_caches) {
+    _mm256_stream_si256(static_cast<__m256i*>(to), all);
+  } else {
+    _mm_stream_si128(pieces, _mm256_castsi256_si128(all));
+    _mm_stream_si128(pieces + 1, _mm256_extracti128_si256(all, 1));
+  }
+#endif
 }
 
 // All bits that are set in some lane.

@@ -12,6 +12,8 @@
 #if defined(__AVX512VBMI__) && defined(__AVX512BW__) && defined(__GFNI__)
 #include <immintrin.h>
 
+#include <utility>
+
 #include "simd/permute.h"
 
 namespace h5lossy::H5L_TARGET::simd {
@@ -112,17 +114,55 @@ inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
   return first;
 }
 
+// Byte r * lane + i / n of a piece, for word i / n of row r, in each of its bytes.
+template <u32 n, u32 r, u32 lane = 64 / n>
+inline constexpr Permutation kByteSpread = permutation([](u32 i) { return r * lane + i / n; });
+
+// What the bytes of words are where their planes are zero: kNegabinaryMask flipped.
+inline constexpr int kFlippedByte = 0xAA;
+
+// Hands over the words of pieces of which only the lowest `used` bytes are not zero, each put in its place by itself: with
+// few, that is less work than transposing.
+template <u32 used, class W, class Values, u32 n, u32... r>
+inline void take_spread(const __m512i (&pieces)[n][8], Values& values, std::integer_sequence<u32, r...>) {
+  for (u32 p = 0; p < 8; ++p) {
+    __m512i rows[n];
+    for (u32 i = 0; i < n; ++i) rows[i] = _mm512_set1_epi8(static_cast<char>(kFlippedByte));
+    for (u32 k = 0; k < used; ++k) {
+      const __mmask64 byte = (n == 4 ? 0x1111111111111111ull : 0x0101010101010101ull) << k;
+      ((rows[r] =
+            _mm512_mask_permutexvar_epi8(rows[r], byte, _mm512_load_si512(kByteSpread<n, r>.sources), pieces[k][p])),
+       ...);
+    }
+    Vector<W> words[n];
+    for (u32 i = 0; i < n; ++i) words[i] = (Vector<W>)rows[i];
+    values.take(words);
+  }
+}
+
+template <class W, class Values, u32 n>
+inline void take_transposed(const __m512i (&pieces)[n][8], Values& values) {
+  for (u32 p = 0; p < 8; ++p) {
+    __m512i rows[n];
+    for (u32 k = 0; k < n; ++k) rows[k] = pieces[k][p];
+    transpose_lanes(rows);
+    Vector<W> words[n];
+    for (u32 r = 0; r < n; ++r) words[r] = (Vector<W>)permute(kBytesApart<n>, rows[r]);
+    values.take(words);
+  }
+}
+
 // Undoes to_planes: hands the words of whole batches to target.take(), in order, with kNegabinaryMask flipped, which GFNI
 // does besides.
 template <class W, class Values>
 inline u32 from_planes(const W* planes, u32 groups, Values& target) {
   constexpr u32 n = kWordBytes<W>, bits = kWordBits<W>, batch = kBatchGroups<W>;
   const __m512i mirror = _mm512_set1_epi64(static_cast<i64>(0x0102040810204080ull));
-  constexpr int flipped = kNegabinaryMask<W> & 0xFF;
   Values values = target;  // a copy of our own can stay in registers
   u32 first = 0;
   for (; first + batch <= groups; first += batch) {
     __m512i pieces[n][8];
+    u32 used_bytes = 0;
     for (u32 k = 0; k < n; ++k) {
       const W* const lowest = planes + (bits - 1 - 8 * k) * groups + first;
       __m512i rows[8], used = _mm512_setzero_si512();
@@ -131,22 +171,27 @@ inline u32 from_planes(const W* planes, u32 groups, Values& target) {
         used = _mm512_or_si512(used, rows[r]);
       }
       if (_mm512_test_epi64_mask(used, used) == 0) {
-        for (u32 p = 0; p < 8; ++p) pieces[k][p] = _mm512_set1_epi8(static_cast<char>(flipped));
+        for (u32 p = 0; p < 8; ++p) pieces[k][p] = _mm512_set1_epi8(static_cast<char>(kFlippedByte));
         continue;
       }
+      used_bytes = k + 1;
       transpose_lanes(rows);
       for (u32 p = 0; p < 8; ++p) {
         const __m512i apart = permute(kPlanesApart<n>, rows[p]);
-        pieces[k][p] = _mm512_gf2p8affine_epi64_epi8(mirror, apart, flipped);
+        pieces[k][p] = _mm512_gf2p8affine_epi64_epi8(mirror, apart, kFlippedByte);
       }
     }
-    for (u32 p = 0; p < 8; ++p) {
-      __m512i rows[n];
-      for (u32 k = 0; k < n; ++k) rows[k] = pieces[k][p];
-      transpose_lanes(rows);
-      Vector<W> words[n];
-      for (u32 r = 0; r < n; ++r) words[r] = (Vector<W>)permute(kBytesApart<n>, rows[r]);
-      values.take(words);
+    constexpr auto rows = std::make_integer_sequence<u32, n>();
+    switch (used_bytes) {
+      case 0:
+      case 1:
+        take_spread<1, W>(pieces, values, rows);
+        break;
+      case 2:
+        take_spread<2, W>(pieces, values, rows);
+        break;
+      default:
+        take_transposed<W>(pieces, values);
     }
   }
   target = values;

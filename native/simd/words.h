@@ -163,9 +163,10 @@ class Words<PointwiseQuantizer<T>> {
   Vector<W> to_bits(Vector<W> word) const {
     const Vector<W> code = word + 1;
     const Vector<W> bin = unzigzag_lanes((word - 1) >> 1);
-    const Vector<W> rebuilt = ((bin * scale_ + kOne<T>) & ~kSignBit<T>) | code << (kWordBits<W> - 1);
+    const Vector<W> rebuilt = ((bin * scale_ + kOne<T>)&~kSignBit<T>) | code << (kWordBits<W> - 1);
     const Mask<W> is_bin = is_less(word - 1, all_lanes(static_cast<W>(kMantissaMask<T> - 1)));
-    if (all<W>(is_bin)) [[likely]] return rebuilt;
+    if (all<W>(is_bin)) [[likely]]
+      return rebuilt;
     const Vector<W> pattern = code ^ pfpl::kCodeMask<T>;
     const Vector<W> nan = all_lanes(pfpl::kDefaultNegativeNan<T>), zero = {};
     const Vector<W> raw = choose(is_equal(pattern, zero), nan, pattern);
@@ -225,6 +226,10 @@ class Words<pfpl::NoQuantizer<T>> {
   void to_bits(Vector<W> (&)[n]) const {}
 };
 
+// A chunk that is in no cache comes from memory at nearly twice the speed when it is asked for in time; one that is in a
+// cache loses nothing.
+inline constexpr u32 kPrefetchDistance = 8192;
+
 // The residuals of a run of values, some vectors at a time.
 template <class T, class Q>
 class Residuals {
@@ -236,12 +241,13 @@ class Residuals {
   template <u32 n>
   void next(Vector<W> (&residuals)[n]) {
     Vector<W> words[n];
+    for (u32 i = 0; i < n * kVectorBytes; i += 64) __builtin_prefetch(next_ + kPrefetchDistance + i);
     for (u32 i = 0; i < n; ++i) words[i] = load_lanes<W>(next_ + i * kVectorBytes);
     next_ += n * kVectorBytes;
     words_.from_bits(words, has_no_word_);
     for (u32 i = 0; i < n; ++i) {
       const Vector<W> difference = words[i] - shift_in(i == 0 ? last_ : words[i - 1], words[i]);
-      residuals[i] = (difference + kNegabinaryMask<W>) ^ kNegabinaryMask<W>;
+      residuals[i] = (difference + kNegabinaryMask<W>)^kNegabinaryMask<W>;
     }
     last_ = words[n - 1];
   }
@@ -262,7 +268,8 @@ class Values {
  public:
   using W = Word<T>;
 
-  Values(const Q& q, u8* values) : words_(q), next_(values) {}
+  Values(const Q& q, u8* values, bool is_streamed)
+      : words_(q), next_(values), stores_(is_streamed ? stores_past_caches(values) : Stores::plain) {}
 
   // `residuals` come with kNegabinaryMask already flipped.
   template <u32 n>
@@ -274,7 +281,7 @@ class Values {
       last_ += last_lane(sums);  // all that the next vector has to wait for is one addition
     }
     words_.to_bits(words);
-    for (u32 i = 0; i < n; ++i) store_lanes(next_ + i * kVectorBytes, words[i]);
+    for (u32 i = 0; i < n; ++i) store_lanes(next_ + i * kVectorBytes, words[i], stores_);
     next_ += n * kVectorBytes;
   }
 
@@ -283,6 +290,7 @@ class Values {
  private:
   Words<Q> words_;
   u8* next_;
+  Stores stores_;
   Vector<W> last_ = {};  // in all lanes
 };
 
@@ -301,7 +309,7 @@ struct Residuals {
 
 template <class T, class Q>
 struct Values {
-  Values(const Q&, u8*) {}
+  Values(const Q&, u8*, bool) {}
   [[nodiscard]] Word<T> last_word() const { return 0; }
 };
 

@@ -253,7 +253,8 @@ class Packed {
   const u8* take(u32 count) {
     const u8* const taken = next_;
     next_ += count;
-    if (end_ - taken >= static_cast<i64>(kPieceBytes)) [[likely]] return taken;
+    if (end_ - taken >= static_cast<i64>(kPieceBytes)) [[likely]]
+      return taken;
     memcpy(rest_, taken, count);
     return rest_;
   }

@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Zero removal writes what docs/format/pfpl.md says, for streams of every size and of many densities, and is undone.
+// Zero removal writes what docs/format/pfpl.md says, for streams of every size and of many densities, and is undone,
+// on every backend that this machine can run.
 
 #include <algorithm>
 
+#include "all_twins.h"
 #include "check.h"
 #include "codecs/bits.h"
 #include "guarded_memory.h"
 #include "naive_zero_removal.h"
 #include "random.h"
-#include "simd/zeros.h"
 
 namespace h5lossy::test {
 namespace {
@@ -26,47 +27,53 @@ void fill(Random& random, std::uint64_t density, std::uint64_t run, std::span<st
 
 class ZeroRemoval {
  public:
+  explicit ZeroRemoval(const Twins& twins) : twins_(twins) {}
+
   void check(Random& random, std::uint64_t density, std::uint64_t run, u32 size) {
     std::fill(stream_.begin(), stream_.end(), std::uint8_t{0});
     const std::span<std::uint8_t> stream = stream_.first(size);
     fill(random, density, run, stream);
     const naive::Bytes expected = naive::remove_zeros(stream);
-    const u32 written = H5L_TARGET::simd::remove_zeros(stream_.data(), size, payload_.data());
+    const u32 written = twins_.remove_zeros(stream_.data(), size, payload_.data());
     const bool same = written == expected.size() && std::equal(expected.begin(), expected.end(), payload_.begin());
-    CHECK(same, "size %u, density %u, runs of %u: %u bytes, %zu expected", size, static_cast<u32>(density),
-          static_cast<u32>(run), written, expected.size());
+    CHECK(same, "%s, size %u, density %u, runs of %u: %u bytes, %zu expected", twins_.backend, size,
+          static_cast<u32>(density), static_cast<u32>(run), written, expected.size());
     if (written == 0) return;
-    const bool restored = H5L_TARGET::simd::restore_zeros(payload_.data(), written, restored_.data(), size);
-    CHECK(restored && std::equal(stream.begin(), stream.end(), restored_.begin()), "size %u, density %u, runs of %u",
-          size, static_cast<u32>(density), static_cast<u32>(run));
+    const bool restored = twins_.restore_zeros(payload_.data(), written, restored_.data(), size);
+    CHECK(restored && std::equal(stream.begin(), stream.end(), restored_.begin()),
+          "%s, size %u, density %u, runs of %u", twins_.backend, size, static_cast<u32>(density),
+          static_cast<u32>(run));
   }
 
  private:
-  GuardedMemory stream_memory_{H5L_TARGET::kStreamBytes};
-  GuardedMemory payload_memory_{H5L_TARGET::kMaxRemovedBytes};
-  GuardedMemory restored_memory_{H5L_TARGET::kStreamBytes};
-  std::span<std::uint8_t> stream_ = stream_memory_.at_end(H5L_TARGET::kStreamBytes);
-  std::span<std::uint8_t> payload_ = payload_memory_.at_end(H5L_TARGET::kMaxRemovedBytes);
-  std::span<std::uint8_t> restored_ = restored_memory_.at_end(H5L_TARGET::kStreamBytes);
+  const Twins& twins_;
+  GuardedMemory stream_memory_{scalar::kStreamBytes};
+  GuardedMemory payload_memory_{scalar::kMaxRemovedBytes};
+  GuardedMemory restored_memory_{scalar::kStreamBytes};
+  std::span<std::uint8_t> stream_ = stream_memory_.at_end(scalar::kStreamBytes);
+  std::span<std::uint8_t> payload_ = payload_memory_.at_end(scalar::kMaxRemovedBytes);
+  std::span<std::uint8_t> restored_ = restored_memory_.at_end(scalar::kStreamBytes);
 };
 
 }  // namespace
 }  // namespace h5lossy::test
 
 int main() {
-  using h5lossy::H5L_TARGET::kStreamBytes;
-  h5lossy::test::Random random(3);
-  h5lossy::test::ZeroRemoval zero_removal;
+  using h5lossy::scalar::kStreamBytes;
   constexpr std::uint64_t densities[] = {0, 1, 16, 128, 250, 256}, runs[] = {1, 8, 300};
-  // Sizes of tiles: multiples of a float32.
-  for (h5lossy::u32 size = 4; size <= kStreamBytes; size += 4) {
-    const std::uint64_t density = densities[random.below(std::size(densities))];
-    zero_removal.check(random, density, runs[random.below(std::size(runs))], size);
-  }
-  for (const std::uint64_t density : densities) {
-    for (const std::uint64_t run : runs) {
-      for (const h5lossy::u32 size : {4u, 8u, 60u, 64u, 68u, kStreamBytes - 4, kStreamBytes}) {
-        zero_removal.check(random, density, run, size);
+  for (const h5lossy::test::Twins& twins : h5lossy::test::all_twins()) {
+    h5lossy::test::Random random(3);
+    h5lossy::test::ZeroRemoval zero_removal(twins);
+    // Sizes of tiles: multiples of a float32.
+    for (h5lossy::u32 size = 4; size <= kStreamBytes; size += 4) {
+      const std::uint64_t density = densities[random.below(std::size(densities))];
+      zero_removal.check(random, density, runs[random.below(std::size(runs))], size);
+    }
+    for (const std::uint64_t density : densities) {
+      for (const std::uint64_t run : runs) {
+        for (const h5lossy::u32 size : {4u, 8u, 60u, 64u, 68u, kStreamBytes - 4, kStreamBytes}) {
+          zero_removal.check(random, density, run, size);
+        }
       }
     }
   }
