@@ -86,6 +86,9 @@ H5L_FN W from_sign_last(W word) {
   return ((word >> 1) ^ (W{0} - negative)) + negative;
 }
 
+// The position that position i > 0 of a run is predicted from.
+H5L_FN constexpr u32 before_in_run(u32 i) { return i - 1; }
+
 // A plane of a block of n values, as a little-endian number.
 template <u32 n>
 struct PlaneOf;
