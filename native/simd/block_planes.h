@@ -19,10 +19,7 @@ namespace h5lossy::H5L_TARGET::simd {
 
 // Words of 16 bits of a block.
 template <u32 n>
-struct ShortRows {
-  static constexpr u32 count = 2 * n / kVectorBytes;
-  Register at[count];
-};
+using ShortRows = Rows<n, u16>;
 
 #if defined(H5L_ROWS_AVX512)
 
@@ -86,11 +83,11 @@ H5L_ROWS_FN ShortRows<n> load_sixteen(const u8* from, u32 planes) {
   ShortRows<n> rows;
   const __m512i bytes = load_matrices<n>(from, planes);
   if constexpr (n == 32) {
-    rows.at[0] = permute(kHalvesMixed, bytes);
+    rows.at[0] = row_of<u16>(permute(kHalvesMixed, bytes));
   } else {
     const __m512i upper = load_matrices<n>(from + 64, planes < 8 ? 0 : planes - 8);
-    rows.at[0] = _mm512_permutex2var_epi8(bytes, _mm512_load_si512(kLowMixed.sources), upper);
-    rows.at[1] = _mm512_permutex2var_epi8(bytes, _mm512_load_si512(kHighMixed.sources), upper);
+    rows.at[0] = row_of<u16>(_mm512_permutex2var_epi8(bytes, _mm512_load_si512(kLowMixed.sources), upper));
+    rows.at[1] = row_of<u16>(_mm512_permutex2var_epi8(bytes, _mm512_load_si512(kHighMixed.sources), upper));
   }
   return rows;
 }
@@ -101,31 +98,35 @@ H5L_ROWS_FN ShortRows<n> from_sign_last(ShortRows<n> rows, bool keep_first) {
 #pragma GCC unroll 4
   for (u32 r = 0; r < rows.count; ++r) {
     const __mmask32 kept = r == 0 ? ~__mmask32{0} << (keep_first ? 0 : 1) : ~__mmask32{0};
-    const __mmask32 negative = _mm512_test_epi16_mask(rows.at[r], _mm512_set1_epi16(1));
-    const __m512i magnitude = _mm512_maskz_srli_epi16(kept, rows.at[r], 1);
-    rows.at[r] = _mm512_mask_sub_epi16(magnitude, negative, _mm512_setzero_si512(), magnitude);
+    const __m512i word = raw<u16>(rows.at[r]);
+    const __mmask32 negative = _mm512_test_epi16_mask(word, _mm512_set1_epi16(1));
+    const __m512i magnitude = _mm512_maskz_srli_epi16(kept, word, 1);
+    rows.at[r] = row_of<u16>(_mm512_mask_sub_epi16(magnitude, negative, _mm512_setzero_si512(), magnitude));
   }
   return rows;
 }
 
-template <u32 r, u32 n>
-H5L_ROWS_FN __m256i half_row(const ShortRows<n>& rows) {
-  return r % 2 == 0 ? _mm512_castsi512_si256(rows.at[r / 2]) : _mm512_extracti64x4_epi64(rows.at[r / 2], 1);
+template <u32 half, class W>
+H5L_ROWS_FN __m256i half_of(Vector<W> row) {
+  return half == 0 ? _mm512_castsi512_si256(raw<W>(row)) : _mm512_extracti64x4_epi64(raw<W>(row), 1);
 }
 
-H5L_ROWS_FN __m512i sign_extend_short(__m256i half) { return _mm512_cvtepi16_epi32(half); }
-H5L_ROWS_FN __m512i zero_extend_short(__m256i half) { return _mm512_cvtepu16_epi32(half); }
-
+// One half of a row in words of twice the size.
+template <u32 half>
+H5L_ROWS_FN Vector<u32> sign_extend(Vector<u16> row) {
+  return row_of<u32>(_mm512_cvtepi16_epi32(half_of<half, u16>(row)));
+}
 template <u32 half>
 H5L_ROWS_FN Vector<u64> sign_extend(Vector<u32> row) {
-  const __m512i x = raw<u32>(row);
-  return row_of<u64>(_mm512_cvtepi32_epi64(half == 0 ? _mm512_castsi512_si256(x) : _mm512_extracti64x4_epi64(x, 1)));
+  return row_of<u64>(_mm512_cvtepi32_epi64(half_of<half, u32>(row)));
 }
-
+template <u32 half>
+H5L_ROWS_FN Vector<u32> zero_extend(Vector<u16> row) {
+  return row_of<u32>(_mm512_cvtepu16_epi32(half_of<half, u16>(row)));
+}
 template <u32 half>
 H5L_ROWS_FN Vector<u64> zero_extend(Vector<u32> row) {
-  const __m512i x = raw<u32>(row);
-  return row_of<u64>(_mm512_cvtepu32_epi64(half == 0 ? _mm512_castsi512_si256(x) : _mm512_extracti64x4_epi64(x, 1)));
+  return row_of<u64>(_mm512_cvtepu32_epi64(half_of<half, u32>(row)));
 }
 
 // The lower (0) or upper (1) halves of two rows.
@@ -211,12 +212,12 @@ H5L_ROWS_FN __m256i load_words(const u8* from, u32 words) {
   return _mm256_maskload_epi32(reinterpret_cast<const int*>(from), kept);
 }
 
-// The bytes of a block from at most eight planes.
+// The bytes of a block from at most eight planes; in each vector the four eights stand as 0, 2, 1, 3.
 H5L_ROWS_FN void load_eight(const u8* from, u32 planes, __m256i (&bytes)[1]) {
   const __m256i columns = _mm256_shuffle_epi8(
       load_words(from, planes),
       _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 8, 4, 0, 13, 9, 5, 1, 14, 10, 6, 2, 15, 11, 7, 3)));
-  bytes[0] = transpose_eights(_mm256_permutevar8x32_epi32(columns, _mm256_setr_epi32(4, 0, 5, 1, 6, 2, 7, 3)));
+  bytes[0] = transpose_eights(_mm256_permutevar8x32_epi32(columns, _mm256_setr_epi32(4, 0, 6, 2, 5, 1, 7, 3)));
 }
 
 H5L_ROWS_FN void load_eight(const u8* from, u32 planes, __m256i (&bytes)[2]) {
@@ -230,12 +231,15 @@ H5L_ROWS_FN void load_eight(const u8* from, u32 planes, __m256i (&bytes)[2]) {
     low[i] = _mm_unpacklo_epi16(second, first);
     high[i] = _mm_unpackhi_epi16(second, first);
   }
-  bytes[0] = transpose_eights(_mm256_set_m128i(_mm_unpackhi_epi32(low[1], low[0]), _mm_unpacklo_epi32(low[1], low[0])));
-  bytes[1] =
-      transpose_eights(_mm256_set_m128i(_mm_unpackhi_epi32(high[1], high[0]), _mm_unpacklo_epi32(high[1], high[0])));
+#pragma GCC unroll 2
+  for (u32 i = 0; i < 2; ++i) {
+    const __m128i lower = i == 0 ? low[0] : high[0], upper = i == 0 ? low[1] : high[1];
+    const __m256i pairs = _mm256_set_m128i(_mm_unpackhi_epi32(upper, lower), _mm_unpacklo_epi32(upper, lower));
+    bytes[i] = transpose_eights(_mm256_permute4x64_epi64(pairs, 0xD8));
+  }
 }
 
-// Reads at most 16 planes. Of each 32 words, the first row has eights 0 and 2, the second one 1 and 3.
+// Reads at most 16 planes.
 template <u32 n>
 H5L_ROWS_FN ShortRows<n> load_sixteen(const u8* from, u32 planes) {
   ShortRows<n> rows;
@@ -244,8 +248,8 @@ H5L_ROWS_FN ShortRows<n> load_sixteen(const u8* from, u32 planes) {
   if (planes > 8) load_eight(from + n, planes < 16 ? planes - 8 : 8, upper);
 #pragma GCC unroll 2
   for (u32 i = 0; i < n / 32; ++i) {
-    rows.at[2 * i] = _mm256_unpacklo_epi8(bytes[i], upper[i]);
-    rows.at[2 * i + 1] = _mm256_unpackhi_epi8(bytes[i], upper[i]);
+    rows.at[2 * i] = row_of<u16>(_mm256_unpacklo_epi8(bytes[i], upper[i]));
+    rows.at[2 * i + 1] = row_of<u16>(_mm256_unpackhi_epi8(bytes[i], upper[i]));
   }
   return rows;
 }
@@ -253,34 +257,31 @@ H5L_ROWS_FN ShortRows<n> load_sixteen(const u8* from, u32 planes) {
 template <u32 n>
 H5L_ROWS_FN ShortRows<n> from_sign_last(ShortRows<n> rows, bool keep_first) {
 #pragma GCC unroll 4
-  for (u32 r = 0; r < rows.count; ++r) rows.at[r] = raw<u16>(from_sign_last<u16>(row_of<u16>(rows.at[r])));
-  const __m256i kept = _mm256_castsi128_si256(_mm_cvtsi32_si128(keep_first ? 0 : 0xFFFF));
-  rows.at[0] = _mm256_andnot_si256(_mm256_inserti128_si256(kept, _mm_setzero_si128(), 1), rows.at[0]);
-  return rows;
+  for (u32 r = 0; r < rows.count; ++r) rows.at[r] = from_sign_last<u16>(rows.at[r]);
+  return keep_first ? rows : with_first(rows, u16{0});
 }
 
-template <u32 r, u32 n>
-H5L_ROWS_FN __m128i half_row(const ShortRows<n>& rows) {
-  const __m256i row = rows.at[r / 4 * 2 + r % 2];
-  return r % 4 < 2 ? _mm256_castsi256_si128(row) : _mm256_extracti128_si256(row, 1);
+template <u32 half, class W>
+H5L_ROWS_FN __m128i half_of(Vector<W> row) {
+  return half == 0 ? _mm256_castsi256_si128(raw<W>(row)) : _mm256_extracti128_si256(raw<W>(row), 1);
 }
 
-H5L_ROWS_FN __m256i sign_extend_short(__m128i half) { return _mm256_cvtepi16_epi32(half); }
-H5L_ROWS_FN __m256i zero_extend_short(__m128i half) { return _mm256_cvtepu16_epi32(half); }
-
+// One half of a row in words of twice the size.
 template <u32 half>
-H5L_ROWS_FN __m128i half_of(Vector<u32> row) {
-  return half == 0 ? _mm256_castsi256_si128(raw<u32>(row)) : _mm256_extracti128_si256(raw<u32>(row), 1);
+H5L_ROWS_FN Vector<u32> sign_extend(Vector<u16> row) {
+  return row_of<u32>(_mm256_cvtepi16_epi32(half_of<half, u16>(row)));
 }
-
 template <u32 half>
 H5L_ROWS_FN Vector<u64> sign_extend(Vector<u32> row) {
-  return row_of<u64>(_mm256_cvtepi32_epi64(half_of<half>(row)));
+  return row_of<u64>(_mm256_cvtepi32_epi64(half_of<half, u32>(row)));
 }
-
+template <u32 half>
+H5L_ROWS_FN Vector<u32> zero_extend(Vector<u16> row) {
+  return row_of<u32>(_mm256_cvtepu16_epi32(half_of<half, u16>(row)));
+}
 template <u32 half>
 H5L_ROWS_FN Vector<u64> zero_extend(Vector<u32> row) {
-  return row_of<u64>(_mm256_cvtepu32_epi64(half_of<half>(row)));
+  return row_of<u64>(_mm256_cvtepu32_epi64(half_of<half, u32>(row)));
 }
 
 template <u32 half>
@@ -337,28 +338,17 @@ H5L_ROWS_FN u8* store_planes(const Rows<n, u64>& words, u32 planes, u8* out) {
 // ---------------------------------------------------------------------------------------------------------------------
 // From planes
 
-template <u32 n, u32 r = 0>
-H5L_ROWS_FN void sign_extend_rows(const ShortRows<n>& from, Rows<n, u32>& rows) {
-  rows.at[r] = row_of<u32>(sign_extend_short(half_row<r>(from)));
-  if constexpr (r + 1 < rows.count) sign_extend_rows<n, r + 1>(from, rows);
-}
-
-template <u32 n, u32 r = 0>
-H5L_ROWS_FN void join_rows(const ShortRows<n>& low, const ShortRows<n>& high, Rows<n, u32>& rows) {
-  rows.at[r] = row_of<u32>(zero_extend_short(half_row<r>(low))) | row_of<u32>(zero_extend_short(half_row<r>(high))) << 16;
-  if constexpr (r + 1 < rows.count) join_rows<n, r + 1>(low, high, rows);
-}
-
-template <u32 n, u32 r = 0>
-H5L_ROWS_FN void sign_extend_rows(const Rows<n, u32>& from, Rows<n, u64>& rows) {
+// Half is u16 for u32, or u32 for u64.
+template <u32 r = 0, u32 n, class Half, class W>
+H5L_ROWS_FN void sign_extend_rows(const Rows<n, Half>& from, Rows<n, W>& rows) {
   rows.at[r] = sign_extend<r % 2>(from.at[r / 2]);
-  if constexpr (r + 1 < rows.count) sign_extend_rows<n, r + 1>(from, rows);
+  if constexpr (r + 1 < Rows<n, W>::count) sign_extend_rows<r + 1>(from, rows);
 }
 
-template <u32 n, u32 r = 0>
-H5L_ROWS_FN void join_rows(const Rows<n, u32>& low, const Rows<n, u32>& high, Rows<n, u64>& rows) {
-  rows.at[r] = zero_extend<r % 2>(low.at[r / 2]) | zero_extend<r % 2>(high.at[r / 2]) << 32;
-  if constexpr (r + 1 < rows.count) join_rows<n, r + 1>(low, high, rows);
+template <u32 r = 0, u32 n, class Half, class W>
+H5L_ROWS_FN void join_rows(const Rows<n, Half>& low, const Rows<n, Half>& high, Rows<n, W>& rows) {
+  rows.at[r] = zero_extend<r % 2>(low.at[r / 2]) | zero_extend<r % 2>(high.at[r / 2]) << kWordBits<Half>;
+  if constexpr (r + 1 < Rows<n, W>::count) join_rows<r + 1>(low, high, rows);
 }
 
 // The words of up to 32 planes.
@@ -402,22 +392,35 @@ H5L_ROWS_FN Rows<n, W> load_differences(const u8* from, u32 planes, bool keep_fi
   return load_differences<n>(from, planes, keep_first, W{});
 }
 
+// From the sums of differences in words of half the size.
+template <u32 n, class Half, class W>
+H5L_ROWS_FN Rows<n, W> bins_of_sums(const Rows<n, Half>& sums, Vector<Half> last, Edge<W>& edge) {
+  Rows<n, W> bins;
+  sign_extend_rows(sums, bins);
+#pragma GCC unroll 16
+  for (u32 r = 0; r < bins.count; ++r) bins.at[r] += edge;
+  edge += sign_extend<0>(last);
+  return bins;
+}
+
 template <auto before, u32 n>
 H5L_ROWS_FN Rows<n, u32> load_bins(const u8* from, u32 planes, bool keep_first, Edge<u32>& edge) {
-  return sum_rows<before>(load_differences<n, u32>(from, planes, keep_first), edge);
+  // Sums of differences of 11 planes along 32 positions fit into 16 bits; in several dimensions no way is longer.
+  if (__builtin_expect(planes > 11, 0)) {
+    return sum_rows<before>(load_differences<n, u32>(from, planes, keep_first), edge);
+  }
+  Edge<u16> last = {};
+  const ShortRows<n> sums = sum_rows<before>(from_sign_last(load_sixteen<n>(from, planes), keep_first), last);
+  return bins_of_sums<n, u16, u32>(sums, last, edge);
 }
 
 template <auto before, u32 n>
 H5L_ROWS_FN Rows<n, u64> load_bins(const u8* from, u32 planes, bool keep_first, Edge<u64>& edge) {
-  // Sums of 64 differences of 24 planes fit into 32 bits.
-  if (__builtin_expect(planes > 24, 0)) return sum_rows<before>(load_differences<n, u64>(from, planes, keep_first), edge);
-  Edge<u32> zero = {};
-  Rows<n, u64> rows;
-  sign_extend_rows(sum_rows<before>(load_differences<n, u32>(from, planes, keep_first), zero), rows);
-#pragma GCC unroll 16
-  for (u32 r = 0; r < rows.count; ++r) rows.at[r] += edge;
-  edge += sign_extend<0>(zero);
-  return rows;
+  // So do those of 27 planes in 32 bits.
+  if (__builtin_expect(planes > 27, 0)) return sum_rows<before>(load_differences<n, u64>(from, planes, keep_first), edge);
+  Edge<u32> last = {};
+  const Rows<n, u32> sums = load_bins<before, n>(from, planes, keep_first, last);
+  return bins_of_sums<n, u32, u64>(sums, last, edge);
 }
 
 #else

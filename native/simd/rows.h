@@ -75,7 +75,7 @@ struct Places {
 template <class W, class Source>
 constexpr Places<W> places(Source source) {
   Places<W> result = {};
-  for (u32 i = 0; i < kLanes<W>; ++i) result.at[i] = source(i);
+  for (u32 i = 0; i < kLanes<W>; ++i) result.at[i] = static_cast<W>(source(i));
   return result;
 }
 
@@ -89,8 +89,29 @@ H5L_ROWS_FN Vector<W> permute(const Places<W>& places, Vector<W> a, Vector<W> b)
 template <u32 lane, class W>
 H5L_ROWS_FN Vector<W> spread_lane(Vector<W> row) {
   const Register from = raw<W>(all_lanes<W>(lane));
+  if constexpr (sizeof(W) == 2) return row_of<W>(_mm512_permutexvar_epi16(from, raw<W>(row)));
   if constexpr (sizeof(W) == 4) return row_of<W>(_mm512_permutexvar_epi32(from, raw<W>(row)));
   return row_of<W>(_mm512_permutexvar_epi64(from, raw<W>(row)));
+}
+
+H5L_ROWS_FN Register shuffle_in_quarters(Register row, Register from) { return _mm512_shuffle_epi8(row, from); }
+
+// Of each lane of the upper half of 2 * group lanes, some lane of the lower half; else zeros.
+template <u32 group, class W>
+H5L_ROWS_FN Vector<W> from_lower_half(Vector<W> row, const Places<W>& from) {
+  constexpr u64 upper = [] {
+    u64 mask = 0;
+    for (u32 lane = 0; lane < kLanes<W>; ++lane) mask |= u64{(lane & group) != 0} << lane;
+    return mask;
+  }();
+  const Register places = _mm512_load_si512(from.at);
+  if constexpr (sizeof(W) == 2) {
+    return row_of<W>(_mm512_maskz_permutexvar_epi16(static_cast<__mmask32>(upper), places, raw<W>(row)));
+  }
+  if constexpr (sizeof(W) == 4) {
+    return row_of<W>(_mm512_maskz_permutexvar_epi32(static_cast<__mmask16>(upper), places, raw<W>(row)));
+  }
+  return row_of<W>(_mm512_maskz_permutexvar_epi64(static_cast<__mmask8>(upper), places, raw<W>(row)));
 }
 
 template <class W>
@@ -158,8 +179,12 @@ H5L_ROWS_FN Vector<W> permute(const Places<W>& places, Vector<W> a, Vector<W> b)
 template <u32 lane, class W>
 H5L_ROWS_FN Vector<W> spread_lane(Vector<W> row) {
   if constexpr (sizeof(W) == 8) return row_of<W>(_mm256_permute4x64_epi64(raw<W>(row), 0x55 * lane));
-  return row_of<W>(_mm256_permutevar8x32_epi32(raw<W>(row), _mm256_set1_epi32(lane)));
+  if constexpr (sizeof(W) == 4) return row_of<W>(_mm256_permutevar8x32_epi32(raw<W>(row), _mm256_set1_epi32(lane)));
+  const Register four = _mm256_permute4x64_epi64(raw<W>(row), 0x55 * (lane / 4));
+  return row_of<W>(_mm256_shuffle_epi8(four, _mm256_set1_epi16(0x0100 + lane % 4 * 0x0202)));
 }
+
+H5L_ROWS_FN Register shuffle_in_quarters(Register row, Register from) { return _mm256_shuffle_epi8(row, from); }
 
 template <class W>
 H5L_ROWS_FN Vector<W> to_sign_last(Vector<W> difference) {
@@ -263,7 +288,9 @@ H5L_ROWS_FN W first_of(const Rows<n, W>& rows) {
 
 template <u32 n, class W>
 H5L_ROWS_FN Rows<n, W> with_first(Rows<n, W> rows, W first) {
-  rows.at[0] = (rows.at[0] & (~W{0} - Vector<W>{~W{0}})) | Vector<W>{first};
+  Vector<W> others = ~Vector<W>{};
+  others[0] = 0;
+  rows.at[0] = (rows.at[0] & others) | Vector<W>{first};
   return rows;
 }
 
@@ -356,32 +383,56 @@ H5L_ROWS_FN Rows<n, W> signs_last(Rows<n, W> rows) {
   return rows;
 }
 
-// The lane that `steps` predictions lead to, or kLanes if they leave the row.
-template <auto before, class W>
-constexpr u32 lane_before(u32 lane, u32 steps) {
-  for (; steps != 0; --steps) {
-    if (lane == 0) return kLanes<W>;
-    lane = before_lane<before, W>(lane);
-  }
+// Sums along the predictions within a row: of 2, 4, 8 ... neighbours, from the sums of half as many. A lane of an upper
+// half adds the sum of the lane where its chain of predictions enters the lower half; others add nothing.
+template <auto before>
+constexpr u32 entry(u32 lane, u32 group) {
+  const u32 upper = lane / group * group;
+  while (lane >= upper) lane = before(lane);
   return lane;
 }
 
-template <auto before, class W, u32 steps>
-inline constexpr Places<W> kJump = places<W>([](u32 lane) { return lane_before<before, W>(lane, steps); });
+// Bytes of a row, each taken from the same 16 bytes; 0x80 is a zero.
+struct QuarterPlaces {
+  alignas(kVectorBytes) u8 at[kVectorBytes];
+};
 
-template <auto before, class W, u32 steps>
-constexpr bool leaves_row() {
-  for (u32 lane = 0; lane < kLanes<W>; ++lane) {
-    if (lane_before<before, W>(lane, steps) < kLanes<W>) return false;
+template <auto before, class W, u32 group>
+constexpr QuarterPlaces quarter_places() {
+  QuarterPlaces result = {};
+  for (u32 i = 0; i < kVectorBytes; ++i) {
+    const u32 lane = i / sizeof(W), byte = i % sizeof(W);
+    result.at[i] = (lane & group) == 0 ? 0x80 : static_cast<u8>((entry<before>(lane, group) * sizeof(W) + byte) % 16);
   }
-  return true;
+  return result;
 }
 
-// Sums along the predictions within a row, in steps that double.
-template <auto before, u32 steps = 1, class W>
+template <auto before, class W, u32 group>
+inline constexpr QuarterPlaces kEntriesInQuarters = quarter_places<before, W, group>();
+
+#if defined(H5L_ROWS_AVX512)
+template <auto before, class W, u32 group>
+inline constexpr Places<W> kEntries = places<W>([](u32 lane) {
+  return (lane & group) == 0 ? 0 : entry<before>(lane, group);
+});
+#endif
+
+template <auto before, u32 group = 1, class W>
 H5L_ROWS_FN Vector<W> sum_row(Vector<W> row) {
-  if constexpr (leaves_row<before, W, steps>()) return row;
-  return sum_row<before, 2 * steps, W>(row + permute<W>(kJump<before, W, steps>, row, Vector<W>{}));
+  if constexpr (group == kLanes<W>) {
+    return row;
+  } else if constexpr (2 * group * sizeof(W) <= 16) {
+    const Register from = bit_cast<Register>(kEntriesInQuarters<before, W, group>);
+    return sum_row<before, 2 * group, W>(row + row_of<W>(shuffle_in_quarters(raw<W>(row), from)));
+  } else {
+#if defined(H5L_ROWS_AVX512)
+    return sum_row<before, 2 * group, W>(row + from_lower_half<group, W>(row, kEntries<before, W, group>));
+#else
+    const Register from = bit_cast<Register>(kEntriesInQuarters<before, W, group>);
+    const Register lower = _mm256_permute2x128_si256(raw<W>(row), raw<W>(row), 0x08);
+    return sum_row<before, 2 * group, W>(row + row_of<W>(shuffle_in_quarters(lower, from)));
+#endif
+  }
 }
 
 template <auto before, u32 r = 1, u32 n, class W>
