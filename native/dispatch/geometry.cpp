@@ -9,20 +9,25 @@
 namespace h5lossy {
 namespace {
 
-// Rows of boxes are short, and a copy of known size is a few instructions.
-void copy_row(std::uint8_t* to, const std::uint8_t* from, std::size_t size) {
+// Copies rows of `size` bytes that lie some bytes apart. Rows of boxes are short, and a copy of known size is a few
+// instructions.
+template <std::size_t size>
+void copy_rows(const std::uint8_t* from, std::size_t from_apart, std::uint8_t* to, std::size_t to_apart,
+               std::uint32_t rows) {
+  for (; rows != 0; --rows, from += from_apart, to += to_apart) std::memcpy(to, from, size);
+}
+
+void copy_rows(const std::uint8_t* from, std::size_t from_apart, std::uint8_t* to, std::size_t to_apart,
+               std::uint32_t rows, std::size_t size) {
   switch (size) {
     case 16:
-      std::memcpy(to, from, 16);
-      break;
+      return copy_rows<16>(from, from_apart, to, to_apart, rows);
     case 32:
-      std::memcpy(to, from, 32);
-      break;
+      return copy_rows<32>(from, from_apart, to, to_apart, rows);
     case 64:
-      std::memcpy(to, from, 64);
-      break;
+      return copy_rows<64>(from, from_apart, to, to_apart, rows);
     default:
-      std::memcpy(to, from, size);
+      for (; rows != 0; --rows, from += from_apart, to += to_apart) std::memcpy(to, from, size);
   }
 }
 
@@ -90,28 +95,28 @@ void Geometry::place(std::uint32_t tile, PlacedTile& placed) const {
   }
   placed.tile = {0, 0, placed.inside};
   for_boxes(tile, [&](const Box& box) {
+    placed.tile.count += box.size[0] * box.size[1] * box.size[2];
+    u64& inside = placed.inside[placed.tile.boxes++];
+    inside = ~u64{0};
+    if (std::equal(box.size, box.size + 3, extents_)) return;
     const u64 row = (u64{1} << box.size[2]) - 1;
-    u64 inside = 0;
+    inside = 0;
     for (std::uint32_t z = 0; z < box.size[0]; ++z) {
       for (std::uint32_t y = 0; y < box.size[1]; ++y) inside |= row << ((z * extents_[1] + y) * extents_[2]);
     }
-    placed.inside[placed.tile.boxes++] = inside;
-    placed.tile.count += box.size[0] * box.size[1] * box.size[2];
   });
 }
 
 template <class Visit>
 void Geometry::for_rows(std::uint32_t tile, Visit visit) const {
   if (is_linear()) {
-    visit(std::uint64_t{tile} * tile_values_, count_values(tile));
+    visit(std::uint64_t{tile} * tile_values_, 1, count_values(tile));
     return;
   }
   for_boxes(tile, [&](const Box& box) {
     for (std::uint32_t z = 0; z < box.size[0]; ++z) {
-      for (std::uint32_t y = 0; y < box.size[1]; ++y) {
-        const std::uint64_t row = (std::uint64_t{box.begin[0] + z} * dims_[1] + box.begin[1] + y) * dims_[2];
-        visit(row + box.begin[2], box.size[2]);
-      }
+      const std::uint64_t row = (std::uint64_t{box.begin[0] + z} * dims_[1] + box.begin[1]) * dims_[2];
+      visit(row + box.begin[2], box.size[1], box.size[2]);
     }
   });
 }
@@ -155,21 +160,30 @@ bool Geometry::holds(std::uint32_t tile, std::uint64_t first, std::uint64_t coun
 }
 
 void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const {
-  for_rows(tile, [&](std::uint64_t row, std::uint32_t size) {
-    copy_row(values, chunk + row * value_bytes_, std::size_t{size} * value_bytes_);
-    values += std::size_t{size} * value_bytes_;
+  const std::size_t apart = std::size_t{dims_[2]} * value_bytes_;
+  for_rows(tile, [&](std::uint64_t row, std::uint32_t rows, std::uint32_t size) {
+    const std::size_t row_bytes = std::size_t{size} * value_bytes_;
+    copy_rows(chunk + row * value_bytes_, apart, values, row_bytes, rows, row_bytes);
+    values += rows * row_bytes;
   });
 }
 
 void Geometry::scatter(std::uint32_t tile, const std::uint8_t* values, std::uint64_t first, std::uint64_t count,
                        std::uint8_t* part) const {
-  for_rows(tile, [&](std::uint64_t row, std::uint32_t size) {
-    const std::uint64_t begin = std::max(row, first), end = std::min(row + size, first + count);
-    if (begin < end) {
-      copy_row(part + (begin - first) * value_bytes_, values + (begin - row) * value_bytes_,
-               static_cast<std::size_t>(end - begin) * value_bytes_);
+  const std::size_t apart = std::size_t{dims_[2]} * value_bytes_;
+  for_rows(tile, [&](std::uint64_t row, std::uint32_t rows, std::uint32_t size) {
+    const std::size_t row_bytes = std::size_t{size} * value_bytes_;
+    if (first <= row && row + std::uint64_t{rows - 1} * dims_[2] + size <= first + count) {  // all of them
+      copy_rows(values, row_bytes, part + (row - first) * value_bytes_, apart, rows, row_bytes);
+      values += rows * row_bytes;
+      return;
     }
-    values += std::size_t{size} * value_bytes_;
+    for (; rows != 0; --rows, row += dims_[2], values += row_bytes) {
+      const std::uint64_t begin = std::max(row, first), end = std::min(row + size, first + count);
+      if (begin >= end) continue;
+      std::memcpy(part + (begin - first) * value_bytes_, values + (begin - row) * value_bytes_,
+                  static_cast<std::size_t>(end - begin) * value_bytes_);
+    }
   });
 }
 

@@ -64,7 +64,8 @@ class Geometry {
   template <class Visit>
   void for_boxes(std::uint32_t tile, Visit visit) const;
 
-  // Calls visit(number of the first value, how many) for each row of values of a tile, in their order.
+  // Calls visit(number of the first value, how many rows, values of a row) for rows of values that lie dims_[2] apart, all
+  // of a tile's in their order.
   template <class Visit>
   void for_rows(std::uint32_t tile, Visit visit) const;
 
