@@ -57,10 +57,10 @@ const u8* read_codes(const u8* payload, u32 payload_bytes, u32 blocks, u32 max_w
 
 // A block that is not whole, or has exceptions: its bins, by position, and its exceptions. `last` and `initial` are the
 // tile's last and first bins so far, of which there are none as long as `has_initial` is false.
-template <class T, class Q>
-[[gnu::noinline]] u64 quantize_part(const Q& q, const u8* values, u64 inside, Word<T> last, bool& has_initial,
-                                    Word<T>& initial, Word<T>* bins) {
-  const u64 exceptions = quantize_any<n, T>(q, values, inside, bins);
+template <class W, class Bins>
+[[gnu::noinline]] u64 quantize_part(const Bins& quantizer, const u8* values, u64 inside, W last, bool& has_initial,
+                                    W& initial, W* bins) {
+  const u64 exceptions = quantize_any<n>(quantizer, values, inside, bins);
   const u64 ordinary = inside & ~exceptions;
   if (!has_initial && ordinary != 0) {
     has_initial = true;
@@ -84,18 +84,19 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   u32 any_width = 0;
   simd::Edge<W> edge = simd::edge_of(W{0});
 
+  const simd::Bins<T, Q> quantizer(q);
   for (u32 b = 0; b < blocks; ++b) {
     const u8* const block_values = values + b * n * sizeof(T);
     const u64 inside = inside_of<n>(tile, b);
     simd::Rows<n, W> bins;
-    const bool is_easy = inside == first_bits(n) && bins_of_block<n>(q, block_values, bins);
+    const bool is_easy = inside == first_bits(n) && quantizer.from_values(block_values, bins);
     bool starts = !has_initial;
     if (__builtin_expect(is_easy, 1)) {
       if (starts) initial = simd::first_of(bins);
       has_initial = true;
     } else {
       alignas(64) W positions[n];
-      const u64 mask = quantize_part<T>(q, block_values, inside, simd::word_of<W>(edge), has_initial, initial, positions);
+      const u64 mask = quantize_part<W>(quantizer, block_values, inside, simd::word_of<W>(edge), has_initial, initial, positions);
       if (mask != 0) exceptions.add(b, mask);
       bins = simd::load_rows<n>(positions);
     }
@@ -142,6 +143,7 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   const u8* const section = payload + least_bytes;
   const u8* planes = initial_at + sizeof(W);
 
+  const simd::Bins<T, Q> quantizer(q);
   simd::Edge<W> edge = simd::edge_of(load<W>(initial_at));
   for (u32 b = 0; b < blocks; ++b) {
     const u32 count = widths[b] == 0 ? 0 : widths[b] + 1u;
@@ -150,11 +152,11 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
     u8* const block_values = values + b * n * sizeof(T);
     const u64 inside = inside_of<n>(tile, b);
     if (__builtin_expect(inside == first_bits(n), 1)) {
-      store_values<n, T>(q, bins, block_values);
+      quantizer.to_values(bins, block_values);
     } else {
       alignas(64) W positions[n];
       simd::store_rows(bins, positions);
-      store_inside<n, T>(q, positions, inside, block_values);
+      store_inside<n>(quantizer, positions, inside, block_values);
     }
   }
   const u32 section_bytes = payload_bytes - least_bytes;

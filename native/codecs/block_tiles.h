@@ -6,8 +6,8 @@
 #pragma once
 
 #include "codecs/blocks.h"
-#include "codecs/groups.h"
 #include "codecs/portable.h"
+#include "simd/bins.h"
 #include "simd/rows.h"
 
 namespace h5lossy::H5L_TARGET::blocks {
@@ -20,63 +20,8 @@ auto with_quantizer(const Quantizer& quantizer, Run run) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Values to bins. Nearly all blocks are whole and have no exceptions: these stay in registers, see simd/rows.h. All others
-// are worked on in arrays, by position.
-
-// The bins of a whole block without exceptions, all good at the first try. False: it may not be one.
-template <u32 n, class T>
-H5L_ROWS_FN bool bins_of_block(const AbsoluteQuantizer<T>& q, const u8* values, simd::Rows<n, Word<T>>& rows) {
-  alignas(64) Word<T> bins[n];
-  if (!bins_of_group<n>(q, values, bins)) return false;
-  rows = simd::load_rows<n>(bins);
-  return true;
-}
-
-template <u32 n, class T>
-H5L_ROWS_FN bool bins_of_block(const FoldedQuantizer<T>& q, const u8* values, simd::Rows<n, Word<T>>& rows) {
-  alignas(64) Word<T> bins[n];
-  bool good = true;
-  for (u32 i = 0; i < n; ++i) good &= bin_of(q, load<Word<T>>(values + i * sizeof(T)), bins[i]);
-  rows = simd::load_rows<n>(bins);
-  return good;
-}
-
-// The bins of n values. Bit i of the answer: value i is an exception, and has no bin yet.
-template <u32 n, class T>
-u64 exceptions_of_block(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bins) {
-  using W = Word<T>;
-  using Int = typename FloatTraits<T>::Int;
-  // First all at once, as in bins_of_group. Of those that fail, some cannot have a bin; the others are looked at once more.
-  alignas(64) W bad[n], hopeless[n];
-  for (u32 i = 0; i < n; ++i) {
-    const W bits = load<W>(values + i * sizeof(T));
-    const T x = bit_cast<T>(bits);
-    const T t = steps_to_truncate(q, x);
-    const bool fits = magnitude(t) < static_cast<T>(kBinLimit<T>);
-    bins[i] = static_cast<W>(static_cast<Int>(fits ? t : T{0}));
-    const T rebuilt = rebuild(q, bins[i]);
-    const bool close = magnitude(subtract(x, rebuilt)) <= q.bound;
-    const bool is_fill = q.has_fill & (bits == q.fill_bits);
-    const bool gives_fill = q.has_fill & (bit_cast<W>(rebuilt) == q.fill_bits);
-    bad[i] = fits & close & !is_fill & !gives_fill ? W{0} : W{1};
-    hopeless[i] = (magnitude(t) < static_cast<T>(kBinLimit<T> + 1)) & !is_fill ? W{0} : W{1};
-  }
-  u64 exceptions = simd::nonzero_words(simd::load_rows<n>(bad));
-  for (u64 rest = exceptions & ~simd::nonzero_words(simd::load_rows<n>(hopeless)); rest != 0; rest &= rest - 1) {
-    const u32 i = lowest_bit(rest);
-    if (quantize(q, load<W>(values + i * sizeof(T)), bins[i])) exceptions &= ~(u64{1} << i);
-  }
-  return exceptions;
-}
-
-template <u32 n, class T>
-u64 exceptions_of_block(const FoldedQuantizer<T>& q, const u8* values, Word<T>* bins) {
-  u64 exceptions = 0;
-  for (u32 i = 0; i < n; ++i) {
-    if (!bin_of(q, load<Word<T>>(values + i * sizeof(T)), bins[i])) exceptions |= u64{1} << i;
-  }
-  return exceptions;
-}
+// Nearly all blocks are whole and have no exceptions: these stay in registers, see simd/rows.h. Of all others the bins are
+// put into an array, by position.
 
 // Calls visit(first position, how many) for each run of ones.
 template <class Visit>
@@ -109,12 +54,17 @@ void gather(const u8* positions, u64 inside, u8* values) {
 }
 
 // The bins of any block, by position. Bit i of the answer: position i is an exception, and has no bin yet.
-template <u32 n, class T, class Q>
-[[gnu::noinline]] u64 quantize_any(const Q& q, const u8* values, u64 inside, Word<T>* bins) {
-  alignas(64) u8 positions[n * sizeof(T)];
-  if (inside == first_bits(n)) return exceptions_of_block<n>(q, values, bins);
-  spread<n, Word<T>>(values, inside, positions);
-  return exceptions_of_block<n>(q, positions, bins) & inside;
+template <u32 n, class W, class Bins>
+[[gnu::noinline]] u64 quantize_any(const Bins& quantizer, const u8* values, u64 inside, W* bins) {
+  alignas(64) u8 positions[n * sizeof(W)];
+  if (inside != first_bits(n)) {
+    spread<n, W>(values, inside, positions);
+    values = positions;
+  }
+  simd::Rows<n, W> rows;
+  const u64 exceptions = quantizer.template exceptions<n>(values, rows);
+  simd::store_rows(rows, bins);
+  return exceptions & inside;
 }
 
 // Gives positions of `holes` the bin of the position before them, the first ones `last`.
@@ -127,27 +77,12 @@ void fill_forward(u64 holes, W last, W* bins) {
   for (u32 i = 0; i < n; ++i) last = bins[i] = (holes >> i & 1) != 0 ? last : bins[i];
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// And back
-
-template <u32 n, class T>
-H5L_ROWS_FN void store_values(const AbsoluteQuantizer<T>& q, const simd::Rows<n, Word<T>>& bins, u8* values) {
-  simd::store_rebuilt<T>(bins, q.step, values);
-}
-
-template <u32 n, class T>
-H5L_ROWS_FN void store_values(const FoldedQuantizer<T>& q, const simd::Rows<n, Word<T>>& rows, u8* values) {
-  alignas(64) Word<T> bins[n];
-  simd::store_rows(rows, bins);
-  for (u32 i = 0; i < n; ++i) store(values + i * sizeof(T), bits_of(q, bins[i]));
-}
-
 // The values of a block that are inside of the data, not all.
-template <u32 n, class T, class Q>
-[[gnu::noinline]] void store_inside(const Q& q, const Word<T>* bins, u64 inside, u8* values) {
-  alignas(64) u8 positions[n * sizeof(T)];
-  store_values<n, T>(q, simd::load_rows<n>(bins), positions);
-  gather<Word<T>>(positions, inside, values);
+template <u32 n, class W, class Bins>
+[[gnu::noinline]] void store_inside(const Bins& quantizer, const W* bins, u64 inside, u8* values) {
+  alignas(64) u8 positions[n * sizeof(W)];
+  quantizer.to_values(simd::load_rows<n>(bins), positions);
+  gather<W>(positions, inside, values);
 }
 
 template <class W>

@@ -41,11 +41,11 @@ H5L_ROWS_FN simd::Rows<n, W> bins_of(const u8* planes, u32 count, bool keep_firs
 }
 
 // A block that is not whole, or has exceptions: its bins and exceptions, by position.
-template <u32 n, class T, class Q>
-[[gnu::noinline]] u64 quantize_run(const Q& q, const u8* values, u64 inside, Word<T>* bins) {
-  const u64 exceptions = quantize_any<n, T>(q, values, inside, bins);
+template <u32 n, class W, class Bins>
+[[gnu::noinline]] u64 quantize_run(const Bins& quantizer, const u8* values, u64 inside, W* bins) {
+  const u64 exceptions = quantize_any<n>(quantizer, values, inside, bins);
   const u64 ordinary = inside & ~exceptions;
-  fill_forward<n>(first_bits(n) & ~ordinary, ordinary == 0 ? Word<T>{0} : bins[lowest_bit(ordinary)], bins);
+  fill_forward<n>(first_bits(n) & ~ordinary, ordinary == 0 ? W{0} : bins[lowest_bit(ordinary)], bins);
   return exceptions;
 }
 
@@ -62,16 +62,17 @@ u32 encode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* val
   bool is_constant = true;
   W constant = 0;
 
+  const simd::Bins<T, Q> quantizer(q);
   const u8* next = values;
   for (u32 b = 0; b < blocks; ++b) {
     const u64 inside = inside_of<n>(tile, b);
     simd::Rows<n, W> bins, words;
-    if (__builtin_expect(inside == first_bits(n) && bins_of_block<n>(q, next, bins), 1)) {
+    if (__builtin_expect(inside == first_bits(n) && quantizer.from_values(next, bins), 1)) {
       words = words_of<prediction>(bins);
       next += n * sizeof(T);
     } else {
       alignas(64) W positions[n];
-      const u64 mask = quantize_run<n, T>(q, next, inside, positions);
+      const u64 mask = quantize_run<n>(quantizer, next, inside, positions);
       if (mask != 0) exceptions.add(b, to_values(mask, inside));
       bins = simd::load_rows<n>(positions);
       words = simd::keep(words_of<prediction>(bins), inside);
@@ -155,6 +156,7 @@ bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* pa
   memcpy(first_residuals, first_section, first_bytes);
   const u8* next_first = first_residuals;
 
+  const simd::Bins<T, Q> quantizer(q);
   u8* next = values;
   for (u32 b = 0; b < blocks; ++b) {
     Code code;
@@ -173,12 +175,12 @@ bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* pa
     planes += count * (n / 8);
     const u64 inside = inside_of<n>(tile, b);
     if (__builtin_expect(inside == first_bits(n), 1)) {
-      store_values<n, T>(q, bins, next);
+      quantizer.to_values(bins, next);
       next += n * sizeof(T);
     } else {
       alignas(64) W positions[n];
       simd::store_rows(bins, positions);
-      store_inside<n, T>(q, positions, inside, next);
+      store_inside<n>(quantizer, positions, inside, next);
       next += count_ones(inside) * sizeof(T);
     }
   }

@@ -11,6 +11,7 @@
 
 #include "codecs/blocks.h"
 #include "codecs/portable.h"
+#include "simd/lanes.h"
 
 #if defined(__AVX512VBMI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__GFNI__)
 #define H5L_ROWS_AVX512 1
@@ -57,11 +58,6 @@ H5L_ROWS_FN Register raw(Vector<W> row) {
 template <class W>
 H5L_ROWS_FN Vector<W> row_of(Register row) {
   return bit_cast<Vector<W>>(row);
-}
-
-template <class W>
-H5L_ROWS_FN Vector<W> all_lanes(W word) {
-  return word - Vector<W>{};
 }
 
 #if defined(H5L_ROWS_AVX512)
@@ -128,18 +124,6 @@ H5L_ROWS_FN Vector<W> keep_lanes(Vector<W> row, u64 mask) {
     return row_of<W>(_mm512_maskz_mov_epi32(static_cast<__mmask16>(mask >> (16 * r)), raw<W>(row)));
   }
   return row_of<W>(_mm512_maskz_mov_epi64(static_cast<__mmask8>(mask >> (8 * r)), raw<W>(row)));
-}
-
-template <class W>
-H5L_ROWS_FN u32 nonzero_lanes(Vector<W> row) {
-  if constexpr (sizeof(W) == 4) return _mm512_test_epi32_mask(raw<W>(row), raw<W>(row));
-  return _mm512_test_epi64_mask(raw<W>(row), raw<W>(row));
-}
-
-template <class W>
-H5L_ROWS_FN Register to_floats(Vector<W> bins) {
-  if constexpr (sizeof(W) == 4) return bit_cast<Register>(_mm512_cvtepi32_ps(raw<W>(bins)));
-  return bit_cast<Register>(_mm512_cvtepi64_pd(raw<W>(bins)));
 }
 
 template <class W>
@@ -218,21 +202,6 @@ H5L_ROWS_FN u32 nonzero_lanes(Vector<W> row) {
   return 0xFu & ~static_cast<u32>(_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(raw<W>(row), zero))));
 }
 
-// There is no instruction for 64 bits: the upper half in steps of 2^32, off by 2^84 + 2^63, and the lower one, off by
-// 2^52, are put together bit by bit. Only the last sum rounds.
-H5L_ROWS_FN __m256d doubles_of(__m256i bins) {
-  const __m256i lower = _mm256_blend_epi32(_mm256_set1_epi64x(0x4330000000000000), bins, 0x55);
-  const __m256i upper = _mm256_xor_si256(_mm256_srli_epi64(bins, 32), _mm256_set1_epi64x(0x4530000080000000));
-  const __m256d offset = _mm256_castsi256_pd(_mm256_set1_epi64x(0x4530000080100000));
-  return _mm256_add_pd(_mm256_sub_pd(_mm256_castsi256_pd(upper), offset), _mm256_castsi256_pd(lower));
-}
-
-template <class W>
-H5L_ROWS_FN Register to_floats(Vector<W> bins) {
-  if constexpr (sizeof(W) == 4) return bit_cast<Register>(_mm256_cvtepi32_ps(raw<W>(bins)));
-  return bit_cast<Register>(doubles_of(raw<W>(bins)));
-}
-
 template <class W>
 H5L_ROWS_FN W any_bits_of_lanes(Vector<W> row) {
   const __m128i half = _mm_or_si128(_mm256_castsi256_si128(raw<W>(row)), _mm256_extracti128_si256(raw<W>(row), 1));
@@ -244,14 +213,6 @@ H5L_ROWS_FN W any_bits_of_lanes(Vector<W> row) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The same for both
-
-// Bit i: word i is not 0.
-template <u32 r = 0, u32 n, class W>
-H5L_ROWS_FN u64 nonzero_words(const Rows<n, W>& rows) {
-  const u64 here = u64{nonzero_lanes<W>(rows.at[r])} << (r * kLanes<W>);
-  if constexpr (r + 1 < Rows<n, W>::count) return here | nonzero_words<r + 1>(rows);
-  return here;
-}
 
 template <class W>
 H5L_ROWS_FN Vector<W> from_sign_last(Vector<W> word) {
@@ -330,17 +291,6 @@ H5L_ROWS_FN Edge<W> last_of(const Rows<n, W>& rows) {
 template <class W>
 H5L_ROWS_FN W word_of(Edge<W> edge) {
   return edge[kLanes<W> - 1];
-}
-
-// What a decoder makes of absolute bins: rebuild() of codecs/bounds.h.
-template <class T, u32 n, class W>
-H5L_ROWS_FN void store_rebuilt(const Rows<n, W>& bins, T step, u8* values) {
-  using Floats [[gnu::vector_size(kVectorBytes)]] = T;
-#pragma GCC unroll 16
-  for (u32 r = 0; r < bins.count; ++r) {
-    const Floats rebuilt = bit_cast<Floats>(to_floats<W>(bins.at[r])) * step + T{0};
-    memcpy(values + r * kVectorBytes, &rebuilt, kVectorBytes);
-  }
 }
 
 // Where lane 0 of row r is predicted from: a position in another row. (Row 0 is, from the edge, like row 1.)
@@ -519,21 +469,6 @@ template <u32 n, class W>
 H5L_ROWS_FN Rows<n, W> keep(Rows<n, W> rows, u64 mask) {
   for (u32 i = 0; i < n; ++i) rows.at[i] = (mask >> i & 1) != 0 ? rows.at[i] : 0;
   return rows;
-}
-
-template <u32 n, class W>
-H5L_ROWS_FN u64 nonzero_words(const Rows<n, W>& rows) {
-  u64 mask = 0;
-  for (u32 i = 0; i < n; ++i) mask |= u64{rows.at[i] != 0} << i;
-  return mask;
-}
-
-template <class T, u32 n, class W>
-H5L_ROWS_FN void store_rebuilt(const Rows<n, W>& bins, T step, u8* values) {
-  using Int = typename FloatTraits<T>::Int;
-  for (u32 i = 0; i < n; ++i) {
-    store(values + i * sizeof(T), add(multiply(static_cast<T>(static_cast<Int>(bins.at[i])), step), T{0}));
-  }
 }
 
 template <class W>
