@@ -98,7 +98,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
       alignas(64) W positions[n];
       const u64 mask = quantize_part<W>(quantizer, block_values, inside, simd::word_of<W>(edge), has_initial, initial, positions);
       if (mask != 0) exceptions.add(b, mask);
-      bins = simd::load_rows<n>(positions);
+      bins = simd::load_rows<n, W>(positions);
     }
     if (starts) edge = simd::edge_of(initial);
     const simd::Rows<n, W> words = simd::differences<before_in_run>(bins, edge);

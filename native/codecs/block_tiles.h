@@ -74,14 +74,18 @@ void fill_forward(u64 holes, W last, W* bins) {
     for (u32 i = 0; i < n; ++i) bins[i] = last;
     return;
   }
-  for (u32 i = 0; i < n; ++i) last = bins[i] = (holes >> i & 1) != 0 ? last : bins[i];
+#pragma GCC unroll 8
+  for (u32 i = 0; i < n; ++i, holes >>= 1) {  // no branch: nobody could foresee it
+    const W is_hole = W{0} - static_cast<W>(holes & 1);
+    bins[i] = last = (last & is_hole) | (bins[i] & ~is_hole);
+  }
 }
 
 // The values of a block that are inside of the data, not all.
 template <u32 n, class W, class Bins>
 [[gnu::noinline]] void store_inside(const Bins& quantizer, const W* bins, u64 inside, u8* values) {
   alignas(64) u8 positions[n * sizeof(W)];
-  quantizer.to_values(simd::load_rows<n>(bins), positions);
+  quantizer.to_values(simd::load_rows<n, W>(bins), positions);
   gather<W>(positions, inside, values);
 }
 
@@ -130,7 +134,7 @@ class Exceptions {
       } else {
         bytes += n / 8;
       }
-      if (is_uniform(mask, block)) {
+      if (is_uniform(mask, inside == first_bits(n), block)) {
         group.uniform |= bit;
       } else {
         bytes += count_ones(mask) * static_cast<u32>(sizeof(T));
@@ -161,10 +165,9 @@ class Exceptions {
     });
     for_blocks(tile, values, [&](u32 b, u64, const u8* block) {
       if (is_set(b, &Group::uniform)) return;
-      for_runs(masks_[b], [&](u32 first, u32 count) {
-        memcpy(out, block + first * sizeof(T), count * sizeof(T));
-        out += count * sizeof(T);
-      });
+      for (u64 mask = masks_[b]; mask != 0; mask &= mask - 1, out += sizeof(T)) {
+        store(out, load<W>(block + lowest_bit(mask) * sizeof(T)));
+      }
     });
     return out;
   }
@@ -193,14 +196,14 @@ class Exceptions {
     }
   }
 
-  [[nodiscard]] bool is_uniform(u64 mask, const u8* values) const {
-    bool uniform = true;
-    for_runs(mask, [&](u32 first, u32 count) {
-      W others = 0;
-      for (u32 i = first; i < first + count; ++i) others |= load<W>(values + i * sizeof(T)) ^ common_;
-      uniform &= others == 0;
-    });
-    return uniform;
+  [[nodiscard]] bool is_uniform(u64 mask, bool is_whole, const u8* values) const {
+    if (is_whole) {
+      const simd::Rows<n, W> common = simd::all_words<n>(common_);
+      return simd::all_are_equal(simd::keep(simd::load_rows<n, W>(values), mask), simd::keep(common, mask));
+    }
+    W others = 0;
+    for (; mask != 0; mask &= mask - 1) others |= load<W>(values + lowest_bit(mask) * sizeof(T)) ^ common_;
+    return others == 0;
   }
 
   Plane<n> masks_[max_blocks];
@@ -249,15 +252,15 @@ bool restore_exceptions(const Tile& tile, const u8* section, u32 section_bytes, 
       }
       const bool uniform = (load<u32>(next_group + 8) >> in_group & 1) != 0;
       if (!uniform && static_cast<u32>(end - next_bits) < count_ones(mask) * sizeof(T)) return false;
-      for_runs(mask, [&](u32 first, u32 run) {
-        u8* const run_values = block_values + first * sizeof(T);
-        if (uniform) {
-          for (u32 i = 0; i < run; ++i) store(run_values + i * sizeof(T), common);
-        } else {
-          memcpy(run_values, next_bits, run * sizeof(T));
-          next_bits += run * sizeof(T);
+      if (uniform && inside == first_bits(n)) {
+        const simd::Rows<n, W> others = simd::keep(simd::load_rows<n, W>(block_values), ~mask);
+        simd::store_rows(simd::either(others, simd::keep(simd::all_words<n>(common), mask)), block_values);
+      } else {
+        for (; mask != 0; mask &= mask - 1) {
+          store(block_values + lowest_bit(mask) * sizeof(T), uniform ? common : load<W>(next_bits));
+          if (!uniform) next_bits += sizeof(T);
         }
-      });
+      }
     }
     const bool group_ends = in_group == kGroupBlocks - 1 || b == blocks - 1;
     if (group_is_set && group_ends) {

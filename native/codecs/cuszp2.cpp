@@ -74,7 +74,7 @@ u32 encode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* val
       alignas(64) W positions[n];
       const u64 mask = quantize_run<n>(quantizer, next, inside, positions);
       if (mask != 0) exceptions.add(b, to_values(mask, inside));
-      bins = simd::load_rows<n>(positions);
+      bins = simd::load_rows<n, W>(positions);
       words = simd::keep(words_of<prediction>(bins), inside);
       next += count_ones(inside) * sizeof(T);
     }

@@ -313,7 +313,7 @@ H5L_ROWS_FN void store_words(const Rows<n, u32>& words, u32 planes, u8* out) {
 template <u32 half, u32 n, u32 r = 0>
 H5L_ROWS_FN void halves(const Rows<n, u64>& words, Rows<n, u32>& result) {
   result.at[r] = halves<half>(words.at[2 * r], words.at[2 * r + 1]);
-  if constexpr (r + 1 < result.count) halves<half, n, r + 1>(words, result);
+  if constexpr (r + 1 < Rows<n, u32>::count) halves<half, n, r + 1>(words, result);
 }
 
 // Writes the lowest `planes` bits of the words as planes; returns where the next ones go.

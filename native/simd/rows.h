@@ -221,17 +221,19 @@ H5L_ROWS_FN Vector<W> from_sign_last(Vector<W> word) {
 }
 
 template <u32 n, class W>
-H5L_ROWS_FN Rows<n, W> load_rows(const W* words) {
+H5L_ROWS_FN Rows<n, W> load_rows(const void* words) {
   Rows<n, W> rows;
 #pragma GCC unroll 16
-  for (u32 r = 0; r < rows.count; ++r) memcpy(&rows.at[r], words + r * kLanes<W>, kVectorBytes);
+  for (u32 r = 0; r < rows.count; ++r) {
+    memcpy(&rows.at[r], static_cast<const u8*>(words) + r * kVectorBytes, kVectorBytes);
+  }
   return rows;
 }
 
 template <u32 n, class W>
-H5L_ROWS_FN void store_rows(const Rows<n, W>& rows, W* words) {
+H5L_ROWS_FN void store_rows(const Rows<n, W>& rows, void* words) {
 #pragma GCC unroll 16
-  for (u32 r = 0; r < rows.count; ++r) memcpy(words + r * kLanes<W>, &rows.at[r], kVectorBytes);
+  for (u32 r = 0; r < rows.count; ++r) memcpy(static_cast<u8*>(words) + r * kVectorBytes, &rows.at[r], kVectorBytes);
 }
 
 template <u32 n, class W>
@@ -271,10 +273,25 @@ H5L_ROWS_FN bool all_are(const Rows<n, W>& rows, W word) {
   return any_bits_of_lanes<W>(any) == 0;
 }
 
+template <u32 n, class W>
+H5L_ROWS_FN bool all_are_equal(const Rows<n, W>& a, const Rows<n, W>& b) {
+  Vector<W> any = {};
+#pragma GCC unroll 16
+  for (u32 r = 0; r < Rows<n, W>::count; ++r) any |= a.at[r] ^ b.at[r];
+  return any_bits_of_lanes<W>(any) == 0;
+}
+
+template <u32 n, class W>
+H5L_ROWS_FN Rows<n, W> either(Rows<n, W> a, const Rows<n, W>& b) {
+#pragma GCC unroll 16
+  for (u32 r = 0; r < Rows<n, W>::count; ++r) a.at[r] |= b.at[r];
+  return a;
+}
+
 template <u32 r = 0, u32 n, class W>
 H5L_ROWS_FN Rows<n, W> keep(Rows<n, W> rows, u64 mask) {
   rows.at[r] = keep_lanes<r, W>(rows.at[r], mask);
-  if constexpr (r + 1 < rows.count) return keep<r + 1>(rows, mask);
+  if constexpr (r + 1 < Rows<n, W>::count) return keep<r + 1>(rows, mask);
   return rows;
 }
 
@@ -404,7 +421,7 @@ H5L_ROWS_FN Rows<n, W> sum_rows(Rows<n, W> rows, Edge<W>& edge) {
   for (u32 r = 0; r < rows.count; ++r) rows.at[r] = sum_row<before, 1, W>(rows.at[r]);
   carries.at[0] = edge;
   carry_rows<before>(rows, carries);
-  constexpr u32 last = rows.count - 1;
+  constexpr u32 last = Rows<n, W>::count - 1;
   edge = carries.at[last] + spread_lane<kLanes<W> - 1, W>(rows.at[last]);
 #pragma GCC unroll 16
   for (u32 r = 0; r < rows.count; ++r) rows.at[r] += carries.at[r];
@@ -422,14 +439,14 @@ template <class W>
 using Edge = W;
 
 template <u32 n, class W>
-H5L_ROWS_FN Rows<n, W> load_rows(const W* words) {
+H5L_ROWS_FN Rows<n, W> load_rows(const void* words) {
   Rows<n, W> rows;
   memcpy(rows.at, words, sizeof rows.at);
   return rows;
 }
 
 template <u32 n, class W>
-H5L_ROWS_FN void store_rows(const Rows<n, W>& rows, W* words) {
+H5L_ROWS_FN void store_rows(const Rows<n, W>& rows, void* words) {
   memcpy(words, rows.at, sizeof rows.at);
 }
 
@@ -463,6 +480,19 @@ H5L_ROWS_FN bool all_are(const Rows<n, W>& rows, W word) {
   W any = 0;
   for (u32 i = 0; i < n; ++i) any |= rows.at[i] ^ word;
   return any == 0;
+}
+
+template <u32 n, class W>
+H5L_ROWS_FN bool all_are_equal(const Rows<n, W>& a, const Rows<n, W>& b) {
+  W any = 0;
+  for (u32 i = 0; i < n; ++i) any |= a.at[i] ^ b.at[i];
+  return any == 0;
+}
+
+template <u32 n, class W>
+H5L_ROWS_FN Rows<n, W> either(Rows<n, W> a, const Rows<n, W>& b) {
+  for (u32 i = 0; i < n; ++i) a.at[i] |= b.at[i];
+  return a;
 }
 
 template <u32 n, class W>
