@@ -85,9 +85,10 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   simd::Edge<W> edge = simd::edge_of(W{0});
 
   const simd::Bins<T, Q> quantizer(q);
+  const Insides<n> insides(tile);
   for (u32 b = 0; b < blocks; ++b) {
     const u8* const block_values = values + b * n * sizeof(T);
-    const u64 inside = inside_of<n>(tile, b);
+    const u64 inside = insides[b];
     simd::Rows<n, W> bins;
     const bool is_easy = inside == first_bits(n) && quantizer.from_values(block_values, bins);
     bool starts = !has_initial;
@@ -144,13 +145,14 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   const u8* planes = initial_at + sizeof(W);
 
   const simd::Bins<T, Q> quantizer(q);
+  const Insides<n> insides(tile);
   simd::Edge<W> edge = simd::edge_of(load<W>(initial_at));
   for (u32 b = 0; b < blocks; ++b) {
     const u32 count = widths[b] == 0 ? 0 : widths[b] + 1u;
     const simd::Rows<n, W> bins = simd::load_bins<before_in_run, n>(planes, count, true, edge);
     planes += count * (n / 8);
     u8* const block_values = values + b * n * sizeof(T);
-    const u64 inside = inside_of<n>(tile, b);
+    const u64 inside = insides[b];
     if (__builtin_expect(inside == first_bits(n), 1)) {
       quantizer.to_values(bins, block_values);
     } else {

@@ -241,6 +241,21 @@ H5L_FN u64 inside_of(const Tile& tile, u32 block) {
   return first_bits(left < n ? left : n);
 }
 
+// The same for a loop over the blocks, most of which are whole.
+template <u32 n>
+struct Insides {
+  H5L_FN explicit Insides(const Tile& tile) : count(tile.count), inside(tile.boxes != 0 ? tile.inside : nullptr) {}
+
+  H5L_FN u64 operator[](u32 block) const {
+    if (inside != nullptr) return inside[block];
+    const u32 left = count - block * n;
+    return left >= n ? first_bits(n) : first_bits(left);
+  }
+
+  u32 count;
+  const u64* inside;
+};
+
 template <u32 n>
 H5L_FN u32 count_blocks(const Tile& tile) {
   return tile.boxes != 0 ? tile.boxes : (tile.count + n - 1) / n;

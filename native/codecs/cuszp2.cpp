@@ -63,9 +63,10 @@ u32 encode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* val
   W constant = 0;
 
   const simd::Bins<T, Q> quantizer(q);
+  const Insides<n> insides(tile);
   const u8* next = values;
   for (u32 b = 0; b < blocks; ++b) {
-    const u64 inside = inside_of<n>(tile, b);
+    const u64 inside = insides[b];
     simd::Rows<n, W> bins, words;
     if (__builtin_expect(inside == first_bits(n) && quantizer.from_values(next, bins), 1)) {
       words = words_of<prediction>(bins);
@@ -157,6 +158,7 @@ bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* pa
   const u8* next_first = first_residuals;
 
   const simd::Bins<T, Q> quantizer(q);
+  const Insides<n> insides(tile);
   u8* next = values;
   for (u32 b = 0; b < blocks; ++b) {
     Code code;
@@ -173,7 +175,7 @@ bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* pa
     }
     const simd::Rows<n, W> bins = bins_of<n, prediction, W>(planes, count, is_plain, first);
     planes += count * (n / 8);
-    const u64 inside = inside_of<n>(tile, b);
+    const u64 inside = insides[b];
     if (__builtin_expect(inside == first_bits(n), 1)) {
       quantizer.to_values(bins, next);
       next += n * sizeof(T);
