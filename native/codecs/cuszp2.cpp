@@ -40,6 +40,12 @@ H5L_ROWS_FN simd::Rows<n, W> bins_of(const u8* planes, u32 count, bool keep_firs
   }
 }
 
+// Planes of a block, in whose words these bits are set: none of them is 1, a sign without a magnitude.
+template <class W>
+H5L_ROWS_FN u32 planes_of_bits(W any) {
+  return width_of<W>(any | 1) - static_cast<u32>(any == 0);
+}
+
 // A block that is not whole, or has exceptions: its bins and exceptions, by position.
 template <u32 n, class W, class Bins>
 [[gnu::noinline]] u64 quantize_run(const Bins& quantizer, const u8* values, u64 inside, W* bins) {
@@ -85,21 +91,22 @@ u32 encode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* val
     }
 
     const W first = simd::first_of(words);
-    const W rest = simd::any_bits(simd::with_first(words, W{0}));
-    u32 count = width_of<W>(rest | first);  // of planes
-    u32 first_size = 0;
-    if (may_be_outlier) {
-      const u32 outlier_count = rest == 0 ? 1 : width_of<W>(rest);
+    words = simd::with_first(words, W{0});
+    const W rest = simd::any_bits(words);
+    u32 count = planes_of_bits<W>(rest | first), first_size = 0;
+    W kept_first = first;
+    if (may_be_outlier) {  // no other branches: which of the two is smaller nobody could foresee
+      const u32 outlier_count = width_of<W>(rest | 1);
       const u32 size = first_size_of<W>(first >> 1);
-      const bool is_outlier = outlier_count * (n / 8) + size < count * (n / 8);
+      const u32 picked = u32{0} - static_cast<u32>(outlier_count * (n / 8) + size < count * (n / 8));
       store(next_first, static_cast<W>(first >> 1));
-      first_size = is_outlier ? size : 0;
+      first_size = size & picked;
       next_first += first_size;
-      count = is_outlier ? outlier_count : count;
-      words = simd::with_first(words, static_cast<W>(is_outlier ? first & 1 : first));
+      count ^= (count ^ outlier_count) & picked;
+      kept_first &= static_cast<W>(~(W{0} - (picked & 1)) | 1);
     }
-    planes = simd::store_planes<n>(words, count, planes);
-    const u32 packed = pack_code<T>({count == 0 ? 0 : count - 1, first_size});
+    planes = simd::store_planes<n>(words, count, planes, kept_first);
+    const u32 packed = pack_code<T>({count - static_cast<u32>(count != 0), first_size});
     memcpy(next_code, &packed, kCodeBytes<T>);
     next_code += kCodeBytes<T>;
   }

@@ -45,23 +45,32 @@ inline constexpr Permutation kHalvesMixed = permutation([](u32 i) { return i / 2
 inline constexpr Permutation kLowMixed = permutation([](u32 i) { return i / 2 + i % 2 * 64; });
 inline constexpr Permutation kHighMixed = permutation([](u32 i) { return 32 + i / 2 + i % 2 * 64; });
 
+// `first` are bits that the first word has besides.
 template <u32 n>
-H5L_ROWS_FN void store_matrices(__m512i bytes, u8* out) {
+H5L_ROWS_FN void store_matrices(__m512i bytes, u32 first, u8* out) {
   const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
-  _mm512_storeu_si512(out, permute(kPlanesOfEights<n>, _mm512_gf2p8affine_epi64_epi8(identity, bytes, 0)));
+  const __m512i rows = permute(kPlanesOfEights<n>, _mm512_gf2p8affine_epi64_epi8(identity, bytes, 0));
+  const __m512i first_bit = _mm512_set1_epi64(0x80);
+  if constexpr (n == 32) {
+    const __m512i first_bits = _mm512_or_si512(first_bit, _mm512_slli_epi64(first_bit, 32));
+    _mm512_storeu_si512(out, _mm512_mask_or_epi32(rows, static_cast<__mmask16>(first), rows, first_bits));
+  } else {
+    _mm512_storeu_si512(out, _mm512_mask_or_epi64(rows, static_cast<__mmask8>(first), rows, first_bit));
+  }
 }
 
 // Planes first to first + 15. Writes all of them.
 template <u32 first, u32 n>
-H5L_ROWS_FN void store_sixteen(const Rows<n, u32>& words, u8* out) {
+H5L_ROWS_FN void store_sixteen(const Rows<n, u32>& words, u32 first_word, u8* out) {
+  const u32 more = first_word >> first;
   const __m512i from = _mm512_add_epi8(_mm512_load_si512(kBytePairs.sources), _mm512_set1_epi8(first / 8));
   const __m512i bytes = _mm512_permutex2var_epi8(raw<u32>(words.at[0]), from, raw<u32>(words.at[1]));
   if constexpr (n == 32) {
-    store_matrices<n>(bytes, out);
+    store_matrices<n>(bytes, more, out);
   } else {
     const __m512i others = _mm512_permutex2var_epi8(raw<u32>(words.at[2]), from, raw<u32>(words.at[3]));
-    store_matrices<n>(_mm512_inserti64x4(bytes, _mm512_castsi512_si256(others), 1), out);
-    store_matrices<n>(_mm512_shuffle_i64x2(bytes, others, 0xEE), out + 64);
+    store_matrices<n>(_mm512_inserti64x4(bytes, _mm512_castsi512_si256(others), 1), more, out);
+    store_matrices<n>(_mm512_shuffle_i64x2(bytes, others, 0xEE), more >> 8, out + 64);
   }
 }
 
@@ -300,13 +309,14 @@ H5L_ROWS_FN Vector<u32> halves(Vector<u64> a, Vector<u64> b) {
 inline constexpr u32 kPlanesOverrun = 128;
 
 template <u32 n>
-H5L_ROWS_FN void store_words(const Rows<n, u32>& words, u32 planes, u8* out) {
+H5L_ROWS_FN void store_words(const Rows<n, u32>& words, u32 first, u32 planes, u8* out) {
 #if defined(H5L_ROWS_AVX512)
-  store_sixteen<0>(words, out);
-  if (planes > 16) store_sixteen<16>(words, out + 2 * n);
+  store_sixteen<0>(words, first, out);
+  if (planes > 16) store_sixteen<16>(words, first, out + 2 * n);
 #else
-  store_sixteen<0>(words, planes, out);
-  if (planes > 16) store_sixteen<16>(words, planes, out + 2 * n);
+  const Rows<n, u32> all = with_more(words, first);
+  store_sixteen<0>(all, planes, out);
+  if (planes > 16) store_sixteen<16>(all, planes, out + 2 * n);
 #endif
 }
 
@@ -316,21 +326,22 @@ H5L_ROWS_FN void halves(const Rows<n, u64>& words, Rows<n, u32>& result) {
   if constexpr (r + 1 < Rows<n, u32>::count) halves<half, n, r + 1>(words, result);
 }
 
-// Writes the lowest `planes` bits of the words as planes; returns where the next ones go.
+// Writes the lowest `planes` bits of the words as planes; returns where the next ones go. The first word may have more
+// bits, `first`: what they depend on may come late.
 template <u32 n>
-H5L_ROWS_FN u8* store_planes(const Rows<n, u32>& words, u32 planes, u8* out) {
-  store_words(words, planes, out);
+H5L_ROWS_FN u8* store_planes(const Rows<n, u32>& words, u32 planes, u8* out, u32 first = 0) {
+  store_words(words, first, planes, out);
   return out + planes * (n / 8);
 }
 
 template <u32 n>
-H5L_ROWS_FN u8* store_planes(const Rows<n, u64>& words, u32 planes, u8* out) {
+H5L_ROWS_FN u8* store_planes(const Rows<n, u64>& words, u32 planes, u8* out, u64 first = 0) {
   Rows<n, u32> part;
   halves<0>(words, part);
-  store_words(part, planes, out);
+  store_words(part, static_cast<u32>(first), planes, out);
   if (planes > 32) {
     halves<1>(words, part);
-    store_words(part, planes - 32, out + 4 * n);
+    store_words(part, static_cast<u32>(first >> 32), planes - 32, out + 4 * n);
   }
   return out + planes * (n / 8);
 }
@@ -428,7 +439,8 @@ H5L_ROWS_FN Rows<n, u64> load_bins(const u8* from, u32 planes, bool keep_first, 
 using blocks::kPlanesOverrun;
 
 template <u32 n, class W>
-inline u8* store_planes(const Rows<n, W>& words, u32 planes, u8* out) {
+inline u8* store_planes(Rows<n, W> words, u32 planes, u8* out, W first = 0) {
+  words.at[0] |= first;
   return blocks::store_planes<n>(words.at, ~W{0}, planes, out);
 }
 

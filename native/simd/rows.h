@@ -258,6 +258,12 @@ H5L_ROWS_FN Rows<n, W> with_first(Rows<n, W> rows, W first) {
 }
 
 template <u32 n, class W>
+H5L_ROWS_FN Rows<n, W> with_more(Rows<n, W> rows, W first) {
+  rows.at[0] |= Vector<W>{first};
+  return rows;
+}
+
+template <u32 n, class W>
 H5L_ROWS_FN W any_bits(const Rows<n, W>& rows) {
   Vector<W> any = rows.at[0];
 #pragma GCC unroll 16

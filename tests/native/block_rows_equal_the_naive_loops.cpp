@@ -120,7 +120,7 @@ class Block {
     const u32 planes = random_.one_in(4) ? least + static_cast<u32>(random_.below(most - least + 1)) : least;
     const std::vector<u8> bytes = planes_naively<n>(words, planes);
     const std::span<std::uint8_t> out = written_.at_end(bytes.size() + rows::kPlanesOverrun);
-    const u8* const end = rows::store_planes<n>(to_rows<n>(words), planes, out.data());
+    const u8* const end = rows::store_planes<n>(rows::with_first(to_rows<n>(words), W{0}), planes, out.data(), words[0]);
     CHECK(end == out.data() + bytes.size(), "%s, %u planes: %td bytes", name.c_str(), planes, end - out.data());
     CHECK(std::equal(bytes.begin(), bytes.end(), out.begin()), "%s, %u planes", name.c_str(), planes);
 
