@@ -97,7 +97,8 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
       has_initial = true;
     } else {
       alignas(64) W positions[n];
-      const u64 mask = quantize_part<W>(quantizer, block_values, inside, simd::word_of<W>(edge), has_initial, initial, positions);
+      const u64 mask =
+          quantize_part<W>(quantizer, block_values, inside, simd::word_of<W>(edge), has_initial, initial, positions);
       if (mask != 0) exceptions.add(b, mask);
       bins = simd::load_rows<n, W>(positions);
     }
@@ -189,7 +190,13 @@ bool blocking(u32 mode, u32, Blocking& blocking) {
 extern const Codec aatrox_codec;
 const Codec aatrox_codec = {
     simd::kPlanesOverrun,  // a block's code and planes always take less than its values
-    false,          frame_mode, blocking, {0}, 1, {encode<float>, decode<float>}, {encode<double>, decode<double>},
+    false,
+    frame_mode,
+    blocking,
+    {0},
+    1,
+    {encode<float>, decode<float>},
+    {encode<double>, decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

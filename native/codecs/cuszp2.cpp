@@ -55,8 +55,8 @@ template <u32 n, class W, class Bins>
   return exceptions;
 }
 
-template <u32 n, u32 prediction, class T, class Q>
-u32 encode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* values, u8* payload) {
+template <u32 n, u32 prediction, bool may_be_outlier, class T, class Q>
+u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   using W = Word<T>;
   constexpr u32 max_blocks = kTileValues / n;
   const u32 blocks = count_blocks<n>(tile);
@@ -93,9 +93,10 @@ u32 encode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* val
     const W first = simd::first_of(words);
     words = simd::with_first(words, W{0});
     const W rest = simd::any_bits(words);
-    u32 count = planes_of_bits<W>(rest | first), first_size = 0;
+    u32 count = planes_of_bits<W>(rest | first);
+    u32 first_size = 0;
     W kept_first = first;
-    if (may_be_outlier) {  // no other branches: which of the two is smaller nobody could foresee
+    if constexpr (may_be_outlier) {  // no other branches: which of the two is smaller nobody could foresee
       const u32 outlier_count = width_of<W>(rest | 1);
       const u32 size = first_size_of<W>(first >> 1);
       const u32 picked = u32{0} - static_cast<u32>(outlier_count * (n / 8) + size < count * (n / 8));
@@ -131,8 +132,8 @@ u32 load_code(const u8* codes, u32 block) {
   return load<u16>(codes + kCodeBytes<T> * block);
 }
 
-template <u32 n, u32 prediction, class T, class Q>
-bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
+template <u32 n, u32 prediction, bool may_be_outlier, class T, class Q>
+bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
   using W = Word<T>;
   if (payload_bytes == sizeof(T)) {
     read_constant<W>(payload, tile.count, values);
@@ -148,7 +149,8 @@ bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* pa
   u32 planes_size = 0, first_bytes = 0;
   for (u32 b = 0; b < blocks; ++b) {  // no branches: vector code
     Code code;
-    is_good &= unpack_code<T>(load_code<T>(payload, b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
+    is_good &=
+        unpack_code<T>(load_code<T>(payload, b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
     planes_size += planes_bytes<n>(code);
     first_bytes += code.first_size;
   }
@@ -173,7 +175,7 @@ bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* pa
     const bool is_plain = code.first_size == 0;
     const u32 count = is_plain && code.width == 0 ? 0 : code.width + 1;
     W first = 0;
-    if (may_be_outlier) {
+    if constexpr (may_be_outlier) {
       // Zero for a plain block; else the sign is position 0's in the first plane.
       const W magnitude = load<W>(next_first) & static_cast<W>(first_bits(8 * code.first_size));
       const bool is_negative = !is_plain && *planes >> 7 != 0;
@@ -218,7 +220,12 @@ u32 encode(const Quantizer& quantizer, u32 mode_byte, const Tile& tile, const u8
   if (tile.count == 0 || !unpack_mode(mode_byte, mode)) return kStoreTile;
   return with_quantizer<T>(quantizer, [&](const auto& q) {
     return with_blocks(mode, [&](auto n, auto prediction) {
-      return encode_tile<n, prediction, T>(q, mode.selection == Selection::outlier, tile, values, payload);
+      if constexpr (prediction != kNoPrediction) {
+        if (mode.selection == Selection::outlier) {
+          return encode_tile<n, prediction, true, T>(q, tile, values, payload);
+        }
+      }
+      return encode_tile<n, prediction, false, T>(q, tile, values, payload);
     });
   });
 }
@@ -230,8 +237,12 @@ bool decode(const Quantizer& quantizer, u32 mode_byte, const Tile& tile, const u
   if (!unpack_mode(mode_byte, mode)) return false;
   return with_quantizer<T>(quantizer, [&](const auto& q) {
     return with_blocks(mode, [&](auto n, auto prediction) {
-      return decode_tile<n, prediction, T>(q, mode.selection == Selection::outlier, tile, payload, payload_bytes,
-                                           values);
+      if constexpr (prediction != kNoPrediction) {
+        if (mode.selection == Selection::outlier) {
+          return decode_tile<n, prediction, true, T>(q, tile, payload, payload_bytes, values);
+        }
+      }
+      return decode_tile<n, prediction, false, T>(q, tile, payload, payload_bytes, values);
     });
   });
 }

@@ -62,9 +62,7 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
     return {choose(is_good, bin, neighbour), is_good | good(bits, neighbour, distance(bits, neighbour))};
   }
 
-  [[nodiscard]] H5L_ROWS_FN Vector<W> to_bits(Vector<W> bin) const {
-    return (Vector<W>)(to_float(bin) * step_ + T{0});
-  }
+  [[nodiscard]] H5L_ROWS_FN Vector<W> to_bits(Vector<W> bin) const { return (Vector<W>)(to_float(bin) * step_ + T{0}); }
 
  private:
   [[nodiscard]] H5L_ROWS_FN Vector<W> nearest_bin(Vector<W> bits) const {
@@ -82,7 +80,8 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
     const Vector<T> magnitude = (Vector<T>)((Vector<W>)difference & ~kSignBit<T>);
     Mask<W> is_good = is_less(bin + (kBinLimit<T> - 1), all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))) &
                       is_at_most(magnitude, bound_);
-    if (has_fill_) is_good = is_good & invert<W>(is_equal(bits, fill_bits_)) & invert<W>(is_equal(to_bits(bin), fill_bits_));
+    if (has_fill_)
+      is_good = is_good & invert<W>(is_equal(bits, fill_bits_)) & invert<W>(is_equal(to_bits(bin), fill_bits_));
     return is_good;
   }
 
@@ -135,7 +134,7 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
     using Int = typename FloatTraits<T>::Int;
     const Vector<W> sign = (Vector<W>)((Vector<Int>)bin >> (kWordBits<W> - 1));
     const Vector<W> steps = ((bin ^ sign) - sign) - offset_;
-    const Vector<W> bits = ((steps * scale_ + kOne<T>) & ~kSignBit<T>) | (bin & kSignBit<T>);
+    const Vector<W> bits = ((steps * scale_ + kOne<T>)&~kSignBit<T>) | (bin & kSignBit<T>);
     return choose(is_equal(bin, Vector<W>{}), Vector<W>{}, bits);
   }
 

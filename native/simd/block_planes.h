@@ -163,8 +163,8 @@ H5L_ROWS_FN void store_half(u8* out, __m128i half) { _mm_storeu_si128(reinterpre
 
 // In each half of 16 bytes, the bytes of two eights become neighbours, the last ones first.
 H5L_ROWS_FN __m256i mix_eights(__m256i bytes) {
-  return _mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(_mm_setr_epi8(7, 15, 6, 14, 5, 13, 4, 12, 3, 11, 2, 10,
-                                                                              1, 9, 0, 8)));
+  return _mm256_shuffle_epi8(
+      bytes, _mm256_broadcastsi128_si256(_mm_setr_epi8(7, 15, 6, 14, 5, 13, 4, 12, 3, 11, 2, 10, 1, 9, 0, 8)));
 }
 
 // Eight planes of the bytes of a block.
@@ -208,16 +208,16 @@ H5L_ROWS_FN void store_sixteen(const Rows<n, u32>& words, u32 planes, u8* out) {
     const __m256i a = _mm256_packus_epi32(shorts[0], shorts[1]), b = _mm256_packus_epi32(shorts[2], shorts[3]);
     bytes[i] = _mm256_permutevar8x32_epi32(
         _mm256_packus_epi16(_mm256_and_si256(a, low_byte), _mm256_and_si256(b, low_byte)), in_order);
-    upper[i] = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8)),
-                                           in_order);
+    upper[i] =
+        _mm256_permutevar8x32_epi32(_mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8)), in_order);
   }
   store_eight(bytes, out);
   if (planes > first + 8) store_eight(upper, out + n);
 }
 
 H5L_ROWS_FN __m256i load_words(const u8* from, u32 words) {
-  const __m256i kept = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<i32>(words)),
-                                          _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  const __m256i kept =
+      _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<i32>(words)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   return _mm256_maskload_epi32(reinterpret_cast<const int*>(from), kept);
 }
 
@@ -230,7 +230,8 @@ H5L_ROWS_FN void load_eight(const u8* from, u32 planes, __m256i (&bytes)[1]) {
 }
 
 H5L_ROWS_FN void load_eight(const u8* from, u32 planes, __m256i (&bytes)[2]) {
-  const __m256i mixed = _mm256_broadcastsi128_si256(_mm_setr_epi8(8, 0, 9, 1, 10, 2, 11, 3, 12, 4, 13, 5, 14, 6, 15, 7));
+  const __m256i mixed =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(8, 0, 9, 1, 10, 2, 11, 3, 12, 4, 13, 5, 14, 6, 15, 7));
   __m128i low[2], high[2];
 #pragma GCC unroll 2
   for (u32 i = 0; i < 2; ++i) {
@@ -366,7 +367,8 @@ H5L_ROWS_FN void join_rows(const Rows<n, Half>& low, const Rows<n, Half>& high, 
 template <u32 n>
 H5L_ROWS_FN Rows<n, u32> load_words(const u8* from, u32 planes) {
   Rows<n, u32> rows;
-  const ShortRows<n> low = load_sixteen<n>(from, planes), high = load_sixteen<n>(from + 2 * n, planes < 16 ? 0 : planes - 16);
+  const ShortRows<n> low = load_sixteen<n>(from, planes),
+                     high = load_sixteen<n>(from + 2 * n, planes < 16 ? 0 : planes - 16);
   join_rows(low, high, rows);
   return rows;
 }
@@ -428,7 +430,8 @@ H5L_ROWS_FN Rows<n, u32> load_bins(const u8* from, u32 planes, bool keep_first, 
 template <auto before, u32 n>
 H5L_ROWS_FN Rows<n, u64> load_bins(const u8* from, u32 planes, bool keep_first, Edge<u64>& edge) {
   // So do those of 27 planes in 32 bits.
-  if (__builtin_expect(planes > 27, 0)) return sum_rows<before>(load_differences<n, u64>(from, planes, keep_first), edge);
+  if (__builtin_expect(planes > 27, 0))
+    return sum_rows<before>(load_differences<n, u64>(from, planes, keep_first), edge);
   Edge<u32> last = {};
   const Rows<n, u32> sums = load_bins<before, n>(from, planes, keep_first, last);
   return bins_of_sums<n, u32, u64>(sums, last, edge);

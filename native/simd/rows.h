@@ -329,9 +329,8 @@ constexpr u32 before_lane(u32 lane) {
 }
 
 template <auto before, class W, u32 lane_of_other_row>
-inline constexpr Places<W> kBefore = places<W>([](u32 lane) {
-  return lane == 0 ? kLanes<W> + lane_of_other_row : before_lane<before, W>(lane);
-});
+inline constexpr Places<W> kBefore =
+    places<W>([](u32 lane) { return lane == 0 ? kLanes<W> + lane_of_other_row : before_lane<before, W>(lane); });
 
 template <auto before, u32 r = 0, u32 n, class W>
 H5L_ROWS_FN void differences_from(const Rows<n, W>& bins, Edge<W> edge, Rows<n, W>& words) {
@@ -385,9 +384,8 @@ inline constexpr QuarterPlaces kEntriesInQuarters = quarter_places<before, W, gr
 
 #if defined(H5L_ROWS_AVX512)
 template <auto before, class W, u32 group>
-inline constexpr Places<W> kEntries = places<W>([](u32 lane) {
-  return (lane & group) == 0 ? 0 : entry<before>(lane, group);
-});
+inline constexpr Places<W> kEntries =
+    places<W>([](u32 lane) { return (lane & group) == 0 ? 0 : entry<before>(lane, group); });
 #endif
 
 template <auto before, u32 group = 1, class W>

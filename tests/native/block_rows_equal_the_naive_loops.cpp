@@ -120,7 +120,8 @@ class Block {
     const u32 planes = random_.one_in(4) ? least + static_cast<u32>(random_.below(most - least + 1)) : least;
     const std::vector<u8> bytes = planes_naively<n>(words, planes);
     const std::span<std::uint8_t> out = written_.at_end(bytes.size() + rows::kPlanesOverrun);
-    const u8* const end = rows::store_planes<n>(rows::with_first(to_rows<n>(words), W{0}), planes, out.data(), words[0]);
+    const u8* const end =
+        rows::store_planes<n>(rows::with_first(to_rows<n>(words), W{0}), planes, out.data(), words[0]);
     CHECK(end == out.data() + bytes.size(), "%s, %u planes: %td bytes", name.c_str(), planes, end - out.data());
     CHECK(std::equal(bytes.begin(), bytes.end(), out.begin()), "%s, %u planes", name.c_str(), planes);
 
@@ -204,7 +205,8 @@ void check_values(Random& random) {
                                  std::to_string(setting.bound);
         if (setting.kind == H5L_BOUND_POINTWISE_RELATIVE) {
           quantizer = H5L_TARGET::make_pointwise<T>(quantizer, setting.bound);
-          if (quantizer.kind != BoundKind::lossless) check_bins<T, n>(blocks::folded_quantizer<T>(quantizer), values, name);
+          if (quantizer.kind != BoundKind::lossless)
+            check_bins<T, n>(blocks::folded_quantizer<T>(quantizer), values, name);
         } else if (setting.kind == H5L_BOUND_ABSOLUTE) {
           quantizer = H5L_TARGET::make_absolute<T>(quantizer, setting.bound);
           if (quantizer.kind != BoundKind::lossless) check_bins<T, n>(absolute_quantizer<T>(quantizer), values, name);
