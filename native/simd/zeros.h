@@ -262,7 +262,7 @@ class Packed {
  private:
   const u8* next_;
   const u8* end_;
-  alignas(64) u8 rest_[kPieceBytes] = {};
+  u8 rest_[kPieceBytes] = {};
 };
 
 // `bitmap` is padded to a multiple of 64; so is `changes` to one of 8, with zeros.
