@@ -41,19 +41,23 @@ SPEED_SCALE = 1e-3
 
 class FilterRow(TypedDict):
     """
-    A row of results/hdf5.json: one filter and bound, `FIELD` of float32 written and read as a file.
+    A row of results/hdf5.json: `FIELD` of float32, written and read in one way.
 
-    `way` is "pipeline" where HDF5 calls the filter, "batched" for h5lossy.write and read, and
-    "file" for the compressed bytes in a plain file. The name of no filter at all is "no filter".
-    Speeds are what `Timing.as_speed` gives; with one thread, of its CPU time.
+    `way` is "pipeline" where HDF5 calls the filter, "batched" for h5lossy.write and read, "file"
+    for the compressed bytes in a plain file, "memory" for frames in memory, "copy" for values in
+    memory. The name of no filter at all is "no filter". Speeds are what `Timing.as_speed` gives, by
+    the section's clock: "cpu" of the process, or "wall".
     """
 
+    section: str
+    clock: str
     name: str
     is_peer: bool
     way: str
     threads: int
     scale: float | None
-    ratio: float
+    bytes: int
+    ratio: float | None
     error_fraction: float | None
     write: dict[str, float]
     read: dict[str, float]

@@ -18,8 +18,9 @@ memory
     The library's batches on arrays in memory, against a copy by as many threads.
 
 The field is the turbulence vorticity of the corpus, repeated to the size; float32, chunks of 64 x
-64 x 64 (1 MiB), 1e-3 of the range. Speeds count original bytes, by the clock on the wall, medians;
-the cases of a section take turns. Everything that is read back is judged.
+64 x 64 (1 MiB), 1e-3 of the range; in the first section other bounds too. Speeds count original
+bytes: medians, in the first section of CPU time, in the others by the clock on the wall. The cases
+of a section take turns. Everything that is read back is judged.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from _common import real_fields, save
+from _common import FIELD, PEERS, SPEED_SCALE, FilterRow, Timing, field_for_speed, save
 from rich.console import Console
 from rich.table import Table
 
@@ -53,7 +54,6 @@ except ImportError:
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FIELD = "turbulence/vorticity"
 CHUNK = (64, 64, 64)
 CHUNK_BYTES = 1 << 20
 MIB = 1 << 20
@@ -64,29 +64,30 @@ MIB = 1 << 20
 # ------------------------------------------------------------------------------------------------
 
 
-def take_turns(cases: Mapping[str, Callable[[], object]], runs: int) -> dict[str, dict[str, Any]]:
-    """Call each case once to warm up, then all in turn; give wall and CPU seconds of each."""
+Row = FilterRow | dict[str, Any]
+Times = dict[str, list[float]]
+"""Seconds of each run, by each clock."""
+
+CLOCKS = {"wall": time.perf_counter_ns, "cpu": time.process_time_ns}
+
+
+def take_turns(cases: Mapping[str, Callable[[], object]], runs: int) -> dict[str, Times]:
+    """Call each case once to warm up, then all in turn."""
     for run in cases.values():
         run()
-    seconds: dict[str, dict[str, Any]] = {name: {"wall": [], "cpu": []} for name in cases}
+    seconds: dict[str, Times] = {name: {clock: [] for clock in CLOCKS} for name in cases}
     for _ in range(runs):
         for name, run in cases.items():
-            wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+            begin = {clock: now() for clock, now in CLOCKS.items()}
             run()
-            seconds[name]["cpu"].append((time.process_time_ns() - cpu) / 1e9)
-            seconds[name]["wall"].append((time.perf_counter_ns() - wall) / 1e9)
+            for clock, now in CLOCKS.items():
+                seconds[name][clock].append((now() - begin[clock]) / 1e9)
     return seconds
 
 
-def speed(seconds: dict[str, Any], size: int) -> dict[str, float]:
-    """Give GB/s (10^9 bytes) by the wall clock, and CPU seconds."""
-    wall = seconds["wall"]
-    return {
-        "gb_per_s": size / 1e9 / statistics.median(wall),
-        "gb_per_s_min": size / 1e9 / max(wall),
-        "gb_per_s_max": size / 1e9 / min(wall),
-        "cpu_s": statistics.median(seconds["cpu"]),
-    }
+def speed(seconds: list[float], size: int) -> dict[str, float]:
+    """Give GB/s (10^9 bytes)."""
+    return Timing(statistics.median(seconds), min(seconds), max(seconds)).as_speed(size)
 
 
 def affordable(wanted: int, *, copies: float, folder: Path | None = None) -> int:
@@ -115,23 +116,26 @@ def judge(data: np.ndarray, back: np.ndarray, bound: float) -> float:
     return h5lossy.largest_error(data, back, h5lossy.PFPL(absolute=bound).bound).fraction
 
 
-def filters(bound: float) -> tuple[dict[str, Any], list[str]]:
+def filters(bound: float, *, and_lossless: bool) -> tuple[dict[str, Any], list[str]]:
     """Give the filters that are here, and what is said about those that are not."""
-    found: dict[str, Any] = {
-        "no filter": None,
+    found: dict[str, Any] = {"no filter": None} if and_lossless else {}
+    found |= {
         "PFPL": h5lossy.PFPL(absolute=bound),
-        "cuSZp2": h5lossy.CuSZp2(absolute=bound),
+        "cuSZp2-O": h5lossy.CuSZp2(absolute=bound),
         "AATROX": h5lossy.Aatrox(absolute=bound),
+        "auto": h5lossy.Auto(absolute=bound),
     }
     if hdf5plugin is None:
         return found, ["no hdf5plugin here, so no peers"]
-    notes = []
-    for name, make in {
+    peers: dict[str, Callable[[], Any]] = {
         "ZFP": lambda: hdf5plugin.Zfp(accuracy=bound),
         "SZ3": lambda: hdf5plugin.SZ3(absolute=bound),
         "SPERR": lambda: hdf5plugin.Sperr(absolute=bound, swap=True),
-        "Blosc2 (lossless)": hdf5plugin.Blosc2,
-    }.items():
+    }
+    if and_lossless:
+        peers["Blosc2"] = hdf5plugin.Blosc2
+    notes = []
+    for name, make in peers.items():
         try:
             found[name] = make()
         except (AttributeError, TypeError, ValueError) as error:
@@ -145,10 +149,10 @@ def create(file: h5py.File, data: np.ndarray, codec: Any) -> h5py.Dataset:
 
 
 def measure_pipeline(
-    data: np.ndarray, bound: float, folder: Path, runs: int
-) -> tuple[list[dict[str, Any]], list[str]]:
+    data: np.ndarray, bound: float, scale: float, folder: Path, runs: int
+) -> tuple[list[Row], list[str]]:
     """Write and read through HDF5's pipeline with each filter."""
-    codecs, notes = filters(bound)
+    codecs, notes = filters(bound, and_lossless=scale == SPEED_SCALE)
     out = np.empty_like(data)
 
     def path(name: str) -> Path:
@@ -194,26 +198,32 @@ def measure_pipeline(
         read(name)()
         with h5py.File(path(name)) as file:
             ratio = data.nbytes / file["x"].id.get_storage_size()
-        row = {
+        is_lossless = name in {"no filter", "Blosc2"}
+        row: Row = {
             "section": "pipeline",
-            "case": name,
+            "clock": "cpu",
+            "name": name,
+            "is_peer": name in PEERS,
+            "way": "pipeline",
+            "threads": 1,
+            "scale": None if is_lossless else scale,
             "bytes": data.nbytes,
-            "write": speed(writes[name], data.nbytes),
-            "read": speed(reads[name], data.nbytes),
             "ratio": ratio,
-            "error_fraction": judge(data, out, bound),
+            "error_fraction": None if is_lossless else judge(data, out, bound),
+            "write": speed(writes[name]["cpu"], data.nbytes),
+            "read": speed(reads[name]["cpu"], data.nbytes),
         }
         if name != "no filter":
             whole, direct = (statistics.median(all_[name]["cpu"]) for all_ in (writes, rewrites))
             row["filter_cpu_s_per_gb"] = (whole - direct) / (data.nbytes / 1e9)
         rows.append(row)
-    codec = h5lossy.PFPL(absolute=bound)
     flat = data.reshape(-1, CHUNK_BYTES // data.itemsize)
-    alone = take_turns({"encode": lambda: [h5lossy.encode(chunk, codec) for chunk in flat]}, runs)
-    seconds = statistics.median(alone["encode"]["cpu"])
-    next(row for row in rows if row["case"] == "PFPL")["encode_cpu_s_per_gb"] = seconds / (
-        data.nbytes / 1e9
-    )
+    for row in rows:
+        if row["scale"] is None or row["is_peer"]:
+            continue
+        codec = codecs[row["name"]]
+        alone = take_turns({"": lambda codec=codec: [h5lossy.encode(c, codec) for c in flat]}, runs)
+        row["encode_cpu_s_per_gb"] = statistics.median(alone[""]["cpu"]) / (data.nbytes / 1e9)
     return rows, notes
 
 
@@ -226,7 +236,7 @@ def stored_chunks(dataset: h5py.Dataset) -> list[tuple[tuple[int, ...], bytes]]:
 
 def measure_batched(
     data: np.ndarray, bound: float, folder: Path, runs: int, threads: list[int]
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Write and read with h5lossy's functions."""
     codec = h5lossy.PFPL(absolute=bound)
     path, plain = folder / "batched.h5", folder / "plain"
@@ -258,11 +268,10 @@ def measure_batched(
     read(None)()
     expected = out.copy()
     error = judge(data, out, bound)
-    cases: dict[str, int | None] = {"HDF5's pipeline": None}
-    cases |= {f"h5lossy, {count} threads": count for count in threads}
+    counts: dict[str, int | None] = {"pipeline": None} | {f"batched {n}": n for n in threads}
     writes = take_turns(
-        {"a plain file of the same bytes": lambda: plain.write_bytes(content)}
-        | {name: write(count) for name, count in cases.items()},
+        {"file": lambda: plain.write_bytes(content)}
+        | {name: write(count) for name, count in counts.items()},
         runs,
     )
     room = bytearray(len(content))
@@ -272,8 +281,7 @@ def measure_batched(
             file.readinto(room)
 
     reads = take_turns(
-        {"a plain file of the same bytes": read_plain}
-        | {name: read(count) for name, count in cases.items()},
+        {"file": read_plain} | {name: read(count) for name, count in counts.items()},
         runs,
     )
     for count in threads:
@@ -290,20 +298,23 @@ def measure_batched(
     return [
         {
             "section": "batched",
-            "case": name,
+            "clock": "wall",
+            "name": "PFPL",
+            "is_peer": False,
+            "way": case.split()[0],
+            "threads": counts.get(case) or 1,
+            "scale": SPEED_SCALE,
             "bytes": data.nbytes,
-            "write": speed(writes[name], data.nbytes),
-            "read": speed(reads[name], data.nbytes),
             "ratio": data.nbytes / len(content),
             "error_fraction": error,
+            "write": speed(writes[case]["wall"], data.nbytes),
+            "read": speed(reads[case]["wall"], data.nbytes),
         }
-        for name in writes
+        for case in writes
     ]
 
 
-def measure_memory(
-    data: np.ndarray, bound: float, runs: int, threads: list[int]
-) -> list[dict[str, Any]]:
+def measure_memory(data: np.ndarray, bound: float, runs: int, threads: list[int]) -> list[Row]:
     """Encode and decode arrays in memory."""
     flat, out = data.reshape(-1), np.zeros(data.size, data.dtype)
     values = CHUNK_BYTES // data.itemsize
@@ -344,65 +355,75 @@ def measure_memory(
     )
     ratio = data.nbytes / sum(map(len, frames))
     error = judge(flat, out, bound)
-    rows = []
-    for n in threads:
-        rows += [
-            {
-                "section": "memory",
-                "case": f"copy, {n} threads",
-                "bytes": data.nbytes,
-                "write": speed(copies[str(n)], data.nbytes),
-                "read": speed(copies[str(n)], data.nbytes),
-            },
-            {
-                "section": "memory",
-                "case": f"PFPL, {n} threads",
-                "bytes": data.nbytes,
-                "write": speed(encodes[str(n)], data.nbytes),
-                "read": speed(decodes[str(n)], data.nbytes),
-                "ratio": ratio,
-                "error_fraction": error,
-            },
-        ]
-    return rows
+    return [
+        {
+            "section": "memory",
+            "clock": "wall",
+            "name": "memcpy" if way == "copy" else "PFPL",
+            "is_peer": False,
+            "way": way,
+            "threads": n,
+            "scale": None if way == "copy" else SPEED_SCALE,
+            "bytes": data.nbytes,
+            "ratio": None if way == "copy" else ratio,
+            "error_fraction": None if way == "copy" else error,
+            "write": speed(there[str(n)]["wall"], data.nbytes),
+            "read": speed(back[str(n)]["wall"], data.nbytes),
+        }
+        for n in threads
+        for way, there, back in (("copy", copies, copies), ("memory", encodes, decodes))
+    ]
 
 
 # ------------------------------------------------------------------------------------------------
 # The table
 # ------------------------------------------------------------------------------------------------
 
-BASES = {"pipeline": "no filter", "batched": "HDF5's pipeline", "memory": "PFPL, 1 threads"}
-"""The case that the others of a section are compared with."""
+BASES = {
+    "pipeline": ("no filter", "pipeline"),
+    "batched": ("PFPL", "pipeline"),
+    "memory": ("PFPL", "memory"),
+}
+"""Name and way of the case that the others of a section are compared with; the first such."""
 
 
-def show(rows: list[dict[str, Any]], notes: list[str]) -> None:
+def cells_of(row: Row, base: Row | None) -> list[str]:
+    """Give a line of the table."""
+    threads = "" if row["section"] == "pipeline" else f", {row['threads']} threads"
+    scale = "" if row["scale"] is None else f"{row['scale']:g}"
+    cells = [f"{row['name']}, {row['way']}{threads}", scale, str(row["bytes"] // MIB)]
+    for way in ("write", "read"):
+        s = row[way]
+        cells.append(f"{s['gb_per_s']:.2f} ({s['gb_per_s_min']:.2f}-{s['gb_per_s_max']:.2f})")
+        cells.append(f"{s['gb_per_s'] / base[way]['gb_per_s']:.2f}" if base else "")
+    cells.append("" if row["ratio"] is None else f"{row['ratio']:.2f}")
+    cells.append("" if row["error_fraction"] is None else f"{row['error_fraction']:.6f}")
+    cpu = row.get("filter_cpu_s_per_gb")
+    cells.append("" if cpu is None else f"{cpu:.3f}")
+    return cells
+
+
+def show(rows: list[Row], notes: list[str]) -> None:
     """Print the table."""
-    table = Table(title=f"{FIELD}, float32, 1e-3 of the range, chunks of 1 MiB; medians (range)")
-    for heading in ("case", "MiB", "write or encode, GB/s", "×", "read or decode, GB/s", "×"):
+    table = Table(title=f"{FIELD}, float32, chunks of 1 MiB; medians (range)")
+    for heading in ("case", "bound", "MiB", "write or encode, GB/s", "×", "read or decode, GB/s"):
         table.add_column(heading, justify="left" if heading == "case" else "right")
-    for heading in ("ratio", "error / bound", "filter, CPU s/GB"):
+    for heading in ("×", "ratio", "error / bound", "filter, CPU s/GB"):
         table.add_column(heading, justify="right")
-    for section, base_case in BASES.items():
+    for section, names in BASES.items():
         own = [row for row in rows if row["section"] == section]
-        base = next((row for row in own if row["case"] == base_case), None)
+        base = next((row for row in own if (row["name"], row["way"]) == names), None)
         for i, row in enumerate(own):
-            cells = [row["case"], str(row["bytes"] // MIB)]
-            for way in ("write", "read"):
-                s = row[way]
-                cells.append(
-                    f"{s['gb_per_s']:.2f} ({s['gb_per_s_min']:.2f}-{s['gb_per_s_max']:.2f})"
-                )
-                cells.append(f"{s['gb_per_s'] / base[way]['gb_per_s']:.2f}" if base else "")
-            cells.append(f"{row['ratio']:.2f}" if "ratio" in row else "")
-            cells.append(f"{row['error_fraction']:.6f}" if "error_fraction" in row else "")
-            cpu = row.get("filter_cpu_s_per_gb")
-            cells.append("" if cpu is None else f"{cpu:.3f}")
-            table.add_row(*cells, end_section=i + 1 == len(own))
-    console = Console(width=150)
+            table.add_row(*cells_of(row, base), end_section=i + 1 == len(own))
+    console = Console(width=160)
     console.print(table)
-    compared = ", ".join(f"{base} ({section})" for section, base in BASES.items())
-    console.print(f"× is the ratio to: {compared}")
-    pipeline = {row["case"]: row for row in rows if row["section"] == "pipeline"}
+    compared = ", ".join(f"{', '.join(names)} ({section})" for section, names in BASES.items())
+    console.print(f"× is the ratio to the first of: {compared}")
+    pipeline = {
+        row["name"]: row
+        for row in rows
+        if row["section"] == "pipeline" and row["scale"] in {SPEED_SCALE, None}
+    }
     ours = pipeline.get("PFPL")
     for name, row in pipeline.items():
         if ours is None or row is ours or "filter_cpu_s_per_gb" not in row:
@@ -431,6 +452,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", type=int, default=4096, help="MiB of the memory section")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument(
+        "--scales",
+        type=float,
+        nargs="*",
+        default=[SPEED_SCALE, 1e-2, 1e-4],
+        help="bounds of the pipeline section, as parts of the range",
+    )
+    parser.add_argument(
         "--threads", type=int, nargs="*", default=powers_of_two(_native.default_threads())
     )
     tmpfs = "/dev/shm"  # noqa: S108  # a folder of its own is made there
@@ -442,11 +470,10 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Measure, print the table, write results/hdf5.json."""
     options = arguments()
-    field = next((x for name, x, _ in real_fields() if name == FIELD), None)
-    if field is None:
-        raise SystemExit(f"the corpus has no {FIELD}")
-    bound = 1e-3 * (float(field.max()) - float(field.min()))
-    rows: list[dict[str, Any]] = []
+    field = field_for_speed()
+    extent = float(field.max()) - float(field.min())
+    bound = SPEED_SCALE * extent
+    rows: list[Row] = []
     notes: list[str] = []
 
     def sized(wanted: int, *, copies: float, folder: Path | None = None) -> np.ndarray:
@@ -460,10 +487,11 @@ def main() -> None:
         folder = Path(temporary)
         if "pipeline" in options.sections:
             data = sized(options.pipeline, copies=12, folder=folder)
-            found, said = measure_pipeline(data, bound, folder, options.runs)
-            rows, notes = rows + found, notes + said
-            for path in folder.iterdir():
-                path.unlink()
+            for scale in options.scales:
+                found, said = measure_pipeline(data, scale * extent, scale, folder, options.runs)
+                rows, notes = rows + found, notes + said
+                for path in folder.iterdir():
+                    path.unlink()
         if "batched" in options.sections:
             data = sized(options.size, copies=6, folder=folder)
             rows += measure_batched(data, bound, folder, options.runs, options.threads)
@@ -475,7 +503,7 @@ def main() -> None:
     show(rows, notes)
     save(
         "hdf5",
-        {"field": FIELD, "bound": bound, "runs": options.runs, "notes": notes, "rows": rows},
+        {"field": FIELD, "runs": options.runs, "notes": list(dict.fromkeys(notes)), "rows": rows},
     )
 
 

@@ -129,7 +129,7 @@ def plot_throughput(results: dict[str, Any]) -> None:
 
 def plot_hdf5(results: dict[str, Any]) -> None:
     """Draw what users of HDF5 get from it, with the peers."""
-    rows = [row for row in results["rows"] if row["way"] == "pipeline" and row["threads"] == 1]
+    rows = [row for row in results["rows"] if row["section"] == "pipeline"]
     names = list(dict.fromkeys(row["name"] for row in rows if row["name"] != "no filter"))
     with mpl.rc_context(STYLE):
         figure, panels = new_figure(("write through HDF5", "read through HDF5"))
