@@ -200,7 +200,7 @@ inline u32 from_planes(const W* planes, u32 groups, Values& target) {
 
 }  // namespace h5lossy::H5L_TARGET::simd
 
-#elif H5L_HAS_LANES
+#elif H5L_HAS_LANES && !defined(__AVX512F__)
 
 namespace h5lossy::H5L_TARGET::simd {
 
