@@ -145,17 +145,15 @@ struct PointwiseQuantizer {
 
 template <class T>
 H5L_FN PointwiseQuantizer<T> pointwise_quantizer(const Quantizer& q) {
-  return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits),
-          T{1} / static_cast<T>(q.scale)};
+  return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits), T{1} / static_cast<T>(q.scale)};
 }
 
 // Bins of a magnitude are at most this, up and down.
 template <class T>
 inline constexpr Word<T> kPointwiseBinLimit = kBinLimit<T> / 2 - 2;
 
-// How many steps a distance is, rounded to nearest; S is odd, so there are no ties. Dividing would take longer than all
-// else together: the quotient in floating point is either right or one too small wherever it is within the limit, and is
-// above the limit elsewhere (docs/design/bound.md).
+// How many steps a distance is, rounded to nearest, without the division, which vectors do not have. Where the number is
+// within the limit it is right; elsewhere it is above the limit too (docs/design/bound.md).
 template <class T>
 H5L_FN Word<T> steps_of_distance(const PointwiseQuantizer<T>& q, Word<T> distance) {
   using Int = typename FloatTraits<T>::Int;
@@ -179,7 +177,7 @@ H5L_FN bool quantize(const PointwiseQuantizer<T>& q, Word<T> bits, Word<T>& bin)
   if (!normal || (q.has_fill && bits == q.fill_bits)) return false;
   const bool below_one = u < kOne<T>;
   const Word<T> distance = below_one ? kOne<T> - u : u - kOne<T>;
-  const Word<T> steps = steps_of_distance(q, distance);
+  const Word<T> steps = (distance + q.scale / 2) / q.scale;  // nearest; S is odd, so there are no ties
   if (steps > kPointwiseBinLimit<T>) return false;
   bin = below_one ? Word<T>{0} - steps : steps;
   const Word<T> rebuilt = kOne<T> + bin * q.scale;

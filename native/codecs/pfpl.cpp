@@ -27,30 +27,35 @@ bool words_of_any(const Q& q, const u8* values, u32 count, Word<T>* words) {
   return all_have_words;
 }
 
+// A group, nearly always: false if quantize() has to tell what some value becomes.
 template <class T>
-bool words_of(const PointwiseQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
-  return words_of_any<PointwiseQuantizer<T>, T>(q, values, count, words);
+bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* group, Word<T>* words) {
+  constexpr u32 n = kGroupValues<T>;
+  const bool all_good = bins_of_group<n>(q, group, words);
+  for (u32 i = 0; i < n; ++i) words[i] = zigzag(words[i]);
+  return all_good;
 }
 
 template <class T>
-bool words_of(const NoQuantizer<T>&, const u8* values, u32 count, Word<T>* words) {
-  memcpy(words, values, count * sizeof(T));
+bool words_of_group(const NoQuantizer<T>&, const u8* group, Word<T>* words) {
+  memcpy(words, group, kGroupValues<T> * sizeof(T));
   return true;
 }
 
 template <class T>
-bool words_of(const AbsoluteQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
+bool words_of_group(const PointwiseQuantizer<T>&, const u8*, Word<T>*) {
+  return false;
+}
+
+template <class T, class Q>
+bool words_of(const Q& q, const u8* values, u32 count, Word<T>* words) {
   constexpr u32 n = kGroupValues<T>;
   u32 done = 0;
   for (; done + n <= count; done += n) {
     const u8* const group = values + done * sizeof(T);
-    if (bins_of_group<n>(q, group, words + done)) {
-      for (u32 i = done; i < done + n; ++i) words[i] = zigzag(words[i]);
-    } else if (!words_of_any<AbsoluteQuantizer<T>, T>(q, group, n, words + done)) {
-      return false;
-    }
+    if (!words_of_group(q, group, words + done) && !words_of_any<Q, T>(q, group, n, words + done)) return false;
   }
-  return words_of_any<AbsoluteQuantizer<T>, T>(q, values + done * sizeof(T), count - done, words + done);
+  return words_of_any<Q, T>(q, values + done * sizeof(T), count - done, words + done);
 }
 
 // Differences of neighbours in negabinary; `before` is the word before the first.
@@ -85,10 +90,22 @@ void to_planes(const W* words, u32 first, u32 groups, W* planes) {
   }
 }
 
-// Undoes to_planes; the first `zero_rows` planes are zero in all groups.
+// How many planes in front are zero in all groups.
 template <class W>
-void from_planes(const W* planes, u32 first, u32 groups, u32 zero_rows, W* words) {
+u32 count_zero_rows(const W* planes, u32 groups) {
+  for (u32 j = 0; j < kWordBits<W>; ++j) {
+    W used_bits = 0;
+    for (u32 g = 0; g < groups; ++g) used_bits |= planes[j * groups + g];
+    if (used_bits != 0) return j;
+  }
+  return kWordBits<W>;
+}
+
+// Undoes to_planes.
+template <class W>
+void from_planes(const W* planes, u32 first, u32 groups, W* words) {
   constexpr u32 n = kWordBits<W>;
+  const u32 zero_rows = first < groups ? count_zero_rows(planes, groups) : 0;
   for (; first < groups; first += kLanes<W>, words += n * kLanes<W>) {
     const u32 lanes = groups - first < kLanes<W> ? groups - first : kLanes<W>;
     Vector<W> rows[n] = {};
@@ -98,16 +115,6 @@ void from_planes(const W* planes, u32 first, u32 groups, u32 zero_rows, W* words
       for (u32 i = 0; i < n; ++i) words[lane * n + i] = rows[i][lane];
     }
   }
-}
-
-template <class W>
-u32 count_zero_rows(const W* planes, u32 groups) {
-  for (u32 j = 0; j < kWordBits<W>; ++j) {
-    W used_bits = 0;
-    for (u32 g = 0; g < groups; ++g) used_bits |= planes[j * groups + g];
-    if (used_bits != 0) return j;
-  }
-  return kWordBits<W>;
 }
 
 template <class T, class Q>
@@ -123,7 +130,7 @@ u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
   if (const u32 rest = count - first * n; rest != 0) {
     alignas(64) W words[kTileValues<T>];
     alignas(64) W residuals[kTileValues<T>];
-    if (!words_of(q, values + first * n * sizeof(T), rest, words)) return kStoreTile;
+    if (!words_of<T>(q, values + first * n * sizeof(T), rest, words)) return kStoreTile;
     difference(words, rest, first_residuals.last_word(), residuals);
     to_planes(residuals, first, groups, planes);
     const u32 ungrouped = count - groups * n;  // words that fill no group stay as they are
@@ -136,18 +143,18 @@ u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
 }
 
 template <class T, class Q>
-bool decode_with(const Q& q, const u8* payload, u32 payload_bytes, u32 count, u8* values) {
+bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
   using W = Word<T>;
   constexpr u32 n = kGroupValues<T>;
   alignas(64) W planes[kTileValues<T>];
-  const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
+  const u32 count = tile.count, raw_bytes = count * static_cast<u32>(sizeof(T));
   if (!simd::restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
-  const u32 groups = count / n, zero_rows = count_zero_rows(planes, groups);
-  simd::Values<T, Q> first_values(q, values);
-  const u32 first = simd::from_planes(planes, groups, zero_rows, first_values);
+  const u32 groups = count / n;
+  simd::Values<T, Q> first_values(q, values, tile.is_streamed);
+  const u32 first = simd::from_planes(planes, groups, first_values);
   if (const u32 rest = count - first * n; rest != 0) {
     alignas(64) W words[kTileValues<T>];
-    from_planes(planes, first, groups, zero_rows, words);
+    from_planes(planes, first, groups, words);
     const u32 ungrouped = count - groups * n;
     memcpy(words + (rest - ungrouped), planes + groups * n, ungrouped * sizeof(W));
     for (u32 i = 0; i < rest; ++i) words[i] = from_negabinary<W>(words[i]);
@@ -180,8 +187,8 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
 
 template <class T>
 bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
-  return with_quantizer<T>(
-      quantizer, [&](const auto& q) { return decode_with<T>(q, payload, payload_bytes, tile.count, values); });
+  return with_quantizer<T>(quantizer,
+                           [&](const auto& q) { return decode_with<T>(q, tile, payload, payload_bytes, values); });
 }
 
 u32 frame_mode(u32 requested, u32) { return requested == 0 ? 0 : kNoMode; }

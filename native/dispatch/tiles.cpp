@@ -10,6 +10,7 @@
 #include "dispatch/choice.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
+#include "dispatch/streaming.h"
 #include "dispatch/swap.h"
 #include "dispatch/tile_encoder.h"
 #include "dispatch/workspace.h"
@@ -199,6 +200,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   const Geometry& geometry = choice.geometry;
   const std::uint64_t count = raw.size() / header.value_bytes;
   const bool is_whole = raw.size() == header.raw_bytes;
+  const bool is_streamed = raw.size() >= kStreamedBytes && !header.big_endian;
   const Workspace workspace(is_whole && geometry.is_linear() ? 0 : geometry.max_tile_bytes());
   if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
 
@@ -208,6 +210,8 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   for (std::uint32_t i = begin; i < end; ++i) {
     if (!is_whole && !geometry.holds(i, first, count)) continue;
     geometry.place(i, placed);
+    // Payloads are read from both ends, which no processor foresees.
+    if (i + 1 < end) prefetch(frame.tile_payload(i + 1));
     const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
     // A tile that lies in the chunk as it is, and is wanted whole, is decoded in place.
     const std::uint64_t tile_first = std::uint64_t{i} * geometry.max_tile_values();
@@ -215,11 +219,13 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
         geometry.is_linear() && tile_first >= first && tile_first + placed.tile.count <= first + count;
     std::uint8_t* const target =
         in_place ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes : workspace.data();
+    placed.tile.is_streamed = in_place && is_streamed;
     if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes))) {
       return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", i);
     }
     if (!in_place) geometry.scatter(i, target, first, count, raw.data());
   }
+  if (is_streamed) finish_streaming();
   if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
   return H5L_OK;
 }

@@ -20,11 +20,11 @@ using Mask = u32;
 
 template <class W>
 inline bool all(u32 mask) {
-  return mask == (1u << kLanes<W>) - 1;
+  return mask == (1u << kLanes<W>)-1;
 }
 template <class W>
 inline u32 invert(u32 mask) {
-  return ~mask & ((1u << kLanes<W>) - 1);
+  return ~mask & ((1u << kLanes<W>)-1);
 }
 
 // Unsigned.
@@ -68,6 +68,18 @@ inline Vector<u64> shift_in(Vector<u64> before, Vector<u64> x) {
   return (Vector<u64>)_mm512_alignr_epi64((__m512i)x, (__m512i)before, 7);
 }
 
+// See unzigzag().
+inline Vector<u32> unzigzag_lanes(Vector<u32> x) {
+  const __mmask16 odd = _mm512_test_epi32_mask((__m512i)x, _mm512_set1_epi32(1));
+  const __m512i half = _mm512_srli_epi32((__m512i)x, 1);
+  return (Vector<u32>)_mm512_mask_ternarylogic_epi32(half, odd, half, half, 0x55);
+}
+inline Vector<u64> unzigzag_lanes(Vector<u64> x) {
+  const __mmask8 odd = _mm512_test_epi64_mask((__m512i)x, _mm512_set1_epi64(1));
+  const __m512i half = _mm512_srli_epi64((__m512i)x, 1);
+  return (Vector<u64>)_mm512_mask_ternarylogic_epi64(half, odd, half, half, 0x55);
+}
+
 inline Vector<u32> last_lane(Vector<u32> x) {
   return (Vector<u32>)_mm512_permutexvar_epi32(_mm512_set1_epi32(15), (__m512i)x);
 }
@@ -75,19 +87,20 @@ inline Vector<u64> last_lane(Vector<u64> x) {
   return (Vector<u64>)_mm512_permutexvar_epi64(_mm512_set1_epi64(7), (__m512i)x);
 }
 
-// Each lane becomes the sum of all up to it, in steps that double.
+// Each lane becomes the sum of all up to it, in steps that double: to the upper half of each 2, 4, 8 lanes is added the
+// last of the lower half.
 inline Vector<u32> sum_lanes(Vector<u32> x) {
-  const __m512i zero = _mm512_setzero_si512();
-  x += (Vector<u32>)_mm512_alignr_epi32((__m512i)x, zero, 15);
-  x += (Vector<u32>)_mm512_alignr_epi32((__m512i)x, zero, 14);
-  x += (Vector<u32>)_mm512_alignr_epi32((__m512i)x, zero, 12);
-  return x + (Vector<u32>)_mm512_alignr_epi32((__m512i)x, zero, 8);
+  const __m512i third = _mm512_set1_epi64(0x0000000300000003), eleventh = _mm512_set1_epi64(0x0000000B0000000B);
+  const __m512i last_of_fours = _mm512_inserti64x4(third, _mm512_castsi512_si256(eleventh), 1);
+  x += (Vector<u32>)_mm512_slli_epi64((__m512i)x, 32);
+  x += (Vector<u32>)_mm512_maskz_shuffle_epi32(0xCCCC, (__m512i)x, _MM_PERM_BBBB);
+  x += (Vector<u32>)_mm512_maskz_permutexvar_epi32(0xF0F0, last_of_fours, (__m512i)x);
+  return x + (Vector<u32>)_mm512_maskz_permutexvar_epi32(0xFF00, _mm512_set1_epi32(7), (__m512i)x);
 }
 inline Vector<u64> sum_lanes(Vector<u64> x) {
-  const __m512i zero = _mm512_setzero_si512();
-  x += (Vector<u64>)_mm512_alignr_epi64((__m512i)x, zero, 7);
-  x += (Vector<u64>)_mm512_alignr_epi64((__m512i)x, zero, 6);
-  return x + (Vector<u64>)_mm512_alignr_epi64((__m512i)x, zero, 4);
+  x += (Vector<u64>)_mm512_maskz_unpacklo_epi64(0xAA, (__m512i)x, (__m512i)x);
+  x += (Vector<u64>)_mm512_maskz_permutex_epi64(0xCC, (__m512i)x, 0x55);
+  return x + (Vector<u64>)_mm512_maskz_permutexvar_epi64(0xF0, _mm512_set1_epi64(3), (__m512i)x);
 }
 
 }  // namespace h5lossy::H5L_TARGET::simd
@@ -125,9 +138,7 @@ inline Vector<u32> is_equal(Vector<u32> a, Vector<u32> b) {
 inline Vector<u64> is_equal(Vector<u64> a, Vector<u64> b) {
   return (Vector<u64>)_mm256_cmpeq_epi64((__m256i)a, (__m256i)b);
 }
-inline Vector<u32> is_at_most(Vector<float> a, Vector<float> b) {
-  return (Vector<u32>)_mm256_cmp_ps(a, b, _CMP_LE_OQ);
-}
+inline Vector<u32> is_at_most(Vector<float> a, Vector<float> b) { return (Vector<u32>)_mm256_cmp_ps(a, b, _CMP_LE_OQ); }
 inline Vector<u64> is_at_most(Vector<double> a, Vector<double> b) {
   return (Vector<u64>)_mm256_cmp_pd(a, b, _CMP_LE_OQ);
 }
@@ -167,6 +178,11 @@ inline Vector<u32> shift_in(Vector<u32> before, Vector<u32> x) {
 inline Vector<u64> shift_in(Vector<u64> before, Vector<u64> x) {
   const __m256i between = _mm256_permute2x128_si256((__m256i)before, (__m256i)x, 0x21);
   return (Vector<u64>)_mm256_alignr_epi8((__m256i)x, between, 8);
+}
+
+template <class V>
+inline V unzigzag_lanes(V x) {
+  return (x >> 1) ^ -(x & 1);
 }
 
 inline Vector<u32> last_lane(Vector<u32> x) {
@@ -212,6 +228,44 @@ inline Vector<W> load_lanes(const void* from) {
 template <class V>
 inline void store_lanes(void* to, V lanes) {
   memcpy(to, &lanes, sizeof lanes);
+}
+
+// How to store vectors from an address on. Past the caches only whole lines go, in vectors or in pieces of 16 bytes, which
+// is what memory from an allocator is aligned to.
+enum class Stores { plain, past_caches, past_caches_in_pieces };
+
+inline Stores stores_past_caches(const void* to) {
+  const auto address = reinterpret_cast<__UINTPTR_TYPE__>(to);
+  if (address % 64 == 0) return Stores::past_caches;
+  return address % 16 == 0 ? Stores::past_caches_in_pieces : Stores::plain;
+}
+
+template <class V>
+inline void store_lanes(void* to, V lanes, Stores stores) {
+  if (stores == Stores::plain) [[likely]] {
+    store_lanes(to, lanes);
+    return;
+  }
+  __m128i* const pieces = static_cast<__m128i*>(to);
+#if defined(__AVX512F__)
+  const __m512i all = (__m512i)lanes;
+  if (stores == Stores::past_caches) {
+    _mm512_stream_si512(static_cast<__m512i*>(to), all);
+  } else {
+    _mm_stream_si128(pieces, _mm512_castsi512_si128(all));
+    _mm_stream_si128(pieces + 1, _mm512_extracti32x4_epi32(all, 1));
+    _mm_stream_si128(pieces + 2, _mm512_extracti32x4_epi32(all, 2));
+    _mm_stream_si128(pieces + 3, _mm512_extracti32x4_epi32(all, 3));
+  }
+#else
+  const __m256i all = (__m256i)lanes;
+  if (stores == Stores::past_caches) {
+    _mm256_stream_si256(static_cast<__m256i*>(to), all);
+  } else {
+    _mm_stream_si128(pieces, _mm256_castsi256_si128(all));
+    _mm_stream_si128(pieces + 1, _mm256_extracti128_si256(all, 1));
+  }
+#endif
 }
 
 // All bits that are set in some lane.
