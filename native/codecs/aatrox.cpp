@@ -5,9 +5,9 @@
 
 #include "codecs/aatrox.h"
 
+#include "codecs/block_tiles.h"
 #include "codecs/codec.h"
 #include "simd/block_planes.h"
-#include "simd/block_tiles.h"
 #include "simd/rows.h"
 
 namespace h5lossy::H5L_TARGET {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "check.h"
+#include "codecs/block_tiles.h"
 #include "frames.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "simd/block_tiles.h"
 #include "values.h"
 
 namespace h5lossy::test {
