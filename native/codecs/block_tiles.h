@@ -19,6 +19,12 @@ auto with_quantizer(const Quantizer& quantizer, Run run) {
   return run(absolute_quantizer<T>(quantizer));
 }
 
+// Tiles are worked on in batches, one step after the other for all blocks of a batch. With vectors a batch is one block,
+// which stays in registers. Without, what one step stores the next one loads in any width: within a block, loads would wait
+// for stores that they straddle.
+template <u32 n>
+inline constexpr u32 kBatchBlocks = simd::kRowsAreRegisters ? 1 : 1024 / n;
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Nearly all blocks are whole and have no exceptions: these stay in registers, see simd/rows.h. Of all others the bins are
 // put into an array, by position.
@@ -55,37 +61,20 @@ void gather(const u8* positions, u64 inside, u8* values) {
 
 // The bins of any block, by position. Bit i of the answer: position i is an exception, and has no bin yet.
 template <u32 n, class W, class Bins>
-[[gnu::noinline]] u64 quantize_any(const Bins& quantizer, const u8* values, u64 inside, W* bins) {
+u64 quantize_any(const Bins& quantizer, const u8* values, u64 inside, simd::Rows<n, W>& bins) {
   alignas(64) u8 positions[n * sizeof(W)];
   if (inside != first_bits(n)) {
     spread<n, W>(values, inside, positions);
     values = positions;
   }
-  simd::Rows<n, W> rows;
-  const u64 exceptions = quantizer.template exceptions<n>(values, rows);
-  simd::store_rows(rows, bins);
-  return exceptions & inside;
-}
-
-// Gives positions of `holes` the bin of the position before them, the first ones `last`.
-template <u32 n, class W>
-void fill_forward(u64 holes, W last, W* bins) {
-  if (holes == first_bits(n)) {
-    for (u32 i = 0; i < n; ++i) bins[i] = last;
-    return;
-  }
-#pragma GCC unroll 8
-  for (u32 i = 0; i < n; ++i, holes >>= 1) {  // no branch: nobody could foresee it
-    const W is_hole = W{0} - static_cast<W>(holes & 1);
-    bins[i] = last = (last & is_hole) | (bins[i] & ~is_hole);
-  }
+  return quantizer.template exceptions<n>(values, bins) & inside;
 }
 
 // The values of a block that are inside of the data, not all.
 template <u32 n, class W, class Bins>
-[[gnu::noinline]] void store_inside(const Bins& quantizer, const W* bins, u64 inside, u8* values) {
+[[gnu::noinline]] void store_inside(const Bins& quantizer, const simd::Rows<n, W>& bins, u64 inside, u8* values) {
   alignas(64) u8 positions[n * sizeof(W)];
-  quantizer.to_values(simd::load_rows<n, W>(bins), positions);
+  quantizer.to_values(bins, positions);
   gather<W>(positions, inside, values);
 }
 

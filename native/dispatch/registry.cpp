@@ -6,6 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "dispatch/self_test.h"
 
 namespace h5lossy {
@@ -55,8 +59,13 @@ constexpr CodecEntry kAvx512Codecs[] = {
 
 // What native/CMakeLists.txt lets each backend's compiler use. The compiler's own test also asks whether the system keeps
 // the registers.
+bool has_lzcnt() {  // of which Clang 14's test knows nothing
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_LZCNT) != 0;
+}
+
 bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+  return has_lzcnt() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
          __builtin_cpu_supports("popcnt");
 }
 
