@@ -92,8 +92,8 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   simd::Rows<n, W> words[kBatchBlocks<n>];
   bins[0] = simd::all_words<n>(W{0});
   for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
-    const u32 batch = blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
-    for (u32 b = 0; b < batch; ++b) {
+    const u32 batch = batch_at<n>(first, blocks);
+    for_batch<n>(batch, [&](u32 b) {
       const u8* const block_values = values + (first + b) * n * sizeof(T);
       const u64 inside = insides[first + b];
       const bool is_easy = inside == first_bits(n) && quantizer.from_values(block_values, bins[b + 1]);
@@ -106,25 +106,25 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
         const W last = simd::word_of<W>(simd::last_of(bins[b]));
         const u64 mask = quantize_part<W>(quantizer, block_values, inside, last, has_initial, initial, block);
         bins[b + 1] = block;
-        if (mask != 0) exceptions.add(first + b, mask);
+        if (mask != 0) exceptions.add(first + b, mask, inside);
       }
       if (__builtin_expect(starts, 0)) {
         for (u32 i = 0; i <= b; ++i) bins[i] = simd::all_words<n>(initial);
       }
-    }
-    for (u32 b = 0; b < batch; ++b) {
+    });
+    for_batch<n>(batch, [&](u32 b) {
       simd::differences<before_in_run>(bins[b + 1], simd::last_of(bins[b]), words[b]);
-    }
+    });
     bins[0] = bins[batch];
-    for (u32 b = 0; b < batch; ++b) {
+    for_batch<n>(batch, [&](u32 b) {
       const u32 count = width_of<W>(simd::any_bits(words[b]));  // of planes
       const u32 width = count == 0 ? 0 : count - 1;
       widths[first + b] = static_cast<u8>(width);
       any_width |= width;
-    }
-    for (u32 b = 0; b < batch; ++b) {
+    });
+    for_batch<n>(batch, [&](u32 b) {
       planes = simd::store_planes<n>(words[b], planes_of_width(widths[first + b]), planes);
-    }
+    });
   }
 
   if (exceptions.count() == 0 && any_width == 0) return write_constant<T>(bits_of(q, initial), tile.count, payload);
@@ -166,14 +166,14 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   simd::LoadedPlanes<n, W> loaded[kBatchBlocks<n>];
   simd::Rows<n, W> bins[kBatchBlocks<n>];
   for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
-    const u32 batch = blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
-    for (u32 b = 0; b < batch; ++b) {
+    const u32 batch = batch_at<n>(first, blocks);
+    for_batch<n>(batch, [&](u32 b) {
       const u32 count = planes_of_width(widths[first + b]);
       loaded[b].load(planes, count);
       planes += count * (n / 8);
-    }
-    for (u32 b = 0; b < batch; ++b) loaded[b].template bins<before_in_run>(true, edge, bins[b]);
-    for (u32 b = 0; b < batch; ++b) {
+    });
+    for_batch<n>(batch, [&](u32 b) { loaded[b].template bins<before_in_run>(true, edge, bins[b]); });
+    for_batch<n>(batch, [&](u32 b) {
       u8* const block_values = values + (first + b) * n * sizeof(T);
       const u64 inside = insides[first + b];
       if (__builtin_expect(inside == first_bits(n), 1)) {
@@ -182,7 +182,7 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
         const simd::Rows<n, W> block = bins[b];
         store_inside<n>(quantizer, block, inside, block_values);
       }
-    }
+    });
   }
   const u32 section_bytes = payload_bytes - least_bytes;
   return section_bytes == 0 || restore_exceptions<T, n>(tile, section, section_bytes, values);

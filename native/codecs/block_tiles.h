@@ -25,6 +25,22 @@ auto with_quantizer(const Quantizer& quantizer, Run run) {
 template <u32 n>
 inline constexpr u32 kBatchBlocks = simd::kRowsAreRegisters ? 1 : 1024 / n;
 
+template <u32 n>
+u32 batch_at(u32 first, u32 blocks) {
+  return blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
+}
+
+// Calls step(0), step(1) ... for the blocks of a batch. Without a loop for a batch of one: compilers would see too late that
+// its arrays are registers.
+template <u32 n, class Step>
+H5L_ROWS_FN void for_batch(u32 batch, Step step) {
+  if constexpr (kBatchBlocks<n> == 1) {
+    step(0);
+  } else {
+    for (u32 b = 0; b < batch; ++b) step(b);
+  }
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Nearly all blocks are whole and have no exceptions: these stay in registers, see simd/rows.h. Of all others the bins are
 // put into an array, by position.
@@ -97,8 +113,9 @@ class Exceptions {
   static constexpr u32 kMaxGroups = (max_blocks + kGroupBlocks - 1) / kGroupBlocks;
 
  public:
-  // The exceptions of a block, not none.
-  void add(u32 block, u64 mask) {
+  // The exceptions of a block by position, not none. Not inlined, for the registers of the loop around it.
+  [[gnu::noinline]] void add(u32 block, u64 positions, u64 inside) {
+    const u64 mask = to_values(positions, inside);
     groups_[block / kGroupBlocks].present |= u32{1} << (block % kGroupBlocks);
     masks_[block] = static_cast<Plane<n>>(mask);
     found_ += count_ones(mask);

@@ -60,8 +60,8 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   using W = Word<T>;
   constexpr u32 max_blocks = kTileValues / n;
   const u32 blocks = count_blocks<n>(tile);
-  u8* next_code = payload;
-  u8* planes = payload + padded(blocks * kCodeBytes<T>);
+  const u32 codes_bytes = blocks * kCodeBytes<T>;
+  u8* planes = payload + padded(codes_bytes);
   u8 first_residuals[(max_blocks + 1) * sizeof(W)];
   u8* next_first = first_residuals;
   Exceptions<T, n, max_blocks> exceptions;
@@ -72,32 +72,34 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   const Insides<n> insides(tile);
   const u8* next = values;
   simd::Rows<n, W> bins[kBatchBlocks<n>], words[kBatchBlocks<n>];
+  u64 is_inside[kBatchBlocks<n>];
   u32 counts[kBatchBlocks<n>];      // of planes
   W first_masks[kBatchBlocks<n>];  // what counts of a first word
   for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
-    const u32 batch = blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
-    for (u32 b = 0; b < batch; ++b) {
-      const u64 inside = insides[first + b];
+    const u32 batch = batch_at<n>(first, blocks);
+    for_batch<n>(batch, [&](u32 b) {
+      const u64 inside = is_inside[b] = insides[first + b];
       if (__builtin_expect(inside == first_bits(n) && quantizer.from_values(next, bins[b]), 1)) {
         next += n * sizeof(T);
       } else {
         simd::Rows<n, W> block;  // not bins[b]: that is in registers as long as nobody asks for its address
         const u64 mask = quantize_run<n>(quantizer, next, inside, block);
         bins[b] = block;
-        if (mask != 0) exceptions.add(first + b, to_values(mask, inside));
+        if (mask != 0) exceptions.add(first + b, mask, inside);
         next += count_ones(inside) * sizeof(T);
       }
-    }
-    if (first == 0) constant = simd::first_of(bins[0]);
-    for (u32 b = 0; is_constant && b < batch; ++b) is_constant = simd::all_are(bins[b], constant);
-
-    for (u32 b = 0; b < batch; ++b) words_of<prediction>(bins[b], words[b]);
-    for (u32 b = 0; b < batch; ++b) {
-      const u64 inside = insides[first + b];
-      if (__builtin_expect(inside != first_bits(n), 0)) words[b] = simd::keep(words[b], inside);
+    });
+    if (__builtin_expect(is_constant, 0)) {
+      if (first == 0) constant = simd::first_of(bins[0]);
+      for (u32 b = 0; b < batch; ++b) is_constant &= simd::all_are(bins[b], constant);
     }
 
-    for (u32 b = 0; b < batch; ++b) {
+    for_batch<n>(batch, [&](u32 b) { words_of<prediction>(bins[b], words[b]); });
+    for_batch<n>(batch, [&](u32 b) {
+      if (__builtin_expect(is_inside[b] != first_bits(n), 0)) words[b] = simd::keep(words[b], is_inside[b]);
+    });
+
+    for_batch<n>(batch, [&](u32 b) {
       const W first_word = simd::first_of(words[b]);
       const W rest = simd::any_bits_behind_first(words[b]);
       u32 count = planes_of_bits<W>(rest | first_word);
@@ -114,16 +116,15 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
       }
       counts[b] = count;
       const u32 packed = pack_code<T>({count - static_cast<u32>(count != 0), first_size});
-      memcpy(next_code, &packed, kCodeBytes<T>);
-      next_code += kCodeBytes<T>;
-    }
-    for (u32 b = 0; b < batch; ++b) {
+      memcpy(payload + (first + b) * kCodeBytes<T>, &packed, kCodeBytes<T>);
+    });
+    for_batch<n>(batch, [&](u32 b) {
       if constexpr (may_be_outlier) {
         planes = simd::store_planes_masked<n>(words[b], first_masks[b], counts[b], planes);
       } else {
         planes = simd::store_planes<n>(words[b], counts[b], planes);
       }
-    }
+    });
   }
 
   if (exceptions.count() == 0 && is_constant) return write_constant<T>(bits_of(q, constant), tile.count, payload);
@@ -133,7 +134,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   const u32 first_bytes = static_cast<u32>(next_first - first_residuals);
   const u32 size = static_cast<u32>(planes - payload) + exceptions.measure(tile, values) + padded(first_bytes);
   if (size >= tile.count * sizeof(T)) return kStoreTile;
-  memset(next_code, 0, padded(blocks * kCodeBytes<T>) - blocks * kCodeBytes<T>);
+  memset(payload + codes_bytes, 0, padded(codes_bytes) - codes_bytes);
   u8* const end = exceptions.write(tile, values, planes);
   memcpy(end, first_residuals, first_bytes);
   memset(end + first_bytes, 0, padded(first_bytes) - first_bytes);
@@ -188,8 +189,8 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   bool is_plain[kBatchBlocks<n>];
   W firsts[kBatchBlocks<n>];
   for (u32 start = 0; start < blocks; start += kBatchBlocks<n>) {
-    const u32 batch = blocks - start < kBatchBlocks<n> ? blocks - start : kBatchBlocks<n>;
-    for (u32 b = 0; b < batch; ++b) {
+    const u32 batch = batch_at<n>(start, blocks);
+    for_batch<n>(batch, [&](u32 b) {
       Code code;
       unpack_code<T>(load_code<T>(payload, start + b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
       is_plain[b] = code.first_size == 0;
@@ -204,9 +205,9 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
       }
       loaded[b].load(planes, count);
       planes += count * (n / 8);
-    }
-    for (u32 b = 0; b < batch; ++b) bins_of<prediction>(loaded[b], is_plain[b], firsts[b], bins[b]);
-    for (u32 b = 0; b < batch; ++b) {
+    });
+    for_batch<n>(batch, [&](u32 b) { bins_of<prediction>(loaded[b], is_plain[b], firsts[b], bins[b]); });
+    for_batch<n>(batch, [&](u32 b) {
       const u64 inside = insides[start + b];
       if (__builtin_expect(inside == first_bits(n), 1)) {
         quantizer.to_values(bins[b], next);
@@ -216,7 +217,7 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
         store_inside<n>(quantizer, block, inside, next);
         next += count_ones(inside) * sizeof(T);
       }
-    }
+    });
   }
   return section_bytes == 0 || restore_exceptions<T, n>(tile, section, section_bytes, values);
 }

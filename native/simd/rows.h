@@ -12,6 +12,7 @@
 #include "codecs/blocks.h"
 #include "codecs/portable.h"
 #include "simd/lanes.h"
+#include "simd/sums.h"
 
 #if defined(__AVX512VBMI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__GFNI__)
 #define H5L_ROWS_AVX512 1
@@ -593,10 +594,20 @@ H5L_ROWS_FN W any_bits_behind_first(const Rows<n, W>& rows) {
 // Not inlined: GCC would do several blocks at once, with more shuffles than sums.
 template <auto before, u32 n, class W>
 [[gnu::noinline]] void sum_rows(Rows<n, W>& rows, Edge<W>& edge) {
-  rows.at[0] += edge;
+  constexpr bool is_run = [] {
+    for (u32 i = 1; i < n; ++i) {
+      if (before(i) != i - 1) return false;
+    }
+    return true;
+  }();
+  if constexpr (is_run) {
+    edge = running_sums(rows.at, n, edge);
+  } else {
+    rows.at[0] += edge;
 #pragma GCC unroll 64
-  for (u32 i = 1; i < n; ++i) rows.at[i] += rows.at[before(i)];
-  edge = rows.at[n - 1];
+    for (u32 i = 1; i < n; ++i) rows.at[i] += rows.at[before(i)];
+    edge = rows.at[n - 1];
+  }
 }
 
 #endif
