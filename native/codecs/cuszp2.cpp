@@ -73,8 +73,6 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   const u8* next = values;
   simd::Rows<n, W> bins[kBatchBlocks<n>], words[kBatchBlocks<n>];
   u64 is_inside[kBatchBlocks<n>];
-  u32 counts[kBatchBlocks<n>];      // of planes
-  W first_masks[kBatchBlocks<n>];  // what counts of a first word
   for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
     const u32 batch = batch_at<n>(first, blocks);
     for_batch<n>(batch, [&](u32 b) {
@@ -104,6 +102,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
       const W rest = simd::any_bits_behind_first(words[b]);
       u32 count = planes_of_bits<W>(rest | first_word);
       u32 first_size = 0;
+      [[maybe_unused]] W first_mask = ~W{0};  // what counts of the first word
       if constexpr (may_be_outlier) {  // no branches: which of the two is smaller nobody could foresee
         const u32 outlier_count = width_of<W>(rest | 1);
         const u32 size = first_size_of<W>(first_word >> 1);
@@ -112,18 +111,15 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
         first_size = size & picked;
         next_first += first_size;
         count ^= (count ^ outlier_count) & picked;
-        first_masks[b] = static_cast<W>(~(W{0} - (picked & 1)) | 1);
+        first_mask = static_cast<W>(~(W{0} - (picked & 1)) | 1);
       }
-      counts[b] = count;
+      if constexpr (may_be_outlier) {
+        planes = simd::store_planes_masked<n>(words[b], first_mask, count, planes);
+      } else {
+        planes = simd::store_planes<n>(words[b], count, planes);
+      }
       const u32 packed = pack_code<T>({count - static_cast<u32>(count != 0), first_size});
       memcpy(payload + (first + b) * kCodeBytes<T>, &packed, kCodeBytes<T>);
-    });
-    for_batch<n>(batch, [&](u32 b) {
-      if constexpr (may_be_outlier) {
-        planes = simd::store_planes_masked<n>(words[b], first_masks[b], counts[b], planes);
-      } else {
-        planes = simd::store_planes<n>(words[b], counts[b], planes);
-      }
     });
   }
 
