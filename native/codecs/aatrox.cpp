@@ -112,9 +112,8 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
         for (u32 i = 0; i <= b; ++i) bins[i] = simd::all_words<n>(initial);
       }
     });
-    for_batch<n>(batch, [&](u32 b) {
-      simd::differences<before_in_run>(bins[b + 1], simd::last_of(bins[b]), words[b]);
-    });
+    for_batch<n>(batch,
+                 [&](u32 b) { simd::differences<before_in_run>(bins[b + 1], simd::last_of(bins[b]), words[b]); });
     bins[0] = bins[batch];
     for_batch<n>(batch, [&](u32 b) {
       const u32 count = width_of<W>(simd::any_bits(words[b]));  // of planes
@@ -122,9 +121,8 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
       widths[first + b] = static_cast<u8>(width);
       any_width |= width;
     });
-    for_batch<n>(batch, [&](u32 b) {
-      planes = simd::store_planes<n>(words[b], planes_of_width(widths[first + b]), planes);
-    });
+    for_batch<n>(batch,
+                 [&](u32 b) { planes = simd::store_planes<n>(words[b], planes_of_width(widths[first + b]), planes); });
   }
 
   if (exceptions.count() == 0 && any_width == 0) return write_constant<T>(bits_of(q, initial), tile.count, payload);

@@ -103,7 +103,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
       u32 count = planes_of_bits<W>(rest | first_word);
       u32 first_size = 0;
       [[maybe_unused]] W first_mask = ~W{0};  // what counts of the first word
-      if constexpr (may_be_outlier) {  // no branches: which of the two is smaller nobody could foresee
+      if constexpr (may_be_outlier) {         // no branches: which of the two is smaller nobody could foresee
         const u32 outlier_count = width_of<W>(rest | 1);
         const u32 size = first_size_of<W>(first_word >> 1);
         const u32 picked = u32{0} - static_cast<u32>(outlier_count * (n / 8) + size < count * (n / 8));

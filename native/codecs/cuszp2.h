@@ -51,7 +51,7 @@ inline constexpr u32 kOutlierAt = sizeof(T) == 4 ? 7 : 9;
 template <class T>
 H5L_FN u32 pack_code(const Code& code) {
   const u32 outlier = u32{1} << kOutlierAt<T> | (code.first_size - 1) << kFirstSizeAt<T>;
-  return code.width | (outlier & (u32{0} - static_cast<u32>(code.first_size != 0)));  // no branch: it would be a guess
+  return code.width | (code.first_size == 0 ? 0 : outlier);
 }
 
 // False: no block has this code.

@@ -465,7 +465,8 @@ H5L_ROWS_FN void fill_rows_forward(u64 holes, Vector<W> last, Rows<n, W>& rows) 
     row = _mm512_mask_permutexvar_epi64(raw<W>(last), _mm512_test_epi64_mask(here, here), number, row);
   }
   rows.at[r] = row_of<W>(row);
-  if constexpr (r + 1 < Rows<n, W>::count) fill_rows_forward<r + 1>(holes, spread_lane<lanes - 1, W>(row_of<W>(row)), rows);
+  if constexpr (r + 1 < Rows<n, W>::count)
+    fill_rows_forward<r + 1>(holes, spread_lane<lanes - 1, W>(row_of<W>(row)), rows);
 }
 
 template <u32 n, class W>
