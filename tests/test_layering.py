@@ -92,7 +92,7 @@ def test_a_native_file_includes_only_what_its_folder_may_know(path: Path) -> Non
 
 
 def is_for_a_cpu(path: Path) -> bool:
-    """Whether a codec header says, where it says what it is for, that kernels have no use for it."""
+    """Whether a codec header says at its head that kernels have no use for it."""
     return " on a CPU" in path.read_text(encoding="utf-8").split("#pragma once")[0]
 
 
