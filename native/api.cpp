@@ -4,10 +4,9 @@
 // The C API: checks what callers give, keeps their floating-point settings, and lets nothing be thrown across the
 // border.
 
-#include <new>
 #include <span>
 
-#include "dispatch/float_environment.h"
+#include "dispatch/guarded.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
 #include "dispatch/tiles.h"
@@ -24,20 +23,6 @@ using MutableBytes = std::span<std::uint8_t>;
 
 Bytes bytes_of(const void* data, std::size_t size) { return {static_cast<const std::uint8_t*>(data), size}; }
 MutableBytes bytes_of(void* data, std::size_t size) { return {static_cast<std::uint8_t*>(data), size}; }
-
-// Every entry point runs in here.
-template <class Call>
-h5l_status guarded(h5l_message* message, Call call) noexcept {
-  const Message why(message);
-  try {
-    const FloatEnvironment environment;
-    return call(why);
-  } catch (const std::bad_alloc&) {
-    return why.fail(H5L_OUT_OF_MEMORY, "out of memory");
-  } catch (...) {
-    return why.fail(H5L_INTERNAL, "an unexpected exception; please report it");
-  }
-}
 
 h5l_status check_pointer(const void* pointer, std::size_t size, const char* name, const Message& why) {
   if (pointer != nullptr || size == 0) return H5L_OK;
