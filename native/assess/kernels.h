@@ -29,8 +29,27 @@ struct Moments {
   double sum_abs_error, sum_pointwise;
 };
 
-// What kLeafValues * kPartLeaves points, or fewer, come to. The histograms hold two copies, since a counter that has
-// just been written is slow to read.
+// One table counts each error once, in a linear bin where it is 8 to 128 of their widths in size, and else in a
+// logarithmic one. As both have borders at powers of two, either histogram can be had from it. A linear bin is
+// 2^grid_exponent wide; bins 0 to 127 are for errors from 0 up, 128 to 255 for those below. Behind them stand the
+// logarithmic bins: sign, exponent and three bits of the mantissa, which give 2^-127 to 2^128 in steps of an eighth of an
+// octave, with all that is smaller in the first and all that is larger in the last bin.
+inline constexpr u32 kLinearBins = 256;
+inline constexpr u32 kTableBins = kLinearBins + H5L_ASSESS_LOG_BINS;
+inline constexpr u32 kFirstLinear = 8;  // of 128, counted in the linear part
+
+// A grid of bins that has no width yet, and the finest and widest that go with the logarithmic bins.
+inline constexpr i32 kNoGrid = -2147483647 - 1;
+inline constexpr i32 kFinestGrid = -126;
+inline constexpr i32 kWidestGrid = 121;
+
+// The logarithmic bin of linear bin i (8 to 15) of a grid: its width is that of its octave's bins.
+inline constexpr u32 log_bin_of(i32 grid_exponent, u32 i) {
+  return static_cast<u32>(grid_exponent + 3 + 127) * 8 + (i - kFirstLinear);
+}
+
+// What kLeafValues * kPartLeaves points, or fewer, come to. There are two tables, since a counter that has just been
+// written is slow to read.
 struct PointsPart {
   Moments leaves[kPartLeaves];
   u32 leaf_count;
@@ -45,12 +64,8 @@ struct PointsPart {
   u64 flipped[H5L_ASSESS_MAX_FLIPS];
   h5l_assess_point violation[H5L_ASSESS_LISTED];
   i32 grid_exponent;
-  u32 log_bins[2][H5L_ASSESS_LOG_BINS];
-  u32 linear_bins[2][H5L_ASSESS_LINEAR_BINS];
+  u32 bins[2][kTableBins];
 };
-
-// A grid of bins that has no width yet.
-inline constexpr i32 kNoGrid = -2147483647 - 1;
 
 // A point of the field and what is in memory around it: axes w, z, y, x, the leading ones 1 where the rank is lower.
 struct View {

@@ -37,21 +37,28 @@ inline Vector<double> magnitude(Vector<double> value) {
   return bit_cast<Vector<double>>(bit_cast<Vector<u64>>(value) & 0x7FFFFFFFFFFFFFFFu);
 }
 
-// Adds kSums numbers for each i below `count`, a multiple of kSumLanes: of(i) gives vectors of them.
+// Adds kSums numbers for each i below `count`, a multiple of kSumLanes: of(i, terms) gives vectors of them. Unrolled, so
+// that the lanes stay in registers.
 template <u32 kSums, class Of>
 inline void add_lanes(u32 count, Lanes* sums, Of of) {
   Vector<double> lanes[kSums][kGroup];
+#pragma GCC unroll 8
   for (u32 s = 0; s < kSums; ++s) {
+#pragma GCC unroll 16
     for (u32 g = 0; g < kGroup; ++g) lanes[s][g] = load_doubles(sums[s].lane + g * kDoubles);
   }
   for (u32 i = 0; i < count; i += kSumLanes) {
+#pragma GCC unroll 16
     for (u32 g = 0; g < kGroup; ++g) {
       Vector<double> terms[kSums];
       of(i + g * kDoubles, terms);
+#pragma GCC unroll 8
       for (u32 s = 0; s < kSums; ++s) lanes[s][g] += terms[s];
     }
   }
+#pragma GCC unroll 8
   for (u32 s = 0; s < kSums; ++s) {
+#pragma GCC unroll 16
     for (u32 g = 0; g < kGroup; ++g) store_doubles(sums[s].lane + g * kDoubles, lanes[s][g]);
   }
 }
@@ -150,6 +157,8 @@ struct Row {
   double* valid;
 };
 
+inline constexpr i64 kRowsAhead = 3;
+
 inline const u8* address(const u8* base, const i64* strides, const u64* at, const u64* origin) {
   i64 offset = 0;
   for (u32 axis = 0; axis < 4; ++axis) offset += strides[axis] * static_cast<i64>(at[axis] - origin[axis]);
@@ -160,6 +169,11 @@ template <class T>
 inline void read_points(const assess::View& view, const assess::Rules& rules, const u64* at, u32 count, Row row) {
   const u8* const original = address(view.original, view.original_strides, at, view.origin);
   const u8* const decoded = address(view.decoded, view.decoded_strides, at, view.origin);
+  // Rows are short, and lie far apart: the processor does not see the next one coming.
+  for (u32 byte = 0; byte < count * sizeof(T); byte += 64) {
+    __builtin_prefetch(original + kRowsAhead * view.original_strides[2] + byte);
+    __builtin_prefetch(decoded + kRowsAhead * view.decoded_strides[2] + byte);
+  }
   read_row<T>(original, rules.original_big_endian, count, row.x);
   read_row<T>(decoded, rules.decoded_big_endian, count, row.e);
   const u32 end = padded(count);

@@ -12,18 +12,22 @@
 namespace h5lossy::H5L_TARGET {
 namespace {
 
+using assess::kFinestGrid;
+using assess::kFirstLinear;
 using assess::kLeafValues;
+using assess::kLinearBins;
 using assess::kNoGrid;
+using assess::kWidestGrid;
+using assess::log_bin_of;
 using assess::Moments;
 using assess::PointsPart;
 
 // Values that are turned into float64 at a time; these copies stay in the nearest cache.
-constexpr u32 kStripe = 512;
+constexpr u32 kStripe = 256;
 
 struct Stripe {
   alignas(64) double x[kStripe], e[kStripe], from_pivot_x[kStripe], from_pivot_e[kStripe], pointwise[kStripe];
-  alignas(64) u32 log_bin[kStripe];
-  alignas(64) i32 linear_bin[kStripe];
+  alignas(64) i32 bin[kStripe];
 };
 
 // Sums of a leaf, about its pivots.
@@ -159,25 +163,33 @@ u32 keep_valid(const h5l_assess_params& params, u64 first, const T* x, const T* 
   return kept;
 }
 
-// Makes the bins of a grid wide enough for errors below `most` in size: two bins become one each time.
+// Makes the bins of a grid wide enough for errors up to `most` in size: two bins become one each time, and the lowest
+// ones logarithmic.
 void widen_grid(PointsPart& part, double most) {
   if (!(most > 0)) return;
-  int exponent = 1024;
-  if (most < HUGE_VAL) static_cast<void>(frexp(most, &exponent));      // most < 2^exponent
-  constexpr i32 kFinest = -1000;                                       // its inverse is a float64, too
-  const i32 wanted = exponent - 7 > kFinest ? exponent - 7 : kFinest;  // 128 bins to each side
-  if (part.grid_exponent == kNoGrid) {
-    // Errors of 0 that came before lie in the first bin above 0, whatever its width.
-    part.grid_exponent = wanted;
-    return;
-  }
+  int exponent = kWidestGrid + 7;
+  if (most < HUGE_VAL) static_cast<void>(frexp(most, &exponent));  // most < 2^exponent
+  i32 wanted = exponent - 7;                                       // 128 bins for each sign
+  wanted = wanted < kFinestGrid ? kFinestGrid : wanted > kWidestGrid ? kWidestGrid : wanted;
+  if (part.grid_exponent == kNoGrid) part.grid_exponent = wanted;  // errors of 0 are in a logarithmic bin
   for (; part.grid_exponent < wanted; ++part.grid_exponent) {
-    for (auto& bins : part.linear_bins) {
-      u32 merged[256] = {};
-      for (i32 i = 0; i < 256; ++i) merged[((i - 128) >> 1) + 128] += bins[1 + i];
-      memcpy(bins + 1, merged, sizeof merged);
+    for (auto& bins : part.bins) {
+      for (u32 sign = 0; sign < 2; ++sign) {
+        u32* const linear = bins + sign * 128;
+        u32* const log = bins + kLinearBins + sign * 2048;
+        for (u32 i = kFirstLinear; i < 2 * kFirstLinear; ++i) log[log_bin_of(part.grid_exponent, i)] += linear[i];
+        for (u32 i = 0; i < 64; ++i) linear[i] = i < kFirstLinear ? 0 : linear[2 * i] + linear[2 * i + 1];
+        for (u32 i = 64; i < 128; ++i) linear[i] = 0;
+      }
     }
   }
+}
+
+// Values of the next leaf, while this one is summed. They may be behind the end: nothing is read.
+template <class T>
+void prefetch(const T* values, u32 count) {
+  const auto* const bytes = reinterpret_cast<const u8*>(values);
+  for (u32 at = 0; at < count * sizeof(T); at += 64) __builtin_prefetch(bytes + at);
 }
 
 // One stripe as float64, in whole groups of lanes; what is behind `count` adds nothing.
@@ -288,33 +300,33 @@ void find_extrema(const T* y, u32 count, Stripe& s, Extrema& found) {
   found.y_max = high > found.y_max ? high : found.y_max;
 }
 
-void count_bins(Stripe& s, u32 count, double limit, double bins_per_unit, PointsPart& part) {
-  for (u32 i = 0; i < count; ++i) s.log_bin[i] = bit_cast<u32>(static_cast<float>(s.e[i])) >> 20;
-  for (u32 i = 0; i < count; ++i) {
-    const double e = s.e[i];
-    double at = e * bins_per_unit;
-    at = at < -128.0 ? -128.0 : at;
-    at = at > 127.0 ? 127.0 : at;
-    i32 bin = static_cast<i32>(at);
-    // Rounded down, also where the product underflows: bins that are merged later must agree with wide ones from the start.
-    bin -= (static_cast<double>(bin) > at || (at == 0.0 && e < 0.0)) ? 1 : 0;
-    bin = e < -limit ? -129 : bin;
-    bin = e > limit ? 128 : bin;
-    s.linear_bin[i] = bin + 129;
+void count_bins(Stripe& s, u32 count, PointsPart& part) {
+  using Index [[gnu::vector_size(kDoubles * sizeof(i32))]] = i32;
+  using V = Vector<double>;
+  using Bits = Vector<i64>;
+  // Without a grid nothing is in a linear bin.
+  const double bins_per_unit = part.grid_exponent == kNoGrid ? 0.0 : ldexp(1.0, -part.grid_exponent);
+  for (u32 i = 0; i < count; i += kDoubles) {
+    const Bits bits = bit_cast<Bits>(load_doubles(s.e + i));
+    V at = magnitude(load_doubles(s.e + i)) * bins_per_unit;
+    at = smaller(at, V{} + 128.0);
+    // Sign 1, exponent 11 and mantissa 3 bits: the exponent is made float32's.
+    Bits log = ((bits >> 49) & 0x3FFF) - 896 * 8;
+    log = log < 0 ? Bits{} : log;
+    log = log > 2047 ? Bits{} + 2047 : log;
+    log += kLinearBins + ((bits >> 52) & 2048);
+    const Bits linear_base = (bits >> 56) & 128;
+    const Index linear = __builtin_convertvector(at, Index) + __builtin_convertvector(linear_base, Index);
+    const Index is_linear = __builtin_convertvector((at >= static_cast<double>(kFirstLinear)) & (at < 128.0), Index);
+    const Index bin = is_linear ? linear : __builtin_convertvector(log, Index);
+    memcpy(s.bin + i, &bin, sizeof bin);
   }
   for (u32 i = 0; i + 1 < count; i += 2) {
-    ++part.log_bins[0][s.log_bin[i]];
-    ++part.log_bins[1][s.log_bin[i + 1]];
-    ++part.linear_bins[0][s.linear_bin[i]];
-    ++part.linear_bins[1][s.linear_bin[i + 1]];
+    ++part.bins[0][s.bin[i]];
+    ++part.bins[1][s.bin[i + 1]];
   }
-  if (count % 2 != 0) {
-    ++part.log_bins[0][s.log_bin[count - 1]];
-    ++part.linear_bins[0][s.linear_bin[count - 1]];
-  }
+  if (count % 2 != 0) ++part.bins[0][s.bin[count - 1]];
 }
-
-double power_of_two(i32 exponent) { return ldexp(1.0, exponent); }
 
 // Lists and counts the points of a leaf that break the bound, where any may.
 template <class T>
@@ -368,6 +380,8 @@ void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* 
   u64 zeros_changed = 0;
   for (u32 start = 0; start < count; start += kStripe) {
     const u32 n = count - start < kStripe ? count - start : kStripe;
+    prefetch(x + start + kLeafValues, n);
+    prefetch(y + start + kLeafValues, n);
     fill_stripe(x + start, y + start, n, pivot_x, pivot_e, s);
     sum_stripe(s, n, sums);
     find_extrema(y + start, n, s, own);
@@ -392,16 +406,9 @@ void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* 
       }
       part.flipped[f] += flipped;
     }
-    double limit = params.histogram_limit;
-    double bins_per_unit = 0;
-    if (limit > 0) {
-      bins_per_unit = 128.0 / limit;
-    } else {
-      widen_grid(part, -own.e_min > own.e_max ? -own.e_min : own.e_max);
-      limit = HUGE_VAL;
-      bins_per_unit = part.grid_exponent == kNoGrid ? 0.0 : power_of_two(-part.grid_exponent);
-    }
-    count_bins(s, n, limit, bins_per_unit, part);
+    const double most = -own.e_min > own.e_max ? -own.e_min : own.e_max;
+    widen_grid(part, params.histogram_limit > 0 ? params.histogram_limit : most);
+    count_bins(s, n, part);
   }
   part.zeros_changed += zeros_changed;
   judge(params, first, x, y, number, count, own, zeros_changed, part);

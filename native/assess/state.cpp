@@ -12,20 +12,57 @@ namespace {
 
 double size_of(const h5l_assess_point& point) { return std::fabs(point.decoded - point.original); }
 
-// Bins half as fine: two become one.
-void halve(std::uint64_t* bins) {
-  std::uint64_t merged[256] = {};
-  for (int i = 0; i < 256; ++i) merged[((i - 128) >> 1) + 128] += bins[1 + i];
-  std::copy(merged, merged + 256, bins + 1);
+// Linear bins twice as wide: two become one.
+void widen(std::uint64_t* bins) {
+  for (int sign = 0; sign < 2; ++sign) {
+    std::uint64_t* const own = bins + sign * 128;
+    for (int i = 0; i < 64; ++i) own[i] = own[2 * i] + own[2 * i + 1];
+    std::fill(own + 64, own + 128, std::uint64_t{0});
+  }
 }
 
-void add_bins(h5l_assess_points_result& all, std::int32_t exponent, std::uint64_t* bins) {
+void add_linear_bins(h5l_assess_points_result& all, std::int32_t exponent, std::uint64_t* bins) {
   if (exponent != kNoGrid && all.grid_exponent != kNoGrid) {
-    for (; all.grid_exponent < exponent; ++all.grid_exponent) halve(all.linear_bins);
-    for (; exponent < all.grid_exponent; ++exponent) halve(bins);
+    for (; all.grid_exponent < exponent; ++all.grid_exponent) widen(all.linear_bins);
+    for (; exponent < all.grid_exponent; ++exponent) widen(bins);
   }
   all.grid_exponent = std::max(all.grid_exponent, exponent);
   for (int i = 0; i < H5L_ASSESS_LINEAR_BINS; ++i) all.linear_bins[i] += bins[i];
+}
+
+// Both histograms out of a part's table.
+void add_bins(h5l_assess_points_result& all, const PointsPart& part) {
+  constexpr u32 kPerSign = H5L_ASSESS_LOG_BINS / 2;
+  const i32 exponent = part.grid_exponent;
+  std::uint64_t linear_bins[H5L_ASSESS_LINEAR_BINS] = {};
+  for (u32 sign = 0; sign < 2; ++sign) {
+    const auto in_table = [&](u32 i) { return std::uint64_t{part.bins[0][i]} + part.bins[1][i]; };
+    std::uint64_t* const linear = linear_bins + sign * 128;
+    std::uint64_t* const log = all.log_bins + sign * kPerSign;
+    for (u32 i = 0; i < kPerSign; ++i) {
+      const std::uint64_t count = in_table(kLinearBins + sign * kPerSign + i);
+      if (count == 0) continue;
+      log[i] += count;
+      // How many widths of linear bins the bin begins at: its octave is 2^above wide bins from 0.
+      const i32 above = exponent == kNoGrid ? -1 : static_cast<i32>(i / 8) - 127 - exponent;
+      if (above < 0) {
+        linear[0] += count;
+      } else if (above < 3) {
+        linear[(8 + i % 8) << above >> 3] += count;
+      } else {
+        linear_bins[kLinearBins + sign] += count;  // larger than all
+      }
+    }
+    for (u32 i = kFirstLinear; i < 128; ++i) {
+      const std::uint64_t count = in_table(sign * 128 + i);
+      if (count == 0) continue;
+      linear[i] += count;
+      u32 octave = 3;
+      while ((i >> octave) >= 2) ++octave;
+      log[static_cast<u32>(exponent + static_cast<i32>(octave) + 127) * 8 + ((i >> (octave - 3)) & 7)] += count;
+    }
+  }
+  add_linear_bins(all, exponent, linear_bins);
 }
 
 // Both lists are in the order of the points; the first ones stay.
@@ -133,14 +170,7 @@ void add_part(State& state, const PointsPart& part) {
                    part.y_max, part.e_min, part.e_max, part.e_min_abs, part.pointwise_min, part.pointwise_max,
                    part.worst, part.zeros, part.zeros_changed, part.over_threshold, part.violations, part.flipped});
   add_violations(all, part.violation, part.listed);
-  for (int i = 0; i < H5L_ASSESS_LOG_BINS; ++i) {
-    all.log_bins[i] += std::uint64_t{part.log_bins[0][i]} + part.log_bins[1][i];
-  }
-  std::uint64_t bins[H5L_ASSESS_LINEAR_BINS];
-  for (int i = 0; i < H5L_ASSESS_LINEAR_BINS; ++i) {
-    bins[i] = std::uint64_t{part.linear_bins[0][i]} + part.linear_bins[1][i];
-  }
-  add_bins(all, part.grid_exponent, bins);
+  add_bins(all, part);
 }
 
 void add_extrema(StencilExtrema& all, const StencilExtrema& more) {
@@ -190,7 +220,7 @@ void add_state(State& state, const State& other) {
   for (int i = 0; i < H5L_ASSESS_LOG_BINS; ++i) all.log_bins[i] += more.log_bins[i];
   std::uint64_t bins[H5L_ASSESS_LINEAR_BINS];
   std::copy(more.linear_bins, more.linear_bins + H5L_ASSESS_LINEAR_BINS, bins);
-  add_bins(all, more.grid_exponent, bins);
+  add_linear_bins(all, more.grid_exponent, bins);
   state.moments.push(other.moments.total());
   if (state.has_pivot == 0) {
     state.has_pivot = other.has_pivot;

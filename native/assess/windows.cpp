@@ -32,19 +32,24 @@ constexpr u32 lower_power(u32 n) {
 }
 
 // The sum of kTerms rows at one place, as a tree: the larger power of two first.
-template <u32 kTerms>
-inline Vector<double> tree(const double* const* rows, u32 i) {
+template <u32 kTerms, u32 kFrom = 0, class Rows>
+[[gnu::always_inline]] inline Vector<double> tree(const Rows& rows, u32 i) {
   if constexpr (kTerms == 1) {
-    return load_doubles(rows[0] + i);
+    return load_doubles(rows.row[kFrom] + i);
   } else {
     constexpr u32 kFirst = lower_power(kTerms);
-    return tree<kFirst>(rows, i) + tree<kTerms - kFirst>(rows + kFirst, i);
+    return tree<kFirst, kFrom>(rows, i) + tree<kTerms - kFirst, kFrom + kFirst>(rows, i);
   }
 }
 
 template <u32 kTerms>
 void add_rows(const double* const* rows, u32 count, double* to) {
-  for (u32 i = 0; i < count; i += kDoubles) store_doubles(to + i, tree<kTerms>(rows, i));
+  struct {
+    const double* row[kTerms];
+  } own;  // in registers: a store may not change these
+#pragma GCC unroll 16
+  for (u32 k = 0; k < kTerms; ++k) own.row[k] = rows[k];
+  for (u32 i = 0; i < count; i += kDoubles) store_doubles(to + i, tree<kTerms>(own, i));
 }
 
 using AddRows = void (*)(const double* const*, u32, double*);

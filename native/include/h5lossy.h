@@ -242,7 +242,7 @@ typedef struct h5l_assess_params {
    * half_limit is the same for half of it, since a range-relative bound may overflow. Pointwise-relative: limit[0]. */
   double limit[2];
   double half_limit[2];
-  double histogram_limit;     /* the linear histogram covers [-limit, limit]; 0: a grid of a power of two that grows */
+  double histogram_limit; /* the linear histogram covers errors up to it, and counts larger ones apart; 0: all errors */
   double pointwise_threshold; /* counts |y - x| > threshold |x|; 0: not */
   uint32_t flip_count;
   uint32_t lags;     /* of the autocorrelation, at most H5L_ASSESS_MAX_LAGS; 0: none */
@@ -282,10 +282,12 @@ typedef struct h5l_assess_points_result {
   uint64_t flipped[8];
   uint64_t violations;
   uint32_t listed;                /* entries of violation */
-  int32_t grid_exponent;          /* linear histogram without a limit: bins are 2^this wide */
+  int32_t grid_exponent; /* bins of the linear histogram are 2^this wide; INT32_MIN: all errors are 0 */
   h5l_assess_point violation[16]; /* the first ones */
-  uint64_t log_bins[4096];        /* by sign, exponent and three bits of the mantissa of the error as float32 */
-  uint64_t linear_bins[258];      /* below, 256 bins, above */
+  /* Errors from 0 up, then those below, each in eighths of octaves from 2^-127 up: bin i begins at
+   * 2^(i / 8 - 127) (1 + i % 8 / 8), the first one at 0, and the last one has no end. */
+  uint64_t log_bins[4096];
+  uint64_t linear_bins[258]; /* 128 bins from 0 up, 128 from 0 down, and what is larger in size: above, below */
 } h5l_assess_points_result;
 
 /* Stencils at points that have all their neighbours; autocorrelation of pairs; windows. The a-th axis of the field has

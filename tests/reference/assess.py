@@ -175,14 +175,25 @@ def points(x: Field, y: Field, valid: Field) -> dict[str, Any]:
     }
 
 
-def log_histogram(e: Field) -> dict[tuple[int, int, int], int]:
-    """Count errors by sign, exponent and the top three bits of the mantissa, in float32."""
-    words = np.asarray(e, np.float64).astype(np.float32).view(np.uint32) >> 20
-    found, counts = np.unique(words, return_counts=True)
-    return {
-        (int(w) >> 11, int(w) >> 3 & 0xFF, int(w) & 7): int(c)
-        for w, c in zip(found, counts, strict=True)
-    }
+def log_histogram(e: Field) -> dict[tuple[int, int], int]:
+    """Count errors by sign (1 is below 0) and eighth of an octave, from 2^-127 to 2^128."""
+    size = np.abs(np.ravel(e))
+    mantissa, exponent = np.frexp(size)  # size = mantissa 2^exponent, 0.5 <= mantissa < 1
+    eighth = (np.floor((2 * mantissa - 1) * LOG_BINS_PER_OCTAVE)).astype(int)
+    bins = np.clip((exponent - 1 + 127) * LOG_BINS_PER_OCTAVE + eighth, 0, 2047)
+    bins[size == 0] = 0
+    keys, counts = np.unique(
+        np.stack([np.ravel(e) < 0, bins], axis=1).astype(int), axis=0, return_counts=True
+    )
+    return {(int(s), int(b)): int(c) for (s, b), c in zip(keys, counts, strict=True)}
+
+
+def linear_histogram(e: Field, exponent: int) -> list[int]:
+    """Count errors in bins 2^exponent wide: 128 from 0 up, 128 from 0 down, above, below."""
+    size, below = np.abs(np.ravel(e)), np.ravel(e) < 0
+    bins = np.floor(size / 2.0**exponent)
+    index = np.where(bins < 128, bins + 128 * below, 256 + below).astype(int)
+    return [int(c) for c in np.bincount(index, minlength=258)]
 
 
 def _shifted(field: Field, axis: int, start: int, stop: int | None) -> Field:
