@@ -296,7 +296,7 @@ class _Judge:
         self._limit = Fraction(bound.value) * (
             extent if bound.kind is BoundKind.RANGE_RELATIVE else 1
         )
-        self._high, self._low = _as_float_sum(self._limit)
+        self._high, self._low = as_float_sum(self._limit)
 
     def __call__(self, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[float, int]:
         """Return the largest measure (`in_bound_units`) and the number of violations."""
@@ -390,7 +390,7 @@ def _distance(
     return np.abs(difference), np.copysign(1.0, difference) * rest
 
 
-def _as_float_sum(limit: Fraction) -> tuple[float, float]:
+def as_float_sum(limit: Fraction) -> tuple[float, float]:
     """Return the float64 nearest to `limit`, and the largest float64 not above what that lacks."""
     try:
         high = float(limit)

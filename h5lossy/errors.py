@@ -6,7 +6,8 @@
 
     H5LossyError
     ├── InvalidArgumentError (ValueError)           what the caller gave is not allowed
-    │   └── BoundError                              an error bound that is not allowed
+    │   ├── BoundError                              an error bound that is not allowed
+    │   └── NotComparableError                      two fields of unlike shapes
     ├── UnsupportedError     (NotImplementedError)  this version can't: a type, a newer format
     ├── CorruptFrameError    (OSError)              a frame contradicts itself
     │   └── TruncatedFrameError                     a frame ends too early
@@ -31,6 +32,10 @@ class InvalidArgumentError(H5LossyError, ValueError):
 
 class BoundError(InvalidArgumentError):
     """An error bound that is not above 0, not finite, or pointwise-relative and not below 1."""
+
+
+class NotComparableError(InvalidArgumentError):
+    """Two fields that can't be compared point by point."""
 
 
 class UnsupportedError(H5LossyError, NotImplementedError):
