@@ -11,6 +11,7 @@
     ├── UnsupportedError     (NotImplementedError)  this version can't: a type, a newer format
     ├── CorruptFrameError    (OSError)              a frame contradicts itself
     │   └── TruncatedFrameError                     a frame ends too early
+    ├── BrokenPromiseError   (RuntimeError)         what was written is not within its bound
     ├── DeviceError          (RuntimeError)         a GPU failed
     └── NativeError          (RuntimeError)         a fault of h5lossy's own, or of HDF5
 
@@ -48,6 +49,10 @@ class CorruptFrameError(H5LossyError, OSError):
 
 class TruncatedFrameError(CorruptFrameError):
     """A frame that ends too early."""
+
+
+class BrokenPromiseError(H5LossyError, RuntimeError):
+    """Decoded values that break their bound: a fault of h5lossy or of the machine. Please report it."""
 
 
 class DeviceError(H5LossyError, RuntimeError):
