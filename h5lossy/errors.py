@@ -12,6 +12,7 @@
     ├── CorruptFrameError    (OSError)              a frame contradicts itself
     │   └── TruncatedFrameError                     a frame ends too early
     ├── BrokenPromiseError   (RuntimeError)         what was written is not within its bound
+    ├── IncompleteWriteError (RuntimeError)         `h5lossy.write` ended early
     ├── DeviceError          (RuntimeError)         a GPU failed
     └── NativeError          (RuntimeError)         a fault of h5lossy's own, or of HDF5
 
@@ -52,7 +53,32 @@ class TruncatedFrameError(CorruptFrameError):
 
 
 class BrokenPromiseError(H5LossyError, RuntimeError):
-    """Decoded values that break their bound: a fault of h5lossy or of the machine. Please report it."""
+    """Decoded values that break their bound: a fault of h5lossy or of the machine. Please report
+    it."""
+
+
+class IncompleteWriteError(H5LossyError, RuntimeError):
+    """`h5lossy.write` ended early; ``__cause__`` says why.
+
+    The file can be read. Chunks that are not in `written` hold what they held before; the one at
+    which writing itself failed may be damaged if it was there already.
+
+    Parameters
+    ----------
+    message : str
+        What happened.
+    written : tuple of tuple of int
+        Where the chunks begin that were written.
+    total : int
+        How many were to be written.
+    """
+
+    def __init__(
+        self, message: str, written: tuple[tuple[int, ...], ...] = (), total: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.written = written
+        self.total = total
 
 
 class DeviceError(H5LossyError, RuntimeError):

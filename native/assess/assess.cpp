@@ -13,7 +13,7 @@
 
 #include "assess/kernels.h"
 #include "assess/state.h"
-#include "dispatch/guarded.h"
+#include "dispatch/checked_calls.h"
 #include "dispatch/pool.h"
 #include "dispatch/registry.h"
 #include "dispatch/swap.h"

@@ -25,18 +25,18 @@ struct Batch {
   const std::size_t count;
   const BatchItem item;
   const void* const context;
-  std::uint32_t seats;        // how many more threads may join
+  std::uint32_t seats;        // how many more threads may join; who does gets this number
   std::uint32_t helpers = 0;  // threads of the pool at work on it
   Batch* next = nullptr;      // in the pool's list
   std::atomic<std::size_t> taken{0};
   std::condition_variable left{};
 
-  void work(const std::atomic<bool>& stop) noexcept {
+  void work(std::uint32_t seat, const std::atomic<bool>& stop) noexcept {
     const FloatEnvironment environment;
     while (!stop.load(std::memory_order_relaxed)) {
       const std::size_t i = taken.fetch_add(1, std::memory_order_relaxed);
       if (i >= count) return;
-      item(context, i);
+      item(context, i, seat);
     }
   }
 };
@@ -53,7 +53,7 @@ class Pool {
       batches_ = &batch;
     }
     wake_.notify_all();
-    batch.work(kNever);
+    batch.work(0, kNever);
     std::unique_lock lock(mutex_);
     remove(batch);
     batch.left.wait(lock, [&] { return batch.helpers == 0; });
@@ -94,9 +94,10 @@ class Pool {
       if (stop_) return;
       Batch& batch = *batches_;
       ++batch.helpers;
-      if (--batch.seats == 0) remove(batch);
+      const std::uint32_t seat = batch.seats--;
+      if (batch.seats == 0) remove(batch);
       lock.unlock();
-      batch.work(stop_);
+      batch.work(seat, stop_);
       lock.lock();
       remove(batch);  // nothing is left in it for those who come now
       if (--batch.helpers == 0) batch.left.notify_one();
@@ -153,7 +154,7 @@ void run_batch(std::size_t count, std::uint32_t threads, BatchItem item, const v
   const std::size_t useful = std::max<std::size_t>(1, std::min<std::size_t>(count, threads));
   Batch batch{.count = count, .item = item, .context = context, .seats = static_cast<std::uint32_t>(useful - 1)};
   Pool* const pool = useful > 1 ? find_pool() : nullptr;
-  pool != nullptr ? pool->run(batch) : batch.work(kNever);
+  pool != nullptr ? pool->run(batch) : batch.work(0, kNever);
 }
 
 }  // namespace h5lossy

@@ -4,6 +4,7 @@
 #include "dispatch/threads.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -87,6 +88,22 @@ std::uint32_t usable_cpus() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+enum class Variable { none, number, wrong };
+
+// What H5LOSSY_NUM_THREADS says.
+Variable read_variable(std::uint32_t& threads) noexcept {
+  threads = 0;
+  const char* const text = std::getenv(kThreadsVariable);
+  if (text == nullptr || *text == '\0') return Variable::none;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, threads);
+  // A number that is too large is a large number all the same.
+  if (error == std::errc::result_out_of_range && stop == end) threads = kMaxThreads;
+  if (stop != end || threads == 0) return Variable::wrong;
+  threads = std::min(threads, kMaxThreads);
+  return Variable::number;
+}
+
 }  // namespace
 
 std::uint32_t cgroup_cpus(const char* membership, const char* mount) {
@@ -112,20 +129,26 @@ std::uint32_t cgroup_cpus(const char* membership, const char* mount) {
   return cpus;
 }
 
+std::uint32_t filter_threads() noexcept {
+  static std::atomic<std::uint32_t> known = 0;
+  std::uint32_t threads = known.load(std::memory_order_relaxed);
+  if (threads != 0) return threads;
+  if (read_variable(threads) != Variable::number) threads = 1;
+  known.store(threads, std::memory_order_relaxed);
+  return threads;
+}
+
 h5l_status choose_threads(std::uint32_t asked, std::uint32_t& threads, const Message& why) {
   threads = std::min(asked, kMaxThreads);
   if (threads != 0) return H5L_OK;
-  if (const char* const text = std::getenv(kThreadsVariable); text != nullptr && *text != '\0') {
-    const char* const end = text + std::strlen(text);
-    const auto [stop, error] = std::from_chars(text, end, threads);
-    // A number that is too large is a large number all the same.
-    if (error == std::errc::result_out_of_range && stop == end) threads = kMaxThreads;
-    if (stop != end || threads == 0) {
+  switch (read_variable(threads)) {
+    case Variable::number:
+      return H5L_OK;
+    case Variable::wrong:
       return why.fail(H5L_INVALID_ARGUMENT, "%s is \"%.80s\"; it must be a number from 1 up, or not set",
-                      kThreadsVariable, text);
-    }
-    threads = std::min(threads, kMaxThreads);
-    return H5L_OK;
+                      kThreadsVariable, std::getenv(kThreadsVariable));
+    case Variable::none:
+      break;
   }
   threads = std::clamp(tighter(usable_cpus(), cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup")), 1u, kMaxThreads);
   return H5L_OK;

@@ -18,6 +18,11 @@ inline constexpr std::uint32_t kMaxThreads = 1024;
 // cgroup's quota leave to the process. The environment is read anew each time.
 [[nodiscard]] h5l_status choose_threads(std::uint32_t asked, std::uint32_t& threads, const Message& why);
 
+// How many threads a filter call gets for the tiles of its chunk: H5LOSSY_NUM_THREADS; 1 where that is not set (a process
+// that has not asked for threads may be one of many on the machine, as under MPI), or not a number from 1 up (HDF5 would
+// lose the chunk). Read once: programs may change their environment while HDF5 works.
+std::uint32_t filter_threads() noexcept;
+
 // How many CPUs' worth of time the cgroups of a process grant, rounded up; 0 where they set no limit. `membership` is
 // the file /proc/self/cgroup, `mount` the folder /sys/fs/cgroup.
 std::uint32_t cgroup_cpus(const char* membership, const char* mount);

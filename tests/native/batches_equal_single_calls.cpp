@@ -74,8 +74,8 @@ std::vector<Bytes> encode_batch(const Chunks& chunks, std::uint32_t threads) {
   std::vector<h5l_message> messages(count);
   h5l_message message;
   const h5l_status status =
-      h5l_encode_batch(&chunks.params, count, raw.data.data(), raw.sizes.data(), room.data.data(), room.sizes.data(),
-                       sizes.data(), statuses.data(), messages.data(), threads, &message);
+      h5l_encode_batch(&chunks.params, nullptr, count, raw.data.data(), raw.sizes.data(), room.data.data(),
+                       room.sizes.data(), sizes.data(), statuses.data(), messages.data(), threads, &message);
   CHECK(status == H5L_OK, "%s", message.text);
   for (std::size_t i = 0; i < count; ++i) {
     CHECK(statuses[i] == H5L_OK && messages[i].text[0] == '\0', "chunk %zu: %s", i, messages[i].text);
@@ -93,7 +93,7 @@ std::vector<Bytes> decode_batch(const Chunks& chunks, std::uint32_t threads) {
   std::vector<h5l_status> statuses(count, H5L_INTERNAL);
   h5l_message message;
   const h5l_status status =
-      h5l_decode_batch(&chunks.params, count, frames.data.data(), frames.sizes.data(), nullptr, room.data.data(),
+      h5l_decode_batch(&chunks.params, nullptr, count, frames.data.data(), frames.sizes.data(), room.data.data(),
                        room.sizes.data(), statuses.data(), nullptr, threads, &message);
   CHECK(status == H5L_OK, "%s", message.text);
   return decoded;
@@ -147,6 +147,27 @@ void each_item_comes_once() {
     std::atomic<int> counts[37] = {};
     run_batch(37, 5, [&](std::size_t i) { ++counts[i]; });
     for (const std::atomic<int>& count : counts) CHECK(count == 1, "%d times in round %d", count.load(), round);
+  }
+}
+
+void a_seat_is_one_threads_alone() {
+  for (int round = 0; round < 500; ++round) {
+    std::atomic<bool> taken[5] = {};
+    run_batch(37, 5, [&](std::size_t, std::uint32_t seat) {
+      CHECK(seat < 5 && !taken[seat].exchange(true), "seat %u in round %d", seat, round);
+      taken[seat] = false;
+    });
+  }
+}
+
+void an_item_may_wait_for_those_before_it() {
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<std::size_t> done = 0;
+    run_batch(37, 5, [&](std::size_t i) {
+      while (done.load() != i) std::this_thread::yield();
+      done = i + 1;
+    });
+    CHECK(done == 37, "%zu", done.load());
   }
 }
 
@@ -219,7 +240,7 @@ void a_chunk_fails_alone(const Chunks& chunks) {
   std::vector<h5l_message> messages(frames.size());
   h5l_message message;
   const h5l_status status =
-      h5l_decode_batch(nullptr, frames.size(), in.data.data(), in.sizes.data(), nullptr, out.data.data(),
+      h5l_decode_batch(nullptr, nullptr, frames.size(), in.data.data(), in.sizes.data(), out.data.data(),
                        out.sizes.data(), statuses.data(), messages.data(), 4, &message);
   CHECK(status == H5L_TRUNCATED && std::strcmp(message.text, messages[3].text) == 0, "%s", message.text);
   CHECK(statuses[3] == H5L_TRUNCATED && messages[3].text[0] != '\0', "%s", messages[3].text);
@@ -227,31 +248,6 @@ void a_chunk_fails_alone(const Chunks& chunks) {
   for (std::size_t i = 0; i < frames.size(); ++i) {
     if (i == 3 || i == 7) continue;
     CHECK(statuses[i] == H5L_OK && messages[i].text[0] == '\0' && decoded[i] == chunks.decoded[i], "chunk %zu", i);
-  }
-}
-
-void ranges_are_parts_of_the_whole(const Chunks& chunks) {
-  std::vector<Bytes> parts;
-  std::vector<std::uint64_t> firsts;
-  for (const Bytes& chunk : chunks.decoded) {
-    firsts.push_back(chunk.size() / 4 / 3);
-    parts.emplace_back(chunk.size() / 4 / 2 * 4);
-  }
-  firsts[0] = 0;
-  parts[0].resize(chunks.decoded[0].size());
-  const Buffers<const void> in(chunks.frames);
-  const Buffers<void> out(parts);
-  std::vector<h5l_status> statuses(parts.size());
-  h5l_message message;
-  const h5l_status status =
-      h5l_decode_batch(&chunks.params, parts.size(), in.data.data(), in.sizes.data(), firsts.data(), out.data.data(),
-                       out.sizes.data(), statuses.data(), nullptr, 4, &message);
-  CHECK(status == H5L_OK, "%s", message.text);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Bytes& whole = chunks.decoded[i];
-    const Bytes expected(whole.begin() + static_cast<std::ptrdiff_t>(4 * firsts[i]),
-                         whole.begin() + static_cast<std::ptrdiff_t>(4 * firsts[i] + parts[i].size()));
-    CHECK(parts[i] == expected, "chunk %zu", i);
   }
 }
 
@@ -264,20 +260,20 @@ void another_type_is_refused(const Chunks& chunks) {
   const std::size_t frame_bytes = chunks.frames[0].size(), raw_bytes = out.size();
   h5l_status own = H5L_OK;
   const h5l_status status =
-      h5l_decode_batch(&other, 1, &frame, &frame_bytes, nullptr, &raw, &raw_bytes, &own, nullptr, 1, nullptr);
+      h5l_decode_batch(&other, nullptr, 1, &frame, &frame_bytes, &raw, &raw_bytes, &own, nullptr, 1, nullptr);
   CHECK(status == H5L_CORRUPT && own == H5L_CORRUPT, "%d %d", status, own);
 }
 
 void wrong_arguments_try_nothing() {
   std::vector<h5l_status> statuses(2, H5L_OK);
   h5l_message message;
-  h5l_status status =
-      h5l_encode_batch(nullptr, 2, nullptr, nullptr, nullptr, nullptr, nullptr, statuses.data(), nullptr, 0, &message);
+  h5l_status status = h5l_encode_batch(nullptr, nullptr, 2, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                       statuses.data(), nullptr, 0, &message);
   CHECK(status == H5L_INVALID_ARGUMENT && statuses[1] == status, "%s", message.text);
-  status = h5l_decode_batch(nullptr, 2, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, &message);
+  status = h5l_decode_batch(nullptr, nullptr, 2, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, &message);
   CHECK(status == H5L_INVALID_ARGUMENT, "%s", message.text);
   CHECK(
-      h5l_decode_batch(nullptr, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr) == H5L_OK,
+      h5l_decode_batch(nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr) == H5L_OK,
       "%s", "a batch of nothing");
 }
 
@@ -292,13 +288,14 @@ int main() {
   callers_do_not_disturb_each_other(chunks);
   batches_in_batches_end();
   each_item_comes_once();
+  a_seat_is_one_threads_alone();
+  an_item_may_wait_for_those_before_it();
   signals_stay_with_the_host();
   float_settings_do_not_matter(chunks);
 #if !defined(H5L_TSAN)
   children_have_pools_of_their_own(chunks);
 #endif
   a_chunk_fails_alone(chunks);
-  ranges_are_parts_of_the_whole(chunks);
   another_type_is_refused(chunks);
   wrong_arguments_try_nothing();
 }

@@ -44,8 +44,8 @@ int main(int, char** arguments) {
     std::vector<std::size_t> written(kCount);
     std::vector<h5l_status> statuses(kCount);
     h5l_message message;
-    CHECK(encode(&params, kCount, in.data(), in_bytes.data(), out.data(), room.data(), written.data(), statuses.data(),
-                 nullptr, 4, &message) == H5L_OK,
+    CHECK(encode(&params, nullptr, kCount, in.data(), in_bytes.data(), out.data(), room.data(), written.data(),
+                 statuses.data(), nullptr, 4, &message) == H5L_OK,
           "%s", message.text);
     CHECK(count_threads() == 4, "%d threads after a batch", count_threads());
     dlclose(library);
