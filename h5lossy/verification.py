@@ -203,6 +203,35 @@ class Recorder:
         place = tuple(s // c for s, c in zip(start, self._described.chunks, strict=True))
         self._hashes[place] = hash_values(decoded)
 
+    def add_block(
+        self,
+        block: tuple[slice, ...],
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+    ) -> None:
+        """Judge the chunks of a block.
+
+        Parameters
+        ----------
+        block : tuple of slice
+            Whole chunks of the dataset.
+        original, decoded : numpy.ndarray
+            Its values.
+
+        Raises
+        ------
+        BrokenPromiseError
+            If a value breaks the bound, or a special value changed.
+        """
+        chunks = self._described.chunks
+        steps = (range(b.start, b.stop, c) for b, c in zip(block, chunks, strict=True))
+        for start in itertools.product(*steps):
+            inside = tuple(
+                slice(s - b.start, min(s + c, b.stop) - b.start)
+                for s, b, c in zip(start, block, chunks, strict=True)
+            )
+            self.add(start, original[inside], decoded[inside])
+
     def _limited(self, original: npt.NDArray[Any]) -> _native.AssessParams:
         bound = self._bound
         if bound.kind in {BoundKind.LOSSLESS, BoundKind.POINTWISE_RELATIVE}:
@@ -266,7 +295,11 @@ class Recorder:
         self.check()
         dataset = self._dataset
         grid = grid_of(dataset)
-        whole = len(self._hashes) == math.prod(grid)
+        stored = {
+            tuple(s // c for s, c in zip(start, dataset.chunks, strict=True))
+            for start in chunk_starts(dataset)
+        }
+        whole = stored <= self._hashes.keys()
         group = -(-math.prod(grid) // MOST_HASHES)
         if not whole and group > 1:
             raise InvalidArgumentError(
