@@ -153,8 +153,8 @@ class Recorder:
         self._bound = bound or described.bound
         self._dtype = described.dtype
         self._fill = fill_bits(own_fill_value(dataset), described.dtype)
-        self._state = _native.AssessState(self._params((0.0, 0.0), (0.0, 0.0), threads or 0))
         self._threads = threads or 0
+        self._state = _native.AssessState(self._limited(None))
         self._hashes: dict[Place, int] = {}
         self._starts: list[int] = []
         self._boxes: list[tuple[Place, tuple[int, ...]]] = []
@@ -195,10 +195,14 @@ class Recorder:
         """
         original = np.ascontiguousarray(original, self._dtype)
         decoded = np.ascontiguousarray(decoded, self._dtype)
-        self._state.params = self._limited(original)
         self._starts.append(self._next)
         self._boxes.append((start, original.shape))
-        self._state.points(self._next, original.reshape(-1), decoded.reshape(-1), None)
+        state = self._state
+        if self._bound.kind is BoundKind.RANGE_RELATIVE:  # each chunk has a limit of its own
+            state = _native.AssessState(self._limited(original))
+        state.points(self._next, original.reshape(-1), decoded.reshape(-1), None)
+        if state is not self._state:
+            self._state.merge(state)
         self._next += original.size
         place = tuple(s // c for s, c in zip(start, self._described.chunks, strict=True))
         self._hashes[place] = hash_values(decoded)
@@ -232,20 +236,24 @@ class Recorder:
             )
             self.add(start, original[inside], decoded[inside])
 
-    def _limited(self, original: npt.NDArray[Any]) -> _native.AssessParams:
-        bound = self._bound
+    def _limited(self, original: npt.NDArray[Any] | None) -> _native.AssessParams:
+        """Return the parameters; a range-relative bound is taken of a chunk's own range."""
+        bound, threads = self._bound, self._threads
         if bound.kind in {BoundKind.LOSSLESS, BoundKind.POINTWISE_RELATIVE}:
-            return self._params((bound.value, 0.0), (0.0, 0.0), self._threads)
+            return self._params((bound.value, 0.0), (0.0, 0.0), threads)
         limit = Fraction(bound.value)
         if bound.kind is BoundKind.RANGE_RELATIVE:
-            params = _native.Params(
-                value_bytes=self._dtype.itemsize,
-                big_endian=is_big_endian(self._dtype),
-                fill_bits=self._fill,
-            )
-            low, high = _native.value_range(params, original) or (0.0, 0.0)
+            ends = None
+            if original is not None:
+                params = _native.Params(
+                    value_bytes=self._dtype.itemsize,
+                    big_endian=is_big_endian(self._dtype),
+                    fill_bits=self._fill,
+                )
+                ends = _native.value_range(params, original)
+            low, high = ends or (0.0, 0.0)
             limit *= Fraction(high) - Fraction(low)
-        return self._params(as_float_sum(limit), as_float_sum(limit / 2), self._threads)
+        return self._params(as_float_sum(limit), as_float_sum(limit / 2), threads)
 
     def _place(self, number: int) -> tuple[int, ...]:
         """Return the coordinates of a point by the number that it was given as."""

@@ -143,7 +143,7 @@ def spectrum(
     size = math.prod(shape)
     why = ""
     nothing = Spectrum(ratio=(), k_max=_K_MAX, max_deviation=None)
-    if size == 0 or min(shape) < 2:
+    if size == 0 or min(shape, default=0) < 2:
         why = "the field has no waves"
     elif size * 48 > memory_limit:  # two transforms and the fields
         why = f"it needs about {size * 48 / 1e9:.1f} GB of memory, more than allowed"

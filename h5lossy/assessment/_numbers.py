@@ -88,14 +88,15 @@ def values(
 
 def mean_square(points: PointsResult) -> float:
     """Return the mean square error."""
-    return points.squares_error / points.valid + points.mean_error**2
+    return points.squares_error / points.valid + points.mean_error * points.mean_error
 
 
 def decibel(peak: float, rmse: float) -> float:
     """Return 20 log10(peak / rmse): infinite without an error, minus infinite without a peak."""
     if rmse == 0:
         return math.inf
-    return 20 * math.log10(peak / rmse) if peak else -math.inf
+    quotient = peak / rmse
+    return 20 * math.log10(quotient) if quotient else -math.inf
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -143,11 +144,12 @@ def errors(
     extent = points.original_max - points.original_min
     mse = mean_square(points)
     if points.error_min == points.error_max:  # without a rounding
-        mse = points.error_min**2
+        mse = points.error_min * points.error_min
     rmse = abs(points.error_min) if points.error_min == points.error_max else math.sqrt(mse)
     std = math.sqrt(points.squares_original / n)
     middle = points.original_min + extent / 2
-    about_middle = math.sqrt(points.squares_original / n + (points.mean_original - middle) ** 2)
+    off_middle = points.mean_original - middle
+    about_middle = math.sqrt(points.squares_original / n + off_middle * off_middle)
     worst = max(-points.error_min, points.error_max)
     plain = {
         "min": points.error_min,
@@ -213,7 +215,7 @@ def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
         why = why or CONSTANT
     vx, ve, c = points.squares_original, points.squares_error, points.products
     vy = vx + 2 * c + ve
-    if not why and not (0 < vx * vy < math.inf):
+    if not why and not (0 < vx * vy < math.inf and vx * ve < math.inf and c * c < math.inf):
         why = OVERFLOW
     if why:
         undefined.none("correlation", why)

@@ -119,7 +119,7 @@ class Walker:
     def __init__(self, fields: Fields, reach: int, memory_limit: int) -> None:
         self._fields = fields
         self._reach = reach
-        self._shape = fields.layout.shape
+        self._shape = fields.layout.shape or (1,)
         self._in_memory = fields.original.is_array and fields.decoded.is_array
         self._limit = memory_limit
         self._thickness, self._strip = self._choose_cuts()
@@ -247,7 +247,7 @@ class Walker:
         if len(own) > 1:
             own[1] = slab.read_strip
         layout = self._fields.layout
-        part = source.read(layout.selection(tuple(own)), dtype)
+        part = source.read(layout.selection(tuple(own)) if layout.axes else (), dtype)
         return part.reshape([s.stop - s.start for s in own])
 
     def _add(
