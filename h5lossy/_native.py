@@ -609,7 +609,7 @@ class AssessState:
         message = _new_message()
         check(
             _lib.h5l_assess_merge(
-                _c_assess_params(self.params), self._data, other._data, message
+                _c_assess_params(other.params), self._data, other._data, message
             ),
             message,
         )

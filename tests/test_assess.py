@@ -21,7 +21,7 @@ from hypothesis import example, given, settings
 import h5lossy
 from h5lossy import InvalidArgumentError, NotComparableError, UnsupportedError, assess
 from h5lossy import _native
-from tests.reference import assess as reference
+from reference import assess as reference
 
 GOLDEN = json.loads((Path(__file__).parent / "reference" / "assess_golden.json").read_text())
 

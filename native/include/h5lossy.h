@@ -365,7 +365,7 @@ h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_pi
                             const uint64_t box_extent[4], h5l_assess_box* boxes, size_t box_count,
                             h5l_message* message);
 
-/* Adds another state, of other points of the same field, to this one. */
+/* Adds another state, of other points of the same field, to this one. `params` are the other's. */
 h5l_status h5l_assess_merge(const h5l_assess_params* params, void* state, const void* other, h5l_message* message);
 
 /* What is known so far. Leaves the state as it is; either result may be NULL. */
