@@ -608,15 +608,16 @@ class AssessState:
         """Add what another state knows of other points."""
         message = _new_message()
         check(
-            _lib.h5l_assess_merge(
-                _c_assess_params(other.params), self._data, other._data, message
-            ),
+            _lib.h5l_assess_merge(_c_assess_params(other.params), self._data, other._data, message),
             message,
         )
 
     def result(self) -> tuple[PointsResult, FieldResult]:
         """Give what is known so far."""
-        points, field = _ffi.new("h5l_assess_points_result *"), _ffi.new("h5l_assess_field_result *")
+        points, field = (
+            _ffi.new("h5l_assess_points_result *"),
+            _ffi.new("h5l_assess_field_result *"),
+        )
         message = _new_message()
         check(
             _lib.h5l_assess_result(

@@ -176,9 +176,7 @@ class Recorder:
             threads=threads,
         )
 
-    def add(
-        self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]
-    ) -> None:
+    def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
         """Judge one chunk.
 
         Parameters
@@ -604,7 +602,9 @@ def verify(
             if int(group_hashes(np.array(own, np.uint64), group)[0]) == wanted:
                 recorded += len(own)
             else:
-                which = "differs" if group == 1 else f"or one of the {len(own) - 1} after it differs"
+                which = (
+                    "differs" if group == 1 else f"or one of the {len(own) - 1} after it differs"
+                )
                 problems.append(Problem(chunk=first, why=f"{which} from the record"))
         own = []
     report = None
@@ -654,6 +654,8 @@ def datasets_of(path: str | Path) -> Iterator[h5py.Dataset]:
     """
     with h5py.File(path, "r") as file:
         names: list[str] = []
-        file.visititems(lambda name, obj: names.append(name) if isinstance(obj, h5py.Dataset) else None)
+        file.visititems(
+            lambda name, obj: names.append(name) if isinstance(obj, h5py.Dataset) else None
+        )
         for name in names:
             yield file[name]

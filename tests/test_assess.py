@@ -812,7 +812,11 @@ def test_no_bound_is_taken_from_the_file(tmp_path: Path) -> None:
         )
         file.flush()
         report = assess(x, packed)
-    assert (report.bound.kind, report.bound.value, report.bound.source) == ("absolute", 0.25, "file")
+    assert (report.bound.kind, report.bound.value, report.bound.source) == (
+        "absolute",
+        0.25,
+        "file",
+    )
     assert report.ok
     assert report.size.ratio > 1
 
@@ -893,9 +897,7 @@ def test_progress_ends_at_the_total() -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(
-    hnp.arrays(
-        np.float32, hnp.array_shapes(max_dims=4, max_side=12), elements=st.floats(width=32)
-    ),
+    hnp.arrays(np.float32, hnp.array_shapes(max_dims=4, max_side=12), elements=st.floats(width=32)),
     st.data(),
 )
 def test_any_bits_give_a_whole_report(x: np.ndarray[Any, Any], data: st.DataObject) -> None:

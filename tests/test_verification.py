@@ -166,9 +166,7 @@ def test_parts_of_chunks_cannot_be_verified(tmp_path: Path) -> None:
             h5lossy.write(t, field(), verify="read")
 
 
-def test_a_broken_promise_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A decoder that is off by one in one value: there is no real one to be had.
     right = h5lossy.batched._native.decode
 
@@ -191,7 +189,9 @@ def test_a_broken_promise_is_not_written(
 def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
     x = field()
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset("t", data=x, chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01))
+        t = file.create_dataset(
+            "t", data=x, chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
+        )
         found = verification.record(t, x)
         assert found["found"]["violations"] == 0
         assert h5lossy.verify(t).recorded == 16

@@ -189,9 +189,7 @@ def assess(
         dtype = common_dtype(x, y)
         fill = resolve_fill(fill_value, x, y, dtype)
         masked = None if mask is None else _mask(mask, x.shape)
-        fields = Fields(
-            original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape)
-        )
+        fields = Fields(original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape))
         report = _Assessment(fields, fill, settings, progress).run()
         if pictures and report.valid:
             from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
@@ -232,8 +230,13 @@ class _Assessment:
     def run(self) -> Report:
         settings, fields = self._settings, self._fields
         ends = self._value_range() if self._passes == 2 else None
-        own_range = None if ends is None else float(Fraction(ends[1]) - Fraction(ends[0])) \
-            if math.isfinite(ends[1] - ends[0]) else math.inf
+        own_range = (
+            None
+            if ends is None
+            else float(Fraction(ends[1]) - Fraction(ends[0]))
+            if math.isfinite(ends[1] - ends[0])
+            else math.inf
+        )
         extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
         value_range = own_range if settings.data_range is None else settings.data_range
         params = self._params(extent, value_range)
@@ -646,7 +649,11 @@ def memory_bytes(limit: int | str) -> int:
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(digits) :].strip()
     try:
-        amount = float(digits) * _UNITS[unit.removesuffix("b") + ("b" if unit else "")] if unit else float(digits)
+        amount = (
+            float(digits) * _UNITS[unit.removesuffix("b") + ("b" if unit else "")]
+            if unit
+            else float(digits)
+        )
     except (ValueError, KeyError):
         raise InvalidArgumentError(
             f'memory_limit must be a number of bytes or like "256 MiB", got {limit!r}'
@@ -730,7 +737,9 @@ def assess_divergence(
     limit = memory_bytes(memory_limit)
     with _all_opened(original, decoded) as components:
         shape = components[0][0].shape
-        if len(components) != len(shape) or any(c.shape != shape for pair in components for c in pair):
+        if len(components) != len(shape) or any(
+            c.shape != shape for pair in components for c in pair
+        ):
             raise InvalidArgumentError(
                 f"a vector field has one component an axis, all of one shape; got "
                 f"{len(components)} of shapes {[c.shape for pair in components for c in pair]}"

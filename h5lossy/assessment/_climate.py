@@ -68,7 +68,9 @@ def dssim(x: Slice, y: Slice, valid: npt.NDArray[np.bool_]) -> float | None:
     high = max(x[valid].max(), y[valid].max())
     if not high > low:
         return None
-    a, b = (np.where(valid, np.round((f - low) / (high - low) * _LEVELS) / _LEVELS, 0) for f in (x, y))
+    a, b = (
+        np.where(valid, np.round((f - low) / (high - low) * _LEVELS) / _LEVELS, 0) for f in (x, y)
+    )
     if valid.all():
         mean_a, mean_b, aa, bb, ab = map(_smooth, (a, b, a * a, b * b, a * b))
     else:
@@ -155,8 +157,10 @@ def spectrum(
         undefined.none("spectrum", "some points are not valid")
         return nothing
     waves = np.meshgrid(
-        *(np.fft.fftfreq(n) * n for n in shape[:-1]), np.fft.rfftfreq(shape[-1]) * shape[-1],
-        indexing="ij", sparse=True,
+        *(np.fft.fftfreq(n) * n for n in shape[:-1]),
+        np.fft.rfftfreq(shape[-1]) * shape[-1],
+        indexing="ij",
+        sparse=True,
     )
     shell = np.rint(np.sqrt(sum(k * k for k in waves))).astype(np.int64).reshape(-1)
     # Half of the waves of a real field are stored; the others mirror them.

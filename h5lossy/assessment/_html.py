@@ -71,19 +71,31 @@ _HEAT = ((255, 247, 228), (253, 205, 132), (240, 120, 60), (186, 36, 42), (84, 8
 _NOTHING = (160, 166, 175)
 
 _DEFINITIONS = (
-    ("error e", "decoded less original, in float64, at valid points: finite in both fields, not the "
-     "fill value, not masked"),
+    (
+        "error e",
+        "decoded less original, in float64, at valid points: finite in both fields, not the "
+        "fill value, not masked",
+    ),
     ("bound", "judged in exact arithmetic against the number as it was typed"),
     ("PSNR", "20 log10(range of the original / RMSE)"),
     ("SNR", "10 log10(variance of the original / MSE)"),
     ("pointwise relative", "|e| / |x|, where x is not 0"),
     ("Pearson, nines", "correlation r of both fields; its nines are -log10(1 - r)"),
-    ("SSIM", "mean over uniform windows of valid points, population moments, C1 = (0.01 R)^2, "
-     "C2 = (0.03 R)^2, R the range of the original"),
-    ("gradient, Laplacian", "central differences at points that have both neighbours along every axis"),
+    (
+        "SSIM",
+        "mean over uniform windows of valid points, population moments, C1 = (0.01 R)^2, "
+        "C2 = (0.03 R)^2, R the range of the original",
+    ),
+    (
+        "gradient, Laplacian",
+        "central differences at points that have both neighbours along every axis",
+    ),
     ("H1 error", "root of the mean of e^2 and the squares of its slopes"),
-    ("autocorrelation", "of the error along each axis, over all pairs so far apart; white noise stays "
-     "within 1.96 / root(pairs) in 95 % of cases"),
+    (
+        "autocorrelation",
+        "of the error along each axis, over all pairs so far apart; white noise stays "
+        "within 1.96 / root(pairs) in 95 % of cases",
+    ),
     ("DSSIM", "data SSIM of Baker, Pinard and Hammerling (2024), slices along the last two axes"),
     ("accuracy gain", "log2(standard deviation / RMSE) less the bits per value"),
 )
@@ -135,7 +147,7 @@ def _header(report: Report) -> str:
         if report.bound.source == "file":
             promise += ", as the file says"
     return (
-        f'<header><div><h1>{escape(report.provenance.decoded)}</h1>'
+        f"<header><div><h1>{escape(report.provenance.decoded)}</h1>"
         f'<p class="soft">compared with {escape(report.provenance.original)} · '
         f"{escape(report.dtype)} {shape} · {escape(promise)}</p></div>"
         f'<span class="verdict {word.lower()}">{word}</span></header>'
@@ -252,11 +264,19 @@ def _histogram(report: Report) -> str:
         if limit and limit <= end:
             at = x(sign * limit)
             parts.append(
-                _line(at, _TOP, at, base, 'stroke="var(--bad)" stroke-width="1.5" stroke-dasharray="5 3"')
+                _line(
+                    at,
+                    _TOP,
+                    at,
+                    base,
+                    'stroke="var(--bad)" stroke-width="1.5" stroke-dasharray="5 3"',
+                )
             )
             parts.append(_axis_text(at, _HEIGHT - 10, f"{sign * limit:+.4g}"))
         else:
-            parts.append(_axis_text(x(sign * end / 1.06), _HEIGHT - 10, f"{sign * end / 1.06:+.3g}"))
+            parts.append(
+                _axis_text(x(sign * end / 1.06), _HEIGHT - 10, f"{sign * end / 1.06:+.3g}")
+            )
     parts.append(_axis_text(x(0), _HEIGHT - 10, "0"))
     out = histogram.below + histogram.above
     beyond = f" {out} points are further out." if out else ""
@@ -303,13 +323,19 @@ def _autocorrelation(report: Report) -> str:
             )
             for sign in (-1, 1):
                 parts.append(
-                    _line(x, y(sign * band), x + bar * 0.9, y(sign * band),
-                          'stroke="var(--band)" stroke-width="2"')
+                    _line(
+                        x,
+                        y(sign * band),
+                        x + bar * 0.9,
+                        y(sign * band),
+                        'stroke="var(--band)" stroke-width="2"',
+                    )
                 )
         parts.append(_axis_text(left + slot * 0.4, _HEIGHT - 10, str(lag + 1)))
     parts.append(_line(_LEFT, y(0), _WIDTH - _RIGHT, y(0), 'stroke="var(--soft)"'))
     legend = " ".join(
-        f'<span style="color:{colours[k % 4]}">■</span> axis {row.axis}' for k, row in enumerate(drawn)
+        f'<span style="color:{colours[k % 4]}">■</span> axis {row.axis}'
+        for k, row in enumerate(drawn)
     )
     return (
         f"<figure>{_svg(''.join(parts), 'autocorrelation')}<figcaption>By lag. {legend} "
@@ -356,7 +382,12 @@ def _palette(colours: Sequence[tuple[int, int, int]]) -> npt.NDArray[np.uint8]:
     return np.concatenate([mixed, np.array([_NOTHING], np.uint8)])
 
 
-def _image(values: npt.NDArray[np.float64], low: float, high: float, colours: Sequence[tuple[int, int, int]]) -> str:
+def _image(
+    values: npt.NDArray[np.float64],
+    low: float,
+    high: float,
+    colours: Sequence[tuple[int, int, int]],
+) -> str:
     """Return a picture as a data URI: a bitmap with a palette, which every browser reads."""
     with np.errstate(all="ignore"):
         scaled = (values - low) / (high - low) if high > low else np.zeros_like(values)
@@ -517,7 +548,11 @@ def _table(report: Report) -> str:
 
 def _definitions(report: Report) -> str:
     del report
-    return "<dl>" + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in _DEFINITIONS) + "</dl>"
+    return (
+        "<dl>"
+        + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in _DEFINITIONS)
+        + "</dl>"
+    )
 
 
 def _footer(report: Report) -> str:

@@ -164,7 +164,9 @@ def resolve_fill(fill_value: Any, original: Input, decoded: Input, dtype: np.dty
     """
     if isinstance(fill_value, str):
         if fill_value != "auto":
-            raise InvalidArgumentError(f'fill_value must be a number, None or "auto", got {fill_value!r}')
+            raise InvalidArgumentError(
+                f'fill_value must be a number, None or "auto", got {fill_value!r}'
+            )
         fill_value = None
         for field in (original, decoded):
             if field.dataset is not None and fill_value is None:

@@ -63,9 +63,7 @@ def special(points: PointsResult, shape: tuple[int, ...]) -> Special:
     return Special(**points.special, first=first)
 
 
-def values(
-    points: PointsResult, which: str, undefined: Undefined
-) -> Values:
+def values(points: PointsResult, which: str, undefined: Undefined) -> Values:
     """Return extent and moments of "original" or "decoded"."""
     if not points.valid:
         undefined.none(which, NO_POINTS)
@@ -124,15 +122,11 @@ def quantiles(points: PointsResult) -> Quantiles:
     return Quantiles(p50=at(0.5), p90=at(0.9), p99=at(0.99), p99_9=at(0.999))
 
 
-def errors(
-    points: PointsResult, layout: Layout, threshold: Number, undefined: Undefined
-) -> Errors:
+def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: Undefined) -> Errors:
     """Return the reductions of the error."""
     pointwise = _pointwise(points, threshold, undefined)
     names = [
-        name
-        for name in Errors.__annotations__
-        if name not in {"max_at", "quantiles", "pointwise"}
+        name for name in Errors.__annotations__ if name not in {"max_at", "quantiles", "pointwise"}
     ]
     nothing: Quantiles = Quantiles(p50=None, p90=None, p99=None, p99_9=None)
     if not points.valid:

@@ -92,9 +92,7 @@ def sketch(histogram: Histogram) -> str:
     counts = counts[128 - reach : 128 + reach]
     columns = min(_COLUMNS, len(counts))
     edges = [round(i * len(counts) / columns) for i in range(columns + 1)]
-    heights = [
-        sum(counts[a:b]) / max(1, b - a) for a, b in zip(edges, edges[1:], strict=False)
-    ]
+    heights = [sum(counts[a:b]) / max(1, b - a) for a, b in zip(edges, edges[1:], strict=False)]
     most = max(heights)
     drawn = "".join(_BAR[math.ceil(h / most * (len(_BAR) - 1))] for h in heights)
     end = reach * histogram.bin_width
@@ -111,7 +109,9 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{report.provenance.decoded}  {report.dtype} {shape}  {verdict(report)}"
     error, special = report.error, report.special
     if report.bound is not None:
-        yield _line("bound", str(report.bound), f"max {number(error.max_abs, 9)} {place(error.max_at)}")
+        yield _line(
+            "bound", str(report.bound), f"max {number(error.max_abs, 9)} {place(error.max_at)}"
+        )
         yield _line("", f"{report.bound.violations} of {report.valid} points over it")
         for violation in report.bound.listed[:4]:
             chunk = f"  chunk {violation.chunk}" if violation.chunk is not None else ""
@@ -146,7 +146,9 @@ def _lines(report: Report) -> Iterator[str]:
         f"pointwise: mean {number(error.pointwise.mean, 3)}, max {number(error.pointwise.max, 3)}",
     )
     correlation = report.correlation
-    likeness = f"pearson {lost(correlation.one_minus_pearson)} ({number(correlation.nines, 2)} nines)"
+    likeness = (
+        f"pearson {lost(correlation.one_minus_pearson)} ({number(correlation.nines, 2)} nines)"
+    )
     if report.ssim is not None:
         similarity = report.ssim
         yield _line(
@@ -203,22 +205,34 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
         ("error", "largest", f"{number(error.max_abs, 9)} {place(error.max_at)}".strip()),
         ("error", "RMSE", number(error.rmse, 9)),
         ("error", "mean (bias)", number(error.mean, 3)),
-        ("error", "P50 / P99 / P99.9", " / ".join(
-            number(v, 3)
-            for v in (error.quantiles.p50, error.quantiles.p99, error.quantiles.p99_9)
-        )),
+        (
+            "error",
+            "P50 / P99 / P99.9",
+            " / ".join(
+                number(v, 3)
+                for v in (error.quantiles.p50, error.quantiles.p99, error.quantiles.p99_9)
+            ),
+        ),
         ("error", "PSNR, 20 log10(range / RMSE)", decibel(error.psnr)),
         ("error", "SNR, 10 log10(variance / MSE)", decibel(error.snr)),
         ("error", "largest over range", number(error.max_relative, 4)),
-        ("error", "pointwise relative, mean / max",
-         f"{number(error.pointwise.mean, 3)} / {number(error.pointwise.max, 3)}"),
+        (
+            "error",
+            "pointwise relative, mean / max",
+            f"{number(error.pointwise.mean, 3)} / {number(error.pointwise.max, 3)}",
+        ),
         ("likeness", "Pearson", lost(report.correlation.one_minus_pearson)),
         ("likeness", "nines of Pearson", number(report.correlation.nines, 3)),
     ]
     if report.ssim is not None:
         table.append(("likeness", "SSIM, mean", lost(report.ssim.one_minus_mean)))
-        table.append(("likeness", "SSIM, worst window",
-                      f"{lost(report.ssim.one_minus_min)} {place(report.ssim.min_at)}".strip()))
+        table.append(
+            (
+                "likeness",
+                "SSIM, worst window",
+                f"{lost(report.ssim.one_minus_min)} {place(report.ssim.min_at)}".strip(),
+            )
+        )
     if report.derivatives is not None:
         d = report.derivatives
         table.append(("derivatives", "PSNR of the gradient", decibel(d.gradient_psnr)))
@@ -230,11 +244,21 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
         table.append(("whiteness", f"autocorrelation at lag 1{', ' if band else ''}{band}", first))
         table.append(("whiteness", "autocorrelation, within the 95% band", within))
     if report.climate is not None:
-        table.append(("climate", "DSSIM, worst / mean slice",
-                      f"{number(report.climate.dssim_min)} / {number(report.climate.dssim_mean)}"))
+        table.append(
+            (
+                "climate",
+                "DSSIM, worst / mean slice",
+                f"{number(report.climate.dssim_min)} / {number(report.climate.dssim_mean)}",
+            )
+        )
     if report.spectrum is not None:
-        table.append(("spectrum", f"power ratio off 1, k < {report.spectrum.k_max}",
-                      number(report.spectrum.max_deviation, 3)))
+        table.append(
+            (
+                "spectrum",
+                f"power ratio off 1, k < {report.spectrum.k_max}",
+                number(report.spectrum.max_deviation, 3),
+            )
+        )
     table += [
         ("flips", f"{flip.name} ({flip.threshold:g})", f"{flip.count} points")
         for flip in report.flips
@@ -253,6 +277,7 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
 
 def markdown(report: Report) -> str:
     """Write a report as Markdown."""
+
     def escaped(value: str) -> str:
         return value.replace("|", "\\|")
 
@@ -264,14 +289,19 @@ def markdown(report: Report) -> str:
         "",
     ]
     if report.bound is not None:
-        lines += [f"Bound {report.bound}: {report.bound.violations} of {report.valid} points over it.", ""]
+        lines += [
+            f"Bound {report.bound}: {report.bound.violations} of {report.valid} points over it.",
+            "",
+        ]
     for failure in report.failures:
         where = f" {place(failure.where)}" if failure.where is not None else ""
         lines.append(f"- **{failure.check}**: wanted {failure.wanted}, got {failure.got}{where}")
     if report.failures:
         lines.append("")
     lines += ["| | | |", "|---|---|---|"]
-    lines += [f"| {group} | {escaped(name)} | {escaped(value)} |" for group, name, value in rows(report)]
+    lines += [
+        f"| {group} | {escaped(name)} | {escaped(value)} |" for group, name, value in rows(report)
+    ]
     if report.undefined:
         lines += ["", "Not defined here:", ""]
         lines += [f"- {name}: {why}" for name, why in report.undefined.items()]

@@ -145,7 +145,9 @@ class Walker:
             values = max(1, math.prod(self._shape[1:]))
             cut = _FIRST_CUT.get(rank, 1)
             return max(1, _VALUES_AT_ONCE // values // cut) * cut, whole
-        chunks = [self._fields.layout.chunks(f) for f in (self._fields.original, self._fields.decoded)]
+        chunks = [
+            self._fields.layout.chunks(f) for f in (self._fields.original, self._fields.decoded)
+        ]
         thick = max((c[0] for c in chunks if c), default=1)
         # Half of the memory is for the next slab, which is read while this one is assessed.
         budget = self._limit // 2
@@ -159,7 +161,9 @@ class Walker:
         cut = math.lcm(_SECOND_CUT[rank], max((c[1] for c in chunks if c), default=1))
         cut = cut if cut < whole else _SECOND_CUT[rank]
         per_column = max(1, per_plane // whole)
-        while thick > 1 and budget // (per_column * (thick + kept)) < _SECOND_CUT[rank] + self._reach:
+        while (
+            thick > 1 and budget // (per_column * (thick + kept)) < _SECOND_CUT[rank] + self._reach
+        ):
             thick = -(-thick // 2)
         columns = budget // (per_column * (thick + kept)) - self._reach
         step = cut if columns >= cut else _SECOND_CUT[rank]
@@ -169,7 +173,14 @@ class Walker:
         whole = self._shape[1] if len(self._shape) > 1 else 1
         for first in range(0, whole, self._strip):
             stop = min(first + self._strip, whole)
-            yield _Slab(slice(first, stop), slice(first, min(stop + self._reach, whole)), 0, 0, 0, slice(0, 0))
+            yield _Slab(
+                slice(first, stop),
+                slice(first, min(stop + self._reach, whole)),
+                0,
+                0,
+                0,
+                slice(0, 0),
+            )
 
     def _slabs(self) -> Iterator[_Slab]:
         planes = self._shape[0]

@@ -55,7 +55,9 @@ MEASURES: dict[str, Measure] = {
         high_is_good=True,
         group="derivatives",
     ),
-    "dssim": Measure(lambda r: r.climate and r.climate.dssim_min, high_is_good=True, group="climate"),
+    "dssim": Measure(
+        lambda r: r.climate and r.climate.dssim_min, high_is_good=True, group="climate"
+    ),
     "spectrum": Measure(
         lambda r: r.spectrum and r.spectrum.max_deviation, high_is_good=False, group="spectrum"
     ),

@@ -96,11 +96,15 @@ def measure(
         maybe_padded=True,
         shape=tuple(n for n in chunks if n != 1)[-_native.MAX_RANK :] or (1,),
     )
-    padding = np.zeros((), values.dtype) if fill_value is None else np.asarray(fill_value, values.dtype)
+    padding = (
+        np.zeros((), values.dtype) if fill_value is None else np.asarray(fill_value, values.dtype)
+    )
     decoded = np.empty_like(values, order="C")
     stored = 0
     encode_seconds = decode_seconds = 0.0
-    for start in itertools.product(*(range(0, n, c) for n, c in zip(values.shape, chunks, strict=True))):
+    for start in itertools.product(
+        *(range(0, n, c) for n, c in zip(values.shape, chunks, strict=True))
+    ):
         where = tuple(
             slice(s, min(s + c, n)) for s, c, n in zip(start, chunks, values.shape, strict=True)
         )
@@ -152,9 +156,7 @@ def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
     """
     points = [(t.size.stored_bytes, t.report.error.rmse or 0.0) for t in tradeoffs]
     return [
-        not any(
-            (a <= bits and b <= rmse) and (a < bits or b < rmse) for a, b in points
-        )
+        not any((a <= bits and b <= rmse) and (a < bits or b < rmse) for a, b in points)
         for bits, rmse in points
     ]
 
@@ -232,7 +234,9 @@ def tune(
     for codec in codecs:
         seen: dict[int, Tradeoff] = {}
 
-        def on_sample(step: int, codec: type[Codec] = codec, seen: dict[int, Tradeoff] = seen) -> Report:
+        def on_sample(
+            step: int, codec: type[Codec] = codec, seen: dict[int, Tradeoff] = seen
+        ) -> Report:
             nonlocal tries
             if step not in seen:
                 tries += 1

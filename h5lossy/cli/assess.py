@@ -68,7 +68,9 @@ def _threshold(text: str) -> tuple[str, float]:
     metavar="V",
     help="Leave these values out. [default: what the datasets say]",
 )
-@click.option("--mask", metavar="FILE:/PATH", help="Dataset that is not 0 where points are left out.")
+@click.option(
+    "--mask", metavar="FILE:/PATH", help="Dataset that is not 0 where points are left out."
+)
 @click.option(
     "--spacing", metavar="H[,H...]", help="Distance of points, one or one an axis. [default: 1]"
 )

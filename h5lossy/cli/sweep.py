@@ -75,7 +75,9 @@ def parse_bounds(text: str) -> list[float]:
 
 @click.command()
 @click.argument("place", metavar="FILE")
-@click.option("-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several.")
+@click.option(
+    "-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several."
+)
 @click.option(
     "--codecs",
     default="pfpl,cuszp2,aatrox",
@@ -147,7 +149,9 @@ def sweep(
     if as_json:
         click.echo(json.dumps({"path": field.path, "kind": argument, "settings": rows}, indent=2))
         return
-    say(f"{printable(field.path)}  {field.values.dtype} {field.values.shape}  chunks {field.chunks}")
+    say(
+        f"{printable(field.path)}  {field.values.dtype} {field.values.shape}  chunks {field.chunks}"
+    )
     print_table(
         (
             "codec",
@@ -245,7 +249,9 @@ def _svg(rows: Sequence[dict[str, Any]]) -> str:
             (r for r in drawn if r["codec"] == codec), key=lambda r: float(r["bits_per_value"])
         )
         points = " ".join(f"{x(r['bits_per_value']):.1f},{y(r['psnr']):.1f}" for r in own)
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        )
         parts += [
             f'<circle cx="{x(r["bits_per_value"]):.1f}" cy="{y(r["psnr"]):.1f}" '
             f'r="{5 if r["front"] else 3}" fill="{colour}"><title>{codec} {r["bound"]:g}</title></circle>'

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("place", metavar="FILE")
-@click.option("-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several.")
+@click.option(
+    "-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several."
+)
 @click.option(
     "--need",
     required=True,
@@ -89,7 +91,8 @@ def tune(
 
 def _line(one: Tradeoff, needs: tuple[Need, ...], *, fits: bool) -> str:
     numbers = "   ".join(
-        f"{n.name} {'-' if (got := n.got(one.report)) is None else format(got, '.9g')}" for n in needs
+        f"{n.name} {'-' if (got := n.got(one.report)) is None else format(got, '.9g')}"
+        for n in needs
     )
     failed = [n.name for n in needs if not n.holds(one.report)]
     verdict = "ok" if fits else f"-> fails on {', '.join(failed) or 'its bound'}"

@@ -161,9 +161,7 @@ def points(x: Field, y: Field, valid: Field) -> dict[str, Any]:
         "psnr": decibel(value_range, rmse),
         "snr": decibel(math.sqrt(var_x), rmse),
         "val_err_corr": (
-            None
-            if constant or e.min() == e.max()
-            else covariance / math.sqrt(var_x * var_e)
+            None if constant or e.min() == e.max() else covariance / math.sqrt(var_x * var_e)
         ),
         "pearson": pearson,
         "one_minus_pearson": one_minus,
@@ -229,7 +227,9 @@ def autocorrelation(e: Field, valid: Field, lags: int = 10) -> dict[str, list[fl
             neighbours += centred[tuple(moved)]
             ok &= valid[tuple(moved)]
         products = (centred[corner] * (neighbours / e.ndim))[ok]
-        out["paper_eq2"].append(total(products) / products.size / variance if products.size else None)
+        out["paper_eq2"].append(
+            total(products) / products.size / variance if products.size else None
+        )
     return out
 
 
