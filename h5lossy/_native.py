@@ -167,7 +167,7 @@ class AssessParams:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """``h5l_assess_piece``: a part of a field. Arrays are the part, adjacent along the last axis."""
+    """``h5l_assess_piece``: a part of a field; its values are adjacent along the last axis."""
 
     original: npt.NDArray[Any]
     decoded: npt.NDArray[Any]

@@ -53,8 +53,7 @@ class TruncatedFrameError(CorruptFrameError):
 
 
 class BrokenPromiseError(H5LossyError, RuntimeError):
-    """Decoded values that break their bound: a fault of h5lossy or of the machine. Please report
-    it."""
+    """Decoded values that break their bound: a fault of ours or the machine. Please report it."""
 
 
 class IncompleteWriteError(H5LossyError, RuntimeError):

@@ -18,16 +18,13 @@ import json
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
-from h5py import h5d
 
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts
-from h5lossy._values import as_bits, fill_bits, is_big_endian, own_fill_value
+from h5lossy._values import fill_bits, is_big_endian, own_fill_value
 from h5lossy.bounds import BoundKind, ErrorBound, as_float_sum
 from h5lossy.datasets import describe
 from h5lossy.errors import BrokenPromiseError, H5LossyError, InvalidArgumentError
@@ -36,6 +33,7 @@ from h5lossy.frames import decode, inspect
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import h5py
     import numpy.typing as npt
 
     from h5lossy.assessment.report import Report
@@ -306,7 +304,7 @@ class Recorder:
             for start in chunk_starts(dataset)
         }
         whole = stored <= self._hashes.keys()
-        group = -(-math.prod(grid) // MOST_HASHES)
+        group = max(1, -(-math.prod(grid) // MOST_HASHES))
         if not whole and group > 1:
             raise InvalidArgumentError(
                 f"{dataset.name} has {math.prod(grid)} chunks: of more than {MOST_HASHES} all have "
@@ -326,10 +324,11 @@ class Recorder:
             "hash": "blake2b-64 of the decoded values of a chunk, little-endian",
             "found": self._summary() if whole else None,
         }
-        for name, value in ((REPORT_ATTRIBUTE, json.dumps(record)), (HASH_ATTRIBUTE, grouped)):
+        attributes: dict[str, Any] = {REPORT_ATTRIBUTE: json.dumps(record), HASH_ATTRIBUTE: grouped}
+        for name, content in attributes.items():
             if name in dataset.attrs:
                 del dataset.attrs[name]
-            dataset.attrs[name] = value
+            dataset.attrs[name] = content
         return record
 
     def _summary(self) -> dict[str, Any]:
@@ -531,7 +530,8 @@ def verify(
     """Check that a dataset can be decoded and still holds what was verified when it was written.
 
     Every frame is decoded after its checksum has been checked, its bound is compared with the
-    dataset's, and the decoded values with the recorded hash, if there is one. No original is needed.
+    dataset's, and the decoded values with the recorded hash, if there is one. No original is
+    needed.
 
     Parameters
     ----------
@@ -550,8 +550,9 @@ def verify(
     Examples
     --------
     >>> import h5py, h5lossy, numpy as np
+    >>> codec = h5lossy.PFPL(absolute=0.5)
     >>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
-    ...     t = f.create_dataset("t", (100,), "f4", chunks=(64,), compression=h5lossy.PFPL(absolute=0.5))
+    ...     t = f.create_dataset("t", (100,), "f4", chunks=(64,), compression=codec)
     ...     h5lossy.write(t, np.arange(100.0), verify="write")
     ...     found = h5lossy.verify(t)
     >>> found.ok, found.chunks, found.recorded
@@ -560,53 +561,8 @@ def verify(
     described = describe(dataset)
     if described is None:
         return Verification(path=dataset.name)
-    problems: list[Problem] = []
-    record_found: dict[str, Any] | None = None
-    hashes: npt.NDArray[np.uint64] | None = None
-    try:
-        found = read_record(dataset)
-        if found is not None:
-            record_found, hashes = found
-    except InvalidArgumentError as error:
-        problems.append(Problem(chunk=None, why=str(error)))
-    if record_found is not None and hashes is not None:
-        if tuple(record_found["shape"]) != dataset.shape:
-            hashes = _earlier_hashes(dataset, grid_of(dataset)).reshape(-1)
-            if record_found["chunks_per_hash"] != 1:
-                problems.append(Problem(chunk=None, why="the dataset was resized after its record"))
-                hashes = None
-    group = record_found["chunks_per_hash"] if record_found else 1
-
-    count = recorded = 0
-    own: list[int] = []
-    first: Place = ()
-    for chunk in chunks_of(dataset):
-        count += 1
-        value = _NO_HASH
-        try:
-            values = _checked_values(chunk, described)
-            value = hash_values(values)
-            if progress is not None:
-                progress(values.nbytes)
-        except (H5LossyError, OSError, ValueError) as error:
-            problems.append(Problem(chunk=chunk.place, why=" ".join(str(error).split())))
-        if hashes is None:
-            continue
-        own.append(value)
-        if len(own) == 1:
-            first = chunk.place
-        if len(own) < group and count < math.prod(grid_of(dataset)):
-            continue
-        wanted = int(hashes[(count - 1) // group])
-        if wanted != _NO_HASH and _NO_HASH not in own:
-            if int(group_hashes(np.array(own, np.uint64), group)[0]) == wanted:
-                recorded += len(own)
-            else:
-                which = (
-                    "differs" if group == 1 else f"or one of the {len(own) - 1} after it differs"
-                )
-                problems.append(Problem(chunk=first, why=f"{which} from the record"))
-        own = []
+    check = _Check(dataset, described)
+    check.run(progress)
     report = None
     if against is not None:
         from h5lossy.assessment import assess  # noqa: PLC0415
@@ -616,12 +572,80 @@ def verify(
         path=dataset.name,
         codec=described.codec,
         bound=described.bound,
-        chunks=count,
-        recorded=recorded,
-        problems=tuple(problems),
-        record=record_found,
+        chunks=check.chunks,
+        recorded=check.recorded,
+        problems=tuple(check.problems),
+        record=check.record,
         report=report,
     )
+
+
+class _Check:
+    """Goes through the chunks of a dataset and compares them with its record."""
+
+    def __init__(self, dataset: h5py.Dataset, described: DatasetInfo) -> None:
+        self._dataset = dataset
+        self._described = described
+        self.chunks = self.recorded = 0
+        self.problems: list[Problem] = []
+        self.record: dict[str, Any] | None = None
+        self._hashes: npt.NDArray[np.uint64] | None = None
+        self._group: list[int] = []
+        self._first: Place = ()
+        try:
+            self._read_record()
+        except InvalidArgumentError as error:
+            self._problem(None, str(error))
+
+    def _problem(self, chunk: Place | None, why: str) -> None:
+        self.problems.append(Problem(chunk=chunk, why=" ".join(why.split())))
+
+    def _read_record(self) -> None:
+        found = read_record(self._dataset)
+        if found is None:
+            return
+        self.record, self._hashes = found
+        if tuple(self.record["shape"]) == self._dataset.shape:
+            return
+        self._hashes = _earlier_hashes(self._dataset, grid_of(self._dataset)).reshape(-1)
+        if self.record["chunks_per_hash"] != 1:
+            self._problem(None, "the dataset was resized after its record was made")
+            self._hashes = None
+
+    def run(self, progress: Callable[[int], None] | None) -> None:
+        """Decode and compare all chunks."""
+        for chunk in chunks_of(self._dataset):
+            self.chunks += 1
+            value = _NO_HASH
+            try:
+                values = _checked_values(chunk, self._described)
+                value = hash_values(values)
+                if progress is not None:
+                    progress(values.nbytes)
+            except (H5LossyError, OSError, ValueError) as error:
+                self._problem(chunk.place, str(error))
+            self._compare(chunk, value)
+
+    def _compare(self, chunk: Chunk, value: int) -> None:
+        if self._hashes is None or self.record is None:
+            return
+        size = self.record["chunks_per_hash"]
+        group = self._group
+        if not group:
+            self._first = chunk.place
+        group.append(value)
+        is_last = self.chunks == math.prod(grid_of(self._dataset))
+        if len(group) < size and not is_last:
+            return
+        wanted = int(self._hashes[(self.chunks - 1) // size])
+        if wanted != _NO_HASH and _NO_HASH not in group:
+            if int(group_hashes(np.array(group, np.uint64), size)[0]) == wanted:
+                self.recorded += len(group)
+            else:
+                others = len(group) - 1
+                which = "differs" if size == 1 else f"or one of the {others} after it differs"
+                self._problem(self._first, f"{which} from the record")
+        group.clear()
 
 
 def _checked_values(chunk: Chunk, described: DatasetInfo) -> npt.NDArray[Any]:
@@ -636,26 +660,7 @@ def _checked_values(chunk: Chunk, described: DatasetInfo) -> npt.NDArray[Any]:
         known = info.codec != "stored"
         if known and (info.bound.kind not in kinds or value > promised.value):
             raise InvalidArgumentError(
-                f"its frame was made with {info.bound.kind} {value!r}, and the dataset says {promised}"
+                f"its frame was made with {info.bound.kind} {value!r}, "
+                f"and the dataset says {promised}"
             )
     return chunk.values(frame)
-
-
-def datasets_of(path: str | Path) -> Iterator[h5py.Dataset]:
-    """Open all datasets of a file, one after the other.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Yields
-    ------
-    h5py.Dataset
-    """
-    with h5py.File(path, "r") as file:
-        names: list[str] = []
-        file.visititems(
-            lambda name, obj: names.append(name) if isinstance(obj, h5py.Dataset) else None
-        )
-        for name in names:
-            yield file[name]

@@ -171,7 +171,7 @@ def test_sweep_prints_writes_and_draws(files: tuple[Path, Path], tmp_path: Path)
     assert len(rows) == 9
     assert {row["codec"] for row in rows} == {"pfpl", "cuszp2", "aatrox"}
     assert all(float(row["max_error"]) > 0 for row in rows)
-    drawn = ET.parse(plot).getroot()  # noqa: S314
+    drawn = ET.parse(plot).getroot()
     assert len(drawn.findall(".//{*}circle")) == 9
 
 

@@ -109,9 +109,9 @@ def assess(
     Parameters
     ----------
     original, decoded : array-like, h5py.Dataset, or "file.h5:/path"
-        Of one shape. Floats of 16, 32 and 64 bits, or integers up to 32; of either byte order. NumPy
-        arrays, ``numpy.memmap``, and anything else with a shape, a dtype and ``[]``, such as Zarr
-        arrays; CuPy arrays come to the host a part at a time.
+        Of one shape. Floats of 16, 32 and 64 bits, or integers up to 32; of either byte order.
+        NumPy arrays, ``numpy.memmap``, and anything else with a shape, a dtype and ``[]``, such as
+        Zarr arrays; CuPy arrays come to the host a part at a time.
     absolute, pointwise_relative, range_relative, lossless, bound : optional
         The promise to check, at most one. Default: what the file says, if `decoded` is a dataset
         that h5lossy compressed; otherwise none.
@@ -245,7 +245,7 @@ class _Assessment:
         walker = Walker(fields, max(0, reach), settings.memory_limit)
         boxes = self._boxes()
         walker.run(state, boxes=boxes, progress=self._advance)
-        return self._report(state, params, walker, boxes, value_range, extent)
+        return self._report(state, params, walker, boxes, (value_range, extent))
 
     def _params(self, extent: Fraction, value_range: float | None) -> _native.AssessParams:
         settings, fields = self._settings, self._fields
@@ -320,11 +320,11 @@ class _Assessment:
         params: _native.AssessParams,
         walker: Walker,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
-        value_range: float | None,
-        extent: Fraction,
+        ranges: tuple[float | None, Fraction],
     ) -> Report:
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
+        value_range, extent = ranges
         points, field = state.result()
         errors = numbers.errors(points, layout, params.pointwise_threshold, undefined)
         original = numbers.values(points, "original", undefined)
@@ -471,7 +471,7 @@ def count_valid(
     valid = np.isfinite(x) & np.isfinite(y)
     if fill is not None:
         valid &= x != fill
-    return valid if mask is None else valid & (mask == 0)
+    return np.asarray(valid if mask is None else valid & (mask == 0))
 
 
 def _failures(report: Report) -> list[Failure]:
@@ -748,7 +748,7 @@ def assess_divergence(
         masked = None if mask is None else _mask(mask, shape)
         dtypes = [common_dtype(*pair) for pair in components]
         fills = [
-            resolve_fill("auto", *pair, dtype)
+            resolve_fill("auto", pair[0], pair[1], dtype)
             for pair, dtype in zip(components, dtypes, strict=True)
         ]
         plane = 8 * 6 * len(shape) * math.prod(shape[1:])

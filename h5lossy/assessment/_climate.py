@@ -102,7 +102,8 @@ def climate(
         for at in itertools.product(*map(range, shape[:-2])):
             own = (*(slice(i, i + 1) for i in at), slice(0, shape[-2]), slice(0, shape[-1]))
             x, y, valid = slices(fields, own, count_valid)
-            score = dssim(*(f.reshape(shape[-2:]) for f in (x, y)), valid.reshape(shape[-2:]))
+            plane = shape[-2:]
+            score = dssim(x.reshape(plane), y.reshape(plane), valid.reshape(plane))
             if score is not None:
                 found.append(score)
                 places.append(at)
@@ -186,4 +187,4 @@ def central_slope(values: npt.NDArray[Any], axis: int, spacing: float) -> npt.ND
     inside = [slice(1, -1)] * values.ndim
     before, after = list(inside), list(inside)
     before[axis], after[axis] = slice(0, -2), slice(2, None)
-    return (values[tuple(after)] - values[tuple(before)]) / (2 * spacing)
+    return np.asarray((values[tuple(after)] - values[tuple(before)]) / (2 * spacing))

@@ -73,8 +73,10 @@ _NOTHING = (160, 166, 175)
 _DEFINITIONS = (
     (
         "error e",
-        "decoded less original, in float64, at valid points: finite in both fields, not the "
-        "fill value, not masked",
+        (
+            "decoded less original, in float64, at valid points: finite in both fields, not the "
+            "fill value, not masked"
+        ),
     ),
     ("bound", "judged in exact arithmetic against the number as it was typed"),
     ("PSNR", "20 log10(range of the original / RMSE)"),
@@ -83,8 +85,10 @@ _DEFINITIONS = (
     ("Pearson, nines", "correlation r of both fields; its nines are -log10(1 - r)"),
     (
         "SSIM",
-        "mean over uniform windows of valid points, population moments, C1 = (0.01 R)^2, "
-        "C2 = (0.03 R)^2, R the range of the original",
+        (
+            "mean over uniform windows of valid points, population moments, C1 = (0.01 R)^2, "
+            "C2 = (0.03 R)^2, R the range of the original"
+        ),
     ),
     (
         "gradient, Laplacian",
@@ -93,8 +97,10 @@ _DEFINITIONS = (
     ("H1 error", "root of the mean of e^2 and the squares of its slopes"),
     (
         "autocorrelation",
-        "of the error along each axis, over all pairs so far apart; white noise stays "
-        "within 1.96 / root(pairs) in 95 % of cases",
+        (
+            "of the error along each axis, over all pairs so far apart; white noise stays "
+            "within 1.96 / root(pairs) in 95 % of cases"
+        ),
     ),
     ("DSSIM", "data SSIM of Baker, Pinard and Hammerling (2024), slices along the last two axes"),
     ("accuracy gain", "log2(standard deviation / RMSE) less the bits per value"),
@@ -232,7 +238,7 @@ def _histogram(report: Report) -> str:
     width = histogram.bin_width
     limit = report.bound.limit if report.bound is not None else None
     reach = int(max(128 - used[0], used[-1] - 127))
-    end = max(reach * width, limit or 0.0)
+    end = max(float(reach * width), limit or 0.0)
     end = min(end, 128 * width) * 1.06
     low = -end
     top = math.log10(counts.max()) if counts.max() > 1 else 1.0
@@ -304,9 +310,9 @@ def _autocorrelation(report: Report) -> str:
 
     colours = ("#2f6fb0", "#d9722c", "#3a9d6e", "#8a5fb5")
     parts = []
-    for value in (most, most / 2, 0, -most / 2, -most):
-        parts.append(_line(_LEFT, y(value), _WIDTH - _RIGHT, y(value), 'stroke="var(--line)"'))
-        parts.append(_axis_text(_LEFT - 6, y(value) + 4, f"{value:+.2g}" if value else "0", "end"))
+    for tick in (most, most / 2, 0.0, -most / 2, -most):
+        parts.append(_line(_LEFT, y(tick), _WIDTH - _RIGHT, y(tick), 'stroke="var(--line)"'))
+        parts.append(_axis_text(_LEFT - 6, y(tick) + 4, f"{tick:+.2g}" if tick else "0", "end"))
     slot = (_WIDTH - _LEFT - _RIGHT) / lags
     bar = slot * 0.8 / len(drawn)
     for lag in range(lags):
@@ -321,16 +327,8 @@ def _autocorrelation(report: Report) -> str:
                 f'<rect x="{x:.1f}" y="{min(y(value), y(0)):.2f}" width="{bar * 0.9:.1f}" '
                 f'height="{max(tall, 0.7):.2f}" fill="{colours[k % 4]}"/>'
             )
-            for sign in (-1, 1):
-                parts.append(
-                    _line(
-                        x,
-                        y(sign * band),
-                        x + bar * 0.9,
-                        y(sign * band),
-                        'stroke="var(--band)" stroke-width="2"',
-                    )
-                )
+            style = 'stroke="var(--band)" stroke-width="2"'
+            parts += [_line(x, y(b), x + bar * 0.9, y(b), style) for b in (-band, band)]
         parts.append(_axis_text(left + slot * 0.4, _HEIGHT - 10, str(lag + 1)))
     parts.append(_line(_LEFT, y(0), _WIDTH - _RIGHT, y(0), 'stroke="var(--soft)"'))
     legend = " ".join(
@@ -358,8 +356,10 @@ def _spectrum(report: Report) -> str:
 
     points = " ".join(f"{x(k):.1f},{y(r):.2f}" for k, r in enumerate(ratios, 1) if r is not None)
     parts = [
-        f'<rect x="{_LEFT}" y="{y(1.01):.1f}" width="{_WIDTH - _LEFT - _RIGHT}" '
-        f'height="{y(0.99) - y(1.01):.1f}" fill="var(--band)" opacity=".25"/>',
+        (
+            f'<rect x="{_LEFT}" y="{y(1.01):.1f}" width="{_WIDTH - _LEFT - _RIGHT}" '
+            f'height="{y(0.99) - y(1.01):.1f}" fill="var(--band)" opacity=".25"/>'
+        ),
         _line(_LEFT, y(1), _WIDTH - _RIGHT, y(1), 'stroke="var(--soft)"'),
         f'<polyline points="{points}" fill="none" stroke="var(--blue)" stroke-width="2"/>',
         _axis_text(_LEFT - 6, y(1) + 4, "1", "end"),
@@ -394,7 +394,7 @@ def _image(
     index = np.full(values.shape, 255, np.uint8)
     there = np.isfinite(scaled)
     index[there] = np.clip(np.round(scaled[there] * 254), 0, 254).astype(np.uint8)
-    rows, columns = index.shape
+    rows, columns = int(index.shape[0]), int(index.shape[1])
     padded = np.zeros((rows, -(-columns // 4) * 4), np.uint8)
     padded[:, :columns] = index
     palette = np.zeros((256, 4), np.uint8)
@@ -436,7 +436,7 @@ def _panel(
 
 def _panels(picture: Picture, report: Report) -> str:
     if picture.original.ndim == 1:
-        return _lines(picture)
+        return _curves(picture)
     there = picture.original[np.isfinite(picture.original)]
     if not there.size:
         return ""
@@ -457,7 +457,7 @@ def _panels(picture: Picture, report: Report) -> str:
     )
 
 
-def _lines(picture: Picture) -> str:
+def _curves(picture: Picture) -> str:
     """Draw a field with one axis: values above, errors below."""
     drawings = []
     for values, label, colour in (
@@ -472,7 +472,9 @@ def _lines(picture: Picture) -> str:
         height = 150
         xs = np.linspace(_LEFT, _WIDTH - _RIGHT, max(2, len(values)))
         ys = _TOP + (high - values) / spread * (height - 2 * _TOP)
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=False) if y == y)
+        points = " ".join(
+            f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=False) if math.isfinite(y)
+        )
         content = (
             f'<polyline points="{points}" fill="none" stroke="{colour}"/>'
             + _axis_text(_LEFT - 6, _TOP + 4, f"{high:.3g}", "end")
@@ -493,11 +495,11 @@ def _chunk_map(report: Report) -> str:
     long = [axis for axis, n in enumerate(chunks.grid) if n > 1]
     axes = long[-2:] if len(long) > 1 else long
     others = tuple(axis for axis in range(grid.ndim) if axis not in axes)
-    grid, broken = grid.max(axis=others), broken.any(axis=others)
-    grid, broken = np.atleast_2d(grid), np.atleast_2d(broken)
+    grid = np.atleast_2d(np.amax(grid, axis=others))
+    broken = np.atleast_2d(np.asarray(np.any(broken, axis=others)))
     limit = report.bound.limit if report.bound is not None else None
     high = max(float(grid.max()), limit or 0.0) or 1.0
-    rows, columns = grid.shape
+    rows, columns = len(grid), grid.shape[-1]
     cell = min((_WIDTH - 4) / columns, 26.0, max(6.0, 420 / rows))
     palette = _palette(_HEAT)
     parts = []

@@ -131,7 +131,7 @@ def common_dtype(original: Input, decoded: Input) -> np.dtype[Any]:
     wide = max(kinds, key=lambda dtype: dtype.itemsize)
     same = kinds[0] == kinds[1]
     # Bytes are turned round by the library, if all else fits.
-    return kinds[0] if same else wide.newbyteorder("=")
+    return kinds[0] if same else np.dtype(np.float64 if wide.itemsize == 8 else np.float32)
 
 
 def _exact_dtype(field: Input) -> np.dtype[Any]:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy.assessment._walk import Fields, Layout
-
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from h5lossy.assessment._walk import Fields, Layout
     from h5lossy.assessment.report import Report
 
 #: Longest side of a picture in points; of a line.
@@ -89,8 +88,8 @@ def _take(fields: Fields, fill: Any, at: tuple[int, ...], title: str) -> Picture
     if 0 in rest or not rest:
         return None
     own = (*(slice(i, i + 1) for i in at), *(slice(0, n) for n in rest))
-    x, y, valid = slices(fields, own, lambda a, b, m: count_valid(a, b, m, fill))
-    x, y, valid = (f.reshape(rest) for f in (x, y, valid))
+    found = slices(fields, own, lambda a, b, m: count_valid(a, b, m, fill))
+    x, y, valid = found[0].reshape(rest), found[1].reshape(rest), found[2].reshape(rest)
     longest = _LONGEST if len(rest) > 1 else _LONGEST_LINE
     steps = tuple(max(1, -(-n // longest)) for n in rest)
     every = tuple(slice(None, None, step) for step in steps)

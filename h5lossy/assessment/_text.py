@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def definitions(report: Report) -> str:
 
 
 def whiteness(axes: tuple[AxisCorrelation, ...]) -> tuple[str, str, str]:
-    """Return the correlation at lag 1 along each axis, its band, and how many lags are in theirs."""
+    """Return the correlation at lag 1 along each axis, its band, and how many lags are in it."""
     along = [axis for axis in axes if axis.axis is not None]
     first = " ".join("-" if a.values[0] is None else f"{a.values[0]:+.4f}" for a in along)
     bands = [a.band[0] for a in along if a.band[0] is not None]
@@ -92,7 +93,7 @@ def sketch(histogram: Histogram) -> str:
     counts = counts[128 - reach : 128 + reach]
     columns = min(_COLUMNS, len(counts))
     edges = [round(i * len(counts) / columns) for i in range(columns + 1)]
-    heights = [sum(counts[a:b]) / max(1, b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    heights = [sum(counts[a:b]) / max(1, b - a) for a, b in itertools.pairwise(edges)]
     most = max(heights)
     drawn = "".join(_BAR[math.ceil(h / most * (len(_BAR) - 1))] for h in heights)
     end = reach * histogram.bin_width
@@ -107,57 +108,85 @@ def text(report: Report) -> str:
 def _lines(report: Report) -> Iterator[str]:
     shape = f"({', '.join(map(str, report.shape))})"
     yield f"{report.provenance.decoded}  {report.dtype} {shape}  {verdict(report)}"
-    error, special = report.error, report.special
-    if report.bound is not None:
+    yield from _bound_lines(report)
+    yield from _special_lines(report)
+    yield from _error_lines(report)
+    yield from _field_lines(report)
+    for flip in report.flips:
+        yield _line("flips", f"{flip.name} ({flip.threshold:g}): {flip.count} points change sides")
+    if report.size is not None:
+        s = report.size
         yield _line(
-            "bound", str(report.bound), f"max {number(error.max_abs, 9)} {place(error.max_at)}"
+            "size",
+            f"{size(s.raw_bytes)} -> {size(s.stored_bytes)}   ratio {number(s.ratio, 4)}   "
+            f"{number(s.bits_per_value, 3)} bits/value   gain {number(s.accuracy_gain, 3)}",
         )
-        yield _line("", f"{report.bound.violations} of {report.valid} points over it")
-        for violation in report.bound.listed[:4]:
-            chunk = f"  chunk {violation.chunk}" if violation.chunk is not None else ""
-            yield _line(
-                "",
-                f"{place(violation.at)}  x {violation.original!r}  y {violation.decoded!r}"
-                f"  e {violation.error:.9g}{chunk}",
-            )
-        if report.bound.violations > 4:
-            yield _line("", "...")
-    else:
-        yield _line("bound", "none given", f"max {number(error.max_abs, 9)} {place(error.max_at)}")
+    for failure in report.failures:
+        if failure.check != "bound" and not hasattr(report.special, failure.check):
+            yield _line("need", f"{failure.check} {failure.wanted}, got {failure.got}  FAIL")
+    for name, why in report.undefined.items():
+        yield _line("undefined", f"{name}: {why}")
+    yield definitions(report)
+
+
+def _bound_lines(report: Report) -> Iterator[str]:
+    worst = f"max {number(report.error.max_abs, 9)} {place(report.error.max_at)}"
+    bound = report.bound
+    if bound is None:
+        yield _line("bound", "none given", worst)
+        return
+    yield _line("bound", str(bound), worst)
+    yield _line("", f"{bound.violations} of {report.valid} points over it")
+    for violation in bound.listed[:4]:
+        chunk = f"  chunk {violation.chunk}" if violation.chunk is not None else ""
+        yield _line(
+            "",
+            f"{place(violation.at)}  x {violation.original!r}  y {violation.decoded!r}"
+            f"  e {violation.error:.9g}{chunk}",
+        )
+    if bound.violations > 4:
+        yield _line("", "...")
+
+
+def _special_lines(report: Report) -> Iterator[str]:
+    special = report.special
     nan = special.nan_kept + special.nan_changed + special.nan_lost
     inf = special.inf_kept + special.inf_changed
     fill = special.fill_kept + special.fill_lost
-    kept = "kept as they were" if not special.failed else ""
     masked = f"   masked {report.masked}" if report.masked else ""
+    kept = "kept as they were" if not special.failed else ""
     yield _line("special", f"nan {nan}   inf {inf}   fill {fill}{masked}", kept)
     for name, count in special.failed.items():
-        first = special.first.get(name)
-        yield _line("", f"{name.replace('_', ' ')} {count} (first {place(first)})  FAIL")
-    q = error.quantiles
+        first = place(special.first.get(name))
+        yield _line("", f"{name.replace('_', ' ')} {count} (first {first})  FAIL")
+
+
+def _error_lines(report: Report) -> Iterator[str]:
+    error, q = report.error, report.error.quantiles
     yield _line(
         "error",
         f"rmse {number(error.rmse)}   mean {number(error.mean, 3)}   "
         f"P50 {number(q.p50, 3)}  P99 {number(q.p99, 3)}  P99.9 {number(q.p99_9, 3)}",
     )
-    yield _line("", f"PSNR {decibel(error.psnr)} (range)", f"SNR {decibel(error.snr)} (variance)")
+    psnr, snr = decibel(error.psnr), decibel(error.snr)
+    yield _line("", f"PSNR {psnr} (range)", f"SNR {snr} (variance)")
+    pointwise = error.pointwise
     yield _line(
         "",
         f"relative {number(error.max_relative, 3)} of range {number(report.original.range)}",
-        f"pointwise: mean {number(error.pointwise.mean, 3)}, max {number(error.pointwise.max, 3)}",
+        f"pointwise: mean {number(pointwise.mean, 3)}, max {number(pointwise.max, 3)}",
     )
+
+
+def _field_lines(report: Report) -> Iterator[str]:
     correlation = report.correlation
-    likeness = (
-        f"pearson {lost(correlation.one_minus_pearson)} ({number(correlation.nines, 2)} nines)"
-    )
+    nines = f"({number(correlation.nines, 2)} nines)"
+    likeness = f"pearson {lost(correlation.one_minus_pearson)} {nines}"
+    windows = ""
     if report.ssim is not None:
-        similarity = report.ssim
-        yield _line(
-            "likeness",
-            likeness,
-            f"SSIM {lost(similarity.one_minus_mean)} (min {lost(similarity.one_minus_min)})",
-        )
-    else:
-        yield _line("likeness", likeness)
+        worst = lost(report.ssim.one_minus_min)
+        windows = f"SSIM {lost(report.ssim.one_minus_mean)} (min {worst})"
+    yield _line("likeness", likeness, windows)
     if report.derivatives is not None:
         d = report.derivatives
         yield _line(
@@ -166,8 +195,8 @@ def _lines(report: Report) -> Iterator[str]:
             f"Laplacian rmse {number(d.laplacian_rmse, 3)}",
         )
     if report.autocorrelation is not None:
-        first, band, within = whiteness(report.autocorrelation)
-        yield _line("whiteness", f"lag 1: {first}  ({band})" if band else "", within)
+        lag, band, within = whiteness(report.autocorrelation)
+        yield _line("whiteness", f"lag 1: {lag}  ({band})" if band else "", within)
     yield _line("histogram", sketch(report.histogram))
     if report.climate is not None:
         c = report.climate
@@ -175,21 +204,6 @@ def _lines(report: Report) -> Iterator[str]:
     if report.spectrum is not None:
         s = report.spectrum
         yield _line("spectrum", f"P'/P off by {number(s.max_deviation, 3)} at most, k < {s.k_max}")
-    for flip in report.flips:
-        yield _line("flips", f"{flip.name} ({flip.threshold:g}): {flip.count} points change sides")
-    if report.size is not None:
-        s_ = report.size
-        yield _line(
-            "size",
-            f"{size(s_.raw_bytes)} -> {size(s_.stored_bytes)}   ratio {number(s_.ratio, 4)}   "
-            f"{number(s_.bits_per_value, 3)} bits/value   gain {number(s_.accuracy_gain, 3)}",
-        )
-    for failure in report.failures:
-        if failure.check != "bound" and not hasattr(special, failure.check):
-            yield _line("need", f"{failure.check} {failure.wanted}, got {failure.got}  FAIL")
-    for name, why in report.undefined.items():
-        yield _line("undefined", f"{name}: {why}")
-    yield definitions(report)
 
 
 def _line(head: str, first: str, second: str = "") -> str:
@@ -281,11 +295,11 @@ def markdown(report: Report) -> str:
     def escaped(value: str) -> str:
         return value.replace("|", "\\|")
 
+    shape = " x ".join(map(str, report.shape)) or "scalar"
     lines = [
         f"# {verdict(report)}: {report.provenance.decoded}",
         "",
-        f"Compared with {report.provenance.original}: {report.dtype}, "
-        f"{' x '.join(map(str, report.shape)) or 'scalar'}.",
+        f"Compared with {report.provenance.original}: {report.dtype}, {shape}.",
         "",
     ]
     if report.bound is not None:

@@ -130,7 +130,7 @@ class Walker:
         if len(self._shape) < 2 or self._strip >= self._shape[1]:
             return 1.0
         read = sum(s.read_strip.stop - s.read_strip.start for s in self._strips())
-        return read / self._shape[1]
+        return float(read / self._shape[1])
 
     def _plane_bytes(self) -> int:
         mask = self._fields.mask is not None

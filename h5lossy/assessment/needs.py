@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -48,21 +49,25 @@ MEASURES: dict[str, Measure] = {
     ),
     "pearson": Measure(lambda r: r.correlation.pearson, high_is_good=True),
     "nines": Measure(lambda r: r.correlation.nines, high_is_good=True),
-    "ssim": Measure(lambda r: r.ssim and r.ssim.mean, high_is_good=True, group="ssim"),
-    "ssim_min": Measure(lambda r: r.ssim and r.ssim.min, high_is_good=True, group="ssim"),
+    "ssim": Measure(lambda r: r.ssim.mean if r.ssim else None, high_is_good=True, group="ssim"),
+    "ssim_min": Measure(lambda r: r.ssim.min if r.ssim else None, high_is_good=True, group="ssim"),
     "gradient_psnr": Measure(
-        lambda r: r.derivatives and r.derivatives.gradient_psnr,
+        lambda r: r.derivatives.gradient_psnr if r.derivatives else None,
         high_is_good=True,
         group="derivatives",
     ),
     "dssim": Measure(
-        lambda r: r.climate and r.climate.dssim_min, high_is_good=True, group="climate"
+        lambda r: r.climate.dssim_min if r.climate else None, high_is_good=True, group="climate"
     ),
     "spectrum": Measure(
-        lambda r: r.spectrum and r.spectrum.max_deviation, high_is_good=False, group="spectrum"
+        lambda r: r.spectrum.max_deviation if r.spectrum else None,
+        high_is_good=False,
+        group="spectrum",
     ),
-    "ratio": Measure(lambda r: r.size and r.size.ratio, high_is_good=True),
-    "bits_per_value": Measure(lambda r: r.size and r.size.bits_per_value, high_is_good=False),
+    "ratio": Measure(lambda r: r.size.ratio if r.size else None, high_is_good=True),
+    "bits_per_value": Measure(
+        lambda r: r.size.bits_per_value if r.size else None, high_is_good=False
+    ),
 }
 
 _ONE = re.compile(r"\s*(\w+)\s*(>=|<=)\s*(\S+)\s*")
@@ -142,7 +147,7 @@ def parse_needs(text: str) -> tuple[Need, ...]:
             value = float(found[3]) if found else None
         except ValueError:
             value = None
-        if not found or value is None or value != value:
+        if not found or value is None or math.isnan(value):
             raise InvalidArgumentError(
                 f'a threshold reads like "psnr>=70" or "max_error<=0.1", got {part!r}'
             )

@@ -14,12 +14,12 @@ import math
 import types
 import typing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from os import PathLike
 
 #: Name of the definitions and of the JSON form. It changes when either does.
@@ -614,8 +614,7 @@ class Report:
 
         html = page(self)
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(html)
+            Path(path).write_text(html, encoding="utf-8")
         return html
 
 
@@ -648,21 +647,9 @@ def _read(kind: Any, value: Any) -> Any:
             }
         )
     if origin is tuple:
-        return tuple(_read(arguments[0], item) for item in value)
-    if origin is dict:
-        return {key: _read(arguments[1], item) for key, item in value.items()}
-    if kind is float:
-        return _INFINITE[value] if isinstance(value, str) else float(value)
+        value = tuple(_read(arguments[0], item) for item in value)
+    elif origin is dict:
+        value = {key: _read(arguments[1], item) for key, item in value.items()}
+    elif kind is float:
+        value = _INFINITE[value] if isinstance(value, str) else float(value)
     return value
-
-
-def names_of(report: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """List the dotted names of all numbers in a report's dict."""
-    found: list[str] = []
-    for key, value in report.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, dict):
-            found += names_of(value, f"{name}.")
-        else:
-            found.append(name)
-    return found

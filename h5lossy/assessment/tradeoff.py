@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What codecs and bounds give for given data: rate and distortion, and the smallest that will do."""
+"""What codecs and bounds give for given data: rate, distortion, and the smallest that will do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import itertools
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -161,6 +161,13 @@ def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
     ]
 
 
+class Told(Protocol):
+    """What `tune` calls with each candidate on the whole field."""
+
+    def __call__(self, one: Tradeoff, *, fits: bool) -> None:
+        """Take the candidate, and whether it meets the thresholds."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
     """What a search found.
@@ -187,7 +194,7 @@ def tune(
     *,
     chunks: tuple[int, ...],
     fill_value: Any = None,
-    told: Callable[[Tradeoff, bool], None] | None = None,
+    told: Told | None = None,
 ) -> Tuned:
     """Find the codec and the absolute bound that make the smallest data and meet all thresholds.
 
@@ -204,7 +211,7 @@ def tune(
     chunks : tuple of int
     fill_value : float, optional
     told : function, optional
-        Called with each candidate on the whole field, and whether it meets the thresholds.
+        Called as ``told(candidate, fits=...)`` for each on the whole field.
 
     Returns
     -------
@@ -262,7 +269,7 @@ def tune(
             fits = found.report.ok and all(need.holds(found.report) for need in needs)
             tried.append(found)
             if told is not None:
-                told(found, fits)
+                told(found, fits=fits)
             if fits:
                 if best is None or found.size.stored_bytes < best.size.stored_bytes:
                     best = found

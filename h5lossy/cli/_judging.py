@@ -31,18 +31,24 @@ def no_verdict() -> Iterator[None]:
     try:
         yield
     except NotComparableError as error:
-        raise _ended(str(error), NOT_COMPARABLE) from error
+        raise _Ended(str(error), NOT_COMPARABLE) from error
     except click.ClickException as error:
-        error.exit_code = NO_VERDICT
-        raise
+        raise _Ended(error.format_message(), NO_VERDICT) from error
     except (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError) as error:
-        raise _ended(str(error), NO_VERDICT) from error
+        raise _Ended(str(error), NO_VERDICT) from error
 
 
-def _ended(text: str, code: int) -> click.ClickException:
-    ended = click.ClickException(" ".join(text.split()))
-    ended.exit_code = code
-    return ended
+class _Ended(click.ClickException):
+    """Ends the command with an exit code of its own."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(" ".join(text.split()))
+        self._code = code
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        """What click ends the process with."""
+        return self._code
 
 
 def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Dataset]:

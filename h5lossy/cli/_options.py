@@ -245,8 +245,8 @@ def bound_option(function: Callable[..., Result]) -> Callable[..., Result]:
         [*given] = Request.parse(typed).bound.items()
         bound = None
         if given:
-            kind, value = given[0]
-            bound = ErrorBound(kind, 0.0 if kind == BoundKind.LOSSLESS else value)
+            kind = BoundKind(given[0][0])
+            bound = ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else given[0][1])
         return function(*args, bound=bound, **options)
 
     for option in reversed(_BOUND_OPTIONS):

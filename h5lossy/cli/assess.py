@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ def _threshold(text: str) -> tuple[str, float]:
         number = float(value)
     except ValueError:
         number = float("nan")
-    if not separator or number != number:
+    if not separator or math.isnan(number):
         raise click.UsageError(f"--flips takes NAME=THRESHOLD, such as rain=1e-4, got {text!r}")
     return name, number
 

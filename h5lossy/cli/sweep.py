@@ -22,6 +22,8 @@ from h5lossy.cli._progress import progress_bar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from h5lossy.codecs import Codec
+
 _COLUMNS = (
     "codec",
     "bound",
@@ -64,7 +66,7 @@ def parse_bounds(text: str) -> list[float]:
             first, last = (math.log10(float(part)) for part in text.split(".."))
             steps = round(abs(last - first))
             sign = 1 if last > first else -1
-            lead = float(text.split("..")[0])
+            lead = float(text.split("..", maxsplit=1)[0])
             return [float(f"{lead * 10.0 ** (sign * i):.12g}") for i in range(steps + 1)]
         return [float(part) for part in text.split(",")]
     except ValueError:
@@ -127,7 +129,7 @@ def sweep(
     """
     classes, values = codecs_named(codecs), parse_bounds(bounds)
     argument = kind.replace("-", "_")
-    settings = [codec(**{argument: value}) for codec in classes for value in values]
+    settings = [_setting(codec, argument, value) for codec in classes for value in values]
     field = read_field(place, pattern, chunks)
     found: list[Tradeoff] = []
     with progress_bar(field.values.nbytes * len(settings)) as advance:
@@ -183,6 +185,11 @@ def sweep(
     )
 
 
+def _setting(codec: type[Codec], kind: str, value: float) -> Codec:
+    bound: dict[str, Any] = {kind: value}
+    return codec(**bound)
+
+
 def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
     report, size = one.report, one.size
     megabytes = size.raw_bytes / 1e6
@@ -190,7 +197,7 @@ def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
         "ratio": size.ratio,
         "bits_per_value": size.bits_per_value,
         "psnr": report.error.psnr,
-        "one_minus_ssim": report.ssim and report.ssim.one_minus_mean,
+        "one_minus_ssim": report.ssim.one_minus_mean if report.ssim else None,
         "max_error": report.error.max_abs,
         "rmse": report.error.rmse,
         "encode_mb_s": megabytes / max(one.encode_seconds, 1e-9),
@@ -225,10 +232,10 @@ def _svg(rows: Sequence[dict[str, Any]]) -> str:
     low, high = low - pad, high + pad
 
     def x(value: float) -> float:
-        return left + value / x_end * (width - left - right)
+        return float(left + value / x_end * (width - left - right))
 
     def y(value: float) -> float:
-        return top + (high - value) / (high - low) * (height - top - bottom)
+        return float(top + (high - value) / (high - low) * (height - top - bottom))
 
     colours = ("#2f6fb0", "#d9722c", "#3a9d6e", "#8a5fb5", "#b0413e")
     parts = []
@@ -241,7 +248,8 @@ def _svg(rows: Sequence[dict[str, Any]]) -> str:
         )
         bits = x_end * i / 4
         parts.append(
-            f'<text x="{x(bits):.1f}" y="{height - bottom + 20}" text-anchor="middle">{bits:.3g}</text>'
+            f'<text x="{x(bits):.1f}" y="{height - bottom + 20}" text-anchor="middle">'
+            f"{bits:.3g}</text>"
         )
     for k, codec in enumerate(dict.fromkeys(r["codec"] for r in drawn)):
         colour = colours[k % len(colours)]
@@ -254,7 +262,8 @@ def _svg(rows: Sequence[dict[str, Any]]) -> str:
         )
         parts += [
             f'<circle cx="{x(r["bits_per_value"]):.1f}" cy="{y(r["psnr"]):.1f}" '
-            f'r="{5 if r["front"] else 3}" fill="{colour}"><title>{codec} {r["bound"]:g}</title></circle>'
+            f'r="{5 if r["front"] else 3}" fill="{colour}"><title>{codec} {r["bound"]:g}</title>'
+            "</circle>"
             for r in own
         ]
         parts.append(
@@ -262,7 +271,8 @@ def _svg(rows: Sequence[dict[str, Any]]) -> str:
             f'style="font-weight:600">{codec}</text>'
         )
     parts.append(
-        f'<text x="{(left + width) / 2:.0f}" y="{height - 10}" text-anchor="middle">bits per value</text>'
+        f'<text x="{(left + width) / 2:.0f}" y="{height - 10}" text-anchor="middle">'
+        "bits per value</text>"
         f'<text x="16" y="{height / 2:.0f}" text-anchor="middle" '
         f'transform="rotate(-90 16 {height / 2:.0f})">PSNR, dB</text>'
     )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from h5lossy.assessment import MEASURES, parse_needs
-from h5lossy.assessment.tradeoff import Tradeoff, tune as search
+from h5lossy.assessment.tradeoff import Tradeoff
+from h5lossy.assessment.tradeoff import tune as search
 from h5lossy.cli._console import printable, say
 from h5lossy.cli._field import codecs_named, read_field
 from h5lossy.cli._judging import FAILED
@@ -54,7 +55,7 @@ def tune(
     field = read_field(place, pattern, chunks)
     with progress_bar(0) as advance:
 
-        def told(one: Tradeoff, fits: bool) -> None:
+        def told(one: Tradeoff, *, fits: bool) -> None:
             advance(field.values.nbytes, "searching")
             if not as_json:
                 say(_line(one, needs, fits=fits))

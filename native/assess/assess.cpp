@@ -305,13 +305,11 @@ enum Axis : std::uint32_t { kW, kZ, kY, kX };
 FieldPlan make_plan(const h5l_assess_params& params) {
   FieldPlan plan = {};
   const std::uint32_t lead = 4 - params.rank;
-  double points = 1;
   for (std::uint32_t axis = 0; axis < 4; ++axis) {
     plan.present[axis] = axis >= lead;
     plan.shape[axis] = axis < lead ? 1 : params.shape[axis - lead];
     plan.spacing[axis] = axis < lead ? 1 : params.spacing[axis - lead];
     plan.window[axis] = axis < lead || params.window == 0 ? 1 : params.window;
-    points *= plan.window[axis];
   }
   plan.rank = params.rank;
   plan.lags = params.lags;

@@ -299,7 +299,7 @@ typedef struct h5l_assess_points_result {
   uint64_t flipped[8];
   uint64_t violations;
   uint32_t listed;                /* entries of violation */
-  int32_t grid_exponent; /* bins of the linear histogram are 2^this wide; INT32_MIN: all errors are 0 */
+  int32_t grid_exponent;          /* bins of the linear histogram are 2^this wide; INT32_MIN: all errors are 0 */
   h5l_assess_point violation[16]; /* the first ones */
   /* Errors from 0 up, then those below, each in eighths of octaves from 2^-127 up: bin i begins at
    * 2^(i / 8 - 127) (1 + i % 8 / 8), the first one at 0, and the last one has no end. */

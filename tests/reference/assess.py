@@ -254,8 +254,8 @@ def derivatives(
         before_, after_ = tuple(before), tuple(after)
         ok &= valid[before_] & valid[after_]
         slopes.append([(f[after_] - f[before_]) / (2 * h) for f in (a, b)])
-        for f, laplacian in zip((a, b), laplacians, strict=True):
-            laplacian += (f[after_] - 2 * f[inside] + f[before_]) / (h * h)
+        for k, f in enumerate((a, b)):
+            laplacians[k] += (f[after_] - 2 * f[inside] + f[before_]) / (h * h)
     n = int(np.count_nonzero(ok))
     if n == 0:
         return None
