@@ -25,7 +25,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts
 from h5lossy._values import fill_bits, is_big_endian, own_fill_value
-from h5lossy.bounds import BoundKind, ErrorBound, as_float_sum
+from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy.datasets import describe
 from h5lossy.errors import BrokenPromiseError, H5LossyError, InvalidArgumentError
 from h5lossy.frames import decode, inspect
@@ -158,22 +158,6 @@ class Recorder:
         self._boxes: list[tuple[Place, tuple[int, ...]]] = []
         self._next = 0
 
-    def _params(
-        self, limit: tuple[float, float], half: tuple[float, float], threads: int
-    ) -> _native.AssessParams:
-        kind = self._bound.kind
-        number = BoundKind.ABSOLUTE if kind is BoundKind.RANGE_RELATIVE else kind
-        return _native.AssessParams(
-            value_bytes=self._dtype.itemsize,
-            original_big_endian=is_big_endian(self._dtype),
-            decoded_big_endian=is_big_endian(self._dtype),
-            fill_bits=self._fill,
-            bound_kind=number.number,
-            limit=limit,
-            half_limit=half,
-            threads=threads,
-        )
-
     def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
         """Judge one chunk.
 
@@ -234,22 +218,26 @@ class Recorder:
 
     def _limited(self, original: npt.NDArray[Any] | None) -> _native.AssessParams:
         """Return the parameters; a range-relative bound is taken of a chunk's own range."""
-        bound, threads = self._bound, self._threads
-        if bound.kind in {BoundKind.LOSSLESS, BoundKind.POINTWISE_RELATIVE}:
-            return self._params((bound.value, 0.0), (0.0, 0.0), threads)
-        limit = Fraction(bound.value)
-        if bound.kind is BoundKind.RANGE_RELATIVE:
-            ends = None
-            if original is not None:
-                params = _native.Params(
-                    value_bytes=self._dtype.itemsize,
-                    big_endian=is_big_endian(self._dtype),
-                    fill_bits=self._fill,
-                )
-                ends = _native.value_range(params, original)
-            low, high = ends or (0.0, 0.0)
-            limit *= Fraction(high) - Fraction(low)
-        return self._params(as_float_sum(limit), as_float_sum(limit / 2), threads)
+        extent = Fraction(0)
+        if original is not None:
+            params = _native.Params(
+                value_bytes=self._dtype.itemsize,
+                big_endian=is_big_endian(self._dtype),
+                fill_bits=self._fill,
+            )
+            low, high = _native.value_range(params, original) or (0.0, 0.0)
+            extent = Fraction(high) - Fraction(low)
+        kind, limit, half_limit = exact_limits(self._bound, extent)
+        return _native.AssessParams(
+            value_bytes=self._dtype.itemsize,
+            original_big_endian=is_big_endian(self._dtype),
+            decoded_big_endian=is_big_endian(self._dtype),
+            fill_bits=self._fill,
+            bound_kind=kind,
+            limit=limit,
+            half_limit=half_limit,
+            threads=self._threads,
+        )
 
     def _place(self, number: int) -> tuple[int, ...]:
         """Return the coordinates of a point by the number that it was given as."""

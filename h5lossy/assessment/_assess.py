@@ -28,7 +28,7 @@ from h5lossy.assessment.report import (
     Size,
     Violation,
 )
-from h5lossy.bounds import BoundKind, ErrorBound, as_float_sum
+from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy.datasets import describe
 from h5lossy.errors import InvalidArgumentError
 
@@ -252,7 +252,7 @@ class _Assessment:
         layout = fields.layout
         fits = self._has_field
         windows = fits and "ssim" in settings.groups and bool(value_range)
-        kind, limit, half = _limits(settings.bound, extent)
+        kind, limit, half = exact_limits(settings.bound, extent)
         limited = kind == _native.BOUND_ABSOLUTE and 1e-300 <= limit[0] < math.inf
         return _native.AssessParams(
             value_bytes=fields.dtype.itemsize,
@@ -412,7 +412,7 @@ class _Assessment:
             )
         limit: float | None = None
         if bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}:
-            limit = _limits(bound, extent)[1][0]
+            limit = exact_limits(bound, extent)[1][0]
         return BoundCheck(
             kind=str(bound.kind),
             value=bound.value,
@@ -498,19 +498,6 @@ def _failures(report: Report) -> list[Failure]:
         for name, count in report.special.failed.items()
     ]
     return found
-
-
-def _limits(
-    bound: ErrorBound | None, extent: Fraction
-) -> tuple[int, tuple[float, float], tuple[float, float]]:
-    """Return a bound as the library takes it: kind, limit, and half of the limit."""
-    zero = (0.0, 0.0)
-    if bound is None:
-        return _native.BOUND_NONE, zero, zero
-    if bound.kind in {BoundKind.LOSSLESS, BoundKind.POINTWISE_RELATIVE}:
-        return bound.kind.number, (bound.value, 0.0), zero
-    limit = Fraction(bound.value) * (extent if bound.kind is BoundKind.RANGE_RELATIVE else 1)
-    return _native.BOUND_ABSOLUTE, as_float_sum(limit), as_float_sum(limit / 2)
 
 
 def _slabs(field: Input, memory_limit: int) -> Iterable[tuple[slice, ...]]:

@@ -394,7 +394,7 @@ def _image(
     index = np.full(values.shape, 255, np.uint8)
     there = np.isfinite(scaled)
     index[there] = np.clip(np.round(scaled[there] * 254), 0, 254).astype(np.uint8)
-    rows, columns = int(index.shape[0]), int(index.shape[1])
+    rows, columns = values.shape[:2]
     padded = np.zeros((rows, -(-columns // 4) * 4), np.uint8)
     padded[:, :columns] = index
     palette = np.zeros((256, 4), np.uint8)

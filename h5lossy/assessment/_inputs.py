@@ -46,7 +46,7 @@ class Input:
         self.values = values
         self.name = name
         self.shape: tuple[int, ...] = tuple(int(n) for n in values.shape)
-        self.dtype = np.dtype(values.dtype)
+        self.dtype: np.dtype[Any] = np.dtype(values.dtype)
         chunks = getattr(values, "chunks", None)
         # dask's chunks are tuples of tuples; those of HDF5 and Zarr are extents.
         is_extents = isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)

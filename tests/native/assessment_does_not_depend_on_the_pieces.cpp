@@ -17,6 +17,11 @@
 
 namespace {
 
+using h5lossy::test::Random;
+
+// The condition says it all.
+#define REQUIRE(condition) CHECK(condition, "%s", "see above")
+
 using Bytes = std::vector<std::uint8_t>;
 
 struct Field {
@@ -99,14 +104,14 @@ Result assess(const Field& field, Random& random, bool in_pieces, std::uint32_t 
   const std::uint32_t swap = big_endian ? field.value_bytes : 0;
   const std::uint64_t count = count_of(field.shape);
   std::vector<std::uint64_t> state((h5l_assess_state_bytes() + 7) / 8);
-  CHECK(h5l_assess_begin(state.data(), nullptr) == H5L_OK);
+  REQUIRE(h5l_assess_begin(state.data(), nullptr) == H5L_OK);
   for (std::uint64_t at = 0; at < count;) {
     const std::uint64_t n = in_pieces ? std::min<std::uint64_t>(count - at, 1 + random.below(9000)) : count;
     const Copy x(field.original.data() + at * field.value_bytes, n * field.value_bytes, offset, swap);
     const Copy y(field.decoded.data() + at * field.value_bytes, n * field.value_bytes, offset, swap);
     const Copy mask(field.mask.data() + at, n, 0, 0);
-    CHECK(h5l_assess_points(&params, state.data(), at, n, x.data, y.data, field.has_mask ? mask.data : nullptr,
-                            nullptr) == H5L_OK);
+    REQUIRE(h5l_assess_points(&params, state.data(), at, n, x.data, y.data, field.has_mask ? mask.data : nullptr,
+                              nullptr) == H5L_OK);
     at += n;
   }
   const std::uint64_t rows = field.shape[0];
@@ -134,12 +139,12 @@ Result assess(const Field& field, Random& random, bool in_pieces, std::uint32_t 
     piece.origin[0] = piece.own_origin[0] = at;
     piece.extent[0] = end - at;
     piece.own_extent[0] = n;
-    CHECK(h5l_assess_field(&params, state.data(), &piece, nullptr) == H5L_OK);
+    REQUIRE(h5l_assess_field(&params, state.data(), &piece, nullptr) == H5L_OK);
     at += n;
   }
   Result result;
   std::memset(static_cast<void*>(&result), 0, sizeof result);
-  CHECK(h5l_assess_result(&params, state.data(), &result.points, &result.field, nullptr) == H5L_OK);
+  REQUIRE(h5l_assess_result(&params, state.data(), &result.points, &result.field, nullptr) == H5L_OK);
   return result;
 }
 
@@ -155,9 +160,9 @@ void pieces_do_not_matter(Random& random) {
         Field field{shape, value_bytes, {}, {}, {}, special};
         value_bytes == 4 ? fill<float>(field, random, special) : fill<double>(field, random, special);
         const Result whole = assess(field, random, false, 1, 0, false);
-        CHECK(same(whole, assess(field, random, true, 1, 0, false)));
-        CHECK(same(whole, assess(field, random, false, 4, 1, false)));
-        CHECK(same(whole, assess(field, random, true, 3, 3, true)));
+        REQUIRE(same(whole, assess(field, random, true, 1, 0, false)));
+        REQUIRE(same(whole, assess(field, random, false, 4, 1, false)));
+        REQUIRE(same(whole, assess(field, random, true, 3, 3, true)));
       }
     }
   }
@@ -170,40 +175,41 @@ void wrong_requests_are_refused() {
   const h5l_assess_params good = params_of(field, 1);
   std::vector<std::uint64_t> state((h5l_assess_state_bytes() + 7) / 8);
   h5l_message message;
-  CHECK(h5l_assess_points(&good, state.data(), 0, 1, field.original.data(), field.decoded.data(), nullptr, &message) ==
-        H5L_INVALID_ARGUMENT);  // not begun
-  CHECK(h5l_assess_begin(nullptr, &message) == H5L_INVALID_ARGUMENT);
-  CHECK(h5l_assess_begin(state.data(), &message) == H5L_OK);
+  REQUIRE(h5l_assess_points(&good, state.data(), 0, 1, field.original.data(), field.decoded.data(), nullptr,
+                            &message) == H5L_INVALID_ARGUMENT);  // not begun
+  REQUIRE(h5l_assess_begin(nullptr, &message) == H5L_INVALID_ARGUMENT);
+  REQUIRE(h5l_assess_begin(state.data(), &message) == H5L_OK);
   h5l_assess_piece piece = {};
   piece.original = field.original.data();
   piece.decoded = field.decoded.data();
   piece.original_strides[0] = piece.decoded_strides[0] = 40;
   piece.original_strides[1] = piece.decoded_strides[1] = 4;
   piece.extent[0] = piece.extent[1] = piece.own_extent[0] = piece.own_extent[1] = 10;
-  CHECK(h5l_assess_field(&good, state.data(), &piece, &message) == H5L_OK);
+  REQUIRE(h5l_assess_field(&good, state.data(), &piece, &message) == H5L_OK);
   const auto refused = [&](auto change) {
     h5l_assess_params params = good;
     h5l_assess_piece part = piece;
     change(params, part);
     return h5l_assess_field(&params, state.data(), &part, &message) == H5L_INVALID_ARGUMENT && message.text[0] != '\0';
   };
-  CHECK(refused([](auto& p, auto&) { p.value_bytes = 2; }));
-  CHECK(refused([](auto& p, auto&) { p.bound_kind = H5L_BOUND_RANGE_RELATIVE; }));
-  CHECK(refused([](auto& p, auto&) { p.limit[0] = NAN; }));
-  CHECK(refused([](auto& p, auto&) { p.histogram_limit = -1; }));
-  CHECK(refused([](auto& p, auto&) { p.flip_count = 9; }));
-  CHECK(refused([](auto& p, auto&) { p.rank = 5; }));
-  CHECK(refused([](auto& p, auto&) { p.rank = 0; }));
-  CHECK(refused([](auto& p, auto&) { p.lags = 17; }));
-  CHECK(refused([](auto& p, auto&) { p.window = 17; }));
-  CHECK(refused([](auto& p, auto&) { p.step = 0; }));
-  CHECK(refused([](auto& p, auto&) { p.spacing[1] = 0; }));
-  CHECK(refused([](auto& p, auto&) { p.shape[0] = 9; }));
-  CHECK(refused([](auto&, auto& part) { part.origin[0] = 1; }));
-  CHECK(refused([](auto&, auto& part) { part.own_extent[0] = 11; }));
-  CHECK(refused([](auto&, auto& part) { part.extent[0] = 9, part.own_extent[0] = 8; }));  // too short for what it owns
-  CHECK(refused([](auto&, auto& part) { part.original_strides[1] = 8; }));
-  CHECK(refused([](auto&, auto& part) { part.decoded = nullptr; }));
+  REQUIRE(refused([](auto& p, auto&) { p.value_bytes = 2; }));
+  REQUIRE(refused([](auto& p, auto&) { p.bound_kind = H5L_BOUND_RANGE_RELATIVE; }));
+  REQUIRE(refused([](auto& p, auto&) { p.limit[0] = NAN; }));
+  REQUIRE(refused([](auto& p, auto&) { p.histogram_limit = -1; }));
+  REQUIRE(refused([](auto& p, auto&) { p.flip_count = 9; }));
+  REQUIRE(refused([](auto& p, auto&) { p.rank = 5; }));
+  REQUIRE(refused([](auto& p, auto&) { p.rank = 0; }));
+  REQUIRE(refused([](auto& p, auto&) { p.lags = 17; }));
+  REQUIRE(refused([](auto& p, auto&) { p.window = 17; }));
+  REQUIRE(refused([](auto& p, auto&) { p.step = 0; }));
+  REQUIRE(refused([](auto& p, auto&) { p.spacing[1] = 0; }));
+  REQUIRE(refused([](auto& p, auto&) { p.shape[0] = 9; }));
+  REQUIRE(refused([](auto&, auto& part) { part.origin[0] = 1; }));
+  REQUIRE(refused([](auto&, auto& part) { part.own_extent[0] = 11; }));
+  REQUIRE(
+      refused([](auto&, auto& part) { part.extent[0] = 9, part.own_extent[0] = 8; }));  // too short for what it owns
+  REQUIRE(refused([](auto&, auto& part) { part.original_strides[1] = 8; }));
+  REQUIRE(refused([](auto&, auto& part) { part.decoded = nullptr; }));
 }
 
 }  // namespace
