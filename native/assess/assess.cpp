@@ -376,12 +376,13 @@ std::vector<std::uint64_t> cuts(std::uint64_t first, std::uint64_t end, std::uin
 
 // Runs a kernel over the cells of [first, end) and gives each result to `add`, in the order of the cells.
 template <class Cell, class Kernel, class Add>
-void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4], std::uint64_t cell_columns,
-                   std::uint64_t most_planes, std::uint32_t threads, Kernel kernel, Add add) {
+void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4], std::uint64_t cell_rows,
+                   std::uint64_t cell_columns, std::uint64_t most_planes, std::uint32_t threads, Kernel kernel,
+                   Add add) {
   for (int axis = 0; axis < 4; ++axis) {
     if (first[axis] >= end[axis]) return;
   }
-  const auto rows = cuts(first[kY], end[kY], kCellRows);
+  const auto rows = cuts(first[kY], end[kY], cell_rows);
   const auto columns = cuts(first[kX], end[kX], cell_columns);
   const std::uint64_t across = (rows.size() - 1) * (columns.size() - 1);
   const std::uint64_t planes = end[kZ] - first[kZ];
@@ -433,7 +434,7 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
   const std::uint64_t line = params.rank == 1 ? kLineColumns : 0;
   if (plan.stencils || plan.lags != 0) {
     for_each_cell<StencilCell>(
-        placed.first, placed.end, std::max<std::uint64_t>(line, kCellColumns), ~std::uint64_t{0}, threads,
+        placed.first, placed.end, kCellRows, std::max<std::uint64_t>(line, kCellColumns), ~std::uint64_t{0}, threads,
         [&](const Column& column, StencilCell* cells) {
           return kernels.stencils(params.value_bytes, placed.view, rules, plan, column, cells);
         },
@@ -450,7 +451,7 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
   }
   const std::uint64_t most_planes = params.rank == 4 ? 8 : ~std::uint64_t{0};  // each has a ring of its own
   for_each_cell<WindowCell>(
-      placed.first, end, std::max<std::uint64_t>(line, kWindowColumns), most_planes, threads,
+      placed.first, end, kWindowRows, std::max<std::uint64_t>(line, kWindowColumns), most_planes, threads,
       [&](const Column& column, WindowCell* cells) {
         return kernels.windows(params.value_bytes, placed.view, rules, plan, column, cells);
       },

@@ -127,6 +127,7 @@ struct WindowCell {
 // Cells are cut at multiples of these, along y and x; along w and z they have the extent 1.
 inline constexpr u32 kCellRows = 16;
 inline constexpr u32 kCellColumns = 256;
+inline constexpr u32 kWindowRows = 16;
 inline constexpr u32 kWindowColumns = 128;
 inline constexpr u32 kLineColumns = 4096;  // of a field with one axis
 

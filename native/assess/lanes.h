@@ -177,8 +177,9 @@ inline void read_points(const assess::View& view, const assess::Rules& rules, co
   read_row<T>(original, rules.original_big_endian, count, row.x);
   read_row<T>(decoded, rules.decoded_big_endian, count, row.e);
   const u32 end = padded(count);
+  for (u32 i = count; i < end; ++i) row.x[i] = row.e[i] = 0;
   if (rules.all_valid) {
-    for (u32 i = 0; i < count; ++i) row.e[i] -= row.x[i];
+    for (u32 i = 0; i < end; ++i) row.e[i] -= row.x[i];
   } else {
     const u8* const mask = view.mask == nullptr ? nullptr : address(view.mask, view.mask_strides, at, view.origin);
     for (u32 i = 0; i < count; ++i) {
@@ -192,7 +193,6 @@ inline void read_points(const assess::View& view, const assess::Rules& rules, co
     }
     for (u32 i = count; i < end; ++i) row.valid[i] = 0;
   }
-  for (u32 i = count; i < end; ++i) row.x[i] = row.e[i] = 0;
 }
 
 }  // namespace h5lossy::H5L_TARGET

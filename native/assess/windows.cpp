@@ -72,7 +72,7 @@ class Climber {
         columns_(own(column, kX)),
         rows_(own(column, kY)),
         stride_(padded(columns_)),
-        plane_(u64{kQuantities} * rows_ * stride_),
+        plane_(u64{quantities_of(rules)} * rows_ * stride_),
         volumes_(own(column, kZ)) {
     const u32 wide = wide_stride(plan, column);
     const auto take = [&memory](u64 count) {
@@ -87,13 +87,13 @@ class Climber {
     for (double*& row : sums_) row = take(stride_);
     lost_ = take(stride_);
     valid_ = take(wide);
-    quantities_ = rules.all_valid ? kQuantities - 1 : kQuantities;
+    quantities_ = quantities_of(rules);
   }
 
-  static u64 memory_doubles(const FieldPlan& plan, const Column& column) {
+  static u64 memory_doubles(const Rules& rules, const FieldPlan& plan, const Column& column) {
     const u64 stride = padded(own(column, kX));
     const u64 rows = own(column, kY);
-    const u64 plane = kQuantities * rows * stride;
+    const u64 plane = quantities_of(rules) * rows * stride;
     const u64 outer = plan.window[kW] == 1 ? 0 : plan.window[kW] * own(column, kZ) * plane;
     return plan.window[kZ] * plane + outer + kQuantities * (rows + plan.window[kY] - 1) * stride +
            (kQuantities + 1) * stride + (kQuantities + 1) * wide_stride(plan, column);
@@ -116,6 +116,8 @@ class Climber {
   }
 
  private:
+  // Without points to leave out nothing has to be counted.
+  static u32 quantities_of(const Rules& rules) { return rules.all_valid ? kQuantities - 1 : kQuantities; }
   static u32 own(const Column& column, u32 axis) { return static_cast<u32>(column.end[axis] - column.first[axis]); }
   static u32 wide_stride(const FieldPlan& plan, const Column& column) {
     return padded(padded(own(column, kX)) + plan.window[kX] - 1);
@@ -162,13 +164,14 @@ class Climber {
     double* const dd = wide_[3];
     read_points<T>(view_, rules_, at, count, {s, d, valid_});
     const double pivot = 2 * rules_.pivot_x;
+    const u32 n = padded(count);  // whole vectors; what is behind the row is used by no window
     if (rules_.all_valid) {
-      for (u32 i = 0; i < count; ++i) s[i] = s[i] + s[i] + d[i] - pivot;
+      for (u32 i = 0; i < n; ++i) s[i] = s[i] + s[i] + d[i] - pivot;
     } else {
-      for (u32 i = 0; i < count; ++i) s[i] = (s[i] + s[i] + d[i] - pivot) * valid_[i];
-      memcpy(wide_[4], valid_, count * sizeof(double));
+      for (u32 i = 0; i < n; ++i) s[i] = (s[i] + s[i] + d[i] - pivot) * valid_[i];
+      memcpy(wide_[4], valid_, n * sizeof(double));
     }
-    for (u32 i = 0; i < count; ++i) {
+    for (u32 i = 0; i < n; ++i) {
       ss[i] = s[i] * s[i];
       dd[i] = d[i] * d[i];
     }
@@ -281,7 +284,7 @@ class Climber {
 
 template <class T>
 bool climb(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, WindowCell* cells) {
-  const u64 bytes = Climber<T>::memory_doubles(plan, column) * sizeof(double);
+  const u64 bytes = Climber<T>::memory_doubles(rules, plan, column) * sizeof(double);
   void* memory = nullptr;
   if (posix_memalign(&memory, 64, bytes) != 0) return false;
   memset(memory, 0, bytes);  // vectors read behind rows
