@@ -19,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,16 @@ def kernels(x: np.ndarray, y: np.ndarray) -> dict[str, dict[str, float]]:
         "pattern II: derivatives": lambda: field(stencils=True),
         "pattern II: autocorrelation, 10 lags": lambda: field(lags=10),
         "pattern III: SSIM, 7 x 7 x 7, step 1": lambda: field(window=7),
-        "all of standard": lambda: h5lossy.assess(x, y, absolute=0.01, threads=1),
     }
-    return {name: cpu_time(run, runs=9).as_speed(x.nbytes) for name, run in runs.items()}
+    found = {name: cpu_time(run, runs=9).as_speed(x.nbytes) for name, run in runs.items()}
+    # It reads in one thread and computes in another: the time of both counts.
+    begin = time.process_time()
+    h5lossy.assess(x, y, absolute=0.01, threads=1)
+    speed = x.nbytes / 1e9 / (time.process_time() - begin)
+    found["all of standard, once"] = dict.fromkeys(
+        ("gb_per_s", "gb_per_s_min", "gb_per_s_max"), speed
+    )
+    return found
 
 
 def scikit_image(x: np.ndarray, y: np.ndarray) -> dict[str, float] | None:

@@ -617,7 +617,7 @@ def _mask(mask: Any, shape: tuple[int, ...]) -> Input:
     field = Input(mask, "mask")
     if field.shape != shape:
         raise InvalidArgumentError(f"mask must have the fields' shape {shape}, got {field.shape}")
-    if field.dtype.kind not in "bui":
+    if field.dtype.kind not in {"b", "u", "i"}:
         raise InvalidArgumentError(f"mask must be of bool, got {field.dtype}")
     if field.is_array and field.dtype.kind != "b":
         field = Input(field.values != 0, "mask")

@@ -76,7 +76,7 @@ def whiteness(axes: tuple[AxisCorrelation, ...]) -> tuple[str, str, str]:
         for value, band in zip(axis.values, axis.band, strict=True)
         if value is not None and band is not None
     ]
-    if not inside:
+    if not inside or not bands:
         return first, "", "not defined"
     return first, f"95% band +-{max(bands):.2g}", f"{sum(inside)} of {len(inside)} lags within"
 

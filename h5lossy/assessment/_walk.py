@@ -149,8 +149,8 @@ class Walker:
             self._fields.layout.chunks(f) for f in (self._fields.original, self._fields.decoded)
         ]
         thick = max((c[0] for c in chunks if c), default=1)
-        # Half of the memory is for the next slab, which is read while this one is assessed.
-        budget = self._limit // 2
+        # A third is assessed, one is being read, and one is where both are put together.
+        budget = self._limit // 3
         kept = self._reach + _FIRST_CUT.get(rank, 1)
         fits = budget // per_plane - kept
         if fits >= thick:
