@@ -40,7 +40,7 @@ p { margin: 4px 0; } .soft, figcaption, .note { color: var(--soft); font-size: 1
 .verdict.pass { background: #0a7d4f; } .verdict.fail { background: #c0312b; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px 12px; }
-.tile b { display: block; font-size: 18px; line-height: 1.25; font-variant-numeric: tabular-nums;
+.tile b { display: block; font-size: 16.5px; line-height: 1.25; font-variant-numeric: tabular-nums;
   white-space: nowrap; }
 .tile span { color: var(--soft); font-size: 12.5px; }
 .fails { border-left: 4px solid var(--bad); background: var(--card); padding: 10px 16px; margin: 18px 0 0; }
