@@ -16,23 +16,27 @@ Importing h5lossy registers the filter in every HDF5 library that the process ha
 from __future__ import annotations
 
 from h5lossy import _native
+from h5lossy.assessment import DivergenceReport, Report, assess, assess_divergence
 from h5lossy.batched import read, write
 from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, largest_error
 from h5lossy.codecs import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2, from_filter_options
 from h5lossy.datasets import DatasetInfo, describe
 from h5lossy.errors import (
     BoundError,
+    BrokenPromiseError,
     CorruptFrameError,
     DeviceError,
     H5LossyError,
     IncompleteWriteError,
     InvalidArgumentError,
     NativeError,
+    NotComparableError,
     TruncatedFrameError,
     UnsupportedError,
 )
 from h5lossy.frames import FrameInfo, decode, encode, inspect, max_encoded_size
 from h5lossy.plugins import PLUGIN_PATH, Config, LibHDF5, get_config, install, register
+from h5lossy.verification import Verification, verify
 
 __version__ = _native.version()
 
@@ -44,11 +48,13 @@ __all__ = [
     "Auto",
     "BoundError",
     "BoundKind",
+    "BrokenPromiseError",
     "Config",
     "CorruptFrameError",
     "CuSZp2",
     "DatasetInfo",
     "DeviceError",
+    "DivergenceReport",
     "ErrorBound",
     "ErrorSummary",
     "FrameInfo",
@@ -57,9 +63,14 @@ __all__ = [
     "InvalidArgumentError",
     "LibHDF5",
     "NativeError",
+    "NotComparableError",
+    "Report",
     "TruncatedFrameError",
     "UnsupportedError",
+    "Verification",
     "__version__",
+    "assess",
+    "assess_divergence",
     "decode",
     "describe",
     "encode",
@@ -70,6 +81,7 @@ __all__ = [
     "max_encoded_size",
     "read",
     "register",
+    "verify",
     "write",
 ]
 

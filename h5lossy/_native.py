@@ -85,6 +85,11 @@ BOUND_ABSOLUTE: int = _lib.H5L_BOUND_ABSOLUTE
 BOUND_POINTWISE_RELATIVE: int = _lib.H5L_BOUND_POINTWISE_RELATIVE
 BOUND_RANGE_RELATIVE: int = _lib.H5L_BOUND_RANGE_RELATIVE
 BOUND_LOSSLESS: int = _lib.H5L_BOUND_LOSSLESS
+BOUND_NONE: int = _lib.H5L_BOUND_NONE
+ASSESS_MAX_RANK: int = _lib.H5L_ASSESS_MAX_RANK
+ASSESS_MAX_LAGS: int = _lib.H5L_ASSESS_MAX_LAGS
+ASSESS_MAX_WINDOW: int = _lib.H5L_ASSESS_MAX_WINDOW
+ASSESS_MAX_FLIPS: int = _lib.H5L_ASSESS_MAX_FLIPS
 
 # A shortage of memory is MemoryError, which is what Python's own allocations on the way raise.
 _EXCEPTIONS: dict[int, type[Exception]] = {
@@ -134,6 +139,139 @@ class FrameFields:
     bound: float
     step: float
     dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssessParams:
+    """``h5l_assess_params``: what to assess. ``h5lossy.h`` explains every field."""
+
+    value_bytes: int
+    original_big_endian: bool = False
+    decoded_big_endian: bool = False
+    fill_bits: int | None = None
+    bound_kind: int = BOUND_NONE
+    limit: tuple[float, float] = (0.0, 0.0)
+    half_limit: tuple[float, float] = (0.0, 0.0)
+    histogram_limit: float = 0.0
+    pointwise_threshold: float = 0.0
+    flips: tuple[float, ...] = ()
+    threads: int = 0
+    lags: int = 0
+    stencils: bool = False
+    window: int = 0
+    step: int = 1
+    shape: tuple[int, ...] = ()
+    spacing: tuple[float, ...] = ()
+    value_range: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """``h5l_assess_piece``: a part of a field; its values are adjacent along the last axis."""
+
+    original: npt.NDArray[Any]
+    decoded: npt.NDArray[Any]
+    mask: npt.NDArray[np.uint8] | None
+    origin: tuple[int, ...]
+    own_origin: tuple[int, ...]
+    own_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """``h5l_assess_point``: a point's number in C order, and its values."""
+
+    at: int
+    original: float
+    decoded: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointsResult:
+    """``h5l_assess_points_result``. ``h5lossy.h`` explains every field."""
+
+    count: int
+    valid: int
+    masked: int
+    special: dict[str, int]
+    special_first: dict[str, int]
+    original_min: float
+    original_max: float
+    decoded_min: float
+    decoded_max: float
+    error_min: float
+    error_max: float
+    error_min_abs: float
+    worst: Point
+    pointwise_min: float
+    pointwise_max: float
+    mean_original: float
+    mean_error: float
+    squares_original: float
+    squares_error: float
+    products: float
+    sum_abs_error: float
+    sum_pointwise: float
+    zeros: int
+    zeros_changed: int
+    over_threshold: int
+    flipped: tuple[int, ...]
+    violations: int
+    listed: tuple[Point, ...]
+    grid_exponent: int
+    log_bins: npt.NDArray[np.uint64]
+    linear_bins: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldResult:
+    """``h5l_assess_field_result``. ``h5lossy.h`` explains every field."""
+
+    interior: int
+    slope_max: tuple[float, ...]
+    slope_error_max: tuple[float, ...]
+    slope_error_squares: tuple[float, ...]
+    gradient_min: float
+    gradient_max: float
+    gradient_error_max: float
+    gradient_error_squares: float
+    laplacian_squares: float
+    laplacian_error_max: float
+    laplacian_error_squares: float
+    error_squares: float
+    pivot_error: float
+    lag_pairs: npt.NDArray[np.float64]
+    lag_products: npt.NDArray[np.float64]
+    lag_sums: npt.NDArray[np.float64]
+    windows: int
+    window_sum: float
+    window_worst: float
+    window_at: tuple[int, ...]
+
+
+#: What became of a special value, in the order of ``H5L_SPECIAL_*``.
+SPECIAL_KINDS = (
+    "nan_kept",
+    "nan_changed",
+    "nan_lost",
+    "nan_made",
+    "inf_kept",
+    "inf_changed",
+    "inf_made",
+    "fill_kept",
+    "fill_lost",
+    "fill_made",
+)
+
+#: One box of `AssessState.boxes`.
+BOX_DTYPE = np.dtype(
+    [
+        ("valid", np.uint64),
+        ("special_failures", np.uint64),
+        ("error_max_abs", np.float64),
+        ("error_squares", np.float64),
+    ]
+)
 
 
 def check(status: int, message: Any) -> None:
@@ -386,6 +524,203 @@ def value_range(params: Params, raw: npt.NDArray[Any]) -> tuple[float, float] | 
 def absolute_bound(range_relative: float, smallest: float, largest: float) -> float:
     """Return the absolute bound for a range-relative one; 0 where only lossless will do."""
     return float(_lib.h5l_absolute_bound(range_relative, smallest, largest))
+
+
+class AssessState:
+    """What an assessment knows so far: ``h5l_assess_begin`` and the calls that follow it.
+
+    Parameters
+    ----------
+    params : AssessParams
+        The same for all calls; a copy with another ``value_range`` may take its place.
+    state : bytes, optional
+        What another state's `to_bytes` gave.
+    """
+
+    def __init__(self, params: AssessParams, state: bytes | None = None) -> None:
+        self.params = params
+        size = int(_lib.h5l_assess_state_bytes())
+        self._words = np.zeros(-(-size // 8), np.uint64)
+        if state is None:
+            message = _new_message()
+            check(_lib.h5l_assess_begin(self._data, message), message)
+        elif len(state) == self._words.nbytes:
+            self._words[:] = np.frombuffer(state, np.uint64)
+        else:
+            raise InvalidArgumentError(
+                f"a state has {self._words.nbytes} bytes in this version, got {len(state)}"
+            )
+
+    @property
+    def _data(self) -> Any:
+        return _ffi.cast("void *", self._words.ctypes.data)
+
+    def to_bytes(self) -> bytes:
+        """Give the state as bytes, for a machine of the same byte order."""
+        return self._words.tobytes()
+
+    def points(
+        self,
+        first: int,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+        mask: npt.NDArray[np.uint8] | None,
+    ) -> None:
+        """Take points in C order from number `first` on; all arrays are C-contiguous."""
+        message = _new_message()
+        check(
+            _lib.h5l_assess_points(
+                _c_assess_params(self.params),
+                self._data,
+                first,
+                original.size,
+                _address(original),
+                _address(decoded),
+                _address(mask),
+                message,
+            ),
+            message,
+        )
+
+    def field(self, piece: Piece) -> None:
+        """Take stencils, lags and windows of a piece."""
+        message = _new_message()
+        check(
+            _lib.h5l_assess_field(
+                _c_assess_params(self.params), self._data, _c_piece(piece), message
+            ),
+            message,
+        )
+
+    def boxes(self, piece: Piece, extent: tuple[int, ...], boxes: npt.NDArray[Any]) -> None:
+        """Add a piece to boxes of `BOX_DTYPE`."""
+        message = _new_message()
+        check(
+            _lib.h5l_assess_boxes(
+                _c_assess_params(self.params),
+                _c_piece(piece),
+                _ffi.new("uint64_t[4]", list(extent)),
+                _ffi.cast("h5l_assess_box *", boxes.ctypes.data),
+                boxes.size,
+                message,
+            ),
+            message,
+        )
+
+    def merge(self, other: AssessState) -> None:
+        """Add what another state knows of other points."""
+        message = _new_message()
+        check(
+            _lib.h5l_assess_merge(_c_assess_params(other.params), self._data, other._data, message),
+            message,
+        )
+
+    def result(self) -> tuple[PointsResult, FieldResult]:
+        """Give what is known so far."""
+        points, field = (
+            _ffi.new("h5l_assess_points_result *"),
+            _ffi.new("h5l_assess_field_result *"),
+        )
+        message = _new_message()
+        check(
+            _lib.h5l_assess_result(
+                _c_assess_params(self.params), self._data, points, field, message
+            ),
+            message,
+        )
+        return _points_result(points), _field_result(field)
+
+
+def _c_assess_params(params: AssessParams) -> Any:
+    c = _ffi.new("h5l_assess_params *")
+    c.value_bytes = params.value_bytes
+    c.original_big_endian = params.original_big_endian
+    c.decoded_big_endian = params.decoded_big_endian
+    c.has_fill = params.fill_bits is not None
+    c.fill_bits = params.fill_bits or 0
+    c.bound_kind = params.bound_kind
+    c.threads = params.threads
+    c.limit = params.limit
+    c.half_limit = params.half_limit
+    c.histogram_limit = params.histogram_limit
+    c.pointwise_threshold = params.pointwise_threshold
+    c.flip_count = len(params.flips)
+    c.flips[0 : len(params.flips)] = params.flips
+    c.lags = params.lags
+    c.stencils = params.stencils
+    c.window = params.window
+    c.step = params.step
+    c.rank = len(params.shape)
+    c.shape[0 : len(params.shape)] = params.shape
+    c.spacing[0 : len(params.spacing)] = params.spacing
+    c.value_range = params.value_range
+    return c
+
+
+def _c_piece(piece: Piece) -> Any:
+    c = _ffi.new("h5l_assess_piece *")
+    rank = piece.original.ndim
+    c.original = _address(piece.original)
+    c.decoded = _address(piece.decoded)
+    c.mask = _ffi.cast("uint8_t *", _address(piece.mask))
+    c.original_strides[0:rank] = piece.original.strides
+    c.decoded_strides[0:rank] = piece.decoded.strides
+    c.origin[0:rank] = piece.origin
+    c.extent[0:rank] = piece.original.shape
+    c.own_origin[0:rank] = piece.own_origin
+    c.own_extent[0:rank] = piece.own_shape
+    if piece.mask is not None:
+        c.mask_strides[0:rank] = piece.mask.strides
+    return c
+
+
+def _address(array: npt.NDArray[Any] | None) -> Any:
+    return _ffi.NULL if array is None else _ffi.cast("void *", array.ctypes.data)
+
+
+def _point(c: Any) -> Point:
+    return Point(at=c.at, original=c.original, decoded=c.decoded)
+
+
+def _numbers(c_array: Any, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    return np.frombuffer(_ffi.buffer(c_array), dtype).copy()
+
+
+def _points_result(c: Any) -> PointsResult:
+    same = {
+        name: getattr(c, name)
+        for name, kind in PointsResult.__annotations__.items()
+        if kind in {"int", "float"}
+    }
+    return PointsResult(
+        **same,
+        special=dict(zip(SPECIAL_KINDS, c.special, strict=True)),
+        special_first=dict(zip(SPECIAL_KINDS, c.special_first, strict=True)),
+        worst=_point(c.worst),
+        flipped=tuple(c.flipped),
+        listed=tuple(_point(c.violation[i]) for i in range(c.listed)),
+        log_bins=_numbers(c.log_bins, np.uint64),
+        linear_bins=_numbers(c.linear_bins, np.uint64),
+    )
+
+
+def _field_result(c: Any) -> FieldResult:
+    same = {
+        name: getattr(c, name)
+        for name, kind in FieldResult.__annotations__.items()
+        if kind in {"int", "float"}
+    }
+    lags = (5, -1)
+    return FieldResult(
+        **same,
+        slope_max=tuple(c.slope_max),
+        slope_error_max=tuple(c.slope_error_max),
+        slope_error_squares=tuple(c.slope_error_squares),
+        lag_pairs=_numbers(c.lag_pairs, np.float64).reshape(lags),
+        lag_products=_numbers(c.lag_products, np.float64).reshape(lags),
+        lag_sums=_numbers(c.lag_sums, np.float64).reshape(lags),
+        window_at=tuple(c.window_at),
+    )
 
 
 def plugin_info() -> int:

@@ -22,7 +22,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import h5py
 import numpy as np
@@ -38,6 +38,7 @@ from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._space import Space
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
+from h5lossy.verification import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,6 +68,7 @@ def write(
     selection: Any = ...,
     *,
     threads: int | None = None,
+    verify: Literal["write"] | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> None:
     """Write into a dataset, as ``dataset[selection] = values`` does, on several threads.
@@ -90,6 +92,10 @@ def write(
     threads : int, optional
         At most so many encode. Default: ``H5LOSSY_NUM_THREADS``, or as many as the process has
         CPUs. The calling thread moves data meanwhile.
+    verify : "write", optional
+        Decode each chunk before it goes to the file, judge every value by its original, and record
+        what was found in attributes of the dataset, for `h5lossy.verify`. The selection has to
+        cover whole chunks.
     progress : function or bool, optional
         Called as ``progress(bytes_done, bytes_in_all)`` after each batch, in the calling thread;
         not for what is left to h5py altogether. True shows a bar on standard error.
@@ -102,7 +108,8 @@ def write(
         `Exception`, such as `KeyboardInterrupt`, passes through, with a note of how far it went.
     InvalidArgumentError
         If the values do not fit the selection, the file is closed or open for reading only,
-        `threads` is not a number from 1 up, or `progress` is no function.
+        `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
+        verified.
 
     Notes
     -----
@@ -130,17 +137,28 @@ def write(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
         )
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
+    if verify not in {None, "write"}:
+        raise InvalidArgumentError(f'verify must be "write" or None, got {verify!r}')
     with reporting(progress, f"writing {dataset.name}") as report:
         if chosen is None:
+            _require_chunks(dataset, whole=verify is None)
             check_at_once(values)
             dataset[selection] = values
             return
         source = make_source(values, chosen.shape, dataset.dtype)
         layout = _Layout.of(dataset)
         if layout is None:
+            _require_chunks(dataset, whole=verify is None)
             _write_as_h5py_does(dataset, source, chosen, report)
-        else:
-            _Writer(dataset, layout, source, chosen, threads=count, report=report).run()
+            return
+        recorder = Recorder(dataset, threads=count) if verify else None
+        writer = _Writer(
+            dataset, layout, source, chosen, threads=count, report=report, recorder=recorder
+        )
+        _require_chunks(dataset, whole=recorder is None or writer.covers_whole_chunks())
+        writer.run()
+        if recorder is not None:
+            recorder.finish()
 
 
 def read(
@@ -207,6 +225,14 @@ def read(
         _check_out(result, chosen.shape, dataset.dtype)
         _Reader(dataset, layout, chosen, result, threads=count, report=report).run()
     return result[()] if out is None else result
+
+
+def _require_chunks(dataset: h5py.Dataset, *, whole: bool) -> None:
+    if not whole:
+        raise InvalidArgumentError(
+            f'verify="write" needs whole chunks of {dataset.name}, which h5lossy alone has '
+            "compressed; write those, or leave it out and compare with h5lossy.assess"
+        )
 
 
 @dataclass(frozen=True)
@@ -293,6 +319,7 @@ class _Writer:
         *,
         threads: int,
         report: Report,
+        recorder: Recorder | None = None,
     ) -> None:
         self._dataset = dataset
         self._layout = layout
@@ -300,6 +327,7 @@ class _Writer:
         self._chosen = chosen
         self._threads = threads
         self._report = report
+        self._recorder = recorder
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
         self._rooms = _Rooms(layout.chunk_bytes)
         self._space = Space(dataset)
@@ -323,6 +351,10 @@ class _Writer:
         except BaseException as error:
             error.add_note(self._state())
             raise
+
+    def covers_whole_chunks(self) -> bool:
+        """Tell whether no chunk is written in part."""
+        return all(bool(batch.whole.all()) for batch in self._batches())
 
     def _batches(self) -> Iterator[Pieces]:
         layout = self._layout
@@ -365,7 +397,30 @@ class _Writer:
             padding=self._layout.fill,
         )
         room = self._rooms.next(len(parts))
-        return _native.encode_parts(self._layout.params, parts, room, self._threads)
+        frames = _native.encode_parts(self._layout.params, parts, room, self._threads)
+        if self._recorder is not None:
+            self._verify(self._recorder, pieces, values, frames)
+        return frames
+
+    def _verify(
+        self,
+        recorder: Recorder,
+        pieces: Pieces,
+        values: npt.NDArray[Any],
+        frames: list[npt.NDArray[np.uint8]],
+    ) -> None:
+        """Decode what was just encoded and judge it, before any of it goes to the file."""
+        layout = self._layout
+        for i, frame in enumerate(frames):
+            chunk = np.empty(layout.chunks, layout.dtype)
+            _native.decode(frame, chunk)
+            box = pieces.box(i)
+            recorder.add(
+                pieces.place(i),
+                values[box.within(pieces.bounds).slices],
+                chunk[tuple(map(slice, box.shape))],
+            )
+        recorder.check()
 
     def _store(
         self, batch: tuple[Pieces, npt.NDArray[Any]], frames: list[npt.NDArray[np.uint8]]

@@ -13,14 +13,13 @@ import numbers
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from h5lossy import _native
 from h5lossy._values import (
     Data,
-    as_bits,
     block_selections,
     blocks,
     checked_dtype,
@@ -30,14 +29,6 @@ from h5lossy._values import (
     read_block,
 )
 from h5lossy.errors import BoundError, InvalidArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-#: Values that are judged at a time: their float64 copies and differences stay in the cache.
-_PIECE_VALUES = 1 << 16
 
 
 class BoundKind(StrEnum):
@@ -254,90 +245,75 @@ def largest_error(
     if bound.kind is BoundKind.RANGE_RELATIVE:
         smallest, largest = value_range(original, fill_value) or (0.0, 0.0)
         extent = Fraction(largest) - Fraction(smallest)
-    judge = _Judge(bound, extent)
-
-    count = violations = special_changed = 0
-    largest_measure = 0.0
-    for x, y in _pieces(original, decoded):
-        x_bits, y_bits = as_bits(x), as_bits(y)
-        valid = np.isfinite(x)
-        changed = ~valid & (x_bits != y_bits)
-        if fill is not None:
-            valid &= x_bits != fill
-            changed |= (x_bits == fill) & (y_bits != fill)
-            if fill != 0:
-                changed |= (x_bits != fill) & (y_bits == fill)
-        special_changed += int(np.count_nonzero(changed))
-        if not valid.any():
-            continue
-        count += int(np.count_nonzero(valid))
-        measure, broken = judge(x[valid], y[valid])
-        violations += broken
-        largest_measure = max(largest_measure, measure)
-    max_error = judge.in_bound_units(largest_measure)
+    kind, limit, half_limit = exact_limits(bound, extent)
+    state = _native.AssessState(
+        _native.AssessParams(
+            value_bytes=original.dtype.itemsize,
+            original_big_endian=is_big_endian(original.dtype),
+            decoded_big_endian=is_big_endian(decoded.dtype),
+            fill_bits=fill,
+            bound_kind=kind,
+            limit=limit,
+            half_limit=half_limit,
+        )
+    )
+    seen = 0
+    for selection in block_selections(original):
+        x, y = read_block(original, selection), read_block(decoded, selection)
+        state.points(seen, x.reshape(-1), y.reshape(-1), None)
+        seen += x.size
+    points, _ = state.result()
+    special = points.special
+    lost = special["nan_made"] + special["inf_made"]
+    kept = {"nan_kept", "inf_kept", "fill_kept", "nan_made", "inf_made"}
+    violations = points.violations + lost
+    max_error = math.inf if lost else _in_bound_units(points, bound.kind, extent)
     if not violations and bound.kind is not BoundKind.LOSSLESS:
         max_error = min(max_error, bound.value)
     return ErrorSummary(
         bound=bound,
-        count=count,
+        count=points.valid + lost,
         max_error=max_error,
         violations=violations,
-        special_changed=special_changed,
+        special_changed=sum(n for name, n in special.items() if name not in kept),
     )
 
 
-class _Judge:
-    """Compares valid values with their decoded ones, exactly."""
+def _in_bound_units(points: _native.PointsResult, kind: BoundKind, extent: Fraction) -> float:
+    """Return the largest error in the bound's own measure."""
+    if not points.valid:
+        return 0.0
+    if kind is BoundKind.POINTWISE_RELATIVE:
+        return math.inf if points.zeros_changed else points.pointwise_max
+    largest = max(-points.error_min, points.error_max)
+    if kind is not BoundKind.RANGE_RELATIVE or largest == 0 or math.isinf(largest):
+        return largest
+    return float(Fraction(largest) / extent) if extent else math.inf
 
-    def __init__(self, bound: ErrorBound, extent: Fraction) -> None:
-        self._kind = bound.kind
-        self._value = bound.value
-        self._extent = extent
-        self._limit = Fraction(bound.value) * (
-            extent if bound.kind is BoundKind.RANGE_RELATIVE else 1
-        )
-        self._high, self._low = _as_float_sum(self._limit)
 
-    def __call__(self, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[float, int]:
-        """Return the largest measure (`in_bound_units`) and the number of violations."""
-        lossless_broken = np.count_nonzero(as_bits(x) != as_bits(y))
-        with np.errstate(all="ignore"):
-            x, y = x.astype(np.float64), y.astype(np.float64)
-            distance, rest = _distance(x, y)
-            if self._kind is BoundKind.POINTWISE_RELATIVE:
-                limit = self._value * np.abs(x)
-                broken = distance > limit
-                unsure = (distance == limit) & (distance > 0)
-                measure = np.where(distance == 0, 0.0, distance / np.abs(x))
-            else:
-                broken = (distance > self._high) | ((distance == self._high) & (rest > self._low))
-                unsure = np.zeros_like(broken)
-                measure = distance
-        lost = ~np.isfinite(y)
-        measure[lost] = math.inf
-        if self._kind is BoundKind.LOSSLESS:
-            return float(measure.max()), int(lossless_broken)
-        broken |= lost
-        unsure |= ~np.isfinite(rest) & ~lost  # the difference overflows
-        if unsure.any():
-            broken[unsure] = self._exceeds(x[unsure], y[unsure])
-        return float(measure.max()), int(np.count_nonzero(broken))
+def exact_limits(
+    bound: ErrorBound | None, extent: Fraction
+) -> tuple[int, tuple[float, float], tuple[float, float]]:
+    """Return a bound as the library's assessment takes it.
 
-    def in_bound_units(self, measure: float) -> float:
-        """Turn what `__call__` measures into the bound's own measure."""
-        if self._kind is not BoundKind.RANGE_RELATIVE or measure == 0 or math.isinf(measure):
-            return measure
-        return float(Fraction(measure) / self._extent) if self._extent else math.inf
+    Parameters
+    ----------
+    bound : ErrorBound or None
+    extent : Fraction
+        What a range-relative one is a part of.
 
-    def _exceeds(self, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Decide in rational arithmetic; equal pairs once."""
-        pairs, which = np.unique(np.stack([x, y], axis=1), axis=0, return_inverse=True)
-        pointwise = self._kind is BoundKind.POINTWISE_RELATIVE
-        exceeds = [
-            abs(Fraction(a) - Fraction(b)) > self._limit * (abs(Fraction(a)) if pointwise else 1)
-            for a, b in pairs.tolist()
-        ]
-        return np.array(exceeds, np.bool_)[which.reshape(-1)]
+    Returns
+    -------
+    tuple
+        The kind's number, the limit as an exact sum of two float64, and half of the limit.
+    """
+    zero = (0.0, 0.0)
+    if bound is None:
+        return _native.BOUND_NONE, zero, zero
+    if bound.kind in {BoundKind.LOSSLESS, BoundKind.POINTWISE_RELATIVE}:
+        return bound.kind.number, (bound.value, 0.0), zero
+    limit = Fraction(bound.value) * (extent if bound.kind is BoundKind.RANGE_RELATIVE else 1)
+    return _native.BOUND_ABSOLUTE, _as_float_sum(limit), _as_float_sum(limit / 2)
 
 
 def _checked_bound(kind: BoundKind, value: Any) -> float:
@@ -368,26 +344,6 @@ def _prepared(data: Data, fill_value: Any) -> tuple[Data, int | None]:
         data = np.asarray(data)
     dtype = checked_dtype(data.dtype)
     return data, fill_bits(own_fill_value(data) if fill_value is None else fill_value, dtype)
-
-
-def _pieces(original: Data, decoded: Data) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-    """Yield both, flat and in step, a few values at a time."""
-    for selection in block_selections(original):
-        x = read_block(original, selection).reshape(-1)
-        y = read_block(decoded, selection).reshape(-1)
-        for start in range(0, x.size, _PIECE_VALUES):
-            piece = slice(start, start + _PIECE_VALUES)
-            yield x[piece], y[piece]
-
-
-def _distance(
-    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return |x - y| as a float64, and what that lacks; the latter is NaN on overflow."""
-    difference = x - y
-    minus_y = difference - x
-    rest = (x - (difference - minus_y)) - (y + minus_y)
-    return np.abs(difference), np.copysign(1.0, difference) * rest
 
 
 def _as_float_sum(limit: Fraction) -> tuple[float, float]:

@@ -6,10 +6,12 @@
 
     H5LossyError
     ├── InvalidArgumentError (ValueError)           what the caller gave is not allowed
-    │   └── BoundError                              an error bound that is not allowed
+    │   ├── BoundError                              an error bound that is not allowed
+    │   └── NotComparableError                      two fields of unlike shapes
     ├── UnsupportedError     (NotImplementedError)  this version can't: a type, a newer format
     ├── CorruptFrameError    (OSError)              a frame contradicts itself
     │   └── TruncatedFrameError                     a frame ends too early
+    ├── BrokenPromiseError   (RuntimeError)         what was written is not within its bound
     ├── IncompleteWriteError (RuntimeError)         `h5lossy.write` ended early
     ├── DeviceError          (RuntimeError)         a GPU failed
     └── NativeError          (RuntimeError)         a fault of h5lossy's own, or of HDF5
@@ -34,6 +36,10 @@ class BoundError(InvalidArgumentError):
     """An error bound that is not above 0, not finite, or pointwise-relative and not below 1."""
 
 
+class NotComparableError(InvalidArgumentError):
+    """Two fields that can't be compared point by point."""
+
+
 class UnsupportedError(H5LossyError, NotImplementedError):
     """Something that this version can't do: a data type, a codec, a newer format version."""
 
@@ -44,6 +50,10 @@ class CorruptFrameError(H5LossyError, OSError):
 
 class TruncatedFrameError(CorruptFrameError):
     """A frame that ends too early."""
+
+
+class BrokenPromiseError(H5LossyError, RuntimeError):
+    """Decoded values that break their bound: a fault of ours or the machine. Please report it."""
 
 
 class IncompleteWriteError(H5LossyError, RuntimeError):

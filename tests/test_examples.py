@@ -23,6 +23,7 @@ EXAMPLES = {
     "02_h5repack.py": (("h5repack",), "packed.h5", "height"),
     "03_netcdf_xarray.py": (("xarray", "h5netcdf", "netCDF4"), "sst.nc", "sst"),
     "04_many_threads.py": ((), "simulation.h5", "density"),
+    "05_assess.py": ((), "packed.h5", "t"),
 }
 
 

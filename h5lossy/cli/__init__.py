@@ -3,7 +3,8 @@
 """The command line: ``h5lossy COMMAND``, one module a command.
 
 Exit codes: 0 done; 1 it can't be done, or a promise was broken; 2 wrong usage; 130 and 143
-interrupted.
+interrupted. ``assess`` and ``verify`` say 1 for a failed check only, 2 for all that kept them from
+checking, and 3 for fields that can't be compared.
 """
 
 from __future__ import annotations
@@ -15,7 +16,18 @@ from typing import Any
 import click
 
 from h5lossy import H5LossyError, __version__
-from h5lossy.cli import cd_values, demo, doctor, info, plugin_path, repack
+from h5lossy.cli import (
+    assess,
+    cd_values,
+    demo,
+    doctor,
+    info,
+    plugin_path,
+    repack,
+    sweep,
+    tune,
+    verify,
+)
 from h5lossy.cli._interrupts import InterruptedBySignal
 
 __all__ = ["main"]
@@ -55,6 +67,10 @@ def main() -> None:
 main.add_command(demo.demo)
 main.add_command(repack.repack)
 main.add_command(info.info)
+main.add_command(assess.assess)
+main.add_command(verify.verify)
+main.add_command(sweep.sweep)
+main.add_command(tune.tune)
 main.add_command(cd_values.cd_values)
 main.add_command(plugin_path.plugin_path)
 main.add_command(doctor.doctor)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from h5lossy import PFPL, BoundError, BoundKind
+from h5lossy import PFPL, BoundError, BoundKind, ErrorBound
 from h5lossy.codecs import CODECS, Codec
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _own_option(name: str) -> Callable[..., Any]:
     return click.option(option, name, type=click.Choice([*choices]), help=" ".join(texts))
 
 
-_OPTIONS = (
+_BOUND_OPTIONS = (
     click.option(
         "--absolute",
         type=float,
@@ -187,6 +187,10 @@ _OPTIONS = (
         help="No value is off by more than BOUND times (max - min) of the valid values.",
     ),
     click.option("--lossless", is_flag=True, help="Keep every bit."),
+)
+
+_OPTIONS = (
+    *_BOUND_OPTIONS,
     click.option(
         "--codec",
         type=click.Choice([*CODEC_NAMES], case_sensitive=False),
@@ -220,6 +224,34 @@ def request_option(function: Callable[..., Result]) -> Callable[..., Result]:
     for option in reversed(_OPTIONS):
         with_request = option(with_request)
     return with_request
+
+
+def bound_option(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Give a command the options of a bound; it gets them as one argument, `bound`.
+
+    Parameters
+    ----------
+    function : callable
+        Called with ``bound=ErrorBound(...)``, or None where none was given.
+
+    Returns
+    -------
+    callable
+    """
+
+    @functools.wraps(function)
+    def with_bound(*args: Any, **options: Any) -> Result:
+        typed = {str(kind): options.pop(kind) for kind in BoundKind}
+        [*given] = Request.parse(typed).bound.items()
+        bound = None
+        if given:
+            kind = BoundKind(given[0][0])
+            bound = ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else given[0][1])
+        return function(*args, bound=bound, **options)
+
+    for option in reversed(_BOUND_OPTIONS):
+        with_bound = option(with_bound)
+    return with_bound
 
 
 def codec_text(codec: Codec, name: str | None = None) -> str:

@@ -42,6 +42,7 @@ from h5lossy.cli._options import Request, codec_text, request_option
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy.cli._plan import Plan, Wishes, make_plans
 from h5lossy.cli._progress import Advance, progress_bar
+from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE, Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,7 +90,8 @@ _CACHE_BYTES = 64 << 20
 @click.option(
     "--verify/--no-verify",
     default=True,
-    help="Read everything back and check every value before DST gets its name. [default: verify]",
+    help="Read everything back and check every value before DST gets its name; what is found is "
+    "recorded for h5lossy verify. [default: verify]",
 )
 @click.option("--force", is_flag=True, help="Replace DST if it exists.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
@@ -196,13 +198,16 @@ class _Job:
         for block in self._blocks("compressing", advance):
             new[block] = old[block]
         new.attrs[RECORD] = json.dumps(self._record(old))
+        for stale in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE):  # copied, but of other values
+            if stale in new.attrs:
+                del new.attrs[stale]
         new.flush()
         result = describe(new)
         assert result is not None
         self.raw_bytes, self.stored_bytes = result.raw_bytes, result.stored_bytes
 
     def check(self, file: h5py.File, advance: Advance) -> None:
-        """Read the values back and judge every one.
+        """Read the values back, judge every one, and record what was found for `verify`.
 
         Raises
         ------
@@ -212,8 +217,11 @@ class _Job:
         old = self.plan.dataset
         new = h5py.Dataset(h5o.open(file.id, self.plan.name))
         tally = Tally(self.codec.bound, own_fill_value(old))
+        recorder = Recorder(new, self.codec.bound)
         for block in self._blocks("checking", advance):
-            tally.add(old[block], new[block])
+            values, decoded = old[block], new[block]
+            tally.add(values, decoded)
+            recorder.add_block(block, values, decoded)
         self.summary = tally.summary
         if not self.summary.holds:
             raise H5LossyError(
@@ -221,6 +229,7 @@ class _Job:
                 f"{verdict(self.summary)}. This is a fault of h5lossy or of this machine; "
                 "please report it"
             )
+        recorder.finish()
 
     def bound_text(self) -> str:
         """Write the bound to six digits, and what was asked for where that is another one."""
@@ -288,7 +297,7 @@ def _write(
                 job.write(new, advance)
         copy_user_block(Path(old.filename), path, old.userblock_size)
         if verify:
-            with h5py.File(path, "r") as new:
+            with h5py.File(path, "r+") as new:
                 for job in jobs:
                     job.check(new, advance)
     if not copier.dangling:

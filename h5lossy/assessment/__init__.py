@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""How far decoded data is off: what `h5lossy.assess` and ``h5lossy assess`` are made of.
+
+The metrics are those of cuZ-Checker (Zhang et al. 2021) with definitions that hold together, and
+more; ``docs/assess.md`` has them all.
+"""
+
+from __future__ import annotations
+
+from h5lossy.assessment._assess import (
+    GROUPS,
+    PROFILES,
+    DivergenceReport,
+    assess,
+    assess_divergence,
+    memory_bytes,
+)
+from h5lossy.assessment.needs import MEASURES, Need, parse_needs
+from h5lossy.assessment.report import SCHEMA, Failure, Report
+
+__all__ = [
+    "GROUPS",
+    "MEASURES",
+    "PROFILES",
+    "SCHEMA",
+    "DivergenceReport",
+    "Failure",
+    "Need",
+    "Report",
+    "assess",
+    "assess_divergence",
+    "memory_bytes",
+    "parse_needs",
+]

@@ -1,0 +1,796 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""`assess`: from two fields to a report."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._values import fill_bits, is_big_endian
+from h5lossy.assessment import _numbers as numbers
+from h5lossy.assessment._climate import central_slope, climate, slices, spectrum
+from h5lossy.assessment._inputs import Input, common_dtype, opened, resolve_fill
+from h5lossy.assessment._walk import Fields, Layout, Walker, box_grid, position
+from h5lossy.assessment.needs import Need, parse_needs
+from h5lossy.assessment.report import (
+    BoundCheck,
+    Failure,
+    Flip,
+    PerChunk,
+    Provenance,
+    Report,
+    Size,
+    Violation,
+)
+from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
+from h5lossy.datasets import describe
+from h5lossy.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+#: What each profile computes besides the reductions, which are always there.
+PROFILES: dict[str, frozenset[str]] = {
+    "bound": frozenset(),
+    "standard": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk"}),
+    "climate": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk", "climate"}),
+    "full": frozenset(
+        {"ssim", "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum"}
+    ),
+}
+
+#: What may be named on its own.
+GROUPS: frozenset[str] = PROFILES["full"]
+
+#: Boxes of the map of errors; more chunks are put together.
+_MOST_BOXES = 4096
+
+_POINTWISE_THRESHOLD = 1e-4  # Baker et al. 2017: at most 5 % of the points above it
+
+_UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The arguments of `assess` that say what to compute, checked."""
+
+    groups: frozenset[str]
+    bound: ErrorBound | None
+    bound_source: str
+    needs: tuple[Need, ...]
+    data_range: float | None
+    spacing: tuple[float, ...]
+    window: int
+    step: int
+    lags: int
+    flips: tuple[tuple[str, float], ...]
+    threads: int
+    memory_limit: int
+
+
+def assess(
+    original: Any,
+    decoded: Any,
+    *,
+    absolute: float | None = None,
+    pointwise_relative: float | None = None,
+    range_relative: float | None = None,
+    lossless: bool = False,
+    bound: ErrorBound | None = None,
+    need: str | None = None,
+    metrics: str | Iterable[str] = "standard",
+    data_range: float | None = None,
+    mask: Any = None,
+    fill_value: Any = "auto",
+    spacing: float | Sequence[float] | None = None,
+    ssim: Mapping[str, int] | None = None,
+    lags: int = 10,
+    flips: Mapping[str, float] | None = None,
+    pictures: bool = False,
+    threads: int | None = None,
+    memory_limit: int | str = "256 MiB",
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Measure what was lost, and judge whether the promise was kept.
+
+    Both fields are read once, part by part, whatever their size. A range is needed beforehand by
+    SSIM and by a range-relative bound: without `data_range` the original is read twice. What comes
+    out does not depend on chunks, the memory limit, the number of threads and the machine, but for
+    the last few of 16 digits where a slab of chunks is larger than the memory limit.
+
+    Parameters
+    ----------
+    original, decoded : array-like, h5py.Dataset, or "file.h5:/path"
+        Of one shape. Floats of 16, 32 and 64 bits, or integers up to 32; of either byte order.
+        NumPy arrays, ``numpy.memmap``, and anything else with a shape, a dtype and ``[]``, such as
+        Zarr arrays; CuPy arrays come to the host a part at a time.
+    absolute, pointwise_relative, range_relative, lossless, bound : optional
+        The promise to check, at most one. Default: what the file says, if `decoded` is a dataset
+        that h5lossy compressed; otherwise none.
+    need : str, optional
+        Further thresholds to meet: "psnr>=70, ssim>=0.9999".
+    metrics : str or iterable of str, optional
+        A profile, "bound", "standard", "climate" or "full", or any of the groups "ssim",
+        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum". The reductions over
+        all points are always computed.
+    data_range : float, optional
+        Range that SSIM takes its constants of. Default: max - min of the original's valid values.
+    mask : array-like of bool, optional
+        True where a point is left out, as in NumPy's masked arrays. Of the fields' shape.
+    fill_value : float, optional
+        Points whose original has these bits are left out, and have to come back bit for bit.
+        Default "auto": the datasets' own, or their attribute ``_FillValue``; None: there is none.
+    spacing : float or sequence of float, optional
+        Distance of points along each axis, for derivatives. Default 1.
+    ssim : dict, optional
+        "window", the side of windows from 2 to 16 (7), and "step" between them (1).
+    lags : int, optional
+        Largest lag of the autocorrelation, 0 to 16.
+    flips : dict, optional
+        Thresholds by name, up to 8; points that change sides are counted: ``{"rain": 1e-4}``.
+    pictures : bool, optional
+        Keep slices for `Report.to_html`: the middle one, and the one with the largest error.
+    threads : int, optional
+        At most so many. Default: ``H5LOSSY_NUM_THREADS``, or all CPUs of the process.
+    memory_limit : int or str, optional
+        For what is read from files, in bytes or as "256 MiB".
+    progress : function, optional
+        Called as ``progress(points_done, points_in_all)``.
+
+    Returns
+    -------
+    Report
+        `Report.ok` is the verdict.
+
+    Raises
+    ------
+    NotComparableError
+        If the shapes differ.
+    UnsupportedError
+        If a type can't be compared.
+    InvalidArgumentError
+        If an argument is not allowed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 1000)
+    >>> report = assess(x, np.round(x, 2), absolute=0.005)
+    >>> report.ok, round(report.error.psnr, 1)
+    (True, 50.8)
+    >>> assess(x, np.round(x, 2), absolute=0.001).failures[0].check
+    'bound'
+    """
+    with opened(original, decoded) as (x, y):
+        promise, source = _promise(
+            y, bound, absolute, pointwise_relative, range_relative, lossless=lossless
+        )
+        settings = Settings(
+            groups=_groups(metrics, need),
+            bound=promise,
+            bound_source=source,
+            needs=parse_needs(need) if need else (),
+            data_range=_checked_range(data_range),
+            spacing=_spacing(spacing, len(x.shape)),
+            **_window(ssim),
+            lags=_lags(lags),
+            flips=_flips(flips),
+            threads=_threads(threads),
+            memory_limit=memory_bytes(memory_limit),
+        )
+        dtype = common_dtype(x, y)
+        fill = resolve_fill(fill_value, x, y, dtype)
+        masked = None if mask is None else _mask(mask, x.shape)
+        fields = Fields(original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape))
+        report = _Assessment(fields, fill, settings, progress).run()
+        if pictures and report.valid:
+            from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
+
+            report = dataclasses.replace(report, pictures=take_pictures(fields, fill, report))
+        return report
+
+
+class _Assessment:
+    def __init__(
+        self,
+        fields: Fields,
+        fill: Any,
+        settings: Settings,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._fields = fields
+        self._fill = fill
+        self._fill_bits = fill_bits(fill, fields.dtype)
+        self._settings = settings
+        self._undefined = numbers.Undefined()
+        self._told = progress or (lambda _done, _total: None)
+        self._done = 0
+        self._has_field = len(fields.layout.shape) <= _native.ASSESS_MAX_RANK and bool(
+            fields.layout.shape
+        )
+        needs_range = "ssim" in settings.groups and settings.data_range is None
+        is_relative = settings.bound is not None and (
+            settings.bound.kind is BoundKind.RANGE_RELATIVE
+        )
+        self._passes = 2 if needs_range or is_relative else 1
+        self._total = fields.original.size * (self._passes + ("climate" in settings.groups))
+
+    def _advance(self, points: int) -> None:
+        self._done += points
+        self._told(self._done, self._total)
+
+    def run(self) -> Report:
+        settings, fields = self._settings, self._fields
+        ends = self._value_range() if self._passes == 2 else None
+        own_range = (
+            None
+            if ends is None
+            else float(Fraction(ends[1]) - Fraction(ends[0]))
+            if math.isfinite(ends[1] - ends[0])
+            else math.inf
+        )
+        extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
+        value_range = own_range if settings.data_range is None else settings.data_range
+        params = self._params(extent, value_range)
+        state = _native.AssessState(params)
+        reach = max(params.lags, params.window - 1, 2 if params.stencils else 0)
+        walker = Walker(fields, max(0, reach), settings.memory_limit)
+        boxes = self._boxes()
+        walker.run(state, boxes=boxes, progress=self._advance)
+        return self._report(state, params, walker, boxes, (value_range, extent))
+
+    def _params(self, extent: Fraction, value_range: float | None) -> _native.AssessParams:
+        settings, fields = self._settings, self._fields
+        layout = fields.layout
+        fits = self._has_field
+        windows = fits and "ssim" in settings.groups and bool(value_range)
+        kind, limit, half = exact_limits(settings.bound, extent)
+        limited = kind == _native.BOUND_ABSOLUTE and 1e-300 <= limit[0] < math.inf
+        return _native.AssessParams(
+            value_bytes=fields.dtype.itemsize,
+            original_big_endian=is_big_endian(fields.dtype),
+            decoded_big_endian=is_big_endian(fields.dtype),
+            fill_bits=self._fill_bits,
+            bound_kind=kind,
+            limit=limit,
+            half_limit=half,
+            histogram_limit=limit[0] if limited else 0.0,
+            pointwise_threshold=_POINTWISE_THRESHOLD,
+            flips=tuple(threshold for _, threshold in settings.flips),
+            threads=settings.threads,
+            lags=settings.lags if fits and "autocorrelation" in settings.groups else 0,
+            stencils=fits and "derivatives" in settings.groups,
+            window=settings.window if windows else 0,
+            step=settings.step,
+            shape=layout.shape if fits else (),
+            spacing=tuple(settings.spacing[axis] for axis in layout.axes) if fits else (),
+            value_range=value_range if windows and value_range else 0.0,
+        )
+
+    def _value_range(self) -> tuple[float, float] | None:
+        """Return the smallest and the largest valid value of the original."""
+        fields = self._fields
+        field, dtype = fields.original, fields.dtype
+        params = _native.Params(
+            value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype), fill_bits=self._fill_bits
+        )
+        found = []
+        for own in _slabs(field, self._settings.memory_limit):
+            block = field.read(own, dtype)
+            if fields.mask is not None:
+                mask = fields.mask.read(own, np.dtype(np.bool_))
+                block = np.where(mask, dtype.type(np.nan), block).astype(dtype)
+            ends = _native.value_range(params, block)
+            if ends is not None:
+                found.append(ends)
+            self._advance(block.size)
+        if not found:
+            return None
+        return min(low for low, _ in found), max(high for _, high in found)
+
+    def _boxes(self) -> tuple[tuple[int, ...], npt.NDArray[Any]] | None:
+        fields = self._fields
+        chunks = fields.layout.chunks(fields.decoded) or fields.layout.chunks(fields.original)
+        if "per_chunk" not in self._settings.groups or not chunks or not self._has_field:
+            return None
+        shape = fields.layout.shape
+        if 0 in shape:
+            return None
+        box = box_grid(shape, chunks, _MOST_BOXES)
+        count = math.prod(-(-n // b) for n, b in zip(shape, box, strict=True))
+        return box, np.zeros(count, _native.BOX_DTYPE)
+
+    def count_valid(
+        self, x: npt.NDArray[Any], y: npt.NDArray[Any], mask: npt.NDArray[Any] | None
+    ) -> npt.NDArray[np.bool_]:
+        """Return which points count."""
+        return count_valid(x, y, mask, self._fill)
+
+    def _report(
+        self,
+        state: _native.AssessState,
+        params: _native.AssessParams,
+        walker: Walker,
+        boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
+        ranges: tuple[float | None, Fraction],
+    ) -> Report:
+        settings, fields, undefined = self._settings, self._fields, self._undefined
+        layout, groups = fields.layout, settings.groups
+        value_range, extent = ranges
+        points, field = state.result()
+        errors = numbers.errors(points, layout, params.pointwise_threshold, undefined)
+        original = numbers.values(points, "original", undefined)
+        report = Report(
+            shape=layout.full_shape,
+            dtype=fields.dtype.name,
+            points=points.count,
+            valid=points.valid,
+            masked=points.masked,
+            fill_value=None if self._fill is None else float(self._fill),
+            failures=(),
+            special=numbers.special(points, layout.full_shape),
+            original=original,
+            decoded=numbers.values(points, "decoded", undefined),
+            error=errors,
+            bound=self._bound_check(points, extent),
+            correlation=numbers.correlation(points, undefined),
+            histogram=numbers.histogram(points, undefined),
+            ssim=(
+                numbers.similarity(
+                    field,
+                    layout,
+                    window=settings.window,
+                    step=settings.step,
+                    value_range=value_range,
+                    undefined=undefined,
+                )
+                if "ssim" in groups
+                else None
+            ),
+            derivatives=(
+                numbers.derivatives(field, layout, params.spacing, undefined)
+                if "derivatives" in groups
+                else None
+            ),
+            autocorrelation=(
+                numbers.autocorrelation(points, field, layout, settings.lags, undefined)
+                if "autocorrelation" in groups and settings.lags
+                else None
+            ),
+            climate=(
+                climate(fields, self.count_valid, undefined, self._advance)
+                if "climate" in groups
+                else None
+            ),
+            spectrum=(
+                spectrum(fields, self.count_valid, settings.memory_limit, undefined)
+                if "spectrum" in groups
+                else None
+            ),
+            flips=tuple(
+                Flip(name=name, threshold=threshold, count=count)
+                for (name, threshold), count in zip(settings.flips, points.flipped, strict=False)
+            ),
+            size=self._size(points),
+            per_chunk=None if boxes is None else self._per_chunk(*boxes, original.range),
+            provenance=Provenance(
+                original=fields.original.name,
+                decoded=fields.decoded.name,
+                h5lossy=_native.version(),
+                passes=self._passes,
+                amplification=walker.amplification,
+            ),
+            undefined={},
+        )
+        failures = [*_failures(report), *(need.failure(report) for need in settings.needs)]
+        return dataclasses.replace(
+            report,
+            failures=tuple(failure for failure in failures if failure),
+            undefined=dict(undefined),
+        )
+
+    def _bound_check(self, points: _native.PointsResult, extent: Fraction) -> BoundCheck | None:
+        bound = self._settings.bound
+        if bound is None:
+            return None
+        shape = self._fields.layout.full_shape
+        chunks = self._fields.decoded.chunks
+        listed = []
+        for point in points.listed:
+            at = position(point.at, shape)
+            chunk = chunks and tuple(i // n for i, n in zip(at, chunks, strict=True))
+            listed.append(
+                Violation(at=at, original=point.original, decoded=point.decoded, chunk=chunk)
+            )
+        limit: float | None = None
+        if bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}:
+            limit = exact_limits(bound, extent)[1][0]
+        return BoundCheck(
+            kind=str(bound.kind),
+            value=bound.value,
+            limit=limit,
+            source=self._settings.bound_source,
+            violations=points.violations,
+            listed=tuple(listed),
+        )
+
+    def _size(self, points: _native.PointsResult) -> Size | None:
+        dataset = self._fields.decoded.dataset
+        if dataset is None:
+            return None
+        raw, stored = int(dataset.size * dataset.dtype.itemsize), int(dataset.id.get_storage_size())
+        bits = 8 * stored / dataset.size if dataset.size else None
+        gain = None
+        if points.valid and bits is not None:
+            mse = numbers.mean_square(points)
+            variance = points.squares_original / points.valid
+            if 0 < variance < math.inf and 0 < mse < math.inf:
+                gain = 0.5 * math.log2(variance / mse) - bits
+        if gain is None:
+            self._undefined.none("size.accuracy_gain", "there is no error, or nothing varies")
+        return Size(
+            raw_bytes=raw,
+            stored_bytes=stored,
+            ratio=raw / stored if stored else None,
+            bits_per_value=bits,
+            accuracy_gain=gain,
+        )
+
+    def _per_chunk(
+        self, box: tuple[int, ...], boxes: npt.NDArray[Any], value_range: float | None
+    ) -> PerChunk:
+        layout = self._fields.layout
+        with np.errstate(all="ignore"):
+            rmse = np.sqrt(boxes["error_squares"] / boxes["valid"])
+        whole = dict(zip(layout.axes, box, strict=True))
+        full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
+        return PerChunk(
+            box=full_box,
+            grid=tuple(-(-n // b) for n, b in zip(layout.full_shape, full_box, strict=True)),
+            max_abs=tuple(boxes["error_max_abs"].tolist()),
+            psnr=tuple(
+                None if value_range is None or not count else numbers.decibel(value_range, r)
+                for count, r in zip(boxes["valid"].tolist(), rmse.tolist(), strict=True)
+            ),
+            special=tuple(boxes["special_failures"].tolist()),
+        )
+
+
+def count_valid(
+    x: npt.NDArray[Any], y: npt.NDArray[Any], mask: npt.NDArray[Any] | None, fill: Any
+) -> npt.NDArray[np.bool_]:
+    """Return which points are finite in both, not the fill value, and not masked."""
+    valid = np.isfinite(x) & np.isfinite(y)
+    if fill is not None:
+        valid &= x != fill
+    return np.asarray(valid if mask is None else valid & (mask == 0))
+
+
+def _failures(report: Report) -> list[Failure]:
+    found = []
+    bound = report.bound
+    if bound is not None and bound.violations:
+        first = bound.listed[0]
+        found.append(
+            Failure(
+                check="bound",
+                wanted=str(bound),
+                got=f"{bound.violations} of {report.valid} points over, "
+                f"first {first.original!r} became {first.decoded!r}",
+                where=first.at,
+            )
+        )
+    found += [
+        Failure(
+            check=name,
+            wanted="0",
+            got=str(count),
+            where=report.special.first.get(name),
+        )
+        for name, count in report.special.failed.items()
+    ]
+    return found
+
+
+def _slabs(field: Input, memory_limit: int) -> Iterable[tuple[slice, ...]]:
+    """Cut a field into parts of whole rows of chunks that fit in memory."""
+    if not field.shape:
+        yield ()
+        return
+    plane = max(1, math.prod(field.shape[1:]) * field.dtype.itemsize)
+    rows = field.chunks[0] if field.chunks else 1
+    thick = max(rows, min(memory_limit // 4, 32 << 20) // plane // rows * rows)
+    if rows * plane > memory_limit:
+        thick = max(1, memory_limit // 4 // plane)
+    for start in range(0, field.shape[0], thick):
+        rest = (slice(0, n) for n in field.shape[1:])
+        yield (slice(start, min(start + thick, field.shape[0])), *rest)
+
+
+def _promise(
+    decoded: Input,
+    bound: ErrorBound | None,
+    absolute: float | None,
+    pointwise_relative: float | None,
+    range_relative: float | None,
+    *,
+    lossless: bool,
+) -> tuple[ErrorBound | None, str]:
+    given = [] if bound is None else [bound]
+    for kind, value in (
+        (BoundKind.ABSOLUTE, absolute),
+        (BoundKind.POINTWISE_RELATIVE, pointwise_relative),
+        (BoundKind.RANGE_RELATIVE, range_relative),
+        (BoundKind.LOSSLESS, 0.0 if lossless else None),
+    ):
+        if value is not None:
+            given.append(ErrorBound(kind, value))
+    if len(given) > 1:
+        raise InvalidArgumentError(f"give one bound, got {', '.join(map(str, given))}")
+    if given:
+        return given[0], "given"
+    if decoded.dataset is not None:
+        described = describe(decoded.dataset)
+        if described is not None:
+            return described.bound, "file"
+    return None, "given"
+
+
+def _groups(metrics: str | Iterable[str], need: str | None) -> frozenset[str]:
+    if isinstance(metrics, str) and metrics in PROFILES:
+        groups = PROFILES[metrics]
+    else:
+        groups = frozenset([metrics] if isinstance(metrics, str) else metrics)
+    unknown = groups - GROUPS
+    if unknown:
+        raise InvalidArgumentError(
+            f"metrics must be one of {', '.join(PROFILES)}, or some of "
+            f"{', '.join(sorted(GROUPS))}; got {', '.join(sorted(map(str, unknown)))}"
+        )
+    wanted = {n.measure.group for n in parse_needs(need)} if need else set()
+    return groups | frozenset(wanted - {""})
+
+
+def _checked_range(data_range: float | None) -> float | None:
+    if data_range is not None and not (0 < data_range < math.inf):
+        raise InvalidArgumentError(
+            f"data_range must be greater than 0 and finite, got {data_range!r}"
+        )
+    return None if data_range is None else float(data_range)
+
+
+def _spacing(spacing: float | Sequence[float] | None, rank: int) -> tuple[float, ...]:
+    if spacing is None:
+        return (1.0,) * rank
+    if isinstance(spacing, int | float):
+        spacing = (spacing,) * rank
+    found = tuple(map(float, spacing))
+    if len(found) != rank or not all(0 < s < math.inf for s in found):
+        raise InvalidArgumentError(
+            f"spacing must be one number above 0, or one for each of {rank} axes, got {spacing!r}"
+        )
+    return found
+
+
+def _window(ssim: Mapping[str, int] | None) -> dict[str, int]:
+    settings = {"window": 7, "step": 1} | dict(ssim or {})
+    most = _native.ASSESS_MAX_WINDOW
+    if set(settings) != {"window", "step"}:
+        raise InvalidArgumentError(f"ssim takes window and step, got {', '.join(settings)}")
+    if not 2 <= settings["window"] <= most or settings["step"] < 1:
+        raise InvalidArgumentError(
+            f"ssim takes a window of 2 to {most} and a step of 1 or more, got {settings}"
+        )
+    return settings
+
+
+def _lags(lags: int) -> int:
+    if not 0 <= lags <= _native.ASSESS_MAX_LAGS:
+        raise InvalidArgumentError(f"lags must be 0 to {_native.ASSESS_MAX_LAGS}, got {lags!r}")
+    return lags
+
+
+def _flips(flips: Mapping[str, float] | None) -> tuple[tuple[str, float], ...]:
+    found = tuple((str(name), float(value)) for name, value in (flips or {}).items())
+    if len(found) > _native.ASSESS_MAX_FLIPS or not all(math.isfinite(v) for _, v in found):
+        raise InvalidArgumentError(
+            f"flips takes up to {_native.ASSESS_MAX_FLIPS} finite thresholds, got {flips!r}"
+        )
+    return found
+
+
+def _threads(threads: int | None) -> int:
+    if threads is not None and threads < 1:
+        raise InvalidArgumentError(f"threads must be 1 or more, got {threads!r}")
+    return threads or 0
+
+
+def _mask(mask: Any, shape: tuple[int, ...]) -> Input:
+    field = Input(mask, "mask")
+    if field.shape != shape:
+        raise InvalidArgumentError(f"mask must have the fields' shape {shape}, got {field.shape}")
+    if field.dtype.kind not in {"b", "u", "i"}:
+        raise InvalidArgumentError(f"mask must be of bool, got {field.dtype}")
+    if field.is_array and field.dtype.kind != "b":
+        field = Input(field.values != 0, "mask")
+    return field
+
+
+def memory_bytes(limit: int | str) -> int:
+    """Read a memory limit.
+
+    Examples
+    --------
+    >>> memory_bytes("256 MiB")
+    268435456
+    """
+    text = str(limit).strip().lower()
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(digits) :].strip()
+    try:
+        amount = (
+            float(digits) * _UNITS[unit.removesuffix("b") + ("b" if unit else "")]
+            if unit
+            else float(digits)
+        )
+    except (ValueError, KeyError):
+        raise InvalidArgumentError(
+            f'memory_limit must be a number of bytes or like "256 MiB", got {limit!r}'
+        ) from None
+    if not amount >= 1 << 20:
+        raise InvalidArgumentError(f"memory_limit must be 1 MiB or more, got {limit!r}")
+    return int(amount)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DivergenceReport:
+    """What became of the divergence of a vector field (`assess_divergence`).
+
+    Attributes
+    ----------
+    points : int
+        Points with two valid neighbours along every axis.
+    max : float or None
+        Largest size in the original.
+    rms : float or None
+        In the original.
+    max_error, rmse : float or None
+        None where there is no such point.
+    """
+
+    points: int
+    max: float | None
+    rms: float | None
+    max_error: float | None
+    rmse: float | None
+
+
+def assess_divergence(
+    original: Sequence[Any],
+    decoded: Sequence[Any],
+    *,
+    spacing: float | Sequence[float] | None = None,
+    mask: Any = None,
+    memory_limit: int | str = "256 MiB",
+) -> DivergenceReport:
+    """Measure what became of the divergence of a vector field.
+
+    The divergence is the sum of the central differences of component a along axis a, at points that
+    have both neighbours along every axis.
+
+    Parameters
+    ----------
+    original, decoded : sequence
+        One field for each axis, slowest first, each as `assess` takes it.
+    spacing : float or sequence of float, optional
+        Distance of points along each axis. Default 1.
+    mask : array-like of bool, optional
+        True where a point is left out.
+    memory_limit : int or str, optional
+
+    Returns
+    -------
+    DivergenceReport
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are not as many components as axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, x = np.mgrid[0:9, 0:9].astype(float)
+    >>> found = assess_divergence([y, -x], [2 * y, -x])
+    >>> found.max, found.rmse
+    (0.0, 1.0)
+    """
+    if len(original) != len(decoded) or not original:
+        raise InvalidArgumentError(
+            f"a vector field has one component an axis, got {len(original)} and {len(decoded)}"
+        )
+    largest = largest_error = 0.0
+    squares: list[float] = []
+    error_squares: list[float] = []
+    count = 0
+    limit = memory_bytes(memory_limit)
+    with _all_opened(original, decoded) as components:
+        shape = components[0][0].shape
+        if len(components) != len(shape) or any(
+            c.shape != shape for pair in components for c in pair
+        ):
+            raise InvalidArgumentError(
+                f"a vector field has one component an axis, all of one shape; got "
+                f"{len(components)} of shapes {[c.shape for pair in components for c in pair]}"
+            )
+        steps = _spacing(spacing, len(shape))
+        masked = None if mask is None else _mask(mask, shape)
+        dtypes = [common_dtype(*pair) for pair in components]
+        fills = [
+            resolve_fill("auto", pair[0], pair[1], dtype)
+            for pair, dtype in zip(components, dtypes, strict=True)
+        ]
+        plane = 8 * 6 * len(shape) * math.prod(shape[1:])
+        thick = max(1, limit // max(1, plane) - 2)
+        for start in range(0, max(0, shape[0] - 2) if min(shape) > 2 else 0, thick):
+            own = (
+                slice(start, min(start + thick + 2, shape[0])),
+                *(slice(0, n) for n in shape[1:]),
+            )
+            ok: Any = True
+            of_x: Any = 0.0
+            of_e: Any = 0.0
+            for axis, (pair, dtype, fill) in enumerate(zip(components, dtypes, fills, strict=True)):
+                part = Fields(
+                    original=pair[0],
+                    decoded=pair[1],
+                    mask=masked,
+                    dtype=dtype,
+                    layout=Layout(full_shape=shape, axes=tuple(range(len(shape)))),
+                )
+                x, y, valid = slices(part, own, lambda a, b, m, f=fill: count_valid(a, b, m, f))
+                of_x = of_x + central_slope(x, axis, steps[axis])
+                of_e = of_e + central_slope(y - x, axis, steps[axis])
+                around = [slice(1, -1)] * len(shape)
+                for shift in (slice(0, -2), slice(2, None)):
+                    there = list(around)
+                    there[axis] = shift
+                    ok = ok & valid[tuple(there)]
+            of_x, of_e = of_x[ok], of_e[ok]
+            if not of_x.size:
+                continue
+            count += of_x.size
+            largest = max(largest, float(np.abs(of_x).max()))
+            largest_error = max(largest_error, float(np.abs(of_e).max()))
+            squares.append(float((of_x * of_x).sum()))
+            error_squares.append(float((of_e * of_e).sum()))
+    if not count:
+        return DivergenceReport(points=0, max=None, rms=None, max_error=None, rmse=None)
+    return DivergenceReport(
+        points=count,
+        max=largest,
+        rms=math.sqrt(math.fsum(squares) / count),
+        max_error=largest_error,
+        rmse=math.sqrt(math.fsum(error_squares) / count),
+    )
+
+
+def _all_opened(original: Sequence[Any], decoded: Sequence[Any]) -> Any:
+    from contextlib import ExitStack, contextmanager  # noqa: PLC0415
+
+    @contextmanager
+    def opening() -> Any:
+        with ExitStack() as stack:
+            yield [
+                stack.enter_context(opened(x, y)) for x, y in zip(original, decoded, strict=True)
+            ]
+
+    return opening()

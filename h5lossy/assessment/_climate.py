@@ -1,0 +1,190 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Metrics that need a whole slice or field at once: data SSIM, power spectra, divergence."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy.assessment.report import Climate, Spectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from h5lossy.assessment._numbers import Undefined
+    from h5lossy.assessment._walk import Fields
+
+    Slice = npt.NDArray[np.float64]
+
+_LEVELS = 255  # data SSIM: values are rounded to so many steps between the smallest and the largest
+_REACH = 5  # of its Gaussian, with a standard deviation of 1.5
+_TAPS = np.exp(-(np.arange(-_REACH, _REACH + 1) ** 2) / (2 * 1.5**2))
+_TAPS /= _TAPS.sum()
+_C = 1e-8
+
+_K_MAX = 10  # cosmology asks for a ratio near 1 below this wavenumber
+
+
+def _smooth(values: Slice) -> Slice:
+    """Convolve with the Gaussian, along both axes, without the border that it reaches over."""
+    for axis in (0, 1):
+        length = values.shape[axis] - 2 * _REACH
+        out = np.zeros_like(values[:length] if axis == 0 else values[:, :length])
+        for k, tap in enumerate(_TAPS):
+            out += tap * (values[k : k + length] if axis == 0 else values[:, k : k + length])
+        values = out
+    return values
+
+
+def dssim(x: Slice, y: Slice, valid: npt.NDArray[np.bool_]) -> float | None:
+    """Return the data SSIM of two slices.
+
+    Parameters
+    ----------
+    x, y : numpy.ndarray
+        Two dimensions, float64; finite where not `valid`, too.
+    valid : numpy.ndarray
+        Points that count. Means around them leave out all others.
+
+    Returns
+    -------
+    float, or None
+        None where a side is shorter than the Gaussian, or both slices are one constant.
+
+    Notes
+    -----
+    Baker, Pinard, Hammerling 2024 (doi 10.1109/TVCG.2023.3332843), with the settings of ldcpy:
+    11 x 11 Gaussian with standard deviation 1.5, 256 levels, a border of 5 left out.
+    """
+    if min(x.shape) <= 2 * _REACH or not valid.any():
+        return None
+    low = min(x[valid].min(), y[valid].min())
+    high = max(x[valid].max(), y[valid].max())
+    if not high > low:
+        return None
+    a, b = (
+        np.where(valid, np.round((f - low) / (high - low) * _LEVELS) / _LEVELS, 0) for f in (x, y)
+    )
+    if valid.all():
+        mean_a, mean_b, aa, bb, ab = map(_smooth, (a, b, a * a, b * b, a * b))
+    else:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            weight = _smooth(valid.astype(np.float64))
+            mean_a, mean_b, aa, bb, ab = (_smooth(f) / weight for f in (a, b, a * a, b * b, a * b))
+    top = (2 * mean_a * mean_b + _C) * (2 * (ab - mean_a * mean_b) + _C)
+    bottom = (mean_a**2 + mean_b**2 + _C) * ((aa - mean_a**2) + (bb - mean_b**2) + _C)
+    inside = valid[_REACH:-_REACH, _REACH:-_REACH]
+    return float((top / bottom)[inside].mean()) if inside.any() else None
+
+
+def climate(
+    fields: Fields,
+    count_valid: Callable[..., npt.NDArray[np.bool_]],
+    undefined: Undefined,
+    progress: Callable[[int], None],
+) -> Climate:
+    """Return the data SSIM of all slices along the last two axes."""
+    shape = fields.layout.shape
+    found: list[float] = []
+    places: list[tuple[int, ...]] = []
+    why = ""
+    if len(shape) < 2:
+        why = "it needs two axes"
+    elif min(shape[-2:]) <= 2 * _REACH:
+        why = f"an axis of a slice is shorter than {2 * _REACH + 1}"
+    else:
+        for at in itertools.product(*map(range, shape[:-2])):
+            own = (*(slice(i, i + 1) for i in at), slice(0, shape[-2]), slice(0, shape[-1]))
+            x, y, valid = slices(fields, own, count_valid)
+            plane = shape[-2:]
+            score = dssim(x.reshape(plane), y.reshape(plane), valid.reshape(plane))
+            if score is not None:
+                found.append(score)
+                places.append(at)
+            progress(x.size)
+        why = "" if found else "every slice is constant or without valid points"
+    if why:
+        undefined.none("climate.dssim", why)
+        return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
+    worst = int(np.argmin(found))
+    return Climate(
+        dssim_mean=math.fsum(found) / len(found),
+        dssim_min=found[worst],
+        dssim_min_at=places[worst],
+        slices=len(found),
+    )
+
+
+def slices(
+    fields: Fields,
+    own: tuple[slice, ...],
+    count_valid: Callable[..., npt.NDArray[np.bool_]],
+) -> tuple[Slice, Slice, npt.NDArray[np.bool_]]:
+    """Read a part of both fields as float64, and which points of it count; others are 0."""
+    selection = fields.layout.selection(own)
+    x = fields.original.read(selection, fields.dtype)
+    y = fields.decoded.read(selection, fields.dtype)
+    mask = None if fields.mask is None else fields.mask.read(selection, np.dtype(np.uint8))
+    valid = count_valid(x, y, mask)
+    return np.where(valid, x, 0).astype(np.float64), np.where(valid, y, 0).astype(np.float64), valid
+
+
+def spectrum(
+    fields: Fields,
+    count_valid: Callable[..., npt.NDArray[np.bool_]],
+    memory_limit: int,
+    undefined: Undefined,
+) -> Spectrum:
+    """Return decoded over original power in shells of wavenumber, if the field fits in memory."""
+    shape = fields.layout.shape
+    size = math.prod(shape)
+    why = ""
+    nothing = Spectrum(ratio=(), k_max=_K_MAX, max_deviation=None)
+    if size == 0 or min(shape, default=0) < 2:
+        why = "the field has no waves"
+    elif size * 48 > memory_limit:  # two transforms and the fields
+        why = f"it needs about {size * 48 / 1e9:.1f} GB of memory, more than allowed"
+    if why:
+        undefined.none("spectrum", why)
+        return nothing
+    x, y, valid = slices(fields, tuple(slice(0, n) for n in shape), count_valid)
+    if not valid.all():
+        undefined.none("spectrum", "some points are not valid")
+        return nothing
+    waves = np.meshgrid(
+        *(np.fft.fftfreq(n) * n for n in shape[:-1]),
+        np.fft.rfftfreq(shape[-1]) * shape[-1],
+        indexing="ij",
+        sparse=True,
+    )
+    shell = np.rint(np.sqrt(sum(k * k for k in waves))).astype(np.int64).reshape(-1)
+    # Half of the waves of a real field are stored; the others mirror them.
+    last = np.arange(shape[-1] // 2 + 1)
+    twice = np.where((last == 0) | (2 * last == shape[-1]), 1.0, 2.0)
+    powers = []
+    for field in (x, y):
+        power = np.abs(np.fft.rfftn(field.reshape(shape))) ** 2 * twice
+        powers.append(np.bincount(shell, power.reshape(-1)))
+    top = min(shape) // 2
+    ratios = tuple(
+        float(of_y / of_x) if of_x > 0 else None
+        for of_x, of_y in zip(powers[0][1 : top + 1], powers[1][1 : top + 1], strict=True)
+    )
+    below = [abs(r - 1) for r in ratios[: _K_MAX - 1] if r is not None]
+    if not below:
+        undefined.none("spectrum.max_deviation", "the original has no power there")
+    return Spectrum(ratio=ratios, k_max=_K_MAX, max_deviation=max(below, default=None))
+
+
+def central_slope(values: npt.NDArray[Any], axis: int, spacing: float) -> npt.NDArray[Any]:
+    """Return central differences along an axis, at points that are inside along every axis."""
+    inside = [slice(1, -1)] * values.ndim
+    before, after = list(inside), list(inside)
+    before[axis], after[axis] = slice(0, -2), slice(2, None)
+    return np.asarray((values[tuple(after)] - values[tuple(before)]) / (2 * spacing))

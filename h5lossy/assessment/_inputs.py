@@ -1,0 +1,178 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What can be assessed: arrays, datasets and places in files, read part by part."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+from h5lossy._values import fill_bits, own_fill_value
+from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+#: Integers that float64 holds exactly.
+_EXACT_INTEGERS = {"i1", "i2", "i4", "u1", "u2", "u4", "b1"}
+
+
+class Input:
+    """One of the two fields.
+
+    Parameters
+    ----------
+    values : array-like, h5py.Dataset, or anything with a shape, a dtype and ``[]``
+    name : str
+        For messages and reports.
+    """
+
+    def __init__(self, values: Any, name: str) -> None:
+        if not (hasattr(values, "shape") and hasattr(values, "dtype")):
+            values = np.asarray(values)
+        if isinstance(values, np.ma.MaskedArray):
+            raise InvalidArgumentError(
+                f"{name} is a masked array; give its data, and its mask as mask="
+            )
+        if values.shape is None:
+            raise NotComparableError(f"{name} has no dataspace to hold values")
+        self.values = values
+        self.name = name
+        self.shape: tuple[int, ...] = tuple(int(n) for n in values.shape)
+        self.dtype: np.dtype[Any] = np.dtype(values.dtype)
+        chunks = getattr(values, "chunks", None)
+        # dask's chunks are tuples of tuples; those of HDF5 and Zarr are extents.
+        is_extents = isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)
+        self.chunks: tuple[int, ...] | None = chunks if is_extents else None
+        self.is_array = isinstance(values, np.ndarray)
+        self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return math.prod(self.shape)
+
+    def read(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Read a part as a C-contiguous array of `dtype`, without a copy where it is one."""
+        part = self.values[selection] if self.shape else self.values[()]
+        if hasattr(part, "__cuda_array_interface__"):  # CuPy: a part at a time comes to the host
+            part = part.get()
+        return np.ascontiguousarray(part, dtype).reshape(
+            [s.stop - s.start for s in selection] if self.shape else ()
+        )
+
+
+@contextmanager
+def opened(original: Any, decoded: Any) -> Iterator[tuple[Input, Input]]:
+    """Open what ``"file.h5:/path"`` names, for as long as the block runs.
+
+    Parameters
+    ----------
+    original, decoded : str, path-like, or what `Input` takes
+
+    Yields
+    ------
+    tuple of Input
+    """
+    with ExitStack() as stack:
+        yield (
+            _open(original, "original", stack),
+            _open(decoded, "decoded", stack),
+        )
+
+
+def _open(values: Any, name: str, stack: ExitStack) -> Input:
+    if not isinstance(values, str | Path):
+        if hasattr(values, "__dlpack__") and not hasattr(values, "dtype"):
+            values = np.from_dlpack(values)
+        return Input(values, getattr(values, "name", None) or name)
+    file, separator, path = str(values).rpartition(":/")
+    if not separator:
+        raise InvalidArgumentError(
+            f'{name} must name a dataset in a file, as "file.h5:/path" does, got {str(values)!r}'
+        )
+    opened_file = stack.enter_context(h5py.File(file, "r"))
+    found = opened_file.get(f"/{path}")
+    if not isinstance(found, h5py.Dataset):
+        raise InvalidArgumentError(f"there is no dataset /{path} in {file}")
+    return Input(found, str(values))
+
+
+def common_dtype(original: Input, decoded: Input) -> np.dtype[Any]:
+    """Return the type that both are compared in: float32 or float64, which holds both exactly.
+
+    Parameters
+    ----------
+    original, decoded : Input
+
+    Returns
+    -------
+    numpy.dtype
+
+    Raises
+    ------
+    NotComparableError
+        If the shapes differ.
+    UnsupportedError
+        If values are no real numbers, or do not fit into float64.
+    """
+    if original.shape != decoded.shape:
+        raise NotComparableError(
+            f"original and decoded must have one shape, got {original.shape} and {decoded.shape}"
+        )
+    kinds = [_exact_dtype(field) for field in (original, decoded)]
+    wide = max(kinds, key=lambda dtype: dtype.itemsize)
+    same = kinds[0] == kinds[1]
+    # Bytes are turned round by the library, if all else fits.
+    return kinds[0] if same else np.dtype(np.float64 if wide.itemsize == 8 else np.float32)
+
+
+def _exact_dtype(field: Input) -> np.dtype[Any]:
+    dtype = field.dtype
+    if dtype.kind == "f" and dtype.itemsize in {4, 8}:
+        return dtype
+    if dtype.kind == "f" and dtype.itemsize == 2:
+        return np.dtype(np.float32)
+    if dtype.str[1:] in _EXACT_INTEGERS:
+        return np.dtype(np.float64)
+    raise UnsupportedError(
+        f"{field.name} must hold floats of 16, 32 or 64 bits, or integers of at most 32, "
+        f"not {dtype}"
+    )
+
+
+def resolve_fill(fill_value: Any, original: Input, decoded: Input, dtype: np.dtype[Any]) -> Any:
+    """Return the fill value to leave out: the caller's, or with "auto" what the datasets say.
+
+    Parameters
+    ----------
+    fill_value : float, "auto" or None
+    original, decoded : Input
+    dtype : numpy.dtype
+        As of `common_dtype`.
+
+    Returns
+    -------
+    numpy scalar or None
+    """
+    if isinstance(fill_value, str):
+        if fill_value != "auto":
+            raise InvalidArgumentError(
+                f'fill_value must be a number, None or "auto", got {fill_value!r}'
+            )
+        fill_value = None
+        for field in (original, decoded):
+            if field.dataset is not None and fill_value is None:
+                fill_value = own_fill_value(field.dataset)
+                if fill_value is None and "_FillValue" in field.dataset.attrs:
+                    fill_value = np.ravel(field.dataset.attrs["_FillValue"])[0]
+    if fill_value is None or fill_bits(fill_value, dtype) is None:
+        return None
+    return np.asarray(fill_value).astype(dtype)[()]

@@ -1,0 +1,389 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums and extrema into the numbers of a report: every definition that is not in the library."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from h5lossy.assessment._walk import position
+from h5lossy.assessment.report import (
+    AxisCorrelation,
+    Correlation,
+    Derivatives,
+    Errors,
+    Histogram,
+    Number,
+    Pointwise,
+    Quantiles,
+    Similarity,
+    Slope,
+    Special,
+    Values,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from h5lossy._native import FieldResult, PointsResult
+    from h5lossy.assessment._walk import Layout
+
+NO_POINTS = "there is no valid point"
+CONSTANT = "the original or the decoded field is constant"
+CONSTANT_ERROR = "the error is the same everywhere"
+OVERFLOW = "beyond the range of float64"
+
+_LOG_BINS = 2048  # of one sign
+_NORMAL_95 = 1.96  # what 95 % of a normal distribution stays within, in standard deviations
+
+
+class Undefined(dict[str, str]):
+    """Collects why numbers are None."""
+
+    def checked(self, name: str, value: float, *, infinite: bool = False) -> Number:
+        """Return a number, or None for what is not one; infinities only where they have a sense."""
+        if math.isnan(value) or (math.isinf(value) and not infinite):
+            self[name] = OVERFLOW
+            return None
+        return value
+
+    def none(self, name: str, why: str) -> None:
+        """Note why a number is not defined."""
+        self[name] = why
+
+
+def special(points: PointsResult, shape: tuple[int, ...]) -> Special:
+    """Return the counts of special values, with the place of the first of each kind."""
+    first = {
+        kind: position(points.special_first[kind], shape)
+        for kind, count in points.special.items()
+        if count
+    }
+    return Special(**points.special, first=first)
+
+
+def values(points: PointsResult, which: str, undefined: Undefined) -> Values:
+    """Return extent and moments of "original" or "decoded"."""
+    if not points.valid:
+        undefined.none(which, NO_POINTS)
+        return Values(min=None, max=None, range=None, mean=None, std=None)
+    low, high = getattr(points, f"{which}_min"), getattr(points, f"{which}_max")
+    mean, squares = points.mean_original, points.squares_original
+    if which == "decoded":
+        mean += points.mean_error
+        squares += 2 * points.products + points.squares_error
+    if low == high:
+        mean, squares = low, 0.0
+    return Values(
+        min=low,
+        max=high,
+        range=undefined.checked(f"{which}.range", high - low),
+        mean=undefined.checked(f"{which}.mean", mean),
+        std=undefined.checked(f"{which}.std", math.sqrt(max(0.0, squares) / points.valid)),
+    )
+
+
+def mean_square(points: PointsResult) -> float:
+    """Return the mean square error."""
+    return points.squares_error / points.valid + points.mean_error * points.mean_error
+
+
+def decibel(peak: float, rmse: float) -> float:
+    """Return 20 log10(peak / rmse): infinite without an error, minus infinite without a peak."""
+    if rmse == 0:
+        return math.inf
+    quotient = peak / rmse
+    return 20 * math.log10(quotient) if quotient else -math.inf
+
+
+def _ratio(part: float, whole: float) -> float:
+    """Divide as relative errors are meant: 0 of 0 is 0, anything else of 0 is infinite."""
+    if whole == 0:
+        return math.inf if part else 0.0
+    return part / whole
+
+
+def quantiles(points: PointsResult) -> Quantiles:
+    """Return sizes of error from the logarithmic histogram, each within its bin."""
+    counts = (points.log_bins[:_LOG_BINS] + points.log_bins[_LOG_BINS:]).tolist()
+    most = max(-points.error_min, points.error_max)
+
+    def at(part: float) -> float:
+        wanted, seen = math.ceil(part * points.valid), 0
+        for i, count in enumerate(counts):
+            seen += count
+            if seen >= wanted:
+                octave, eighth = divmod(i, 8)
+                middle = 2.0 ** (octave - 127) * (1 + (eighth + 0.5) / 8) if i else 0.0
+                return min(max(middle, points.error_min_abs), most)
+        return most
+
+    return Quantiles(p50=at(0.5), p90=at(0.9), p99=at(0.99), p99_9=at(0.999))
+
+
+def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: Undefined) -> Errors:
+    """Return the reductions of the error."""
+    pointwise = _pointwise(points, threshold, undefined)
+    names = [
+        name for name in Errors.__annotations__ if name not in {"max_at", "quantiles", "pointwise"}
+    ]
+    nothing: Quantiles = Quantiles(p50=None, p90=None, p99=None, p99_9=None)
+    if not points.valid:
+        undefined.none("error", NO_POINTS)
+        return Errors(
+            **dict.fromkeys(names, None), max_at=None, quantiles=nothing, pointwise=pointwise
+        )
+    n = points.valid
+    extent = points.original_max - points.original_min
+    mse = mean_square(points)
+    if points.error_min == points.error_max:  # without a rounding
+        mse = points.error_min * points.error_min
+    rmse = abs(points.error_min) if points.error_min == points.error_max else math.sqrt(mse)
+    std = math.sqrt(points.squares_original / n)
+    middle = points.original_min + extent / 2
+    off_middle = points.mean_original - middle
+    about_middle = math.sqrt(points.squares_original / n + off_middle * off_middle)
+    worst = max(-points.error_min, points.error_max)
+    plain = {
+        "min": points.error_min,
+        "max": points.error_max,
+        "mean": points.mean_error,
+        "std": math.sqrt(points.squares_error / n),
+        "min_abs": points.error_min_abs,
+        "max_abs": worst,
+        "max_original": points.worst.original,
+        "max_decoded": points.worst.decoded,
+        "mean_abs": points.sum_abs_error / n,
+        "mse": mse,
+        "rmse": rmse,
+    }
+    relative = {
+        "max_relative": _ratio(worst, extent),
+        "mean_relative": _ratio(points.sum_abs_error / n, extent),
+        "nrmse": _ratio(rmse, extent),
+        "psnr": decibel(extent, rmse),
+        "snr": decibel(std, rmse),
+        "psnr_zfp": decibel(extent / 2, rmse),
+        "snr_zchecker": decibel(about_middle, rmse),
+    }
+    return Errors(
+        **{name: undefined.checked(f"error.{name}", value) for name, value in plain.items()},
+        **{
+            name: undefined.checked(f"error.{name}", value, infinite=True)
+            for name, value in relative.items()
+        },
+        max_at=position(points.worst.at, layout.full_shape),
+        quantiles=quantiles(points),
+        pointwise=pointwise,
+    )
+
+
+def _pointwise(points: PointsResult, threshold: Number, undefined: Undefined) -> Pointwise:
+    nonzero = points.valid - points.zeros
+    if not nonzero:
+        undefined.none("error.pointwise", "there is no valid point other than 0")
+    return Pointwise(
+        min=points.pointwise_min if nonzero else None,
+        max=undefined.checked("error.pointwise.max", points.pointwise_max) if nonzero else None,
+        mean=(
+            undefined.checked("error.pointwise.mean", points.sum_pointwise / nonzero)
+            if nonzero
+            else None
+        ),
+        zeros=points.zeros,
+        zeros_changed=points.zeros_changed,
+        threshold=threshold,
+        over_threshold=None if threshold is None else points.over_threshold,
+    )
+
+
+def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
+    """Return Pearson's correlations from moments of original and error.
+
+    1 - r^2 = (Vx Ve - C^2) / (Vx Vy) has no cancellation, so the nines are right beyond 1e-16.
+    """
+    why = NO_POINTS if not points.valid else ""
+    flat_x = points.original_min == points.original_max
+    if flat_x or points.decoded_min == points.decoded_max:
+        why = why or CONSTANT
+    vx, ve, c = points.squares_original, points.squares_error, points.products
+    vy = vx + 2 * c + ve
+    if not why and not (0 < vx * vy < math.inf and vx * ve < math.inf and c * c < math.inf):
+        why = OVERFLOW
+    if why:
+        undefined.none("correlation", why)
+        return Correlation(pearson=None, one_minus_pearson=None, nines=None, with_error=None)
+    lost = max(0.0, vx * ve - c * c) / (vx * vy)
+    r = math.copysign(math.sqrt(max(0.0, 1.0 - lost)), vx + c)
+    one_minus = lost / (1 + r) if r > 0 else 1 - r
+    with_error: Number = None
+    if points.error_min == points.error_max or ve <= 0:
+        undefined.none("correlation.with_error", CONSTANT_ERROR)
+    else:
+        with_error = min(1.0, max(-1.0, c / math.sqrt(vx) / math.sqrt(ve)))
+    return Correlation(
+        pearson=r,
+        one_minus_pearson=one_minus,
+        nines=math.inf if one_minus == 0 else -math.log10(one_minus),
+        with_error=with_error,
+    )
+
+
+def histogram(points: PointsResult, undefined: Undefined) -> Histogram:
+    """Return the linear histogram, from the lowest bin to the highest."""
+    bins = points.linear_bins.tolist()
+    width: Number = None
+    if points.grid_exponent > -1100:
+        width = math.ldexp(1.0, points.grid_exponent)
+    else:
+        undefined.none("histogram.bin_width", "every error is 0" if points.valid else NO_POINTS)
+    return Histogram(
+        bin_width=width,
+        counts=tuple(bins[255:127:-1] + bins[:128]),
+        below=bins[257],
+        above=bins[256],
+    )
+
+
+def similarity(
+    field: FieldResult,
+    layout: Layout,
+    *,
+    window: int,
+    step: int,
+    value_range: Number,
+    undefined: Undefined,
+) -> Similarity:
+    """Return SSIM, or why there is none."""
+    shape = layout.shape
+    why = ""
+    if len(shape) > 4:
+        why = f"of {len(shape)} axes longer than 1 at most 4 can be taken"
+    elif any(n < window for n in shape):
+        why = f"an axis is shorter than the window of {window}"
+    elif not value_range:
+        why = "the original is constant: it has no range"
+    elif math.isinf(value_range):
+        why = OVERFLOW
+    elif not field.windows:
+        why = "every window holds a point that is not valid"
+    lost: Number = None
+    worst: Number = None
+    if why:
+        undefined.none("ssim", why)
+    else:
+        lost = undefined.checked("ssim.one_minus_mean", field.window_sum / field.windows)
+        worst = undefined.checked("ssim.one_minus_min", field.window_worst)
+    return Similarity(
+        window=window,
+        step=step,
+        value_range=value_range,
+        windows=0 if why else field.windows,
+        mean=None if lost is None else 1 - lost,
+        one_minus_mean=lost,
+        min=None if worst is None else 1 - worst,
+        one_minus_min=worst,
+        min_at=None if worst is None else _place(field.window_at, layout),
+    )
+
+
+def _place(at: Sequence[int], layout: Layout) -> tuple[int, ...]:
+    """Return coordinates with the axes of extent 1."""
+    whole = [0] * len(layout.full_shape)
+    for axis, i in zip(layout.axes, at, strict=False):
+        whole[axis] = i
+    return tuple(whole)
+
+
+def derivatives(
+    field: FieldResult, layout: Layout, spacing: tuple[float, ...], undefined: Undefined
+) -> Derivatives:
+    """Return what became of gradient and Laplacian."""
+    n = field.interior
+    if not n:
+        undefined.none("derivatives", "no point has two valid neighbours along every axis")
+        return Derivatives(
+            points=0,
+            spacing=spacing,
+            slopes=(),
+            gradient_max=None,
+            gradient_range=None,
+            gradient_max_error=None,
+            gradient_rmse=None,
+            gradient_psnr=None,
+            laplacian_rms=None,
+            laplacian_max_error=None,
+            laplacian_rmse=None,
+            h1_error=None,
+        )
+    check = undefined.checked
+    slopes = tuple(
+        Slope(
+            axis=axis,
+            max=check("derivatives.slopes", field.slope_max[i]),
+            max_error=check("derivatives.slopes", field.slope_error_max[i]),
+            rmse=check("derivatives.slopes", math.sqrt(field.slope_error_squares[i] / n)),
+        )
+        for i, axis in enumerate(layout.axes)
+    )
+    extent = field.gradient_max - field.gradient_min
+    rmse = math.sqrt(field.gradient_error_squares / n)
+    all_squares = field.error_squares + sum(field.slope_error_squares)
+    return Derivatives(
+        points=n,
+        spacing=spacing,
+        slopes=slopes,
+        gradient_max=check("derivatives.gradient_max", field.gradient_max),
+        gradient_range=check("derivatives.gradient_range", extent),
+        gradient_max_error=check("derivatives.gradient_max_error", field.gradient_error_max),
+        gradient_rmse=check("derivatives.gradient_rmse", rmse),
+        gradient_psnr=check("derivatives.gradient_psnr", decibel(extent, rmse), infinite=True),
+        laplacian_rms=check("derivatives.laplacian_rms", math.sqrt(field.laplacian_squares / n)),
+        laplacian_max_error=check("derivatives.laplacian_max_error", field.laplacian_error_max),
+        laplacian_rmse=check(
+            "derivatives.laplacian_rmse", math.sqrt(field.laplacian_error_squares / n)
+        ),
+        h1_error=check("derivatives.h1_error", math.sqrt(all_squares / n)),
+    )
+
+
+def autocorrelation(
+    points: PointsResult, field: FieldResult, layout: Layout, lags: int, undefined: Undefined
+) -> tuple[AxisCorrelation, ...]:
+    """Return the autocorrelation of the error along each axis, and of the paper's mean."""
+    why = ""
+    if not points.valid:
+        why = NO_POINTS
+    elif points.error_min == points.error_max:
+        why = CONSTANT_ERROR
+    elif len(layout.shape) > 4:
+        why = f"of {len(layout.shape)} axes longer than 1 at most 4 can be taken"
+    variance = points.squares_error / points.valid if points.valid else 0.0
+    if not why and not (0 < variance < math.inf):
+        why = OVERFLOW
+    if why:
+        undefined.none("autocorrelation", why)
+    mean = points.mean_error - field.pivot_error
+
+    def one(row: int, axis: int | None) -> AxisCorrelation:
+        found: list[Number] = []
+        band: list[Number] = []
+        for lag in range(lags):
+            pairs = float(field.lag_pairs[row, lag])
+            if why or not pairs:
+                found.append(None)
+                band.append(None)
+                continue
+            product = float(field.lag_products[row, lag]) - mean * float(field.lag_sums[row, lag])
+            found.append((product / pairs + mean * mean) / variance)
+            band.append(_NORMAL_95 / math.sqrt(pairs))
+        if not why and None in found:
+            undefined.none(
+                f"autocorrelation.{'mean' if axis is None else axis}",
+                "no pair of valid points is so far apart",
+            )
+        return AxisCorrelation(axis=axis, values=tuple(found), band=tuple(band))
+
+    axes = layout.axes if len(layout.axes) <= 4 else ()
+    return (*(one(i, axis) for i, axis in enumerate(axes)), one(4, None))

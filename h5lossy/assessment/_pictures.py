@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Slices of both fields for the HTML page, made small enough for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from h5lossy.assessment._walk import Fields, Layout
+    from h5lossy.assessment.report import Report
+
+#: Longest side of a picture in points; of a line.
+_LONGEST = 320
+_LONGEST_LINE = 1200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """One slice: two dimensions, or one of a field with one axis. NaN where a point is not valid.
+
+    Attributes
+    ----------
+    title : str
+    extent : tuple of int
+        Points of the slice itself.
+    original, decoded, error : numpy.ndarray
+        The first two are every n-th point; of the error the largest of n stands for all.
+    """
+
+    title: str
+    extent: tuple[int, ...]
+    original: npt.NDArray[np.float64]
+    decoded: npt.NDArray[np.float64]
+    error: npt.NDArray[np.float64]
+
+
+def take_pictures(fields: Fields, fill: Any, report: Report) -> tuple[Picture, ...]:
+    """Read the middle slice, and the one with the largest error.
+
+    Parameters
+    ----------
+    fields : Fields
+    fill : numpy scalar or None
+    report : Report
+
+    Returns
+    -------
+    tuple of Picture
+    """
+    layout = fields.layout
+    axes = layout.axes
+    if len(axes) < 2:
+        whole = _take(fields, fill, (), "the whole field")
+        return () if whole is None else (whole,)
+    middle = tuple(layout.shape[i] // 2 for i in range(len(axes) - 2))
+    pictures = [_take(fields, fill, middle, _title("middle slice", layout, middle))]
+    if report.error.max_at is not None and middle:
+        worst = tuple(report.error.max_at[axis] for axis in axes[:-2])
+        if worst != middle:
+            title = _title("slice with the largest error", layout, worst)
+            pictures.append(_take(fields, fill, worst, title))
+    return tuple(picture for picture in pictures if picture is not None)
+
+
+def _title(what: str, layout: Layout, at: tuple[int, ...]) -> str:
+    if not at:
+        return "the whole field"
+    places = dict(zip(layout.axes, at, strict=False))
+    index = ", ".join(
+        str(places[axis]) if axis in places else ":" if axis in layout.axes else "0"
+        for axis in range(len(layout.full_shape))
+    )
+    return f"{what} [{index}]"
+
+
+def _take(fields: Fields, fill: Any, at: tuple[int, ...], title: str) -> Picture | None:
+    from h5lossy.assessment._assess import count_valid  # noqa: PLC0415
+    from h5lossy.assessment._climate import slices  # noqa: PLC0415
+
+    shape = fields.layout.shape
+    rest = shape[len(at) :]
+    if 0 in rest or not rest:
+        return None
+    own = (*(slice(i, i + 1) for i in at), *(slice(0, n) for n in rest))
+    found = slices(fields, own, lambda a, b, m: count_valid(a, b, m, fill))
+    x, y, valid = found[0].reshape(rest), found[1].reshape(rest), found[2].reshape(rest)
+    longest = _LONGEST if len(rest) > 1 else _LONGEST_LINE
+    steps = tuple(max(1, -(-n // longest)) for n in rest)
+    every = tuple(slice(None, None, step) for step in steps)
+    error = np.where(valid, y - x, np.nan)
+    for axis, step in enumerate(steps):
+        error = _largest_of(error, axis, step)
+    return Picture(
+        title=title,
+        extent=rest,
+        original=np.where(valid, x, np.nan)[every],
+        decoded=np.where(valid, y, np.nan)[every],
+        error=error,
+    )
+
+
+def _largest_of(error: npt.NDArray[np.float64], axis: int, step: int) -> npt.NDArray[np.float64]:
+    """Take of every `step` values along an axis the one that is largest in size."""
+    if step == 1:
+        return error
+    error = np.moveaxis(error, axis, 0)
+    short = -len(error) % step
+    padded = np.concatenate([error, np.full((short, *error.shape[1:]), np.nan)])
+    groups = padded.reshape(-1, step, *error.shape[1:])
+    sizes = np.where(np.isnan(groups), -1.0, np.abs(groups))
+    best = np.take_along_axis(groups, sizes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.moveaxis(best, 0, axis)

@@ -1,0 +1,655 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""`Report`: every number of an assessment, with its definition fixed by the schema's name.
+
+``docs/assess.md`` says what each number means. A number that is not defined for the given data is
+None, and `Report.undefined` says why; it is never 0 or 1 in its stead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from h5lossy.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+#: Name of the definitions and of the JSON form. It changes when either does.
+SCHEMA = "h5lossy.report/1"
+
+#: A number, or None where it is not defined.
+Number = float | None
+
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One check that failed.
+
+    Attributes
+    ----------
+    check : str
+        What was checked: "bound", "nan_made", "psnr" and so on.
+    wanted, got : str
+        In words.
+    where : tuple of int or None
+        Coordinates of the first point, where there is one.
+    """
+
+    check: str
+    wanted: str
+    got: str
+    where: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Special:
+    """What became of NaN, infinities and the fill value, point by point.
+
+    Each point is counted by what it was in the original: *kept* with every bit, *changed* to
+    another value of its kind, *lost* to something else, or *made* out of a finite value.
+
+    Attributes
+    ----------
+    first : dict
+        Coordinates of the first point of each kind that there is.
+    """
+
+    nan_kept: int
+    nan_changed: int
+    nan_lost: int
+    nan_made: int
+    inf_kept: int
+    inf_changed: int
+    inf_made: int
+    fill_kept: int
+    fill_lost: int
+    fill_made: int
+    first: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """The counts that should be 0 and are not."""
+        counts = {
+            f.name: getattr(self, f.name)
+            for f in dataclasses.fields(self)
+            if f.name != "first" and not f.name.endswith("_kept")
+        }
+        return {name: count for name, count in counts.items() if count}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """Extent and moments of one field, over the valid points."""
+
+    min: Number
+    max: Number
+    range: Number
+    mean: Number
+    std: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantiles:
+    """Error sizes that so many percent of the points do not exceed, to one sixteenth."""
+
+    p50: Number
+    p90: Number
+    p99: Number
+    p99_9: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pointwise:
+    """Error over the size of the original value, where that is not 0.
+
+    Attributes
+    ----------
+    zeros, zeros_changed : int
+        Original values that are 0, and those of them that are not 0 any more.
+    threshold : float or None
+    over_threshold : int or None
+        Points whose error is above `threshold` times the value, changed zeros among them.
+    """
+
+    min: Number
+    max: Number
+    mean: Number
+    zeros: int
+    zeros_changed: int
+    threshold: Number = None
+    over_threshold: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Errors:
+    """The error, decoded less original, over the valid points.
+
+    Attributes
+    ----------
+    max_at : tuple of int or None
+        Coordinates of the first point with the largest error.
+    max_original, max_decoded : float or None
+        The two values there.
+    max_relative, mean_relative, nrmse : float or None
+        Largest and mean error and RMSE over the range of the original.
+    psnr : float or None
+        20 log10(range / RMSE), in dB.
+    snr : float or None
+        10 log10(variance / MSE), in dB.
+    psnr_zfp, snr_zchecker : float or None
+        What ``zfp -s`` and Z-checker print under these names: half the range, and the mean square
+        distance from the middle of the range. For comparison with old results only.
+    """
+
+    min: Number
+    max: Number
+    mean: Number
+    std: Number
+    min_abs: Number
+    max_abs: Number
+    max_at: tuple[int, ...] | None
+    max_original: Number
+    max_decoded: Number
+    mean_abs: Number
+    mse: Number
+    rmse: Number
+    max_relative: Number
+    mean_relative: Number
+    nrmse: Number
+    psnr: Number
+    snr: Number
+    psnr_zfp: Number
+    snr_zchecker: Number
+    quantiles: Quantiles
+    pointwise: Pointwise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """One point that breaks the bound."""
+
+    at: tuple[int, ...]
+    original: float
+    decoded: float
+    chunk: tuple[int, ...] | None = None
+
+    @property
+    def error(self) -> float:
+        """Decoded less original."""
+        return self.decoded - self.original
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundCheck:
+    """Whether the bound holds, in exact arithmetic.
+
+    Attributes
+    ----------
+    kind : str
+    value : float
+        As the user typed it.
+    limit : float or None
+        The largest error that it allows, where that is one number.
+    source : str
+        "given", or "file" where the decoded dataset says it.
+    violations : int
+    listed : tuple of Violation
+        The first ones.
+    """
+
+    kind: str
+    value: float
+    limit: Number
+    source: str
+    violations: int
+    listed: tuple[Violation, ...] = ()
+
+    def __str__(self) -> str:
+        return {
+            "absolute": f"|e| <= {self.value:.9g} (absolute)",
+            "pointwise_relative": f"|e| <= {self.value:.9g} |x| (pointwise-relative)",
+            "range_relative": f"|e| <= {self.value:.9g} range (range-relative)",
+            "lossless": "every bit (lossless)",
+        }[self.kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correlation:
+    """Pearson's correlations.
+
+    Attributes
+    ----------
+    pearson, one_minus_pearson : float or None
+        Of original and decoded. The second has no cancellation.
+    nines : float or None
+        -log10(1 - pearson).
+    with_error : float or None
+        Of original and error.
+    """
+
+    pearson: Number
+    one_minus_pearson: Number
+    nines: Number
+    with_error: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """Counts of signed errors in bins of one width.
+
+    Attributes
+    ----------
+    bin_width : float or None
+        A power of two. None where every error is 0.
+    counts : tuple of int
+        From -128 widths to 128 widths. The bin left of 0 is open towards 0, that right of it
+        holds 0.
+    below, above : int
+        Errors further out, which there are only where a bound is broken.
+    """
+
+    bin_width: Number
+    counts: tuple[int, ...]
+    below: int
+    above: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Similarity:
+    """Structural similarity in windows (SSIM).
+
+    Attributes
+    ----------
+    window, step : int
+    value_range : float or None
+        What its constants are taken of: the range of the original.
+    windows : int
+        Windows without an invalid point.
+    mean, min : float or None
+    one_minus_mean, one_minus_min : float or None
+        The same, with all digits.
+    min_at : tuple of int or None
+        Lowest corner of the worst window.
+    """
+
+    window: int
+    step: int
+    value_range: Number
+    windows: int
+    mean: Number
+    one_minus_mean: Number
+    min: Number
+    one_minus_min: Number
+    min_at: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slope:
+    """Central differences along one axis.
+
+    Attributes
+    ----------
+    axis : int
+    max : float
+        Largest size in the original.
+    max_error, rmse : float
+    """
+
+    axis: int
+    max: Number
+    max_error: Number
+    rmse: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derivatives:
+    """What became of slopes and curvature, at points with all neighbours.
+
+    Attributes
+    ----------
+    points : int
+    spacing : tuple of float
+        Distance of points along each of the axes.
+    slopes : tuple of Slope
+    gradient_max, gradient_range : float or None
+        Of the gradient's length, in the original.
+    gradient_max_error, gradient_rmse, gradient_psnr : float or None
+        Of the gradient's length.
+    laplacian_rms : float or None
+        In the original.
+    laplacian_max_error, laplacian_rmse : float or None
+    h1_error : float or None
+        Root of the mean of e^2 and the squares of its slopes.
+    """
+
+    points: int
+    spacing: tuple[float, ...]
+    slopes: tuple[Slope, ...]
+    gradient_max: Number
+    gradient_range: Number
+    gradient_max_error: Number
+    gradient_rmse: Number
+    gradient_psnr: Number
+    laplacian_rms: Number
+    laplacian_max_error: Number
+    laplacian_rmse: Number
+    h1_error: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisCorrelation:
+    """Autocorrelation of the error along one axis, or of the mean over axes.
+
+    Attributes
+    ----------
+    axis : int or None
+        None: each point with the mean of its neighbours along all axes (cuZ-Checker's equation 2).
+    values : tuple of float or None
+        For lags 1, 2, ...
+    band : tuple of float or None
+        What 95 % of white noise stays within: 1.96 / root of the number of pairs.
+    """
+
+    axis: int | None
+    values: tuple[Number, ...]
+    band: tuple[Number, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Climate:
+    """What climate science looks at.
+
+    Attributes
+    ----------
+    dssim_mean, dssim_min : float or None
+        Data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two axes.
+    dssim_min_at : tuple of int or None
+        The slice with the lowest one.
+    slices : int
+    """
+
+    dssim_mean: Number
+    dssim_min: Number
+    dssim_min_at: tuple[int, ...] | None
+    slices: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrum:
+    """Power of decoded over power of original, in shells of wavenumber 1, 2, ...
+
+    Attributes
+    ----------
+    ratio : tuple of float or None
+    k_max : int
+        Wavenumbers below this count for `max_deviation`.
+    max_deviation : float or None
+        Largest distance of a ratio from 1.
+    """
+
+    ratio: tuple[Number, ...]
+    k_max: int
+    max_deviation: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flip:
+    """Points that changed from one side of a threshold to the other."""
+
+    name: str
+    threshold: float
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What the decoded dataset takes in its file.
+
+    Attributes
+    ----------
+    raw_bytes, stored_bytes : int
+    ratio : float or None
+    bits_per_value : float or None
+    accuracy_gain : float or None
+        log2(std / RMSE) less the bits per value: higher is better, at any rate.
+    """
+
+    raw_bytes: int
+    stored_bytes: int
+    ratio: Number
+    bits_per_value: Number
+    accuracy_gain: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerChunk:
+    """Error in each chunk, or in boxes of chunks where there are very many.
+
+    Attributes
+    ----------
+    box : tuple of int
+        Extents of a box; those of a chunk, or multiples of them.
+    grid : tuple of int
+        Number of boxes along each axis.
+    max_abs : tuple of float
+        Largest error of each box, in C order.
+    psnr : tuple of float or None
+        With the range of the whole dataset.
+    special : tuple of int
+        NaN, infinite and fill values that were changed, lost or made.
+    """
+
+    box: tuple[int, ...]
+    grid: tuple[int, ...]
+    max_abs: tuple[float, ...]
+    psnr: tuple[Number, ...]
+    special: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Where the numbers come from.
+
+    Attributes
+    ----------
+    original, decoded : str
+        Names, as far as they are known.
+    h5lossy : str
+        The version that made the report.
+    passes : int
+        How often the original was read.
+    amplification : float
+        How often a value was read in the last pass, on average.
+    """
+
+    original: str
+    decoded: str
+    h5lossy: str
+    passes: int
+    amplification: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All that an assessment found. Made by `h5lossy.assess`.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : str
+        Type that values were compared in.
+    points, valid, masked : int
+        All points; those that are finite in both fields, not the fill value and not masked; those
+        that the mask leaves out.
+    fill_value : float or None
+    failures : tuple of Failure
+        Every check that failed.
+    undefined : dict
+        Why a number is None, by its name.
+    schema : str
+        Name of the definitions.
+
+    The other attributes are the parts, documented by their classes. A part that was not asked for
+    is None.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    points: int
+    valid: int
+    masked: int
+    fill_value: Number
+    failures: tuple[Failure, ...]
+    special: Special
+    original: Values
+    decoded: Values
+    error: Errors
+    bound: BoundCheck | None
+    correlation: Correlation
+    histogram: Histogram
+    ssim: Similarity | None
+    derivatives: Derivatives | None
+    autocorrelation: tuple[AxisCorrelation, ...] | None
+    climate: Climate | None
+    spectrum: Spectrum | None
+    flips: tuple[Flip, ...]
+    size: Size | None
+    per_chunk: PerChunk | None
+    provenance: Provenance
+    undefined: dict[str, str]
+    schema: str = SCHEMA
+    pictures: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return not self.failures
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain dicts, lists, numbers and text; infinities are text."""
+        return {"schema": self.schema, "ok": self.ok} | {
+            f.name: _plain(getattr(self, f.name))
+            for f in dataclasses.fields(self)
+            if f.name not in {"schema", "pictures"}
+        }
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return the report as JSON (``docs/reference/report-schema.md``).
+
+        Parameters
+        ----------
+        indent : int, optional
+
+        Returns
+        -------
+        str
+            Floats as the shortest decimal that gives them back; infinities as "inf" and "-inf".
+        """
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Report:
+        """Read what `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+
+        Returns
+        -------
+        Report
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is no report, or one of another schema.
+        """
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise InvalidArgumentError(f"not a report: {error}") from error
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            found = data.get("schema") if isinstance(data, dict) else None
+            raise InvalidArgumentError(f"a report has the schema {SCHEMA!r}, got {found!r}")
+        data.pop("ok", None)
+        try:
+            return typing.cast("Report", _read(cls, data))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"not a whole report: {error!r}") from error
+
+    def to_text(self) -> str:
+        """Return the report as it stands in a terminal."""
+        from h5lossy.assessment._text import text  # noqa: PLC0415
+
+        return text(self)
+
+    def to_markdown(self) -> str:
+        """Return the report as Markdown."""
+        from h5lossy.assessment._text import markdown  # noqa: PLC0415
+
+        return markdown(self)
+
+    def to_html(self, path: str | PathLike[str] | None = None) -> str:
+        """Return the report as one HTML page that needs nothing else, and may write it.
+
+        Parameters
+        ----------
+        path : path-like, optional
+
+        Returns
+        -------
+        str
+        """
+        from h5lossy.assessment._html import page  # noqa: PLC0415
+
+        html = page(self)
+        if path is not None:
+            Path(path).write_text(html, encoding="utf-8")
+        return html
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def _read(kind: Any, value: Any) -> Any:
+    """Turn plain data back into what a field's type says."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in {types.UnionType, typing.Union}:
+        if value is None:
+            return None
+        return _read(next(a for a in arguments if a is not types.NoneType), value)
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return kind(  # type: ignore[operator]
+            **{
+                f.name: _read(hints[f.name], value[f.name])
+                for f in dataclasses.fields(kind)
+                if f.name in value
+            }
+        )
+    if origin is tuple:
+        value = tuple(_read(arguments[0], item) for item in value)
+    elif origin is dict:
+        value = {key: _read(arguments[1], item) for key, item in value.items()}
+    elif kind is float:
+        value = _INFINITE[value] if isinstance(value, str) else float(value)
+    return value

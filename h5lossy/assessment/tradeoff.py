@@ -1,0 +1,318 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What codecs and bounds give for given data: rate, distortion, and the smallest that will do."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._values import as_bits, fill_bits, is_big_endian
+from h5lossy.assessment._assess import assess
+from h5lossy.assessment.report import Report, Size
+from h5lossy.bounds import BoundKind, value_range
+from h5lossy.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from h5lossy.assessment.needs import Need
+    from h5lossy.codecs import Codec
+
+#: Candidates of a search are so many to an octave.
+_PER_OCTAVE = 4
+
+#: A search begins an eighth of the range apart, and gives up so many octaves below.
+_OCTAVES = 48
+
+#: Planes of each part that a search begins with, and how many parts.
+_SAMPLE_PLANES, _SAMPLE_PARTS = 32, 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tradeoff:
+    """What one codec with one bound gives.
+
+    Attributes
+    ----------
+    codec : Codec
+    report : Report
+        With sizes.
+    encode_seconds, decode_seconds : float
+        On one thread; for orientation.
+    """
+
+    codec: Codec
+    report: Report
+    encode_seconds: float
+    decode_seconds: float
+
+    @property
+    def size(self) -> Size:
+        """Raw and stored bytes."""
+        assert self.report.size is not None
+        return self.report.size
+
+
+def measure(
+    values: npt.NDArray[Any],
+    codec: Codec,
+    *,
+    chunks: tuple[int, ...],
+    fill_value: Any = None,
+    metrics: str | Iterable[str] = ("ssim",),
+) -> Tradeoff:
+    """Encode an array in chunks as the filter does, decode it, and assess the result.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        float32 or float64.
+    codec : Codec
+    chunks : tuple of int
+    fill_value : float, optional
+    metrics : optional
+        As `h5lossy.assess` takes them.
+
+    Returns
+    -------
+    Tradeoff
+    """
+    codec = codec.resolve(values, fill_value) if _is_range_relative(codec) else codec
+    params = dataclasses.replace(
+        codec.params(),
+        value_bytes=values.dtype.itemsize,
+        big_endian=is_big_endian(values.dtype),
+        fill_bits=fill_bits(fill_value, values.dtype),
+        maybe_padded=True,
+        shape=tuple(n for n in chunks if n != 1)[-_native.MAX_RANK :] or (1,),
+    )
+    padding = (
+        np.zeros((), values.dtype) if fill_value is None else np.asarray(fill_value, values.dtype)
+    )
+    decoded = np.empty_like(values, order="C")
+    stored = 0
+    encode_seconds = decode_seconds = 0.0
+    for start in itertools.product(
+        *(range(0, n, c) for n, c in zip(values.shape, chunks, strict=True))
+    ):
+        where = tuple(
+            slice(s, min(s + c, n)) for s, c, n in zip(start, chunks, values.shape, strict=True)
+        )
+        part = values[where]
+        inside = tuple(map(slice, part.shape))
+        chunk = np.empty(chunks, values.dtype)
+        as_bits(chunk)[...] = as_bits(padding)
+        chunk[inside] = part
+        began = time.perf_counter()
+        frame = _native.encode(params, chunk)
+        encoded = time.perf_counter()
+        _native.decode(frame, chunk)
+        decode_seconds += time.perf_counter() - encoded
+        encode_seconds += encoded - began
+        decoded[where] = chunk[inside]
+        stored += len(frame)
+    report = assess(values, decoded, bound=codec.bound, metrics=metrics, fill_value=fill_value)
+    variance, mse = report.original.std, report.error.rmse
+    bits = 8 * stored / max(1, values.size)
+    size = Size(
+        raw_bytes=values.nbytes,
+        stored_bytes=stored,
+        ratio=values.nbytes / stored if stored else None,
+        bits_per_value=bits,
+        accuracy_gain=math.log2(variance / mse) - bits if variance and mse else None,
+    )
+    return Tradeoff(
+        codec=codec,
+        report=dataclasses.replace(report, size=size),
+        encode_seconds=encode_seconds,
+        decode_seconds=decode_seconds,
+    )
+
+
+def _is_range_relative(codec: Codec) -> bool:
+    return codec.bound.kind is BoundKind.RANGE_RELATIVE
+
+
+def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
+    """Tell which ones no other beats in bits and RMSE at once.
+
+    Parameters
+    ----------
+    tradeoffs : sequence of Tradeoff
+
+    Returns
+    -------
+    list of bool
+    """
+    points = [(t.size.stored_bytes, t.report.error.rmse or 0.0) for t in tradeoffs]
+    return [
+        not any((a <= bits and b <= rmse) and (a < bits or b < rmse) for a, b in points)
+        for bits, rmse in points
+    ]
+
+
+class Told(Protocol):
+    """What `tune` calls with each candidate on the whole field."""
+
+    def __call__(self, one: Tradeoff, *, fits: bool) -> None:
+        """Take the candidate, and whether it meets the thresholds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """What a search found.
+
+    Attributes
+    ----------
+    best : Tradeoff or None
+        The smallest that meets every threshold on the whole field; None if there is none.
+    tried : tuple of Tradeoff
+        All candidates on the whole field, in their order.
+    tries : int
+        How many encodings there were, of samples too.
+    """
+
+    best: Tradeoff | None
+    tried: tuple[Tradeoff, ...]
+    tries: int
+
+
+def tune(
+    values: npt.NDArray[Any],
+    needs: Sequence[Need],
+    codecs: Sequence[type[Codec]],
+    *,
+    chunks: tuple[int, ...],
+    fill_value: Any = None,
+    told: Told | None = None,
+) -> Tuned:
+    """Find the codec and the absolute bound that make the smallest data and meet all thresholds.
+
+    Where a threshold can only get worse with a looser bound, intervals are halved; where that is
+    not so, as with SSIM, bounds are tried one after the other, from the tight side. A large field
+    is searched in three samples first. What is proposed has always been checked on all of it.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        float32 or float64.
+    needs : sequence of Need
+    codecs : sequence of type of Codec
+    chunks : tuple of int
+    fill_value : float, optional
+    told : function, optional
+        Called as ``told(candidate, fits=...)`` for each on the whole field.
+
+    Returns
+    -------
+    Tuned
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the data has no range.
+    """
+    ends = value_range(values, fill_value)
+    extent = 0.0 if ends is None else ends[1] - ends[0]
+    if not 0 < extent < math.inf:
+        raise InvalidArgumentError("the data has no range to look for a bound in; keep it lossless")
+    groups = {need.measure.group for need in needs} - {""}
+    sample = _sample(values)
+    sample_chunks = tuple(min(c, n) for c, n in zip(chunks, sample.shape, strict=True))
+    tries = 0
+    tried: list[Tradeoff] = []
+    best: Tradeoff | None = None
+
+    def bound(step: int) -> float:
+        """Return candidate number `step`: from loose to tight, in numbers of two digits."""
+        exact = extent / 8 * 2.0 ** (-step / _PER_OCTAVE)
+        return float(f"{exact:.2g}")
+
+    for codec in codecs:
+        seen: dict[int, Tradeoff] = {}
+
+        def on_sample(
+            step: int, codec: type[Codec] = codec, seen: dict[int, Tradeoff] = seen
+        ) -> Report:
+            nonlocal tries
+            if step not in seen:
+                tries += 1
+                seen[step] = measure(
+                    sample,
+                    codec(absolute=bound(step)),
+                    chunks=sample_chunks,
+                    fill_value=fill_value,
+                    metrics=groups,
+                )
+            return seen[step].report
+
+        step = _search(on_sample, needs)
+        while step is not None and step <= _OCTAVES * _PER_OCTAVE:
+            tries += 1
+            found = measure(
+                values,
+                codec(absolute=bound(step)),
+                chunks=chunks,
+                fill_value=fill_value,
+                metrics=groups,
+            )
+            fits = found.report.ok and all(need.holds(found.report) for need in needs)
+            tried.append(found)
+            if told is not None:
+                told(found, fits=fits)
+            if fits:
+                if best is None or found.size.stored_bytes < best.size.stored_bytes:
+                    best = found
+                break
+            step += 1
+    return Tuned(best=best, tried=tuple(tried), tries=tries)
+
+
+def _sample(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return three parts of a large field along its first axis, one behind the other."""
+    planes = values.shape[0]
+    if planes <= 2 * _SAMPLE_PLANES * _SAMPLE_PARTS or values.ndim < 2:
+        return values
+    starts = [(planes - _SAMPLE_PLANES) * i // (_SAMPLE_PARTS - 1) for i in range(_SAMPLE_PARTS)]
+    return np.concatenate([values[s : s + _SAMPLE_PLANES] for s in starts])
+
+
+def _search(report: Callable[[int], Report], needs: Sequence[Need]) -> int | None:
+    """Return the first step, from loose to tight, at which all thresholds hold; None for none."""
+    last = _OCTAVES * _PER_OCTAVE
+    ordered = [need for need in needs if need.measure.follows_bound]
+    others = [need for need in needs if not need.measure.follows_bound]
+    low, high = 0, last  # the answer of the ordered ones is in [low, high]
+    while ordered and low < high:
+        middle = (low + high) // 2
+        if all(need.holds(report(middle)) for need in ordered):
+            high = middle
+        else:
+            low = middle + 1
+    if not all(need.holds(report(low)) for need in ordered):
+        return None
+    if not others:
+        return low
+    # Tighter by octaves until all hold twice in a row, and back in small steps while they do.
+    step, held = low, 0
+    while step <= last:
+        held = held + 1 if all(need.holds(report(step)) for need in needs) else 0
+        if held == 2 or (held and step == low):
+            break
+        step += _PER_OCTAVE
+    if not held:
+        return None
+    step = min(step, last)
+    while step > low and all(need.holds(report(step - 1)) for need in needs):
+        step -= 1
+    return step

@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The one dataset that ``sweep`` and ``tune`` work on, and the codecs to try."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+import h5py
+
+from h5lossy._blocks import auto_chunks
+from h5lossy._values import checked_dtype, own_fill_value
+from h5lossy.cli._judging import datasets_in, split_place
+from h5lossy.cli._options import CODEC_NAMES
+from h5lossy.cli._patterns import parse_chunks
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from h5lossy.codecs import Codec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A dataset in memory.
+
+    Attributes
+    ----------
+    file, path : str
+    values : numpy.ndarray
+    chunks : tuple of int
+    fill_value : numpy scalar or None
+    """
+
+    file: str
+    path: str
+    values: npt.NDArray[Any]
+    chunks: tuple[int, ...]
+    fill_value: Any
+
+
+def read_field(place: str, pattern: str | None, chunks: str) -> Field:
+    """Read one dataset.
+
+    Parameters
+    ----------
+    place : str
+        A file, or file.h5:/path.
+    pattern : str, optional
+        Glob that names one dataset of the file.
+    chunks : str
+        "keep", "auto", or extents, as for ``repack``.
+
+    Returns
+    -------
+    Field
+
+    Raises
+    ------
+    click.ClickException
+        If there is not exactly one dataset, or chunks do not fit it.
+    """
+    file, path = split_place(place)
+    wanted = parse_chunks(chunks)
+    with h5py.File(file, "r") as opened:
+        patterns = [p for p in (path, pattern) if p]
+        found = {
+            name: d
+            for name, d in datasets_in(opened, patterns).items()
+            if d.dtype.kind == "f" and d.shape
+        }
+        if len(found) != 1:
+            names = ", ".join(list(found)[:6]) or "none"
+            raise click.UsageError(f"choose one float dataset with -d; these are there: {names}")
+        [(name, dataset)] = found.items()
+        dtype = checked_dtype(dataset.dtype)
+        if isinstance(wanted, tuple):
+            if len(wanted) != dataset.ndim:
+                raise click.UsageError(
+                    f"--chunks gives {len(wanted)} extents, and {name} has {dataset.ndim} axes"
+                )
+            shape = tuple(min(c, n) for c, n in zip(wanted, dataset.shape, strict=True))
+        elif wanted == "keep" and dataset.chunks:
+            shape = dataset.chunks
+        else:
+            shape = auto_chunks(dataset.shape, dataset.maxshape, dtype.itemsize)
+        return Field(
+            file=file,
+            path=name,
+            values=dataset[...],
+            chunks=shape,
+            fill_value=own_fill_value(dataset),
+        )
+
+
+def codecs_named(names: str) -> list[type[Codec]]:
+    """Read a list of codecs.
+
+    Parameters
+    ----------
+    names : str
+        Separated by commas.
+
+    Returns
+    -------
+    list of type of Codec
+
+    Raises
+    ------
+    click.UsageError
+        If there is none of a name.
+    """
+    found = []
+    for name in names.split(","):
+        codec = CODEC_NAMES.get(name.strip().lower())
+        if codec is None:
+            raise click.UsageError(f"a codec is one of {', '.join(CODEC_NAMES)}, got {name!r}")
+        found.append(codec)
+    return found

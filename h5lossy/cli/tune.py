@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""``h5lossy tune``: the smallest data that meets thresholds."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from h5lossy.assessment import MEASURES, parse_needs
+from h5lossy.assessment.tradeoff import Tradeoff
+from h5lossy.assessment.tradeoff import tune as search
+from h5lossy.cli._console import printable, say
+from h5lossy.cli._field import codecs_named, read_field
+from h5lossy.cli._judging import FAILED
+from h5lossy.cli._progress import progress_bar
+
+if TYPE_CHECKING:
+    from h5lossy.assessment import Need
+
+
+@click.command()
+@click.argument("place", metavar="FILE")
+@click.option(
+    "-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several."
+)
+@click.option(
+    "--need",
+    required=True,
+    metavar="THRESHOLDS",
+    help=f"Such as 'psnr>=70, ssim>=0.9999'. There are: {', '.join(MEASURES)}.",
+)
+@click.option(
+    "--codecs",
+    default="pfpl,cuszp2,aatrox",
+    show_default=True,
+    metavar="NAMES",
+    help="Which codecs, separated by commas.",
+)
+@click.option("--chunks", default="keep", show_default=True, help="Chunk shape, as for repack.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def tune(
+    place: str, *, pattern: str | None, need: str, codecs: str, chunks: str, as_json: bool
+) -> None:
+    """Find the codec and the absolute bound that make one dataset of FILE smallest.
+
+    All thresholds are met by what is proposed: it has been encoded, decoded and assessed as a
+    whole. A large dataset is searched in three samples first. Exit code 1: nothing meets them.
+    """
+    needs = parse_needs(need)
+    classes = codecs_named(codecs)
+    field = read_field(place, pattern, chunks)
+    with progress_bar(0) as advance:
+
+        def told(one: Tradeoff, *, fits: bool) -> None:
+            advance(field.values.nbytes, "searching")
+            if not as_json:
+                say(_line(one, needs, fits=fits))
+
+        advance(0, "searching")
+        found = search(
+            field.values,
+            needs,
+            classes,
+            chunks=field.chunks,
+            fill_value=field.fill_value,
+            told=told,
+        )
+    best = found.best
+    command = None
+    if best is not None:
+        rule = f"{field.path}:absolute={best.codec.bound.value!r},codec={best.codec.codec_name}"
+        command = f"h5lossy repack {shlex.quote(field.file)} OUT.h5 --dataset {shlex.quote(rule)}"
+    if as_json:
+        plain = best and {
+            "codec": best.codec.codec_name,
+            "absolute": best.codec.bound.value,
+            "ratio": best.size.ratio,
+            "measures": {n.name: n.got(best.report) for n in needs},
+        }
+        click.echo(json.dumps({"tries": found.tries, "best": plain, "command": command}, indent=2))
+    elif command is None:
+        say(f"tries {found.tries}: no bound meets {', '.join(map(str, needs))}")
+    else:
+        say(f"tries {found.tries}\nuse: {printable(command)}")
+    if best is None:
+        click.get_current_context().exit(FAILED)
+
+
+def _line(one: Tradeoff, needs: tuple[Need, ...], *, fits: bool) -> str:
+    numbers = "   ".join(
+        f"{n.name} {'-' if (got := n.got(one.report)) is None else format(got, '.9g')}"
+        for n in needs
+    )
+    failed = [n.name for n in needs if not n.holds(one.report)]
+    verdict = "ok" if fits else f"-> fails on {', '.join(failed) or 'its bound'}"
+    ratio = "-" if one.size.ratio is None else f"{one.size.ratio:.4g}"
+    return (
+        f"{one.codec.codec_name} absolute {one.codec.bound.value:.6g}   ratio {ratio}   "
+        f"{numbers}   {verdict}"
+    )

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What the assessment asks of a backend: a table of functions, one table for each. They turn values into partial
+// results of a fixed size (a leaf of points, a cell of a field), which state.cpp puts together in one order, whatever
+// threads and devices made them. These types are shared by all backends and hold plain data only.
+#pragma once
+
+#include "codecs/portable.h"
+#include "h5lossy.h"
+
+namespace h5lossy::assess {
+
+// A leaf: so many points in C order are summed at a time. Leaf i starts at point i * kLeafValues.
+inline constexpr u32 kLeafValues = 4096;
+
+// Leaves that one call handles: a histogram is cleared and added up for each part.
+inline constexpr u32 kPartLeaves = 64;
+
+// Sums run in this many lanes, value i in lane i % kSumLanes, and the lanes are added up as a tree: the same additions
+// on every machine.
+inline constexpr u32 kSumLanes = 32;
+
+// Count, means and sums about the means of some points; sums of |e| and of |e / x|.
+struct Moments {
+  double count;
+  double mean_x, mean_e;
+  double squares_x, squares_e, products;
+  double sum_abs_error, sum_pointwise;
+};
+
+// One table counts each error once, in a linear bin where it is 8 to 128 of their widths in size, and else in a
+// logarithmic one. As both have borders at powers of two, either histogram can be had from it. A linear bin is
+// 2^grid_exponent wide; bins 0 to 127 are for errors from 0 up, 128 to 255 for those below. Behind them stand the
+// logarithmic bins: sign, exponent and three bits of the mantissa, which give 2^-127 to 2^128 in steps of an eighth of an
+// octave, with all that is smaller in the first and all that is larger in the last bin.
+inline constexpr u32 kLinearBins = 256;
+inline constexpr u32 kTableBins = kLinearBins + H5L_ASSESS_LOG_BINS;
+inline constexpr u32 kFirstLinear = 8;  // of 128, counted in the linear part
+
+// A grid of bins that has no width yet, and the finest and widest that go with the logarithmic bins.
+inline constexpr i32 kNoGrid = -2147483647 - 1;
+inline constexpr i32 kFinestGrid = -126;
+inline constexpr i32 kWidestGrid = 121;
+
+// The logarithmic bin of linear bin i (8 to 15) of a grid: its width is that of its octave's bins.
+inline constexpr u32 log_bin_of(i32 grid_exponent, u32 i) {
+  return static_cast<u32>(grid_exponent + 3 + 127) * 8 + (i - kFirstLinear);
+}
+
+// What kLeafValues * kPartLeaves points, or fewer, come to. There are two tables, since a counter that has just been
+// written is slow to read.
+struct PointsPart {
+  Moments leaves[kPartLeaves];
+  u32 leaf_count;
+  u32 listed;
+  u64 valid, masked;
+  u64 special[H5L_SPECIAL_KINDS];
+  u64 special_first[H5L_SPECIAL_KINDS];
+  double x_min, x_max, y_min, y_max, e_min, e_max, e_min_abs;
+  double pointwise_min, pointwise_max;
+  h5l_assess_point worst;
+  u64 zeros, zeros_changed, over_threshold, violations;
+  u64 flipped[H5L_ASSESS_MAX_FLIPS];
+  h5l_assess_point violation[H5L_ASSESS_LISTED];
+  i32 grid_exponent;
+  u32 bins[2][kTableBins];
+};
+
+// A point of the field and what is in memory around it: axes w, z, y, x, the leading ones 1 where the rank is lower.
+struct View {
+  const u8* original;
+  const u8* decoded;
+  const u8* mask;  // null: nothing is masked
+  i64 original_strides[4], decoded_strides[4], mask_strides[4];
+  u64 origin[4];  // of what the pointers point to
+};
+
+// How to read values and which of them count.
+struct Rules {
+  bool original_big_endian, decoded_big_endian, has_fill;
+  u64 fill_bits;
+  double pivot_x, pivot_e;  // taken off before squares
+  bool all_valid;           // nothing in the view is masked, the fill value, NaN or infinite
+};
+
+// A field and what to compute in it.
+struct FieldPlan {
+  u64 shape[4];
+  bool present[4];  // axes of the field; others have the extent 1
+  double spacing[4];
+  u32 rank;
+  u32 lags;
+  bool stencils;
+  u32 window[4];  // 1 along axes that are not there
+  u32 step;
+  double c1, c2;  // SSIM's constants
+};
+
+// Stencils and lags of one cell: sums, which are added up in the order of the cells, and extrema.
+inline constexpr u32 kLagAxes = 5;  // of the four axes, and of the paper's mean over all of them
+struct StencilSums {
+  double interior;
+  double slope_error[4], gradient_error, laplacian, laplacian_error, error;  // squares
+  double lag_pairs[kLagAxes][H5L_ASSESS_MAX_LAGS];
+  double lag_products[kLagAxes][H5L_ASSESS_MAX_LAGS];
+  double lag_sums[kLagAxes][H5L_ASSESS_MAX_LAGS];
+};
+struct StencilExtrema {
+  double slope[4], slope_error[4], gradient_min, gradient_max, gradient_error, laplacian_error;
+};
+struct StencilCell {
+  StencilSums sums;
+  StencilExtrema extrema;
+};
+
+// Windows of one cell.
+struct WindowSums {
+  double windows, sum;
+};
+struct WindowCell {
+  WindowSums sums;
+  double worst;  // below 0: none
+  u64 at[4];
+};
+
+// Cells are cut at multiples of these, along y and x; along w and z they have the extent 1.
+inline constexpr u32 kCellRows = 16;
+inline constexpr u32 kCellColumns = 256;
+inline constexpr u32 kWindowRows = 16;
+inline constexpr u32 kWindowColumns = 128;
+inline constexpr u32 kLineColumns = 4096;  // of a field with one axis
+
+// Cells above each other: w and z from the first to behind the last, one range of y and x.
+struct Column {
+  u64 first[4], end[4];
+};
+
+// A backend's functions. value_bytes chooses between float32 and float64.
+struct Kernels {
+  // Adds the leaves of `count` points, all of one part, in native byte order. Point 0 has the number `first`.
+  void (*points)(const h5l_assess_params& params, u64 first, const void* x, const void* y, const u8* mask, u32 count,
+                 PointsPart& part);
+  // Cell results in the order of w and z. False: out of memory.
+  bool (*stencils)(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
+                   StencilCell* cells);
+  bool (*windows)(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
+                  WindowCell* cells);
+  // Adds a row of points to the boxes that it runs through.
+  void (*boxes)(u32 value_bytes, const View& view, const Rules& rules, const u64 row[4], u64 count, u64 box_columns,
+                h5l_assess_box* boxes);
+};
+
+}  // namespace h5lossy::assess

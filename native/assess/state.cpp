@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "assess/state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace h5lossy::assess {
+namespace {
+
+double size_of(const h5l_assess_point& point) { return std::fabs(point.decoded - point.original); }
+
+// Linear bins twice as wide: two become one.
+void widen(std::uint64_t* bins) {
+  for (int sign = 0; sign < 2; ++sign) {
+    std::uint64_t* const own = bins + sign * 128;
+    for (int i = 0; i < 64; ++i) own[i] = own[2 * i] + own[2 * i + 1];
+    std::fill(own + 64, own + 128, std::uint64_t{0});
+  }
+}
+
+void add_linear_bins(h5l_assess_points_result& all, std::int32_t exponent, std::uint64_t* bins) {
+  if (exponent != kNoGrid && all.grid_exponent != kNoGrid) {
+    for (; all.grid_exponent < exponent; ++all.grid_exponent) widen(all.linear_bins);
+    for (; exponent < all.grid_exponent; ++exponent) widen(bins);
+  }
+  all.grid_exponent = std::max(all.grid_exponent, exponent);
+  for (int i = 0; i < H5L_ASSESS_LINEAR_BINS; ++i) all.linear_bins[i] += bins[i];
+}
+
+// Both histograms out of a part's table.
+void add_bins(h5l_assess_points_result& all, const PointsPart& part) {
+  constexpr u32 kPerSign = H5L_ASSESS_LOG_BINS / 2;
+  const i32 exponent = part.grid_exponent;
+  std::uint64_t linear_bins[H5L_ASSESS_LINEAR_BINS] = {};
+  for (u32 sign = 0; sign < 2; ++sign) {
+    const auto in_table = [&](u32 i) { return std::uint64_t{part.bins[0][i]} + part.bins[1][i]; };
+    std::uint64_t* const linear = linear_bins + sign * 128;
+    std::uint64_t* const log = all.log_bins + sign * kPerSign;
+    for (u32 i = 0; i < kPerSign; ++i) {
+      const std::uint64_t count = in_table(kLinearBins + sign * kPerSign + i);
+      if (count == 0) continue;
+      log[i] += count;
+      // How many widths of linear bins the bin begins at: its octave is 2^above wide bins from 0.
+      const i32 above = exponent == kNoGrid ? -1 : static_cast<i32>(i / 8) - 127 - exponent;
+      if (above < 0) {
+        linear[0] += count;
+      } else if (above < 3) {
+        linear[(8 + i % 8) << above >> 3] += count;
+      } else {
+        linear_bins[kLinearBins + sign] += count;  // larger than all
+      }
+    }
+    for (u32 i = kFirstLinear; i < 128; ++i) {
+      const std::uint64_t count = in_table(sign * 128 + i);
+      if (count == 0) continue;
+      linear[i] += count;
+      u32 octave = 3;
+      while ((i >> octave) >= 2) ++octave;
+      log[static_cast<u32>(exponent + static_cast<i32>(octave) + 127) * 8 + ((i >> (octave - 3)) & 7)] += count;
+    }
+  }
+  add_linear_bins(all, exponent, linear_bins);
+}
+
+// Both lists are in the order of the points; the first ones stay.
+void add_violations(h5l_assess_points_result& all, const h5l_assess_point* more, std::uint32_t count) {
+  h5l_assess_point merged[2 * H5L_ASSESS_LISTED];
+  const auto earlier = [](const h5l_assess_point& a, const h5l_assess_point& b) { return a.at < b.at; };
+  const h5l_assess_point* const end =
+      std::merge(all.violation, all.violation + all.listed, more, more + count, merged, earlier);
+  all.listed = std::min<std::uint32_t>(static_cast<std::uint32_t>(end - merged), H5L_ASSESS_LISTED);
+  std::copy(merged, merged + all.listed, all.violation);
+}
+
+struct Totals {
+  std::uint64_t valid, masked;
+  const u64* special;
+  const u64* special_first;
+  double x_min, x_max, y_min, y_max, e_min, e_max, e_min_abs, pointwise_min, pointwise_max;
+  h5l_assess_point worst;
+  std::uint64_t zeros, zeros_changed, over_threshold, violations;
+  const u64* flipped;
+};
+
+void add_totals(h5l_assess_points_result& all, const Totals& more) {
+  all.masked += more.masked;
+  for (int kind = 0; kind < H5L_SPECIAL_KINDS; ++kind) {
+    if (more.special[kind] == 0) continue;
+    all.special_first[kind] = all.special[kind] == 0
+                                  ? more.special_first[kind]
+                                  : std::min<std::uint64_t>(all.special_first[kind], more.special_first[kind]);
+    all.special[kind] += more.special[kind];
+  }
+  all.zeros += more.zeros;
+  all.zeros_changed += more.zeros_changed;
+  all.over_threshold += more.over_threshold;
+  all.violations += more.violations;
+  for (int i = 0; i < H5L_ASSESS_MAX_FLIPS; ++i) all.flipped[i] += more.flipped[i];
+  if (more.valid == 0) return;
+  const bool first = all.valid == 0;
+  all.valid += more.valid;
+  const auto down = [first](double& least, double other) { least = first || other < least ? other : least; };
+  const auto up = [first](double& most, double other) { most = first || other > most ? other : most; };
+  down(all.original_min, more.x_min);
+  up(all.original_max, more.x_max);
+  down(all.decoded_min, more.y_min);
+  up(all.decoded_max, more.y_max);
+  down(all.error_min, more.e_min);
+  up(all.error_max, more.e_max);
+  down(all.error_min_abs, more.e_min_abs);
+  down(all.pointwise_min, more.pointwise_min);
+  up(all.pointwise_max, more.pointwise_max);
+  const double size = size_of(more.worst);
+  if (first || size > size_of(all.worst) || (size == size_of(all.worst) && more.worst.at < all.worst.at)) {
+    all.worst = more.worst;
+  }
+}
+
+}  // namespace
+
+// Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.
+Moments together(const Moments& a, const Moments& b) {
+  if (a.count == 0) return b;
+  if (b.count == 0) return a;
+  const double n = a.count + b.count;
+  const double x = b.mean_x - a.mean_x;
+  const double e = b.mean_e - a.mean_e;
+  const double weight = a.count * (b.count / n);
+  Moments sum;
+  sum.count = n;
+  sum.mean_x = a.mean_x + x * (b.count / n);
+  sum.mean_e = a.mean_e + e * (b.count / n);
+  sum.squares_x = a.squares_x + b.squares_x + x * x * weight;
+  sum.squares_e = a.squares_e + b.squares_e + e * e * weight;
+  sum.products = a.products + b.products + x * e * weight;
+  sum.sum_abs_error = a.sum_abs_error + b.sum_abs_error;
+  sum.sum_pointwise = a.sum_pointwise + b.sum_pointwise;
+  return sum;
+}
+
+StencilSums together(const StencilSums& a, const StencilSums& b) {
+  static_assert(sizeof(StencilSums) % sizeof(double) == 0);
+  constexpr std::size_t kCount = sizeof(StencilSums) / sizeof(double);
+  double x[kCount];
+  double y[kCount];
+  std::memcpy(x, &a, sizeof x);
+  std::memcpy(y, &b, sizeof y);
+  for (std::size_t i = 0; i < kCount; ++i) x[i] += y[i];
+  StencilSums sum;
+  std::memcpy(&sum, x, sizeof sum);
+  return sum;
+}
+
+WindowSums together(const WindowSums& a, const WindowSums& b) { return {a.windows + b.windows, a.sum + b.sum}; }
+
+void clear(State& state) {
+  std::memset(static_cast<void*>(&state), 0, sizeof state);
+  state.points.grid_exponent = kNoGrid;
+  state.extrema.gradient_min = HUGE_VAL;
+  state.window_worst = -1;
+}
+
+void add_part(State& state, const PointsPart& part) {
+  for (u32 i = 0; i < part.leaf_count; ++i) state.moments.push(part.leaves[i]);
+  h5l_assess_points_result& all = state.points;
+  add_totals(all, {part.valid, part.masked, part.special, part.special_first, part.x_min, part.x_max, part.y_min,
+                   part.y_max, part.e_min, part.e_max, part.e_min_abs, part.pointwise_min, part.pointwise_max,
+                   part.worst, part.zeros, part.zeros_changed, part.over_threshold, part.violations, part.flipped});
+  add_violations(all, part.violation, part.listed);
+  add_bins(all, part);
+}
+
+void add_extrema(StencilExtrema& all, const StencilExtrema& more) {
+  for (int axis = 0; axis < 4; ++axis) {
+    all.slope[axis] = std::max(all.slope[axis], more.slope[axis]);
+    all.slope_error[axis] = std::max(all.slope_error[axis], more.slope_error[axis]);
+  }
+  all.gradient_min = std::min(all.gradient_min, more.gradient_min);
+  all.gradient_max = std::max(all.gradient_max, more.gradient_max);
+  all.gradient_error = std::max(all.gradient_error, more.gradient_error);
+  all.laplacian_error = std::max(all.laplacian_error, more.laplacian_error);
+}
+
+void add_worst_window(State& state, double lost, const u64* at) {
+  const bool earlier = std::lexicographical_compare(at, at + 4, state.window_at, state.window_at + 4);
+  if (lost > state.window_worst || (lost == state.window_worst && lost >= 0 && earlier)) {
+    state.window_worst = lost;
+    std::copy(at, at + 4, state.window_at);
+  }
+}
+
+void move_pivot(StencilSums& sums, double by) {
+  for (u32 axis = 0; axis < kLagAxes; ++axis) {
+    for (int lag = 0; lag < H5L_ASSESS_MAX_LAGS; ++lag) {
+      const double pairs = sums.lag_pairs[axis][lag];
+      sums.lag_products[axis][lag] += by * (sums.lag_sums[axis][lag] + by * pairs);
+      sums.lag_sums[axis][lag] += 2 * by * pairs;
+    }
+  }
+}
+
+void add_state(State& state, const State& other) {
+  const h5l_assess_points_result& more = other.points;
+  h5l_assess_points_result& all = state.points;
+  u64 special[H5L_SPECIAL_KINDS];
+  u64 special_first[H5L_SPECIAL_KINDS];
+  u64 flipped[H5L_ASSESS_MAX_FLIPS];
+  std::copy(more.special, more.special + H5L_SPECIAL_KINDS, special);
+  std::copy(more.special_first, more.special_first + H5L_SPECIAL_KINDS, special_first);
+  std::copy(more.flipped, more.flipped + H5L_ASSESS_MAX_FLIPS, flipped);
+  all.count += more.count;
+  add_totals(all, {more.valid, more.masked, special, special_first, more.original_min, more.original_max,
+                   more.decoded_min, more.decoded_max, more.error_min, more.error_max, more.error_min_abs,
+                   more.pointwise_min, more.pointwise_max, more.worst, more.zeros, more.zeros_changed,
+                   more.over_threshold, more.violations, flipped});
+  add_violations(all, more.violation, more.listed);
+  for (int i = 0; i < H5L_ASSESS_LOG_BINS; ++i) all.log_bins[i] += more.log_bins[i];
+  std::uint64_t bins[H5L_ASSESS_LINEAR_BINS];
+  std::copy(more.linear_bins, more.linear_bins + H5L_ASSESS_LINEAR_BINS, bins);
+  add_linear_bins(all, more.grid_exponent, bins);
+  state.moments.push(other.moments.total());
+  if (state.has_pivot == 0) {
+    state.has_pivot = other.has_pivot;
+    state.pivot_x = other.pivot_x;
+    state.pivot_e = other.pivot_e;
+  }
+  if (other.stencils.depth != 0) {
+    StencilSums sums = other.stencils.total();
+    move_pivot(sums, other.pivot_e - state.pivot_e);
+    state.stencils.push(sums);
+    add_extrema(state.extrema, other.extrema);
+  }
+  if (other.windows.depth != 0) state.windows.push(other.windows.total());
+  add_worst_window(state, other.window_worst, other.window_at);
+}
+
+}  // namespace h5lossy::assess

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What is known of a field so far, and how it grows. Plain data: a state may be copied and stored as bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "assess/kernels.h"
+
+namespace h5lossy::assess {
+
+// Sums of parts that come one after the other, added up as a binary tree over their number: parts 2 i and 2 i + 1
+// first. So the result does not depend on how many came at a time. A part that came out of turn is just a part.
+template <class Part>
+struct Tree {
+  static constexpr u32 kLevels = 64;
+
+  Part node[kLevels];
+  u32 level[kLevels];
+  u32 depth;
+
+  void push(Part part) {
+    u32 own = 0;
+    while (depth != 0 && level[depth - 1] == own) {
+      part = together(node[--depth], part);
+      ++own;
+    }
+    node[depth] = part;
+    level[depth++] = own;
+  }
+
+  [[nodiscard]] Part total() const {
+    if (depth == 0) return Part{};
+    Part sum = node[depth - 1];
+    for (u32 i = depth - 1; i != 0; --i) sum = together(node[i - 1], sum);
+    return sum;
+  }
+};
+
+// Points that wait for their leaf to become complete.
+struct Pending {
+  u32 count;
+  u32 has_mask;
+  u64 first;
+  alignas(8) u8 x[kLeafValues * sizeof(double)];
+  alignas(8) u8 y[kLeafValues * sizeof(double)];
+  u8 mask[kLeafValues];
+};
+
+struct State {
+  u64 magic;
+  u64 next;  // the point after the last one
+  u32 has_pivot;
+  double pivot_x, pivot_e;
+  h5l_assess_points_result points;  // all but the moments
+  Tree<Moments> moments;
+  Pending pending;
+  Tree<StencilSums> stencils;
+  StencilExtrema extrema;
+  Tree<WindowSums> windows;
+  double window_worst;
+  u64 window_at[4];
+};
+
+Moments together(const Moments& a, const Moments& b);
+StencilSums together(const StencilSums& a, const StencilSums& b);
+WindowSums together(const WindowSums& a, const WindowSums& b);
+
+void clear(State& state);
+void add_part(State& state, const PointsPart& part);
+void add_extrema(StencilExtrema& all, const StencilExtrema& more);
+void add_worst_window(State& state, double lost, const u64* at);
+
+// Adds all of another state but what is pending in it.
+void add_state(State& state, const State& other);
+
+// Sums of lags as they would be with another pivot.
+void move_pivot(StencilSums& sums, double by);
+
+}  // namespace h5lossy::assess

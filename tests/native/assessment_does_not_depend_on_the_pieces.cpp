@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// States that are fed the same field in other pieces, by other numbers of threads, from other addresses and in the other
+// byte order come to the same bits; and nothing is read outside of the pieces, which stand in memory of their own size.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "check.h"
+#include "h5lossy.h"
+#include "random.h"
+
+namespace {
+
+using h5lossy::test::Random;
+
+// The condition says it all.
+#define REQUIRE(condition) CHECK(condition, "%s", "see above")
+
+using Bytes = std::vector<std::uint8_t>;
+
+struct Field {
+  std::vector<std::uint64_t> shape;
+  std::uint32_t value_bytes;
+  Bytes original, decoded, mask;
+  bool has_mask;
+};
+
+struct Result {
+  h5l_assess_points_result points;
+  h5l_assess_field_result field;
+};
+
+std::uint64_t count_of(const std::vector<std::uint64_t>& shape) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t n : shape) count *= n;
+  return count;
+}
+
+template <class T>
+void fill(Field& field, Random& random, bool special) {
+  const std::uint64_t count = count_of(field.shape);
+  std::vector<T> x(count);
+  std::vector<T> y(count);
+  T value = 100;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    value += static_cast<T>(static_cast<double>(random.below(2001)) / 1000.0 - 1.0);
+    x[i] = value;
+    y[i] = value + static_cast<T>(static_cast<double>(random.below(2001)) / 1e5 - 0.01);
+    if (special && random.below(50) == 0) x[i] = static_cast<T>(NAN);
+    if (special && random.below(70) == 0) y[i] = static_cast<T>(INFINITY);
+  }
+  field.original.resize(count * sizeof(T));
+  field.decoded.resize(count * sizeof(T));
+  std::memcpy(field.original.data(), x.data(), field.original.size());
+  std::memcpy(field.decoded.data(), y.data(), field.decoded.size());
+  field.mask.assign(count, 0);
+  for (std::uint8_t& m : field.mask) m = field.has_mask && random.below(40) == 0 ? 1 : 0;
+}
+
+h5l_assess_params params_of(const Field& field, std::uint32_t threads) {
+  h5l_assess_params params = {};
+  params.value_bytes = field.value_bytes;
+  params.bound_kind = H5L_BOUND_ABSOLUTE;
+  params.limit[0] = 0.005;
+  params.half_limit[0] = 0.0025;
+  params.pointwise_threshold = 1e-4;
+  params.threads = threads;
+  params.lags = 10;
+  params.stencils = 1;
+  params.window = 5;
+  params.step = 1;
+  params.value_range = 10;
+  params.rank = static_cast<std::uint32_t>(field.shape.size());
+  for (std::size_t axis = 0; axis < field.shape.size(); ++axis) {
+    params.shape[axis] = field.shape[axis];
+    params.spacing[axis] = 1;
+  }
+  return params;
+}
+
+// A copy of some bytes in memory of exactly their size, at an odd address if asked; values turned round if asked.
+struct Copy {
+  std::unique_ptr<std::uint8_t[]> memory;
+  std::uint8_t* data;
+
+  Copy(const std::uint8_t* from, std::size_t size, std::size_t offset, std::uint32_t swap)
+      : memory(new std::uint8_t[size + offset]), data(memory.get() + offset) {
+    std::copy(from, from + size, data);
+    if (swap == 0) return;
+    for (std::size_t at = 0; at < size; at += swap) std::reverse(data + at, data + at + swap);
+  }
+};
+
+Result assess(const Field& field, Random& random, bool in_pieces, std::uint32_t threads, std::size_t offset,
+              bool big_endian) {
+  h5l_assess_params params = params_of(field, threads);
+  params.original_big_endian = params.decoded_big_endian = big_endian ? 1 : 0;
+  const std::uint32_t swap = big_endian ? field.value_bytes : 0;
+  const std::uint64_t count = count_of(field.shape);
+  std::vector<std::uint64_t> state((h5l_assess_state_bytes() + 7) / 8);
+  REQUIRE(h5l_assess_begin(state.data(), nullptr) == H5L_OK);
+  for (std::uint64_t at = 0; at < count;) {
+    const std::uint64_t n = in_pieces ? std::min<std::uint64_t>(count - at, 1 + random.below(9000)) : count;
+    const Copy x(field.original.data() + at * field.value_bytes, n * field.value_bytes, offset, swap);
+    const Copy y(field.decoded.data() + at * field.value_bytes, n * field.value_bytes, offset, swap);
+    const Copy mask(field.mask.data() + at, n, 0, 0);
+    REQUIRE(h5l_assess_points(&params, state.data(), at, n, x.data, y.data, field.has_mask ? mask.data : nullptr,
+                              nullptr) == H5L_OK);
+    at += n;
+  }
+  const std::uint64_t rows = field.shape[0];
+  const std::uint64_t row = count / rows;
+  const std::uint64_t cut = params.rank == 1 ? 4096 : params.rank == 2 ? 16 : 1;
+  for (std::uint64_t at = 0; at < rows;) {
+    const std::uint64_t n = in_pieces ? std::min(rows - at, cut * (1 + random.below(3))) : rows;
+    const std::uint64_t end = std::min<std::uint64_t>(rows, at + n + 10);
+    const Copy x(field.original.data() + at * row * field.value_bytes, (end - at) * row * field.value_bytes, offset,
+                 swap);
+    const Copy y(field.decoded.data() + at * row * field.value_bytes, (end - at) * row * field.value_bytes, offset,
+                 swap);
+    const Copy mask(field.mask.data() + at * row, (end - at) * row, 0, 0);
+    h5l_assess_piece piece = {};
+    piece.original = x.data;
+    piece.decoded = y.data;
+    piece.mask = field.has_mask ? mask.data : nullptr;
+    std::int64_t stride = 1;
+    for (std::uint32_t axis = params.rank; axis-- > 0;) {
+      piece.mask_strides[axis] = stride;
+      piece.original_strides[axis] = piece.decoded_strides[axis] = stride * field.value_bytes;
+      piece.extent[axis] = piece.own_extent[axis] = field.shape[axis];
+      stride *= static_cast<std::int64_t>(field.shape[axis]);
+    }
+    piece.origin[0] = piece.own_origin[0] = at;
+    piece.extent[0] = end - at;
+    piece.own_extent[0] = n;
+    REQUIRE(h5l_assess_field(&params, state.data(), &piece, nullptr) == H5L_OK);
+    at += n;
+  }
+  Result result;
+  std::memset(static_cast<void*>(&result), 0, sizeof result);
+  REQUIRE(h5l_assess_result(&params, state.data(), &result.points, &result.field, nullptr) == H5L_OK);
+  return result;
+}
+
+bool same(const Result& a, const Result& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+void pieces_do_not_matter(Random& random) {
+  const std::vector<std::uint64_t> shapes[] = {{1},         {7},          {20000},       {5, 3},
+                                               {70, 333},   {33, 17},     {9, 10, 11},   {30, 19, 300},
+                                               {1, 40, 50}, {6, 7, 8, 9}, {12, 5, 3, 40}};
+  for (const auto& shape : shapes) {
+    for (const std::uint32_t value_bytes : {4u, 8u}) {
+      for (const bool special : {false, true}) {
+        Field field{shape, value_bytes, {}, {}, {}, special};
+        value_bytes == 4 ? fill<float>(field, random, special) : fill<double>(field, random, special);
+        const Result whole = assess(field, random, false, 1, 0, false);
+        REQUIRE(same(whole, assess(field, random, true, 1, 0, false)));
+        REQUIRE(same(whole, assess(field, random, false, 4, 1, false)));
+        REQUIRE(same(whole, assess(field, random, true, 3, 3, true)));
+      }
+    }
+  }
+}
+
+void wrong_requests_are_refused() {
+  Field field{{10, 10}, 4, {}, {}, {}, false};
+  Random random(1);
+  fill<float>(field, random, false);
+  const h5l_assess_params good = params_of(field, 1);
+  std::vector<std::uint64_t> state((h5l_assess_state_bytes() + 7) / 8);
+  h5l_message message;
+  REQUIRE(h5l_assess_points(&good, state.data(), 0, 1, field.original.data(), field.decoded.data(), nullptr,
+                            &message) == H5L_INVALID_ARGUMENT);  // not begun
+  REQUIRE(h5l_assess_begin(nullptr, &message) == H5L_INVALID_ARGUMENT);
+  REQUIRE(h5l_assess_begin(state.data(), &message) == H5L_OK);
+  h5l_assess_piece piece = {};
+  piece.original = field.original.data();
+  piece.decoded = field.decoded.data();
+  piece.original_strides[0] = piece.decoded_strides[0] = 40;
+  piece.original_strides[1] = piece.decoded_strides[1] = 4;
+  piece.extent[0] = piece.extent[1] = piece.own_extent[0] = piece.own_extent[1] = 10;
+  REQUIRE(h5l_assess_field(&good, state.data(), &piece, &message) == H5L_OK);
+  const auto refused = [&](auto change) {
+    h5l_assess_params params = good;
+    h5l_assess_piece part = piece;
+    change(params, part);
+    return h5l_assess_field(&params, state.data(), &part, &message) == H5L_INVALID_ARGUMENT && message.text[0] != '\0';
+  };
+  REQUIRE(refused([](auto& p, auto&) { p.value_bytes = 2; }));
+  REQUIRE(refused([](auto& p, auto&) { p.bound_kind = H5L_BOUND_RANGE_RELATIVE; }));
+  REQUIRE(refused([](auto& p, auto&) { p.limit[0] = NAN; }));
+  REQUIRE(refused([](auto& p, auto&) { p.histogram_limit = -1; }));
+  REQUIRE(refused([](auto& p, auto&) { p.flip_count = 9; }));
+  REQUIRE(refused([](auto& p, auto&) { p.rank = 5; }));
+  REQUIRE(refused([](auto& p, auto&) { p.rank = 0; }));
+  REQUIRE(refused([](auto& p, auto&) { p.lags = 17; }));
+  REQUIRE(refused([](auto& p, auto&) { p.window = 17; }));
+  REQUIRE(refused([](auto& p, auto&) { p.step = 0; }));
+  REQUIRE(refused([](auto& p, auto&) { p.spacing[1] = 0; }));
+  REQUIRE(refused([](auto& p, auto&) { p.shape[0] = 9; }));
+  REQUIRE(refused([](auto&, auto& part) { part.origin[0] = 1; }));
+  REQUIRE(refused([](auto&, auto& part) { part.own_extent[0] = 11; }));
+  REQUIRE(
+      refused([](auto&, auto& part) { part.extent[0] = 9, part.own_extent[0] = 8; }));  // too short for what it owns
+  REQUIRE(refused([](auto&, auto& part) { part.original_strides[1] = 8; }));
+  REQUIRE(refused([](auto&, auto& part) { part.decoded = nullptr; }));
+}
+
+}  // namespace
+
+int main() {
+  Random random(20);
+  pieces_do_not_matter(random);
+  wrong_requests_are_refused();
+  return 0;
+}

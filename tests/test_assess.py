@@ -1,0 +1,935 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `h5lossy.assess` measures: golden numbers, exact cases, other libraries, injected faults."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+
+import h5lossy
+from h5lossy import InvalidArgumentError, NotComparableError, UnsupportedError, _native, assess
+from hdf5_helpers import environment, run
+from reference import assess as reference
+
+GOLDEN = json.loads((Path(__file__).parent / "reference" / "assess_golden.json").read_text())
+
+_generator: dict[str, Any] = {}
+exec(GOLDEN["generator_py"], _generator)
+
+NAMES = {
+    "n_valid": "valid",
+    "min": "original.min",
+    "max": "original.max",
+    "value_range": "original.range",
+    "mean": "original.mean",
+    "std": "original.std",
+    "dec_min": "decoded.min",
+    "dec_max": "decoded.max",
+    "dec_mean": "decoded.mean",
+    "dec_std": "decoded.std",
+    "min_err": "error.min",
+    "max_err": "error.max",
+    "mean_err": "error.mean",
+    "std_err": "error.std",
+    "min_abs_err": "error.min_abs",
+    "max_abs_err": "error.max_abs",
+    "mean_abs_err": "error.mean_abs",
+    "mse": "error.mse",
+    "rmse": "error.rmse",
+    "max_rel_err": "error.max_relative",
+    "mean_rel_err": "error.mean_relative",
+    "nrmse": "error.nrmse",
+    "psnr": "error.psnr",
+    "snr": "error.snr",
+    "snr_midrange_zchecker": "error.snr_zchecker",
+    "psnr_zfp_cli": "error.psnr_zfp",
+    "val_err_corr": "correlation.with_error",
+    "pearson": "correlation.pearson",
+    "one_minus_pearson": "correlation.one_minus_pearson",
+    "n_zero": "error.pointwise.zeros",
+    "n_zero_changed": "error.pointwise.zeros_changed",
+    "min_pwr_err": "error.pointwise.min",
+    "max_pwr_err": "error.pointwise.max",
+    "mean_pwr_err": "error.pointwise.mean",
+}
+
+
+def fields(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Make the fields of a golden case, and check their hashes."""
+    case = GOLDEN["cases"][name]
+    known = {**_generator, "full": np.full, "float32": np.float32, "nan": np.nan}
+    first, *more = case["original"].split(";")
+    known["x"] = eval(first, known)
+    for statement in more:
+        exec(statement.strip(), known)
+    x = known["x"]
+    y = eval(case["decoded"], known)
+    assert _generator["sha"](x) == case["sha256_original"]
+    assert _generator["sha"](y) == case["sha256_decoded"]
+    return x, y
+
+
+def number(report: Any, name: str) -> Any:
+    for part in name.split("."):
+        report = getattr(report, part)
+    return report
+
+
+def wanted(value: Any) -> Any:
+    """Read a golden number: "inf" and "nan" are text there."""
+    if isinstance(value, str):
+        value = float(value)
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def assert_close(got: Any, want: Any, tolerance: float, what: str) -> None:
+    if want is None or got is None:
+        assert got is want, f"{what}: {got} instead of {want}"
+        return
+    assert got == want or abs(got - want) <= tolerance * abs(want), f"{what}: {got} != {want}"
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest) -> np.dtype[Any]:
+    return np.dtype(request.param)
+
+
+def noisy(
+    shape: tuple[int, ...], dtype: Any = np.float32, *, size: float = 0.01, seed: int = 0
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    x = (rng.normal(size=shape).cumsum(axis=-1) + 100).astype(dtype)
+    return x, (x + rng.uniform(-size, size, size=shape)).astype(dtype)
+
+
+# ------------------------------------------------------------------------------------------------
+# Golden numbers
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", GOLDEN["cases"])
+def test_golden_reductions_come_out(name: str) -> None:
+    x, y = fields(name)
+    golden = GOLDEN["cases"][name]["reference_float64"]["pointwise"]
+    report = assess(x, y)
+    for theirs, ours in NAMES.items():
+        tolerance = 1e-10 if theirs == "val_err_corr" else 1e-11
+        # Nothing but rounding is left of a correlation that is 0.
+        if theirs in {"mean_err", "val_err_corr"}:
+            want = wanted(golden[theirs])
+            close = None if want is None else pytest.approx(want, rel=1e-10, abs=1e-15)
+            assert number(report, ours) == close
+        else:
+            assert_close(number(report, ours), wanted(golden[theirs]), tolerance, theirs)
+    at = np.unravel_index(golden["argmax_abs_err"], x.shape)
+    assert report.error.max_at == tuple(map(int, at))
+    for kind in ("nan_kept", "nan_lost", "nan_made", "inf_kept", "inf_changed"):
+        assert getattr(report.special, kind) == golden[kind]
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, c in GOLDEN["cases"].items() if "autocorr" in c["reference_float64"]]
+)
+def test_golden_autocorrelation_comes_out(name: str) -> None:
+    golden = GOLDEN["cases"][name]["reference_float64"]["autocorr"]
+    found = assess(*fields(name)).autocorrelation
+    for row in found:
+        key = "paper_eq2" if row.axis is None else f"axis{row.axis}"
+        for got, want in zip(row.values, golden[key], strict=True):
+            assert got == (None if want is None else pytest.approx(want, abs=1e-12))
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, c in GOLDEN["cases"].items() if "derivatives" in c["reference_float64"]]
+)
+def test_golden_derivatives_come_out(name: str) -> None:
+    golden = GOLDEN["cases"][name]["reference_float64"]["derivatives"]
+    found = assess(*fields(name)).derivatives
+    for slope in found.slopes:
+        for theirs, ours in (("max", "max"), ("max_err", "max_error"), ("rmse", "rmse")):
+            assert_close(getattr(slope, ours), golden[f"d{slope.axis}"][theirs], 1e-11, theirs)
+    magnitude, laplacian = golden["gradmag"], golden["laplacian"]
+    for got, want in (
+        (found.gradient_max, magnitude["max"]),
+        (found.gradient_range, magnitude["range"]),
+        (found.gradient_max_error, magnitude["max_err"]),
+        (found.gradient_rmse, magnitude["rmse"]),
+        (found.gradient_psnr, math.inf if magnitude["psnr"] is None else magnitude["psnr"]),
+        (found.laplacian_rms, laplacian["rms"]),
+        (found.laplacian_max_error, laplacian["max_err"]),
+        (found.laplacian_rmse, laplacian["rmse"]),
+        (found.points, laplacian["n"]),
+        (found.h1_error, golden["sobolev_h1_err"]),
+    ):
+        assert_close(got, want, 1e-11, "derivatives")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n, c in GOLDEN["cases"].items()
+        if "ssim_win7_step1_globalrange" in c["reference_float64"]
+    ],
+)
+def test_golden_ssim_comes_out(name: str) -> None:
+    golden = GOLDEN["cases"][name]["reference_float64"]["ssim_win7_step1_globalrange"]
+    found = assess(*fields(name)).ssim
+    assert found.windows == golden["windows"]
+    assert found.mean == pytest.approx(golden["mean"], abs=1e-12)
+    assert found.min == pytest.approx(golden["min"], abs=1e-12)
+    assert_close(found.one_minus_mean, golden["one_minus_mean"], 1e-9, "1 - SSIM")
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, c in GOLDEN["cases"].items() if "dssim_ldcpy" in c["reference_float64"]]
+)
+def test_golden_data_ssim_comes_out(name: str) -> None:
+    golden = GOLDEN["cases"][name]["reference_float64"]
+    found = assess(*fields(name), metrics="climate").climate
+    assert found.dssim_min == pytest.approx(golden["dssim_ldcpy"], abs=1e-12)
+    assert found.dssim_min == pytest.approx(golden["dssim_ldcpy_astropy"], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, c in GOLDEN["cases"].items() if "power_ratio" in c["reference_float64"]]
+)
+def test_golden_power_ratio_comes_out(name: str) -> None:
+    golden = GOLDEN["cases"][name]["reference_float64"]["power_ratio"]
+    found = assess(*fields(name), metrics="full").spectrum
+    assert found.ratio == pytest.approx(golden, rel=1e-11)
+
+
+@pytest.mark.parametrize("name", ["syn3d_f32_quant", "syn2d_f32_noise", "syn3d_f64_noise"])
+def test_z_checker_agrees_where_it_is_right(name: str) -> None:
+    theirs, report = GOLDEN["cases"][name]["z_checker"], assess(*fields(name))
+    assert report.error.psnr == pytest.approx(theirs["psnr"], rel=1e-11)
+    assert report.error.snr_zchecker == pytest.approx(theirs["snr_midrange"], rel=1e-11)
+    assert report.error.mean_abs == pytest.approx(theirs["avg_abs_err"], rel=1e-7)
+    assert report.correlation.pearson == pytest.approx(theirs["pearson"], rel=1e-11)
+
+
+def test_z_checker_differs_where_it_is_wrong() -> None:
+    # It divides by (n0 - 2)(n1 - 2) n2 in three dimensions, and its Sobolev norm reads wrong
+    # elements, for want of parentheses in a macro.
+    theirs = GOLDEN["cases"]["syn3d_f32_quant"]["z_checker"]
+    derivatives = assess(*fields("syn3d_f32_quant")).derivatives
+    too_high = 10 * math.log10(28 / 26)
+    assert theirs["der1_psnr_nbug"] - derivatives.gradient_psnr == pytest.approx(too_high, abs=0.06)
+    assert abs(theirs["sobolev_s1p2_of_error"] / derivatives.h1_error - 1) > 0.01
+
+
+# ------------------------------------------------------------------------------------------------
+# Exact cases
+# ------------------------------------------------------------------------------------------------
+
+
+def test_four_points_by_hand() -> None:
+    report = assess([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 4.0])
+    assert (report.error.max_abs, report.error.mean_abs, report.error.mse) == (1, 0.25, 0.25)
+    assert report.error.nrmse == 1 / 6
+    assert report.error.psnr == pytest.approx(20 * math.log10(6), rel=1e-15)
+    assert report.error.pointwise.max == 1 / 3
+    assert report.error.pointwise.mean == pytest.approx(1 / 9, rel=1e-15)
+    assert (report.error.pointwise.zeros, report.error.pointwise.zeros_changed) == (1, 0)
+    assert report.correlation.pearson == pytest.approx(13 / (5 * math.sqrt(7)), rel=1e-15)
+    assert 1 - report.correlation.pearson**2 == pytest.approx(6 / 175, rel=1e-13)
+
+
+def test_alternating_error() -> None:
+    x = np.linspace(0, 1, 1000)
+    y = x + 2.0**-10 * (-1.0) ** np.arange(1000)
+    report = assess(x, y)
+    assert report.error.rmse == pytest.approx(2.0**-10, rel=1e-12)
+    assert report.autocorrelation[0].values[:2] == pytest.approx((-1, 1), abs=1e-9)
+
+
+def test_a_constant_shift_leaves_gradients_and_has_no_autocorrelation() -> None:
+    x = _generator["field"]((12, 14, 16))
+    report = assess(x, x + 0.25)
+    assert (report.error.max_abs, report.error.rmse, report.error.std) == (0.25, 0.25, 0)
+    assert report.correlation.pearson == 1
+    assert report.correlation.one_minus_pearson == 0
+    assert report.derivatives.gradient_max_error == 0
+    assert report.derivatives.laplacian_max_error == 0
+    assert {v for row in report.autocorrelation for v in row.values} == {None}
+    assert "same everywhere" in report.undefined["autocorrelation"]
+
+
+def test_constant_windows_have_a_similarity_where_a_range_is_given() -> None:
+    x = np.full((9, 9, 9), 3.5)
+    assert assess(x, x + 0.25, data_range=1.0).ssim.mean == pytest.approx(
+        0.9976247121151084, abs=1e-15
+    )
+    undefined = assess(x, x + 0.25)
+    assert undefined.ssim.mean is None
+    assert "constant" in undefined.undefined["ssim"]
+
+
+def test_a_ramp_and_a_parabola() -> None:
+    i = np.indices((12, 12, 12))[0].astype(float)
+    ramp = assess(i, 2 * i).derivatives
+    assert [slope.max_error for slope in ramp.slopes] == [1, 0, 0]
+    assert (ramp.gradient_max_error, ramp.laplacian_max_error) == (1, 0)
+    parabola = assess(i * i, 0 * i).derivatives
+    assert (parabola.laplacian_max_error, parabola.laplacian_rmse) == (2, 2)
+
+
+def test_spacing_is_that_of_the_user() -> None:
+    i, j = np.indices((9, 10)).astype(float)
+    found = assess(i * i + j, 0 * i, spacing=(0.5, 4.0)).derivatives
+    assert found.slopes[1].max == 0.25
+    assert found.laplacian_max_error == 8  # d2(i^2) / 0.5^2
+
+
+def test_the_psnr_of_uniform_errors_is_known() -> None:
+    x, y = noisy((200, 1000), np.float64, size=0.5)
+    expected = 20 * math.log10((x.max() - x.min()) * math.sqrt(3) / 0.5)
+    assert assess(x, y).error.psnr == pytest.approx(expected, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "bound", "over"),
+    [
+        (0.0, 0.25, {"absolute": 0.25}, 0),
+        (0.0, 0.25000000000000006, {"absolute": 0.25}, 1),
+        (116.322559, 116.322549, {"absolute": 1e-5}, 1),  # SZ2 issue 102: over by 3.2e-15
+        (0.0, 0.00100000002, {"absolute": 1e-3}, 1),  # within float32(1e-3)
+        (1.0, 1.0 + 2.0**-52, {"absolute": 2.0**-53}, 1),
+        (1e16, 1e16 + 2, {"absolute": 2.0}, 0),
+        (1e300, -1e300, {"absolute": 1.9e300}, 1),
+        (1.7e308, -1.7e308, {"absolute": 1.7e308}, 1),  # the difference overflows
+        (2.0, 2.0020001, {"pointwise_relative": 1e-3}, 1),
+        (2.0, 2.001, {"pointwise_relative": 1e-3}, 0),
+        (0.0, 1e-30, {"pointwise_relative": 1e-3}, 1),
+        (0.0, -0.0, {"pointwise_relative": 1e-3}, 0),
+        (5e-324, 0.0, {"pointwise_relative": 0.9}, 1),
+        (1.0, 1.0, {"lossless": True}, 0),
+        (0.0, -0.0, {"lossless": True}, 1),
+    ],
+)
+def test_a_bound_is_judged_exactly(x: float, y: float, bound: dict[str, Any], over: int) -> None:
+    report = assess([x], [y], **bound)
+    assert report.bound.violations == over
+    assert report.ok == (over == 0)
+
+
+@given(
+    st.lists(st.tuples(st.floats(width=64), st.floats(width=64)), min_size=1, max_size=40),
+    st.sampled_from(["absolute", "pointwise_relative", "range_relative", "lossless"]),
+    st.floats(5e-324, 0.99, exclude_max=True),
+)
+@example([(1.0, 1.5), (2.0, 2.0)], "range_relative", 0.5)
+@example([(1.5, 1.125)], "pointwise_relative", 0.25)
+def test_violations_are_those_of_rational_arithmetic(
+    pairs: list[tuple[float, float]], kind: str, bound: float
+) -> None:
+    x, y = np.array(pairs).T
+    value = 0.0 if kind == "lossless" else bound
+    report = assess(x, y, bound=h5lossy.ErrorBound(kind, value), metrics="bound")
+    valid = reference.valid_points(x, y)
+    if kind == "range_relative":  # its range is the original's own
+        own = [Fraction(v) for v in x[np.isfinite(x)].tolist()]
+        extent = max(own) - min(own) if own else Fraction(0)
+        expected = [
+            (i,)
+            for i in np.flatnonzero(valid)
+            if abs(Fraction(x[i]) - Fraction(y[i])) > Fraction(value) * extent
+        ]
+    else:
+        expected = reference.violations(x, y, kind, value, valid)
+    assert report.bound.violations == len(expected)
+    assert [v.at for v in report.bound.listed] == expected[:16]
+
+
+@given(
+    st.integers(-(2**52), 2**52), st.integers(-60, 60), st.floats(0.01, 0.99), st.integers(-2, 2)
+)
+def test_pointwise_ties_are_decided_exactly(m: int, exponent: int, bound: float, ulps: int) -> None:
+    x = math.ldexp(m, exponent)
+    y = x * (1 + bound)
+    for _ in range(abs(ulps)):
+        y = math.nextafter(y, math.copysign(math.inf, ulps))
+    over = abs(Fraction(y) - Fraction(x)) > Fraction(bound) * abs(Fraction(x))
+    assert assess([x], [y], pointwise_relative=bound).bound.violations == over
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "kind"),
+    [
+        (0.0, math.nan, "nan_made"),
+        (math.nan, 0.0, "nan_lost"),
+        (math.nan, math.inf, "nan_lost"),
+        (math.inf, -math.inf, "inf_changed"),
+        (math.inf, 1.0, "inf_changed"),
+        (1.0, math.inf, "inf_made"),
+        (-999.0, 5.0, "fill_lost"),
+        (5.0, -999.0, "fill_made"),
+    ],
+)
+def test_special_values_are_accounted_for(x: float, y: float, kind: str) -> None:
+    report = assess([1.0, x], [1.0, y], fill_value=-999.0)
+    assert report.special.failed == {kind: 1}
+    assert report.special.first[kind] == (1,)
+    assert not report.ok
+    assert kind in {failure.check for failure in report.failures}
+
+
+def test_special_values_that_are_kept_are_no_failure(dtype: np.dtype[Any]) -> None:
+    x = np.array([1, np.nan, np.inf, -np.inf, -999, 2], dtype)
+    report = assess(x, x.copy(), absolute=0.5, fill_value=-999)
+    assert report.ok
+    assert (report.valid, report.special.nan_kept, report.special.inf_kept) == (2, 1, 2)
+    assert report.special.fill_kept == 1
+
+
+def test_a_nan_with_other_bits_is_changed() -> None:
+    x = np.array([0x7FC00001, 0x3F800000], np.uint32).view(np.float32)
+    y = np.array([0x7FC00002, 0x3F800000], np.uint32).view(np.float32)
+    assert assess(x, y).special.failed == {"nan_changed": 1}
+
+
+def test_a_nan_hides_no_error() -> None:
+    x, y = noisy((40, 50))
+    y[3, 4], y[20, 30] = np.nan, x[20, 30] + 5
+    report = assess(x, y, absolute=0.02)
+    assert report.error.max_at == (20, 30)
+    assert report.bound.violations == 1
+    assert report.special.nan_made == 1
+    assert report.ssim.windows < (40 - 6) * (50 - 6)
+
+
+def test_masked_points_do_not_count() -> None:
+    x, y = noisy((30, 40))
+    y[5, :] = 1e9
+    mask = np.zeros(x.shape, bool)
+    mask[5, :] = True
+    report = assess(x, y, absolute=0.02, mask=mask)
+    assert report.ok
+    assert report.masked == 40
+    assert report.error.max_abs < 0.02
+
+
+def test_flips_and_the_pointwise_threshold_are_counted() -> None:
+    x = np.array([0.0, 0.5, 1.0, 2.0])
+    y = np.array([0.2, 0.5, 0.9, 2.1])
+    report = assess(x, y, flips={"wet": 0.1, "one": 1.0})
+    assert {flip.name: flip.count for flip in report.flips} == {"wet": 1, "one": 1}
+    assert report.error.pointwise.over_threshold == 3  # the changed zero is one of them
+
+
+# ------------------------------------------------------------------------------------------------
+# Other implementations
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(900,), (40, 61), (17, 19, 23), (8, 9, 10, 11)], ids=len)
+@pytest.mark.parametrize("masked", [False, True])
+def test_everything_is_as_the_reference_has_it(
+    shape: tuple[int, ...], masked: bool, dtype: np.dtype[Any]
+) -> None:
+    x, y = noisy(shape, dtype)
+    mask = None
+    if masked:
+        rng = np.random.default_rng(1)
+        x[rng.random(shape) < 0.002] = np.nan
+        y[rng.random(shape) < 0.001] = np.inf
+        mask = rng.random(shape) < 0.002
+        y[np.isnan(x)] = np.nan
+    report = assess(x, y, mask=mask)
+    valid = reference.valid_points(x, y, None, mask)
+    points = reference.points(x, y, valid)
+    for theirs, ours in NAMES.items():
+        if theirs in points:
+            want = points[theirs]
+            assert number(report, ours) == pytest.approx(want, rel=1e-11, abs=1e-14), theirs
+    for kind, count in reference.special(x, y, None, mask).items():
+        assert getattr(report if kind == "masked" else report.special, kind) == count
+    own = reference.derivatives(x, y, valid)
+    if own is not None:
+        assert report.derivatives.gradient_psnr == pytest.approx(own["gradmag"]["psnr"], rel=1e-12)
+        assert report.derivatives.h1_error == pytest.approx(own["sobolev_h1_err"], rel=1e-12)
+    e = np.where(valid, y.astype(float) - x.astype(float), 0)
+    correlations = reference.autocorrelation(e, valid)
+    for row in report.autocorrelation:
+        want = correlations["paper_eq2" if row.axis is None else f"axis{row.axis}"]
+        assert row.values == pytest.approx(want, abs=1e-12)
+    # The range is the original's own, also where the decoded field has lost the extreme.
+    own_values = x[np.isfinite(x) & (True if mask is None else ~mask)].astype(float)
+    similarity = reference.ssim(
+        x, y, valid, value_range=float(own_values.max()) - float(own_values.min())
+    )
+    if similarity is None:
+        assert report.ssim.mean is None
+    else:
+        assert report.ssim.windows == similarity["windows"]
+        assert report.ssim.one_minus_mean == pytest.approx(similarity["one_minus_mean"], rel=1e-9)
+        assert report.ssim.one_minus_min == pytest.approx(similarity["one_minus_min"], rel=1e-9)
+        assert report.ssim.min_at == similarity["argmin"]
+
+
+@pytest.mark.parametrize("window", [2, 3, 7, 8, 11, 16])
+@pytest.mark.parametrize("step", [1, 2, 5])
+def test_windows_of_any_side_and_step(window: int, step: int) -> None:
+    x, y = noisy((21, 33), size=0.5)
+    found = assess(x, y, ssim={"window": window, "step": step}).ssim
+    valid = np.ones(x.shape, bool)
+    extent = float(x.max()) - float(x.min())
+    want = reference.ssim(x, y, valid, window=window, step=step, value_range=extent)
+    assert found.windows == want["windows"]
+    assert found.one_minus_mean == pytest.approx(want["one_minus_mean"], rel=1e-10)
+    assert found.min_at == want["argmin"]
+
+
+@pytest.mark.parametrize("shape", [(64, 70), (20, 24, 30)], ids=len)
+def test_scikit_image_agrees(shape: tuple[int, ...]) -> None:
+    metrics = pytest.importorskip("skimage.metrics", reason="scikit-image is not installed")
+    x, y = noisy(shape, np.float64, size=2.0)
+    theirs = metrics.structural_similarity(
+        x, y, win_size=7, data_range=x.max() - x.min(), use_sample_covariance=False
+    )
+    assert assess(x, y).ssim.mean == pytest.approx(theirs, abs=1e-12)
+
+
+def test_where_scikit_image_cancels_the_reference_decides() -> None:
+    x, y = fields("syn3d_f32_offset")
+    theirs = GOLDEN["cases"]["syn3d_f32_offset"]["scikit_image"]["ssim_win7_population"]
+    assert assess(x, y).ssim.mean == pytest.approx(theirs, abs=1e-7)
+
+
+def test_scipy_and_numpy_agree() -> None:
+    stats = pytest.importorskip("scipy.stats", reason="SciPy is not installed")
+    x, y = noisy((300, 400))
+    report = assess(x, y)
+    assert report.correlation.pearson == pytest.approx(
+        stats.pearsonr(x.ravel().astype(float), y.ravel().astype(float)).statistic, abs=1e-12
+    )
+    sizes = np.abs(y.astype(float) - x.astype(float))
+    for q, got in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p99_9")):
+        want = np.percentile(sizes, q)
+        assert getattr(report.error.quantiles, got) == pytest.approx(want, rel=1 / 15)
+
+
+def test_the_divergence_of_a_vector_field() -> None:
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=(8, 9, 10)) for _ in range(3)]
+    y = [c + rng.normal(size=c.shape) * 0.1 for c in x]
+    found = h5lossy.assess_divergence(x, y, spacing=(1.0, 2.0, 0.5), memory_limit="1 MiB")
+    inside = (slice(1, -1),) * 3
+
+    def divergence(v: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        return sum(
+            np.gradient(c, h, axis=axis)[inside]
+            for axis, (c, h) in enumerate(zip(v, (1.0, 2.0, 0.5), strict=True))
+        )
+
+    off = divergence(y) - divergence(x)
+    assert found.points == off.size
+    assert found.rmse == pytest.approx(math.sqrt((off**2).mean()), rel=1e-12)
+    assert found.max_error == pytest.approx(np.abs(off).max(), rel=1e-12)
+    assert found.rms == pytest.approx(math.sqrt((divergence(x) ** 2).mean()), rel=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------
+# Nothing depends on how the data is cut
+# ------------------------------------------------------------------------------------------------
+
+
+def stored(
+    file: h5py.File, name: str, values: np.ndarray[Any, Any], chunks: tuple[int, ...] | None
+) -> h5py.Dataset:
+    return file.create_dataset(name, data=values, chunks=chunks)
+
+
+def comparable(report: h5lossy.Report) -> dict[str, Any]:
+    """Return all numbers of a report but for names, chunks and sizes."""
+    found = report.to_dict()
+    for name in ("provenance", "per_chunk", "size", "bound"):
+        found.pop(name)
+    found["undefined"].pop("size.accuracy_gain", None)
+    return found
+
+
+shapes = st.one_of(
+    st.tuples(st.integers(1, 9000)),
+    st.tuples(st.integers(1, 60), st.integers(1, 60)),
+    st.tuples(st.integers(1, 20), st.integers(1, 40), st.integers(1, 20)),
+    st.tuples(*[st.integers(1, 9)] * 4),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), shapes, st.sampled_from(["f4", "f8", ">f4"]), st.integers(0, 2**32 - 1))
+def test_no_chunking_and_no_number_of_threads_changes_a_bit(
+    data: st.DataObject, shape: tuple[int, ...], kind: str, seed: int
+) -> None:
+    x, y = noisy(shape, kind, seed=seed)
+    if data.draw(st.booleans()):
+        rng = np.random.default_rng(seed)
+        x[rng.random(shape) < 0.01] = np.nan
+        y[np.isnan(x)] = np.nan
+    whole = comparable(assess(x, y, threads=1))
+    chunks = [
+        data.draw(st.none() | st.tuples(*(st.integers(1, n) for n in shape))) for _ in range(2)
+    ]
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+        a, b = stored(file, "x", x, chunks[0]), stored(file, "y", y, chunks[1])
+        in_chunks = assess(a, b, threads=data.draw(st.integers(1, 4)))
+    assert comparable(in_chunks) == whole
+
+
+@pytest.mark.parametrize("shape", [(6, 200, 700), (3, 40, 30, 70), (40, 70000)], ids=str)
+def test_strips_of_a_slab_that_is_too_large_give_the_same(shape: tuple[int, ...]) -> None:
+    x, y = noisy(shape)
+    y.reshape(-1)[x.size // 2] += 1
+    whole = assess(x, y, absolute=0.02)
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+        a = stored(file, "x", x, (1, *(min(16, n) for n in shape[1:])))
+        b = stored(file, "y", y, None)
+        strips = assess(a, b, absolute=0.02, memory_limit="1 MiB")
+    assert strips.provenance.amplification > 1
+    mine, theirs = comparable(strips), comparable(whole)
+    exact = ("special", "histogram", "points", "valid", "failures", "shape", "flips", "undefined")
+    for name in exact:
+        assert mine[name] == theirs[name]
+    assert strips.error.max_at == whole.error.max_at
+    assert strips.bound.listed[0].at == whole.bound.listed[0].at
+    for part in ("original", "decoded", "error", "correlation", "ssim", "derivatives"):
+        flat_mine, flat_theirs = (
+            {k: v for k, v in found[part].items() if isinstance(v, float)}
+            for found in (mine, theirs)
+        )
+        assert flat_mine == pytest.approx(flat_theirs, rel=1e-12, abs=1e-15)
+    for a_, b_ in zip(mine["autocorrelation"], theirs["autocorrelation"], strict=True):
+        assert a_["values"] == pytest.approx(b_["values"], abs=1e-12)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7, 100])
+def test_states_merge(parts: int) -> None:
+    x, y = noisy((50_000,))
+    params = _native.AssessParams(value_bytes=4)
+    whole = _native.AssessState(params)
+    whole.points(0, x, y, None)
+    cuts = np.linspace(0, x.size, parts + 1).astype(int)
+    states = []
+    for a, b in itertools.pairwise(cuts.tolist()):
+        states.append(_native.AssessState(params))
+        states[-1].points(a, x[a:b], y[a:b], None)
+    merged = _native.AssessState(params, states[-1].to_bytes())
+    for other in states[-2::-1]:
+        merged.merge(other)
+    mine, theirs = merged.result()[0], whole.result()[0]
+    assert mine.count == theirs.count
+    assert (mine.log_bins == theirs.log_bins).all()
+    assert (mine.linear_bins == theirs.linear_bins).all()
+    assert mine.worst == theirs.worst
+    for name in ("mean_original", "mean_error", "squares_original", "squares_error", "products"):
+        assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-12)
+
+
+def test_a_power_of_two_scales_and_axes_permute() -> None:
+    x, y = noisy((20, 24, 28), np.float64)
+    report, scaled = assess(x, y), assess(x * 8, y * 8)
+    assert scaled.error.psnr == report.error.psnr
+    assert scaled.ssim.mean == report.ssim.mean
+    assert scaled.correlation.one_minus_pearson == report.correlation.one_minus_pearson
+    turned = assess(x.transpose(2, 0, 1), y.transpose(2, 0, 1))
+    assert turned.ssim.one_minus_mean == pytest.approx(report.ssim.one_minus_mean, rel=1e-11)
+    axes = {row.axis: row.values for row in report.autocorrelation}
+    for row in turned.autocorrelation:
+        before = row.axis if row.axis is None else (2, 0, 1)[row.axis]
+        assert row.values == pytest.approx(axes[before], abs=1e-12)
+
+
+def test_histograms_count_what_the_reference_counts() -> None:
+    x, y = noisy((100, 100), np.float64, size=3.0)
+    y[0, :5] = x[0, :5]
+    y[1, 0] += 1000
+    e = y - x
+    params = _native.AssessParams(value_bytes=8)
+    state = _native.AssessState(params)
+    state.points(0, x.reshape(-1), y.reshape(-1), None)
+    found, _ = state.result()
+    counts = {(i >> 11, i & 2047): int(c) for i, c in enumerate(found.log_bins) if c}
+    assert counts == reference.log_histogram(e)
+    assert found.linear_bins.tolist() == reference.linear_histogram(e, found.grid_exponent)
+    report = assess(x, y, absolute=3.0)
+    histogram = report.histogram
+    assert sum(histogram.counts) + histogram.above + histogram.below == x.size
+    assert histogram.above == 1
+    assert 64 * histogram.bin_width <= 3.0 < 128 * histogram.bin_width
+
+
+_ON_A_BACKEND = """
+import sys, numpy as np, h5lossy
+rng = np.random.default_rng(0)
+for shape in ((9000,), (50, 70), (20, 30, 40), (8, 9, 10, 11)):
+    for dtype in ("f4", "f8"):
+        x = (rng.normal(size=shape).cumsum(axis=-1) + 100).astype(dtype)
+        y = (x + rng.uniform(-0.1, 0.1, shape)).astype(dtype)
+        print(h5lossy.assess(x, y, absolute=0.05).to_json(indent=None))
+        x[rng.random(shape) < 0.02] = np.nan
+        print(h5lossy.assess(x, y, pointwise_relative=1e-3).to_json(indent=None))
+"""
+
+
+def test_every_backend_gives_the_same_bits() -> None:
+    said = {
+        name: run(sys.executable, "-c", _ON_A_BACKEND, env=environment(H5LOSSY_BACKEND=name)).stdout
+        for name, usable in _native.backends().items()
+        if usable
+    }
+    assert len(said["scalar"].splitlines()) == 16
+    for name, text in said.items():
+        assert text == said["scalar"], name
+
+
+# ------------------------------------------------------------------------------------------------
+# Injected faults
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path, np.ndarray[Any, Any]]:
+    x, y = noisy((24, 30, 36), size=0.01)
+    original, decoded = tmp_path / "x.h5", tmp_path / "y.h5"
+    with h5py.File(original, "w") as file:
+        stored(file, "t", x, (8, 10, 12))
+    with h5py.File(decoded, "w") as file:
+        stored(file, "t", y, (8, 10, 12))
+    return original, decoded, x
+
+
+def judged(pair: tuple[Path, Path, Any], **options: Any) -> h5lossy.Report:
+    original, decoded, _ = pair
+    return assess(f"{original}:/t", f"{decoded}:/t", absolute=0.02, **options)
+
+
+def test_a_sound_pair_passes(pair: Any) -> None:
+    report = judged(pair)
+    assert report.ok
+    assert report.provenance.passes == 2
+    assert judged(pair, data_range=1.0).provenance.passes == 1
+
+
+def test_one_point_beyond_the_bound_is_found(pair: Any) -> None:
+    with h5py.File(pair[1], "r+") as file:
+        file["t"][17, 5, 30] = pair[2][17, 5, 30] + 0.5
+    report = judged(pair)
+    [violation] = report.bound.listed
+    assert violation.at == (17, 5, 30)
+    assert violation.chunk == (2, 0, 2)
+    assert report.error.max_at == (17, 5, 30)
+    worst = np.argmax(report.per_chunk.max_abs)
+    assert np.unravel_index(worst, report.per_chunk.grid) == (2, 0, 2)
+
+
+def test_one_nan_is_found(pair: Any) -> None:
+    with h5py.File(pair[1], "r+") as file:
+        file["t"][9, 29, 0] = np.nan
+    report = judged(pair)
+    assert report.special.first["nan_made"] == (9, 29, 0)
+    assert np.flatnonzero(report.per_chunk.special).tolist() == [1 * 9 + 2 * 3 + 0]
+
+
+def test_a_chunk_of_zeros_is_found(pair: Any) -> None:
+    with h5py.File(pair[1], "r+") as file:
+        file["t"][8:16, 10:20, 12:24] = 0
+    report = judged(pair)
+    assert report.bound.violations == 8 * 10 * 12
+    over = np.flatnonzero(np.array(report.per_chunk.max_abs) > 0.02)
+    assert over.tolist() == [1 * 9 + 1 * 3 + 1]
+
+
+def test_two_chunks_in_each_others_place_are_found(pair: Any) -> None:
+    with h5py.File(pair[1], "r+") as file:
+        t = file["t"]
+        t[:8, :10, :12], t[16:, 20:, 24:] = t[16:, 20:, 24:], t[:8, :10, :12]
+    over = np.flatnonzero(np.array(judged(pair).per_chunk.max_abs) > 0.02)
+    assert over.tolist() == [0, 26]
+
+
+def test_a_dropped_halo_would_be_seen() -> None:
+    # What crosses a border of slabs must be counted: here all that is wrong lies there.
+    x = np.zeros((64, 40, 40))
+    x[:, 0, 0] = np.arange(64)
+    y = x.copy()
+    y[32, 20, 20] += 1
+    report = assess(x, y)
+    lags = report.autocorrelation[0]
+    assert report.derivatives.slopes[0].max_error == 0.5
+    assert report.derivatives.laplacian_max_error == 6
+    pairs = (64 - 1) * 40 * 40
+    assert lags.band[0] == pytest.approx(1.96 / math.sqrt(pairs), rel=1e-15)
+    corners = np.argwhere(np.ones((7, 7, 7))) + np.array([26, 14, 14])
+    assert report.ssim.min_at in {tuple(map(int, c)) for c in corners}
+
+
+# ------------------------------------------------------------------------------------------------
+# Inputs
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (np.arange(12, dtype=np.float16), np.arange(12, dtype=np.float16) + np.float16(0.5)),
+        (np.arange(12, dtype=np.int16), np.arange(12, dtype=np.int32)),
+        (np.arange(12, dtype=">f8"), np.arange(12, dtype="<f4")),
+        (np.arange(24.0)[::2], np.arange(24.0)[::2] + 1),
+        (np.float64(3), np.float64(4)),
+        (np.zeros((0, 5)), np.zeros((0, 5))),
+        (np.zeros((1, 1, 5)), np.ones((1, 1, 5))),
+        (np.zeros((2,) * 6), np.ones((2,) * 6)),
+    ],
+    ids=["float16", "integers", "mixed", "strided", "scalar", "empty", "unit axes", "rank 6"],
+)
+def test_inputs_of_all_kinds(x: Any, y: Any) -> None:
+    report = assess(x, y, metrics="full")
+    assert report.points == np.size(x)
+    if np.size(x):
+        error = np.abs(np.asarray(y, float) - np.asarray(x, float))
+        assert report.error.max_abs == error.max()
+    assert h5lossy.Report.from_json(report.to_json()) == report
+
+
+def test_axes_of_extent_one_are_left_out() -> None:
+    x, y = noisy((20, 30))
+    flat, thick = assess(x, y), assess(x[:, None, :, None], y[:, None, :, None])
+    assert thick.ssim.mean == flat.ssim.mean
+    assert [row.axis for row in thick.autocorrelation] == [0, 2, None]
+    assert thick.error.max_at == (flat.error.max_at[0], 0, flat.error.max_at[1], 0)
+
+
+def test_memmaps_and_what_can_only_be_cut(tmp_path: Path) -> None:
+    x, y = noisy((40, 50, 20))
+    x.tofile(tmp_path / "x")
+    on_disk = np.memmap(tmp_path / "x", np.float32, "r", shape=x.shape)
+
+    class Cut:
+        shape, dtype = y.shape, y.dtype
+
+        def __getitem__(self, selection: Any) -> Any:
+            assert np.prod([s.stop - s.start for s in selection]) <= y.size
+            return y[selection]
+
+    assert comparable(assess(on_disk, Cut())) == comparable(assess(x, y))
+
+
+def test_no_bound_is_taken_from_the_file(tmp_path: Path) -> None:
+    x, _ = noisy((40, 50))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        packed = file.create_dataset(
+            "t", data=x, chunks=(20, 25), compression=h5lossy.PFPL(absolute=0.25)
+        )
+        file.flush()
+        report = assess(x, packed)
+    assert (report.bound.kind, report.bound.value, report.bound.source) == (
+        "absolute",
+        0.25,
+        "file",
+    )
+    assert report.ok
+    assert report.size.ratio > 1
+
+
+def test_a_constant_field_has_numbers_or_reasons() -> None:
+    x = np.full((10, 10), 3.0)
+    report = assess(x, x.copy())
+    assert report.error.psnr == math.inf
+    assert report.correlation.pearson is None
+    assert {"correlation", "ssim", "autocorrelation"} <= set(report.undefined)
+
+
+def test_fields_beyond_float64_are_undefined_and_not_wrong() -> None:
+    x = np.array([1.7e308, -1.7e308, 0.0])
+    report = assess(x, -x, absolute=1.0)
+    assert report.bound.violations == 2
+    assert report.error.rmse is None
+    assert "float64" in report.undefined["error.rmse"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (([1.0], [1.0, 2.0]), NotComparableError, "one shape"),
+        ((["a"], ["a"]), UnsupportedError, "floats"),
+        (([2**40], [2**40]), UnsupportedError, "integers"),
+        (("a.h5", [1.0]), InvalidArgumentError, "file.h5:/path"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(arguments: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        assess(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"absolute": 1.0, "lossless": True}, "one bound"),
+        ({"metrics": "nice"}, "metrics must be"),
+        ({"need": "psnr<=3"}, "is >="),
+        ({"need": "beauty>=3"}, "can be set for"),
+        ({"need": "psnr"}, "reads like"),
+        ({"ssim": {"window": 1}}, "2 to 16"),
+        ({"ssim": {"size": 7}}, "window and step"),
+        ({"lags": 17}, "0 to 16"),
+        ({"spacing": (1.0, 2.0)}, "spacing"),
+        ({"spacing": -1.0}, "spacing"),
+        ({"data_range": 0.0}, "data_range"),
+        ({"mask": np.zeros(3, bool)}, "shape"),
+        ({"mask": np.zeros(8)}, "bool"),
+        ({"flips": {"a": math.nan}}, "flips"),
+        ({"threads": 0}, "threads"),
+        ({"memory_limit": "12 parsecs"}, "memory_limit"),
+        ({"memory_limit": 10}, "1 MiB"),
+        ({"fill_value": "none"}, "fill_value"),
+    ],
+)
+def test_arguments_that_are_not_allowed_are_named(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        assess(np.arange(8.0), np.arange(8.0), **options)
+
+
+def test_thresholds_are_part_of_the_verdict() -> None:
+    x, y = noisy((30, 30))
+    assert assess(x, y, need="psnr>=20, ssim>=0.5, nines>=1").ok
+    report = assess(x, y, need="psnr>=200", metrics="bound")
+    assert [failure.check for failure in report.failures] == ["psnr"]
+    # What is not defined does not meet a threshold.
+    assert not assess(x * 0, x * 0, need="ssim>=0.1").ok
+
+
+def test_progress_ends_at_the_total() -> None:
+    x, y = noisy((50, 60))
+    told: list[tuple[int, int]] = []
+    assess(x, y, metrics="climate", progress=lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    hnp.arrays(np.float32, hnp.array_shapes(max_dims=4, max_side=12), elements=st.floats(width=32)),
+    st.data(),
+)
+def test_any_bits_give_a_whole_report(x: np.ndarray[Any, Any], data: st.DataObject) -> None:
+    y = data.draw(hnp.arrays(np.float32, x.shape, elements=st.floats(width=32)))
+    report = assess(x, y, absolute=1.0, metrics="full", fill_value=1.0)
+    assert h5lossy.Report.from_json(report.to_json()) == report
+    counts = {k: getattr(report.special, k) for k in _native.SPECIAL_KINDS if k != "fill_made"}
+    assert report.valid + sum(counts.values()) == x.size
+    assert report.to_text()
+    assert report.to_html()

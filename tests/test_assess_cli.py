@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The commands assess, verify, sweep and tune, with their exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import h5lossy
+from h5lossy.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+
+def run(*arguments: Any, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [*map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """Make an original and its compressed copy: two lossy datasets and one that is not."""
+    rng = np.random.default_rng(0)
+    original, packed = tmp_path / "orig.h5", tmp_path / "packed.h5"
+    with h5py.File(original, "w") as file:
+        for name in ("a", "g/b"):
+            x = rng.normal(size=(24, 30, 40)).cumsum(axis=2).astype(np.float32)
+            file.create_dataset(name, data=x, chunks=(8, 30, 40))
+        file["mask"] = np.arange(2000)
+    run("repack", original, packed, "--absolute", 0.01)
+    return original, packed
+
+
+def damage(path: Path, name: str = "a") -> None:
+    with h5py.File(path, "r+") as file:
+        file[name][3, 4, 5] += 7
+
+
+def test_assess_passes_a_sound_file(files: tuple[Path, Path]) -> None:
+    out = run("assess", *files).output
+    assert out.count("PASS") == 2
+    assert "|e| <= 0.01 (absolute)" in out
+
+
+def test_assess_says_1_where_a_check_fails(files: tuple[Path, Path]) -> None:
+    damage(files[1])
+    out = run("assess", *files, "-d", "a", code=1).output
+    assert "at (3, 4, 5)" in out
+    assert "FAIL" in out
+
+
+def test_assess_says_2_where_it_cannot_tell(files: tuple[Path, Path]) -> None:
+    original, packed = files
+    run("assess", original, "nothing.h5", code=2)
+    run("assess", original, packed, "-d", "nothing", code=2)
+    run("assess", original, packed, "--absolute", 1, "--lossless", code=2)
+    run("assess", original, packed, "--metrics", "nice", code=2)
+    run("assess", original, packed, "--html", "x.html", code=2)
+    run("assess", f"{original}:/a", packed, "-d", "a", code=2)
+    run("assess", f"{original}:/no", f"{packed}:/a", code=2)
+
+
+def test_assess_says_3_where_nothing_can_be_compared(files: tuple[Path, Path]) -> None:
+    run("assess", f"{files[0]}:/mask", f"{files[1]}:/a", code=3)
+
+
+def test_assess_takes_places_in_files(files: tuple[Path, Path]) -> None:
+    out = run("assess", f"{files[0]}:/g/b", files[1], "--need", "psnr>=1", "--json").output
+    [report] = json.loads(out)["reports"]
+    assert report["ok"]
+    assert h5lossy.Report.from_json(json.dumps(report)).shape == (24, 30, 40)
+
+
+def test_assess_is_quiet_when_asked(files: tuple[Path, Path]) -> None:
+    damage(files[1])
+    assert run("assess", *files, "-q", code=1).output == ""
+
+
+def test_assess_writes_markdown_and_html(files: tuple[Path, Path], tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    out = run("assess", *files, "-d", "/g/b", "--markdown", "--html", page).output
+    assert out.startswith("# PASS")
+    assert "slice with the largest error" in page.read_text(encoding="utf-8")
+
+
+def test_assess_takes_its_options(files: tuple[Path, Path], tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "mask.h5", "w") as file:
+        file["m"] = np.ones((24, 30, 40), bool)
+        file["m"][:, :15] = False
+    options = "--window 5 --step 2 --lags 3 --spacing 1,2,3 --flips zero=0 --data-range 4"
+    out = run(
+        "assess",
+        f"{files[0]}:/a",
+        f"{files[1]}:/a",
+        *options.split(),
+        "--mask",
+        f"{tmp_path / 'mask.h5'}:/m",
+        "--json",
+    ).output
+    [report] = json.loads(out)["reports"]
+    assert report["masked"] == 24 * 15 * 40
+    assert (report["ssim"]["window"], report["ssim"]["value_range"]) == (5, 4)
+    assert report["derivatives"]["spacing"] == [1, 2, 3]
+    assert len(report["autocorrelation"][0]["values"]) == 3
+    assert report["flips"][0]["name"] == "zero"
+
+
+def test_verify_passes_what_repack_wrote(files: tuple[Path, Path]) -> None:
+    out = run("verify", files[1]).output
+    assert out.count("decoded hash matches the one written") == 2
+    assert "nothing to verify" in out
+    run("verify", files[1], "--against", files[0])
+
+
+def test_verify_finds_what_was_changed(files: tuple[Path, Path]) -> None:
+    damage(files[1], "g/b")
+    out = run("verify", files[1], code=1).output
+    assert "/g/b" in out
+    assert "chunk (0, 0, 0) differs from the record" in out
+    assert "1 of 2 lossy datasets failed" in out
+    found = json.loads(run("verify", files[1], "--json", code=1).output)["datasets"]
+    assert {d["path"]: d["ok"] for d in found} == {"/a": True, "/g/b": False}
+    assert run("verify", files[1], "-q", "-d", "a").output == ""
+
+
+def test_verify_against_the_original_finds_errors_without_a_record(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare.h5"
+    run("repack", files[0], bare, "--absolute", 0.01, "--no-verify")
+    assert "there is no record" in run("verify", bare).output
+    damage(bare)
+    run("verify", bare)  # a sound frame of other values: only the original can tell
+    assert "FAIL" in run("verify", bare, "--against", files[0], code=1).output
+
+
+def test_verify_says_2_where_it_cannot_tell(files: tuple[Path, Path], tmp_path: Path) -> None:
+    run("verify", "nothing.h5", code=2)
+    run("verify", files[1], "-d", "nothing", code=2)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = 1
+    run("verify", files[1], "--against", tmp_path / "other.h5", code=2)
+
+
+def test_repacking_a_record_makes_it_anew(files: tuple[Path, Path], tmp_path: Path) -> None:
+    run("repack", files[1], tmp_path / "again.h5", "--absolute", 0.1)
+    run("verify", tmp_path / "again.h5")
+    run("repack", files[1], tmp_path / "bare.h5", "--absolute", 0.1, "--no-verify")
+    assert run("verify", tmp_path / "bare.h5").output.count("there is no record") == 2
+
+
+def test_sweep_prints_writes_and_draws(files: tuple[Path, Path], tmp_path: Path) -> None:
+    table, plot = tmp_path / "rd.csv", tmp_path / "rd.svg"
+    out = run(
+        "sweep", files[0], "-d", "a", "--bounds", "1e-1..1e-3", "--csv", table, "--plot", plot
+    ).output
+    assert "*" in out
+    rows = [*csv.DictReader(table.read_text(encoding="utf-8").splitlines())]
+    assert len(rows) == 9
+    assert {row["codec"] for row in rows} == {"pfpl", "cuszp2", "aatrox"}
+    assert all(float(row["max_error"]) > 0 for row in rows)
+    drawn = ET.parse(plot).getroot()
+    assert len(drawn.findall(".//{*}circle")) == 9
+
+
+def test_sweep_gives_what_the_filter_gives(files: tuple[Path, Path]) -> None:
+    options = ("--codecs", "pfpl", "--bounds", "0.01", "--kind", "absolute", "--json")
+    [row] = json.loads(run("sweep", f"{files[0]}:/a", *options).output)["settings"]
+    with h5py.File(files[1]) as packed, h5py.File(files[0]) as original:
+        report = h5lossy.assess(original["a"], packed["a"])
+    assert row["max_error"] == report.error.max_abs
+    assert row["ratio"] == pytest.approx(report.size.ratio, rel=1e-3)
+
+
+def test_sweep_wants_one_dataset(files: tuple[Path, Path]) -> None:
+    assert "/a, /g/b" in run("sweep", files[0], code=2).output
+    run("sweep", files[0], "-d", "a", "--bounds", "much", code=2)
+    run("sweep", files[0], "-d", "a", "--codecs", "zip", code=2)
+
+
+@pytest.mark.parametrize("need", ["psnr>=60", "psnr>=50, ssim>=0.9999", "max_error<=0.05"])
+def test_tune_proposes_what_meets_the_thresholds(
+    files: tuple[Path, Path], tmp_path: Path, need: str
+) -> None:
+    found = json.loads(run("tune", files[0], "-d", "a", "--need", need, "--json").output)
+    rule = f"a:absolute={found['best']['absolute']!r},codec={found['best']['codec']}"
+    assert rule.partition(":")[2] in found["command"]
+    run("repack", files[0], tmp_path / "tuned.h5", "--dataset", rule)
+    run("assess", files[0], tmp_path / "tuned.h5", "-d", "a", "--need", need)
+    # A bound twice as loose would not have done.
+    loose = rule.replace(
+        f"absolute={found['best']['absolute']!r}", f"absolute={2 * found['best']['absolute']!r}"
+    )
+    run("repack", files[0], tmp_path / "loose.h5", "--dataset", loose)
+    run("assess", files[0], tmp_path / "loose.h5", "-d", "a", "--need", need, code=1)
+
+
+def test_tune_says_what_it_tries(files: tuple[Path, Path]) -> None:
+    out = run("tune", files[0], "-d", "a", "--need", "psnr>=60").output
+    assert out.count("ok") == 3
+    assert "use: h5lossy repack" in out
+    assert (
+        "no bound meets"
+        in run(
+            "tune", files[0], "-d", "a", "--need", "ratio>=1e9", "--codecs", "pfpl", code=1
+        ).output
+    )

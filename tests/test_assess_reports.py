@@ -1,0 +1,252 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reports as JSON, text, Markdown and HTML; the page is opened in a real browser."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import subprocess
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import InvalidArgumentError, Report, assess
+from h5lossy.assessment import SCHEMA
+
+ROOT = Path(__file__).parents[1]
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+@pytest.fixture(scope="module")
+def good() -> Report:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 40, 60)).cumsum(axis=2).astype(np.float32)
+    y = (x + rng.uniform(-0.1, 0.1, x.shape)).astype(np.float32)
+    return assess(x, y, absolute=0.125, metrics="full", pictures=True, flips={"zero": 0.0})
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 40, 60)).cumsum(axis=2).astype(np.float32)
+    y = (x + rng.uniform(-0.1, 0.1, x.shape)).astype(np.float32)
+    y[3, 4, 5], y[7, 8, 9] = np.nan, 1000
+    with h5py.File(tmp_path_factory.mktemp("bad") / "<b>&.h5", "w") as file:
+        decoded = file.create_dataset("<i>&", data=y, chunks=(5, 10, 20))
+        return assess(x, decoded, absolute=0.125, need="psnr>=90", pictures=True)
+
+
+@pytest.fixture(params=["good", "bad"])
+def report(request: pytest.FixtureRequest) -> Report:
+    found: Report = request.getfixturevalue(request.param)
+    return found
+
+
+def test_json_gives_the_report_back(report: Report) -> None:
+    assert Report.from_json(report.to_json()) == report
+    assert Report.from_json(report.to_json(indent=None)).to_json() == report.to_json()
+
+
+def test_json_is_strict_and_names_its_schema(report: Report) -> None:
+    plain = json.loads(report.to_json(), parse_constant=pytest.fail)
+    assert plain["schema"] == SCHEMA
+    assert plain["ok"] == report.ok
+
+
+def test_infinities_are_text_in_json() -> None:
+    same = assess([1.0, 2.0], [1.0, 2.0])
+    assert json.loads(same.to_json())["error"]["psnr"] == "inf"
+    assert Report.from_json(same.to_json()).error.psnr == math.inf
+
+
+def test_the_schema_is_documented(good: Report) -> None:
+    page = (ROOT / "docs/reference/report.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`([a-z0-9_]+)`", page))
+
+    def keys(value: Any) -> set[str]:
+        if isinstance(value, dict):
+            return set(value) | set().union(*map(keys, value.values()), set())
+        if isinstance(value, list):
+            return set().union(*map(keys, value), set())
+        return set()
+
+    assert keys(good.to_dict()) - documented == set()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "h5lossy.report/0"}', "null"])
+def test_what_is_no_report_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="report"):
+        Report.from_json(text)
+
+
+def test_half_a_report_is_refused(good: Report) -> None:
+    plain = good.to_dict()
+    del plain["error"]
+    with pytest.raises(InvalidArgumentError, match="not a whole report"):
+        Report.from_json(json.dumps(plain))
+
+
+def test_the_text_says_what_matters(good: Report, bad: Report) -> None:
+    text = good.to_text()
+    assert "PASS" in text.splitlines()[0]
+    assert f"PSNR {good.error.psnr:.2f} dB (range)" in text
+    assert f"0 of {good.valid} points over it" in text
+    text = bad.to_text()
+    assert "FAIL" in text.splitlines()[0]
+    assert "nan made 1 (first at (3, 4, 5))" in text
+    assert "at (7, 8, 9)" in text
+    assert "chunk (1, 0, 0)" in text
+    assert "psnr >= 90" in text
+
+
+def test_markdown_is_a_table(report: Report) -> None:
+    text = report.to_markdown()
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) > 15
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
+
+
+class _Page(HTMLParser):
+    _VOID = frozenset({"meta", "img"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag != "script"
+        self.addresses += [v or "" for k, v in attrs if k in {"src", "href"}]
+        if tag not in self._VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_is_whole_and_fetches_nothing(report: Report) -> None:
+    page = _Page()
+    html = report.to_html()
+    page.feed(html)
+    page.close()
+    assert page.open == []
+    assert page.addresses
+    assert all(address.startswith("data:image/bmp;base64,") for address in page.addresses)
+    assert not re.search(r"https?://|url\(|@import", html)
+    assert len(html) < 2_000_000
+
+
+def test_names_do_no_harm_to_the_page(bad: Report) -> None:
+    html = bad.to_html()
+    assert "<i>" not in html
+    assert "&lt;i&gt;&amp;" in html
+
+
+def test_the_page_is_written(good: Report, tmp_path: Path) -> None:
+    good.to_html(tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text(encoding="utf-8") == good.to_html()
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (0, 3), (500,), (3, 3), (2, 3, 4, 5), (2,) * 6], ids=str
+)
+def test_every_shape_has_a_page(shape: tuple[int, ...]) -> None:
+    x = np.arange(math.prod(shape), dtype=float).reshape(shape)
+    page = _Page()
+    page.feed(assess(x, x + 0.5, pictures=True, metrics="full").to_html())
+    assert "measured" in page.text
+
+
+def pixels(png: bytes) -> np.ndarray[Any, Any]:
+    """Decode the screenshot of a browser: 8 bits a channel, not interlaced."""
+    width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
+    channels = {2: 3, 6: 4}[png[25]]
+    data, at = b"", 8
+    while at < len(png):
+        size = int.from_bytes(png[at : at + 4], "big")
+        if png[at + 4 : at + 8] == b"IDAT":
+            data += png[at + 8 : at + 8 + size]
+        at += 12 + size
+    rows = np.frombuffer(zlib.decompress(data), np.uint8).reshape(height, 1 + width * channels)
+    out = np.zeros((height, width * channels), np.uint8)
+    above = np.zeros(width * channels, np.int64)
+    for i, row in enumerate(rows):
+        kind, values = int(row[0]), row[1:].astype(np.int64)
+        if kind == 2:
+            values = values + above
+        elif kind != 0:  # the others depend on the value to the left
+            left = np.zeros(channels, np.int64)
+            corner = np.zeros(channels, np.int64)
+            for j in range(0, len(values), channels):
+                a, b, c = left, above[j : j + channels], corner
+                if kind == 1:
+                    guess = a
+                elif kind == 3:
+                    guess = (a + b) // 2
+                else:
+                    p = a + b - c
+                    pa, pb, pc = abs(p - a), abs(p - b), abs(p - c)
+                    guess = np.where((pa <= pb) & (pa <= pc), a, np.where(pb <= pc, b, c))
+                left = values[j : j + channels] = (values[j : j + channels] + guess) % 256
+                corner = b
+        above = values % 256
+        out[i] = above
+    return out.reshape(height, width, channels)[..., :3]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+def test_a_browser_shows_the_page(report: Report, tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    page, picture = tmp_path / "r.html", tmp_path / "r.png"
+    report.to_html(page)
+    run = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--force-device-scale-factor=1",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--enable-logging=stderr",
+            "--window-size=1100,900",
+            f"--screenshot={picture}",
+            page.as_uri(),
+        ],
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert picture.is_file(), run.stderr.decode(errors="replace")
+    assert b"CONSOLE" not in run.stderr  # no complaint of the page
+    shown = pixels(picture.read_bytes())
+    assert shown.shape[:2] == (900, 1100)
+    # The verdict stands at the top, in green or red; there are bars, and pictures in many colours.
+    top = shown[:110, 700:].reshape(-1, 3)
+    wanted = (10, 125, 79) if report.ok else (192, 49, 43)
+    assert (top == wanted).all(axis=1).sum() > 500
+    assert len(np.unique(shown.reshape(-1, 3), axis=0)) > 200
+
+
+def test_the_same_report_makes_the_same_page(good: Report) -> None:
+    assert good.to_html() == good.to_html()
+    assert h5lossy.__version__ in good.to_html()

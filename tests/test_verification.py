@@ -1,0 +1,238 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is verified when it is written can be checked later, without the original."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import BrokenPromiseError, IncompleteWriteError, InvalidArgumentError, verification
+from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CODECS = [
+    h5lossy.PFPL(absolute=0.01),
+    h5lossy.CuSZp2(pointwise_relative=1e-3),
+    h5lossy.Aatrox(absolute=0.01),
+    h5lossy.Auto(absolute=0.01),
+    h5lossy.PFPL(range_relative=1e-3),
+    h5lossy.PFPL(lossless=True),
+]
+
+
+def field(dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50, 60)).cumsum(axis=1).astype(dtype)
+    x[3, 4], x[10, 10], x[20, :3] = np.nan, np.inf, -999
+    return x
+
+
+@pytest.fixture(params=CODECS, ids=repr)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t", (50, 60), "f4", chunks=(16, 16), compression=request.param, fillvalue=-999
+        )
+        h5lossy.write(t, field(), verify="write")
+    return tmp_path / "a.h5"
+
+
+def test_what_was_written_is_what_is_read(path: Path) -> None:
+    with h5py.File(path) as file:
+        found = h5lossy.verify(file["t"], against=field())
+    assert found.ok
+    assert (found.chunks, found.recorded) == (16, 16)
+    assert found.report.ok
+    recorded = found.record["found"]
+    assert recorded["max_abs"] == found.report.error.max_abs
+    assert recorded["rmse"] == pytest.approx(found.report.error.rmse, rel=1e-12)
+    assert recorded["special"] == {"nan_kept": 1, "inf_kept": 1, "fill_kept": 3}
+
+
+def test_the_record_is_small(path: Path) -> None:
+    with h5py.File(path) as file:
+        attributes = file["t"].attrs
+        assert len(attributes[REPORT_ATTRIBUTE]) < 2000
+        assert attributes[HASH_ATTRIBUTE].nbytes == 16 * 8
+
+
+def test_a_value_that_was_changed_later_is_found(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file["t"][20, 40] += 1
+    with h5py.File(path) as file:
+        found = h5lossy.verify(file["t"])
+    assert [problem.chunk for problem in found.problems] == [(1, 2)]
+    assert "differs from the record" in found.problems[0].why
+    assert found.recorded == 15
+
+
+def test_a_damaged_frame_is_found(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        mask, frame = file["t"].id.read_direct_chunk((16, 16))
+        broken = bytearray(frame)
+        broken[-1] ^= 1
+        file["t"].id.write_direct_chunk((16, 16), bytes(broken), mask)
+    with h5py.File(path) as file:
+        found = h5lossy.verify(file["t"])
+    assert [problem.chunk for problem in found.problems] == [(1, 1)]
+
+
+def test_a_frame_with_a_looser_bound_is_found(tmp_path: Path) -> None:
+    x = field()[:16, :16].copy()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t", data=x, chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        file.flush()
+        t.id.write_direct_chunk((0, 0), h5lossy.encode(x, h5lossy.PFPL(absolute=0.5)))
+        found = h5lossy.verify(t)
+    assert "the dataset says absolute 0.01" in found.problems[0].why
+
+
+def test_without_a_record_checksums_are_what_is_checked(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset("t", data=field(), compression=h5lossy.PFPL(absolute=0.01))
+        file.flush()
+        found = h5lossy.verify(t)
+    assert found.ok
+    assert found.record is None
+    assert found.recorded == 0
+
+
+def test_other_datasets_have_nothing_to_verify(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        found = h5lossy.verify(file.create_dataset("t", data=field(), compression="gzip"))
+    assert found.ok
+    assert found.codec is None
+
+
+def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> None:
+    x = field()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t",
+            (0, 60),
+            "f4",
+            maxshape=(None, 60),
+            chunks=(16, 16),
+            compression=h5lossy.PFPL(absolute=0.01),
+        )
+        for start in range(0, 48, 16):
+            t.resize(start + 16, axis=0)
+            h5lossy.write(t, x[start : start + 16], np.s_[start : start + 16], verify="write")
+    with h5py.File(tmp_path / "a.h5") as file:
+        found = h5lossy.verify(file["t"])
+    assert found.ok
+    assert (found.chunks, found.recorded) == (12, 12)
+
+
+def test_many_chunks_share_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "MOST_HASHES", 5)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        h5lossy.write(t, field(), verify="write")
+        assert len(t.attrs[HASH_ATTRIBUTE]) == 4
+        file.flush()
+        assert h5lossy.verify(t).recorded == 16
+        t[49, 59] = 5
+        file.flush()
+        [problem] = h5lossy.verify(t).problems
+    assert problem.chunk == (3, 0)
+    assert "or one of the 3 after it" in problem.why
+
+
+def test_parts_of_chunks_cannot_be_verified(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        with pytest.raises(InvalidArgumentError, match="whole chunks"):
+            h5lossy.write(t, np.zeros((3, 60)), np.s_[:3], verify="write")
+        assert t.id.get_num_chunks() == 0
+        other = file.create_dataset("u", (50, 60), "f4", chunks=(16, 16), compression="gzip")
+        with pytest.raises(InvalidArgumentError, match="whole chunks"):
+            h5lossy.write(other, field(), verify="write")
+        with pytest.raises(InvalidArgumentError, match='"write" or None'):
+            h5lossy.write(t, field(), verify="read")
+
+
+def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A decoder that is off by one in one value: there is no real one to be had.
+    right = h5lossy.batched._native.decode
+
+    def wrong(frame: Any, out: np.ndarray[Any, Any]) -> None:
+        right(frame, out)
+        out.flat[7] += 1
+
+    monkeypatch.setattr("h5lossy.batched._native.decode", wrong)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t", (16, 16), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        with pytest.raises(IncompleteWriteError, match=r"off by more than .* at \(0, 7\)") as info:
+            h5lossy.write(t, field()[:16, :16], verify="write")
+        assert isinstance(info.value.__cause__, BrokenPromiseError)
+        assert t.id.get_num_chunks() == 0
+        assert REPORT_ATTRIBUTE not in t.attrs
+
+
+def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
+    x = field()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t", data=x, chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        found = verification.record(t, x)
+        assert found["found"]["violations"] == 0
+        assert h5lossy.verify(t).recorded == 16
+        with pytest.raises(BrokenPromiseError, match="off by more than"):
+            verification.record(t, x + 1)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "h5lossy.verification/9"}'])
+def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: str) -> None:
+    with h5py.File(path, "r+") as file:
+        file["t"].attrs[REPORT_ATTRIBUTE] = text
+    with h5py.File(path) as file:
+        found = h5lossy.verify(file["t"])
+    assert not found.ok
+    assert found.problems[0].chunk is None
+
+
+def test_lost_hashes_are_a_problem(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        attributes = file["t"].attrs
+        attributes[HASH_ATTRIBUTE] = attributes[HASH_ATTRIBUTE][:3]
+    with h5py.File(path) as file:
+        assert "lost hashes" in h5lossy.verify(file["t"]).problems[0].why
+
+
+def test_hashes_do_not_depend_on_the_byte_order() -> None:
+    x = field()
+    assert verification.hash_values(x) == verification.hash_values(x.astype(">f4"))
+    assert verification.hash_values(x) != verification.hash_values(x[::-1])
+
+
+def test_old_and_new_records_agree_on_the_bytes(path: Path) -> None:
+    with h5py.File(path) as file:
+        record = json.loads(file["t"].attrs[REPORT_ATTRIBUTE])
+    assert set(record) == {
+        "schema",
+        "h5lossy",
+        "bound",
+        "grid",
+        "shape",
+        "chunks_per_hash",
+        "hash",
+        "found",
+    }
