@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Where encoded tiles go. Their places follow from the sizes of all tiles before them in the chunk, which other thread
+// blocks find out at the same time. Each item's size is published as soon as it is known, in a word of its own; a thread
+// block then places the item that it encoded *before* the last one, whose predecessors have mostly been published by then:
+// the sizes in between, added to the end of the last item that it placed.
+//
+// All thread blocks must run at the same time (a cooperative launch), and take the items one after the other, in steps of
+// the grid. A thread block waits only for sizes that are published before their owners wait for anything later, so nobody
+// waits for ever.
+#pragma once
+
+#include "vocabulary.cuh"
+
+namespace h5lossy::H5L_TARGET {
+
+using gpu::EncodePlan;
+
+// Marks a published size.
+inline constexpr u64 kPublished = u64{1} << 63;
+
+H5L_DEVICE u64 wait_for(const u64* size) {
+  u64 word = load_relaxed(size);
+  while ((word & kPublished) == 0) {
+    wait_a_little();
+    word = load_relaxed(size);
+  }
+  return word;
+}
+
+H5L_DEVICE const Quantizer& quantizer_of(const EncodePlan& plan, u32 chunk) {
+  return plan.quantizers[chunk * plan.quantizer_stride];
+}
+
+// The first item from `item` on, in steps of the grid, of a chunk that this kernel is for.
+template <bool is_lossless>
+H5L_DEVICE u32 next_item(const EncodePlan& plan, u32 item) {
+  const u32 items = plan.chunks * plan.items_per_chunk;
+  while (item < items &&
+         (quantizer_of(plan, item / plan.items_per_chunk).kind == BoundKind::lossless) != is_lossless) {
+    item += grid_blocks();
+  }
+  return item;
+}
+
+// Bytes [first, first + bytes) of a payload, as words from number `first_word` on: stores them and adds them to the
+// checksum. word(i) is the i-th one, padded with zero bytes.
+template <class Word>
+H5L_DEVICE void emit(u8* to, u32 bytes, u32 first_word, u32 tile, u32& sum, Word word) {
+  const u32 words = (bytes + 3) / 4;
+  const u32 head = static_cast<u32>(0 - reinterpret_cast<u64>(to)) & 3;  // bytes up to an aligned word
+  u32 salt = tile * 0x85EBCA77u + (first_word + thread() + 1) * 0x9E3779B9u;
+  for (u32 i = thread(); i < words; i += kThreads) {
+    const u32 low = word(i);
+    sum += mix(low + salt);
+    salt += kThreads * 0x9E3779B9u;
+    if (head == 0 && 4 * i + 4 <= bytes) {
+      *reinterpret_cast<u32*>(to + 4 * i) = low;
+      continue;
+    }
+    if (i == 0) {
+      for (u32 b = 0; b < head && b < bytes; ++b) to[b] = static_cast<u8>(low >> (8 * b));
+    }
+    const u32 high = i + 1 < words ? word(i + 1) : 0;
+    const u32 joined = head == 0 ? low : funnel_right(low, high, 8 * head);
+    const u32 at = head + 4 * i;
+    if (at + 4 <= bytes) {
+      *reinterpret_cast<u32*>(to + at) = joined;
+    } else {
+      for (u32 b = at; b < bytes; ++b) to[b] = static_cast<u8>(joined >> (8 * (b - at)));
+    }
+  }
+}
+
+H5L_DEVICE void add_checksum(const EncodePlan& plan, u32 chunk, u32 sum) {
+  if (plan.with_checksum == 0) return;
+  sum = sum_of_warp(sum);
+  if (lane() == 0) atomic_add(plan.sums + chunk, sum);
+}
+
+// Where a tile's payload begins in its chunk's frame; null where the frame will not shrink, so that nothing is to be
+// written. Writes the tile table.
+H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin, u32 end) {
+  u8* const frame = plan.frames[chunk];
+  const u64 payload_at = plan.header_bytes + u64{4} * plan.shape.tiles;
+  if (payload_at + end >= u64{40} + plan.shape.raw_bytes) {
+    if (thread() == 0 && tile + 1 == plan.shape.tiles) plan.totals[chunk] = end;
+    return nullptr;
+  }
+  if (thread() == 0) {
+    *reinterpret_cast<u32*>(frame + plan.header_bytes + u64{4} * tile) = end;
+    if (tile + 1 == plan.shape.tiles) plan.totals[chunk] = end;
+  }
+  return frame + payload_at + begin;
+}
+
+// The places of a thread block's items, where an item is a tile.
+class TilePlaces {
+ public:
+  // Where an item begins in its chunk's payload. All threads call it; `totals` are kWarps words of shared memory.
+  H5L_DEVICE u32 begin_of(const EncodePlan& plan, u32 item, u32* totals) {
+    const u32 first = item - item % plan.items_per_chunk;
+    const bool knows = known_item_ >= first && known_item_ <= item && known_item_ != 0;
+    u32 sum = 0;
+    for (u32 i = (knows ? known_item_ : first) + thread(); i < item; i += kThreads) {
+      sum += static_cast<u32>(wait_for(plan.sizes + i));
+    }
+    sum = sum_of_warp(sum);
+    if (lane() == 0) totals[warp()] = sum;
+    sync_block();
+    u32 begin = knows ? known_end_ : 0;
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) begin += totals[w];
+    return begin;
+  }
+
+  // An item's end, which the next one's place is counted from.
+  H5L_DEVICE void remember(u32 item, u32 end) {
+    known_item_ = item + 1;
+    known_end_ = end;
+  }
+
+ private:
+  u32 known_item_ = 0;  // the item whose begin is known; 0: none
+  u32 known_end_ = 0;
+};
+
+}  // namespace h5lossy::H5L_TARGET
