@@ -176,6 +176,7 @@ bool decode_with_kernels(const Frame& frame, const Bytes& bytes, std::uint64_t f
   const FrameHeader& header = frame.header;
   Choice choice;
   CHECK(open_choice(frame, choice, Message(nullptr)) == H5L_OK, "codec %u", header.codec);
+  std::copy_n(header.dims, 3, choice.dims);
   std::vector<std::uint8_t> exact(bytes);  // of just its size, so that sanitizers see a byte too many
   Aligned device(bytes, 4 * (offset % 4));
   DecodeJob job = {};
