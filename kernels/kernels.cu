@@ -3,6 +3,8 @@
 
 // Every kernel of kernels.def as the driver finds it: a function, and beside it the size of its shared memory.
 
+#include "aatrox_decode.cuh"
+#include "aatrox_encode.cuh"
 #include "cuszp2_decode.cuh"
 #include "cuszp2_encode.cuh"
 #include "finishing.cuh"

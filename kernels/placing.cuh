@@ -80,15 +80,15 @@ H5L_DEVICE void add_checksum(const EncodePlan& plan, u32 chunk, u32 sum) {
 }
 
 // Where a tile's payload begins in its chunk's frame; null where the frame will not shrink, so that nothing is to be
-// written. Writes the tile table.
-H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin, u32 end) {
+// written. Writes the tile table; of a tile's parts, the first does.
+H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin, u32 end, bool is_first = true) {
   u8* const frame = plan.frames[chunk];
   const u64 payload_at = plan.header_bytes + u64{4} * plan.shape.tiles;
   if (payload_at + end >= u64{40} + plan.shape.raw_bytes) {
-    if (thread() == 0 && tile + 1 == plan.shape.tiles) plan.totals[chunk] = end;
+    if (is_first && thread() == 0 && tile + 1 == plan.shape.tiles) plan.totals[chunk] = end;
     return nullptr;
   }
-  if (thread() == 0) {
+  if (is_first && thread() == 0) {
     *reinterpret_cast<u32*>(frame + plan.header_bytes + u64{4} * tile) = end;
     if (tile + 1 == plan.shape.tiles) plan.totals[chunk] = end;
   }
@@ -101,7 +101,7 @@ class TilePlaces {
   // Where an item begins in its chunk's payload. All threads call it; `totals` are kWarps words of shared memory.
   H5L_DEVICE u32 begin_of(const EncodePlan& plan, u32 item, u32* totals) {
     const u32 first = item - item % plan.items_per_chunk;
-    const bool knows = known_item_ >= first && known_item_ <= item && known_item_ != 0;
+    const bool knows = known_item_ > first && known_item_ <= item;  // of the same chunk
     u32 sum = 0;
     for (u32 i = (knows ? known_item_ : first) + thread(); i < item; i += kThreads) {
       sum += static_cast<u32>(wait_for(plan.sizes + i));

@@ -147,14 +147,14 @@ std::vector<Bytes> encode_with_kernels(const h5l_params& params, const std::vect
     plan.with_checksum = params.no_checksum == 0;
     plan.shape = shape_of(choice, params.value_bytes, raw_bytes);
     plan.items_per_chunk = codec == H5L_CODEC_AATROX ? (plan.shape.count + kPartValues - 1) / kPartValues : plan.shape.tiles;
-    std::vector<u64> sizes(std::size_t{plan.chunks} * plan.items_per_chunk);
+    const std::size_t items = std::size_t{plan.chunks} * plan.items_per_chunk;
+    std::vector<u64> sizes(4 * items);  // room for AATROX's records too
     std::vector<u32> sums(chunks.size()), totals(chunks.size()), done(2 * chunks.size());
     plan.sizes = sizes.data();
     plan.sums = sums.data();
     plan.totals = totals.data();
-    const auto items = static_cast<std::uint32_t>(sizes.size());
     launch(kernel_name(codec, choice.mode, "encode", params.value_bytes, mine->kind),
-           std::min(std::max(blocks, kLeastBlocks), items), 1, plan);
+           std::min(std::max(blocks, kLeastBlocks), static_cast<std::uint32_t>(items)), 1, plan);
     FinishPlan finish = {};
     finish.encode = plan;
     finish.bound = params.bound;
