@@ -259,6 +259,7 @@ class Decoder {
 template <class T, class Q>
 H5L_DEVICE void decode(const DecodePlan& plan) {
   const DecodeJob& job = plan.jobs[block_row()];
+  if (job.form != plan.form) return;
   auto& shared = *reinterpret_cast<DecodeShared<T>*>(shared_memory());
   for (u32 t = block_number(); t < job.tiles * kTileParts; t += grid_blocks()) {
     sync_block();

@@ -39,7 +39,7 @@ class Encoder {
 
   // Where the values of an item are, and how many.
   H5L_DEVICE const u8* values_of(u32 item) const {
-    return plan_.raw[item / plan_.items_per_chunk] + u64{item % plan_.items_per_chunk} * (kPartValues * sizeof(T));
+    return raw_of(plan_, item / plan_.items_per_chunk) + u64{item % plan_.items_per_chunk} * (kPartValues * sizeof(T));
   }
   H5L_DEVICE u32 count_of(u32 item) const {
     const u32 left = plan_.shape.count - item % plan_.items_per_chunk * kPartValues;

@@ -237,6 +237,7 @@ class Decoder {
 template <class T, class Q, u32 dimensions>
 H5L_DEVICE void decode(const DecodePlan& plan) {
   const DecodeJob& job = plan.jobs[block_row()];
+  if (job.form != plan.form) return;
   auto& shared = *reinterpret_cast<DecodeShared<T>*>(shared_memory());
   for (u32 t = block_number(); t < job.tiles; t += grid_blocks()) {
     sync_block();

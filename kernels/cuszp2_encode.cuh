@@ -43,7 +43,7 @@ class Encoder {
 
   H5L_DEVICE void start(u32 item) {
     const Place<T, dimensions> place(plan_.shape, item % plan_.items_per_chunk);
-    const u8* const chunk = plan_.raw[item / plan_.items_per_chunk];
+    const u8* const chunk = raw_of(plan_, item / plan_.items_per_chunk);
     if constexpr (dimensions == 1) {
       start_rows<kRowBytes<T>, sizeof(T)>(shared_.input, chunk + place.first() * sizeof(T),
                                           place.count() * static_cast<u32>(sizeof(T)));
@@ -57,7 +57,7 @@ class Encoder {
     const u32 chunk = item / plan_.items_per_chunk;
     const Q q = quantizer_as<T, Q>(quantizer_of(plan_, chunk));
     const Place<T, dimensions> place(plan_.shape, item % plan_.items_per_chunk);
-    chunk_ = plan_.raw[chunk];
+    chunk_ = raw_of(plan_, chunk);
     tile_ = item % plan_.items_per_chunk;
     inside_ = place.inside();
     blocks_ = place.blocks();
@@ -424,7 +424,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
       if constexpr (dimensions == 1) {
         const Place<T, dimensions> place(plan.shape, tile);
         if (waiting_bytes == place.count() * sizeof(T)) {
-          const u32* const values = reinterpret_cast<const u32*>(plan.raw[chunk] + place.first() * sizeof(T));
+          const u32* const values = reinterpret_cast<const u32*>(raw_of(plan, chunk) + place.first() * sizeof(T));
           emit(to, waiting_bytes, 0, tile, sum, [&](u32 i) { return values[i]; });
           return sum;
         }

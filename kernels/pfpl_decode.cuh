@@ -276,7 +276,7 @@ class Decoder {
 template <class T, class Q>
 H5L_DEVICE void decode(const DecodePlan& plan) {
   const DecodeJob& job = plan.jobs[block_row()];
-  if ((job.quantizer.kind == BoundKind::lossless) != kIsLosslessQuantizer<Q>) return;
+  if (job.form != plan.form) return;
   DecodeShared& shared = *reinterpret_cast<DecodeShared*>(shared_memory());
   Decoder<T, Q> decoder(plan, job, shared);
   for (u32 t = block_number(); t < job.tiles; t += grid_blocks()) {

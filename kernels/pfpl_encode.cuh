@@ -43,7 +43,7 @@ class Encoder {
 
   // Where an item's values are.
   H5L_DEVICE static const u8* values_of(const EncodePlan& plan, u32 item) {
-    return plan.raw[item / plan.items_per_chunk] + u64{item % plan.items_per_chunk} * kTileBytes;
+    return raw_of(plan, item / plan.items_per_chunk) + u64{item % plan.items_per_chunk} * kTileBytes;
   }
   H5L_DEVICE static u32 bytes_of(const EncodePlan& plan, u32 item) {
     const u32 left = plan.shape.raw_bytes - item % plan.items_per_chunk * kTileBytes;

@@ -30,8 +30,11 @@ H5L_DEVICE u64 wait_for(const u64* size) {
 }
 
 H5L_DEVICE const Quantizer& quantizer_of(const EncodePlan& plan, u32 chunk) {
-  return plan.quantizers[chunk * plan.quantizer_stride];
+  return plan.quantizers == nullptr ? plan.quantizer : plan.quantizers[chunk];
 }
+
+H5L_DEVICE const u8* raw_of(const EncodePlan& plan, u32 chunk) { return plan.raw + chunk * plan.raw_stride; }
+H5L_DEVICE u8* frame_of(const EncodePlan& plan, u32 chunk) { return plan.frames + chunk * plan.frame_stride; }
 
 // The first item from `item` on, in steps of the grid, of a chunk that this kernel is for.
 template <bool is_lossless>
@@ -82,7 +85,7 @@ H5L_DEVICE void add_checksum(const EncodePlan& plan, u32 chunk, u32 sum) {
 // Where a tile's payload begins in its chunk's frame; null where the frame will not shrink, so that nothing is to be
 // written. Writes the tile table; of a tile's parts, the first does.
 H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin, u32 end, bool is_first = true) {
-  u8* const frame = plan.frames[chunk];
+  u8* const frame = frame_of(plan, chunk);
   const u64 payload_at = plan.header_bytes + u64{4} * plan.shape.tiles;
   if (payload_at + end >= u64{40} + plan.shape.raw_bytes) {
     if (is_first && thread() == 0 && tile + 1 == plan.shape.tiles) plan.totals[chunk] = end;

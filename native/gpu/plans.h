@@ -31,17 +31,19 @@ struct Shape {
 // All chunks of a batch have one shape, one codec and one mode. Chunks whose quantizer is not the kernel's (lossless or
 // not) are left out: another launch does them.
 struct EncodePlan {
-  const u8* const* raw;         // of each chunk; aligned to a value
-  u8* const* frames;            // of each chunk, with room for raw_bytes + 40; aligned to 4 bytes
-  const Quantizer* quantizers;  // of each chunk, or of all
-  u32 quantizer_stride;         // 1, or 0: one for all
+  const u8* raw;  // of the first chunk; aligned to a value, and so is the stride
+  u64 raw_stride;
+  u8* frames;  // each with room for raw_bytes + 40; aligned to 4 bytes, and so is the stride
+  u64 frame_stride;
+  const Quantizer* quantizers;  // of each chunk; null: all have `quantizer`
+  Quantizer quantizer;
   u32 chunks;
   u32 mode;
   u32 header_bytes;
   u32 items_per_chunk;
   u32 with_checksum;
   Shape shape;
-  u64* sizes;   // of each item, 0 at the start: see placing.cuh
+  u64* sizes;   // of each item, 0 at the start: see placing.cuh; AATROX has three more words for each item behind them
   u32* sums;    // of each chunk: checksum of its payload, 0 at the start
   u32* totals;  // of each chunk: bytes of its payload
 };
@@ -54,12 +56,53 @@ struct FinishPlan {
   u32 codec;
   u32 value_bytes;
   u32 big_endian;     // what the header says; the values are little-endian here
-  u32* done;          // of each chunk: thread blocks that have stored their share, 0 at the start
-  u64* frame_bytes;   // of each chunk
+  u32* done;         // two for each chunk: thread blocks that have stored their share, and its checksum; 0 at the start
+  u64* frame_bytes;  // of each chunk
 };
 
-// Why a frame could not be decoded.
-enum class DecodeStatus : u32 { ok = 0, corrupt = 1 };
+// The quantizers for a range-relative bound, one for each chunk.
+struct RangePlan {
+  const u8* raw;
+  u64 raw_stride;
+  u32 chunks;
+  u32 count;  // values of a chunk
+  u32 value_bytes;
+  u32 skip_zeros;
+  u32 has_fill;  // the range leaves it out
+  u64 fill_bits;
+  double bound;
+  Quantizer quantizer;  // what those for the chunks are made from
+  u64* ends;            // two for each chunk, 0 at the start: the largest value, and the smallest one's complement
+  Quantizer* quantizers;
+};
+
+// Values of the other byte order.
+struct SwapPlan {
+  u8* values;
+  u64 count;
+  u32 value_bytes;
+};
+
+// Chunks cut from an array, or put back into it. Behind the array's end a chunk is padded.
+struct ChunkPlan {
+  u8* array;  // of the first value
+  i64 strides[8];  // in bytes
+  u64 extents[8];  // of the array; an axis of 1 value has stride 0
+  u32 chunk[8];
+  u32 rank;
+  u32 value_bytes;
+  u64 first_chunk;  // chunks are numbered in C order over the array
+  u32 chunks;
+  u8* chunk_values;
+  u64 chunk_stride;
+  u64 padding;  // bits of a value
+};
+
+// How decoding a frame went. `other`: it is broken, or of another kind than was asked for; the host has to look at it.
+enum class DecodeStatus : u32 { ok = 0, corrupt = 1, other = 2 };
+
+// Which kernel a frame is for: that of the batch's codec and bound kind, or PFPL's for lossless frames, or none.
+enum class FrameForm : u32 { main = 0, lossless = 1, stored = 2, none = 3 };
 
 // One frame, whose header and tile table have been checked.
 struct DecodeJob {
@@ -67,6 +110,7 @@ struct DecodeJob {
   const u32* ends;    // tile table
   u8* raw;            // aligned to a value; receives values [first, first + wanted)
   u64 first, wanted;
+  FrameForm form;
   u32 payload_bytes;
   u32 first_tile;  // the first tile that holds any of them
   u32 tiles;       // that hold them
@@ -80,8 +124,27 @@ struct DecodePlan {
   const DecodeJob* jobs;
   u32 count;
   u32 mode;
+  FrameForm form;  // of the jobs that the kernel is for
   u32* sums;       // of each frame: checksum of its payload, 0 at the start
-  u32* statuses;   // of each frame: DecodeStatus, 0 at the start
+  u32* statuses;   // of each frame: DecodeStatus
+};
+
+// Checks frames that are to be of one kind, and makes their jobs.
+struct OpenPlan {
+  const u8* frames;
+  u64 frame_stride;
+  const u64* frame_bytes;  // of each frame
+  u32 count;
+  u32 codec, mode, kind, value_bytes, big_endian;  // what is asked for
+  u32 header_bytes;
+  Shape shape;
+  u32 pfpl_tile_values;
+  u64 first, wanted;
+  u32 first_tile, tiles;
+  u8* raw;
+  u64 raw_stride;
+  DecodeJob* jobs;
+  u32* statuses;
 };
 
 }  // namespace h5lossy::gpu
