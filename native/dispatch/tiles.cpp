@@ -7,7 +7,9 @@
 #include <cstring>
 
 #include "dispatch/auto.h"
+#include "dispatch/calls.h"
 #include "dispatch/choice.h"
+#include "dispatch/device_choice.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
 #include "dispatch/swap.h"
@@ -15,6 +17,7 @@
 #include "dispatch/workspace.h"
 #include "format/bytes.h"
 #include "format/checksum.h"
+#include "gpu/chunks.h"
 
 namespace h5lossy {
 namespace {
@@ -102,12 +105,11 @@ void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::s
   frame_bytes = kHeaderBytes + raw.size();
 }
 
-h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
-                        const Message& why) {
-  if (raw.empty() || params.value_bytes == 0 || raw.size() % params.value_bytes != 0) {
-    store_chunk(params, raw, frame, frame_bytes);
-    return H5L_OK;
-  }
+namespace {
+
+// A chunk that has a type, on the CPU.
+h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
+                         const Message& why) {
   const Quantizer quantizer = make_quantizer(params, raw);
   Choice choice;
   if (const h5l_status status = choose(params, quantizer, raw, choice, why); status != H5L_OK) return status;
@@ -140,6 +142,27 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
   write_header(header, sum, tiles, frame);
   frame_bytes = written;
   return H5L_OK;
+}
+
+}  // namespace
+
+h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
+                        const Message& why) {
+  if (raw.empty() || params.value_bytes == 0 || raw.size() % params.value_bytes != 0) {
+    store_chunk(params, raw, frame, frame_bytes);
+    return H5L_OK;
+  }
+  // Which codec auto picks is found out on the CPU, and most of its work is that.
+  if (params.codec == H5L_CODEC_AUTO) return encode_on_cpu(params, raw, frame, frame_bytes, why);
+  Turn turn(Direction::encode, params.codec, params.value_bytes, raw.size());
+  h5l_status status = H5L_OK;
+  if (turn.device() == nullptr ||
+      !gpu::encode_chunk(*turn.device(), make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) {
+    if (turn.device() != nullptr) turn.give_up();
+    status = encode_on_cpu(params, raw, frame, frame_bytes, why);
+  }
+  if (status == H5L_OK) turn.finish();
+  return status;
 }
 
 h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
@@ -182,6 +205,22 @@ std::uint32_t count_stored_tiles(const Frame& frame) {
 }
 
 h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why) {
+  const FrameHeader& header = frame.header;
+  if (header.codec != H5L_CODEC_STORED && !raw.empty()) {
+    Turn turn(Direction::decode, header.codec, header.value_bytes, raw.size());
+    // What the GPU takes amiss, the CPU knows the words for.
+    if (turn.device() != nullptr &&
+        gpu::decode_chunk(*turn.device(), make_decode_call(header, 0, raw.size() / header.value_bytes, 1), frame.bytes,
+                          raw)) {
+      turn.finish();
+      return H5L_OK;
+    }
+    if (turn.device() != nullptr) turn.give_up();
+    h5l_status status = check_payload(frame, best_checksum(), why);
+    if (status == H5L_OK) status = decode_values(frame, 0, raw, why);
+    if (status == H5L_OK) turn.finish();
+    return status;
+  }
   if (const h5l_status status = check_payload(frame, best_checksum(), why); status != H5L_OK) return status;
   return decode_values(frame, 0, raw, why);
 }
