@@ -165,8 +165,8 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
   return status;
 }
 
-h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
-  FrameHeader header;
+h5l_status open_header(Bytes bytes, FrameHeader& header, std::uint32_t& tiles, const Message& why) {
+  tiles = 0;
   if (const h5l_status status = read_header(bytes, header, why); status != H5L_OK) return status;
   if (header.codec == H5L_CODEC_STORED) {
     if (header.mode != 0) {
@@ -174,18 +174,24 @@ h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
                       "mode %u of a stored frame is not in this version of h5lossy; a newer one may read it",
                       header.mode);
     }
-    if (const h5l_status status = check_size(header, why); status != H5L_OK) return status;
-    return read_frame(bytes, header, 0, frame, why);
+    return check_size(header, why);
   }
   Choice choice;
   if (const h5l_status status = open_codec(header, choice, why); status != H5L_OK) return status;
   header.has_dims = choice.has_dims;
   if (const h5l_status status = check_size(header, why); status != H5L_OK) return status;
   open_geometry(header, choice);
-  if (const h5l_status status = read_frame(bytes, header, choice.geometry.tiles(), frame, why); status != H5L_OK) {
-    return status;
-  }
-  if (header.bound_kind == H5L_BOUND_LOSSLESS && !choice.codec->has_lossless) {
+  tiles = choice.geometry.tiles();
+  return H5L_OK;
+}
+
+h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
+  FrameHeader header;
+  std::uint32_t tiles = 0;
+  if (const h5l_status status = open_header(bytes, header, tiles, why); status != H5L_OK) return status;
+  if (const h5l_status status = read_frame(bytes, header, tiles, frame, why); status != H5L_OK) return status;
+  if (header.codec != H5L_CODEC_STORED && header.bound_kind == H5L_BOUND_LOSSLESS &&
+      !codec_entry(header.codec)->codec->has_lossless) {
     return why.fail(H5L_CORRUPT, "codec %u has no lossless frames", header.codec);
   }
   return H5L_OK;
