@@ -46,7 +46,7 @@ class Decoder {
     if (first >= count_) return;
     const u32 part_count = count_ - first < kPartValues ? count_ - first : kPartValues;
     const u32 raw_bytes = count_ * static_cast<u32>(sizeof(T));
-    const TileSpan span = span_of(job_, tile, raw_bytes);
+    const TileSpan span = span_of(plan_, job_, tile, raw_bytes, part == 0);
     if (!span.is_sane || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(job_.payload + span.begin);
     words_ = span.bytes / 4;

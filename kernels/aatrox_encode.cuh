@@ -201,7 +201,7 @@ class Encoder {
     const Q q = quantizer_as<T, Q>(quantizer_of(plan_, item / plan_.items_per_chunk));
     initial_ = 0;
     for (u32 i = 1; i < parts; ++i) {
-      const PartWord part = unpack(wait_for(plan_.sizes + item + i));
+      const PartWord part = unpack(wait_for(plan_.parts + item + i));
       if (!part.has_ordinary) continue;
       if (part.groups != 0) {
         fence();
@@ -221,7 +221,7 @@ class Encoder {
 
  private:
   H5L_DEVICE PartRecord* records() const {
-    return reinterpret_cast<PartRecord*>(plan_.sizes + plan_.chunks * plan_.items_per_chunk);
+    return reinterpret_cast<PartRecord*>(plan_.parts + plan_.chunks * plan_.items_per_chunk);
   }
   H5L_DEVICE static T number_of_record(u64 word) { return bit_cast<T>(static_cast<W>(word)); }
   [[nodiscard]] H5L_DEVICE W own_value(u32 i) const {
@@ -243,7 +243,7 @@ class Encoder {
       if (part_ == 0) has_before = false;
       if (part_ != 0 && !has_before) {
         for (u32 i = 1; i <= part_ && !has_before; ++i) {
-          const PartWord part = unpack(wait_for(plan_.sizes + item - i));
+          const PartWord part = unpack(wait_for(plan_.parts + item - i));
           if (!part.has_ordinary) continue;
           fence();
           before = number_of_record(records()[item - i].last);
@@ -296,7 +296,7 @@ class Encoder {
       for (u32 w = 0; w < kWarps; ++w) least = shared_.first_exceptions[w] < least ? shared_.first_exceptions[w] : least;
       W common = reinterpret_cast<const W*>(values_)[least];
       for (u32 i = part_; i > 0; --i) {
-        if (unpack(wait_for(plan_.sizes + item - i)).groups == 0) continue;
+        if (unpack(wait_for(plan_.parts + item - i)).groups == 0) continue;
         fence();
         common = static_cast<W>(records()[item - i].common);
         break;
@@ -387,7 +387,7 @@ class PartPlaces {
   // The word of the lane's part of a tile.
   H5L_DEVICE static u64 word_of(const EncodePlan& plan, u32 first, u32 tile) {
     const u32 in_chunk = tile * kTileParts + lane() % kTileParts;
-    return in_chunk < plan.items_per_chunk ? wait_for(plan.sizes + first + in_chunk) : 0;
+    return in_chunk < plan.items_per_chunk ? wait_for(plan.parts + first + in_chunk) : 0;
   }
   H5L_DEVICE static u32 values_of(const EncodePlan& plan, u32 tile) {
     const u32 left = plan.shape.count - tile * kTileValues;
@@ -433,7 +433,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   if (item < items) encoder.start(item);
   while (item < items) {
     const u64 word = encoder.measure(item);
-    if (thread() == 0) store_relaxed(plan.sizes + item, word);
+    if (thread() == 0) store_relaxed(plan.parts + item, word);
     const u32 next = next_item<false>(plan, item + grid_blocks());
     sync_block();
     if (next < items) encoder.start(next);

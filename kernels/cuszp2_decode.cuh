@@ -37,7 +37,7 @@ class Decoder {
     inside_ = place.inside();
     blocks_ = place.blocks();
     const u32 raw_bytes = place.count() * static_cast<u32>(sizeof(T));
-    const TileSpan span = span_of(job_, tile, raw_bytes);
+    const TileSpan span = span_of(plan_, job_, tile, raw_bytes);
     if (!span.is_sane || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(job_.payload + span.begin);
     words_ = span.bytes / 4;

@@ -438,7 +438,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   if (item < items) encoder.start(item);
   while (item < items) {
     const u32 bytes = encoder.measure(item);
-    if (thread() == 0) store_relaxed(plan.sizes + item, kPublished | bytes);
+    if (thread() == 0) store_relaxed(plan.sizes + item, kPublishedSize | bytes);
     const u32 next = next_item<false>(plan, item + grid_blocks());
     if (next < items) encoder.start(next);
     if (waiting != none) place_waiting();

@@ -75,14 +75,8 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   u32 sum = 0;
   if (frame_bytes < u64{40} + encode.shape.raw_bytes) {
     if (block_number() != 0) return;
-    const u32 first = encode.header_bytes / 4;
-    for (u32 i = thread(); i < encode.shape.tiles; i += kThreads) {
-      sum += mix(reinterpret_cast<const u32*>(frame)[first + i] + (first + i) * 0x9E3779B9u);
-    }
-    u32 table_sum = 0;
-    scan_of_block(sum, totals, table_sum);
     if (thread() != 0) return;
-    write_header(make_header(plan, quantizer, false, encode.sums[chunk]), table_sum, frame);
+    write_header(make_header(plan, quantizer, false, encode.sums[chunk]), encode.table_sums[chunk], frame);
     plan.frame_bytes[chunk] = frame_bytes;
     return;
   }
@@ -109,7 +103,12 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
 // One thread for each frame.
 H5L_DEVICE void check_sums(const DecodePlan& plan) {
   const u32 i = block_number() * kThreads + thread();
-  if (i >= plan.count || plan.jobs[i].form == gpu::FrameForm::none || plan.jobs[i].check_sum == 0) return;
+  if (i >= plan.count || plan.jobs[i].form == gpu::FrameForm::none) return;
+  if (plan.jobs[i].check_table != 0 && plan.table_sums[i] != plan.jobs[i].table_sum) {
+    plan.statuses[i] = static_cast<u32>(gpu::DecodeStatus::other);
+    return;
+  }
+  if (plan.jobs[i].check_sum == 0) return;
   if (plan.sums[i] != plan.jobs[i].payload_sum) plan.statuses[i] = static_cast<u32>(gpu::DecodeStatus::corrupt);
 }
 
@@ -177,20 +176,25 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   FrameOpening opening = open_header(plan, words, bytes);
   bool is_fine = opening.form != gpu::FrameForm::none;
   const u64 payload_at = opening.header_bytes + u64{4} * opening.tiles;
+  // Where all tiles are decoded, whoever decodes one adds its entry's share.
+  const bool is_whole = plan.wanted == plan.shape.count && opening.form != gpu::FrameForm::stored;
   u32 sum = 0;
   u32 last = 0;
   if (is_fine) {
-    for (u32 i = thread(); i < payload_at / 4; i += kThreads) {
+    const u32 summed = is_whole ? opening.header_bytes / 4 : static_cast<u32>(payload_at / 4);
+    for (u32 i = thread(); i < summed; i += kThreads) {
       if (i != 4) sum += mix(words[i] + (i < 4 ? i + 1 : i) * 0x9E3779B9u);
     }
     const u32* const ends = words + opening.header_bytes / 4;
-    for (u32 i = thread(); i < opening.tiles; i += kThreads) is_fine = is_fine && (i == 0 || ends[i - 1] <= ends[i]);
+    for (u32 i = thread(); !is_whole && i < opening.tiles; i += kThreads) {
+      is_fine = is_fine && (i == 0 || ends[i - 1] <= ends[i]);
+    }
     last = opening.form == gpu::FrameForm::stored ? plan.shape.raw_bytes : opening.tiles == 0 ? 0 : ends[opening.tiles - 1];
     is_fine = is_fine && payload_at + last == bytes;
   }
   u32 total = 0;
   scan_of_block(sum, shared.totals, total);
-  is_fine = is_fine && total == words[4];
+  is_fine = is_fine && (is_whole || total == words[4]);
   is_fine = !any_in_block(!is_fine);
   if (thread() != 0) return;
   DecodeJob job = {};
@@ -211,6 +215,9 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   }
   job.check_sum = (words[2] >> 16 & 1) != 0 && plan.wanted == plan.shape.count ? 1 : 0;
   job.payload_sum = is_fine ? words[5] : 0;
+  job.check_table = is_whole && is_fine ? 1 : 0;
+  job.table_sum = is_fine ? words[4] - total : 0;
+  job.header_words = opening.header_bytes / 4;
   if (is_fine) {
     const u64 step = words[8] | u64{words[9]} << 32;
     job.quantizer.kind = static_cast<BoundKind>(opening.kind);

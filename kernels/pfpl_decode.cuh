@@ -43,7 +43,7 @@ class Decoder {
   H5L_DEVICE void decode(u32 tile) {
     const u32 left = job_.shape.raw_bytes - tile * kTileBytes;
     raw_bytes_ = left < kTileBytes ? left : kTileBytes;
-    const TileSpan span = span_of(job_, tile, raw_bytes_);
+    const TileSpan span = span_of(plan_, job_, tile, raw_bytes_);
     if (!span.is_sane) return report_corrupt(plan_);
     bytes_ = span.bytes;
     load(job_.payload + span.begin);

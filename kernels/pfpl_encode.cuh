@@ -367,7 +367,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   if (item < items) encoder.start(plan, item);
   while (item < items) {
     const u32 bytes = encoder.measure(plan, item);
-    if (thread() == 0) store_relaxed(plan.sizes + item, kPublished | bytes);
+    if (thread() == 0) store_relaxed(plan.sizes + item, kPublishedSize | bytes);
     const u32 next = next_item<Tiles::kIsLossless>(plan, item + grid_blocks());
     if (!encoder.holds_input() && next < items) encoder.start(plan, next);
     if (waiting != none) place_waiting();

@@ -17,16 +17,29 @@ namespace h5lossy::H5L_TARGET {
 
 using gpu::EncodePlan;
 
-// Marks a published size.
+// Marks a published size; the others are below it.
+inline constexpr u32 kPublishedSize = u32{1} << 31;
 inline constexpr u64 kPublished = u64{1} << 63;
 
-H5L_DEVICE u64 wait_for(const u64* size) {
-  u64 word = load_relaxed(size);
-  while ((word & kPublished) == 0) {
+H5L_DEVICE u64 wait_for(const u64* word) {
+  u64 found = load_relaxed(word);
+  while ((found & kPublished) == 0) {
     wait_a_little();
-    word = load_relaxed(size);
+    found = load_relaxed(word);
   }
-  return word;
+  return found;
+}
+
+// Sum of four sizes, those of them that `wanted` has bits for. `found` is what they were a moment ago.
+H5L_DEVICE u32 wait_for_four(const u32* sizes, u32 wanted, Quad found) {
+  const u32 x = (wanted & 1) != 0 ? kPublishedSize : 0, y = (wanted & 2) != 0 ? kPublishedSize : 0;
+  const u32 z = (wanted & 4) != 0 ? kPublishedSize : 0, w = (wanted & 8) != 0 ? kPublishedSize : 0;
+  while ((found.x & x) != x || (found.y & y) != y || (found.z & z) != z || (found.w & w) != w) {
+    wait_a_little();
+    found = load_relaxed_four(sizes);
+  }
+  return (x != 0 ? found.x : 0) % kPublishedSize + (y != 0 ? found.y : 0) % kPublishedSize +
+         (z != 0 ? found.z : 0) % kPublishedSize + (w != 0 ? found.w : 0) % kPublishedSize;
 }
 
 H5L_DEVICE const Quantizer& quantizer_of(const EncodePlan& plan, u32 chunk) {
@@ -93,6 +106,8 @@ H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin
   }
   if (is_first && thread() == 0) {
     *reinterpret_cast<u32*>(frame + plan.header_bytes + u64{4} * tile) = end;
+    // In the header's checksum its own word is left out.
+    atomic_add(plan.table_sums + chunk, mix(end + (plan.header_bytes / 4 + tile) * 0x9E3779B9u));
     if (tile + 1 == plan.shape.tiles) plan.totals[chunk] = end;
   }
   return frame + payload_at + begin;
@@ -105,9 +120,23 @@ class TilePlaces {
   H5L_DEVICE u32 begin_of(const EncodePlan& plan, u32 item, u32* totals) {
     const u32 first = item - item % plan.items_per_chunk;
     const bool knows = known_item_ > first && known_item_ <= item;  // of the same chunk
+    const u32 begin_item = knows ? known_item_ : first;
     u32 sum = 0;
-    for (u32 i = (knows ? known_item_ : first) + thread(); i < item; i += kThreads) {
-      sum += static_cast<u32>(wait_for(plan.sizes + i));
+    // Four sizes at once, and as many loads under way as a grid's worth of them takes.
+    constexpr u32 in_flight = 3;
+    for (u32 i = begin_item / 4 * 4; i < item; i += in_flight * 4 * kThreads) {
+      Quad found[in_flight];
+      H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
+        const u32 at = i + 4 * (k * kThreads + thread());
+        found[k] = at < item ? load_relaxed_four(plan.sizes + at) : Quad{};
+      }
+      H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
+        const u32 at = i + 4 * (k * kThreads + thread());
+        if (at >= item) continue;
+        u32 wanted = item - at < 4 ? (u32{1} << (item - at)) - 1 : 15;
+        if (at < begin_item) wanted &= 15u << (begin_item - at);
+        sum += wait_for_four(plan.sizes + at, wanted, found[k]);
+      }
     }
     sum = sum_of_warp(sum);
     if (lane() == 0) totals[warp()] = sum;

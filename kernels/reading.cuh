@@ -17,10 +17,13 @@ struct TileSpan {
   bool is_sane;
 };
 
-// Where a tile's payload lies.
-H5L_DEVICE TileSpan span_of(const DecodeJob& job, u32 tile, u32 raw_bytes) {
+// Where a tile's payload lies. `is_first`: of the thread blocks that work on the tile, this one counts its entry.
+H5L_DEVICE TileSpan span_of(const DecodePlan& plan, const DecodeJob& job, u32 tile, u32 raw_bytes, bool is_first = true) {
   const u32 begin = tile == 0 ? 0 : job.ends[tile - 1];
   const u32 end = job.ends[tile];
+  if (job.check_table != 0 && is_first && thread() == 0) {
+    atomic_add(plan.table_sums + block_row(), mix(end + (job.header_words + tile) * 0x9E3779B9u));
+  }
   return {begin, end - begin, begin <= end && end <= job.payload_bytes && end - begin <= raw_bytes};
 }
 

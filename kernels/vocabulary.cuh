@@ -12,6 +12,15 @@
 #include "codecs/portable.h"
 #include "gpu/plans.h"
 
+namespace h5lossy::H5L_TARGET {
+
+// Four words that are loaded and stored at once.
+struct alignas(16) Quad {
+  u32 x, y, z, w;
+};
+
+}  // namespace h5lossy::H5L_TARGET
+
 #if defined(__CUDACC__)
 #define H5L_DEVICE __device__ __forceinline__
 #define H5L_UNROLL _Pragma("unroll")
@@ -28,11 +37,6 @@ namespace h5lossy::H5L_TARGET {
 using gpu::kThreads;
 inline constexpr u32 kWarpThreads = 32;
 inline constexpr u32 kWarps = kThreads / kWarpThreads;
-
-// Four words that are loaded and stored at once.
-struct alignas(16) Quad {
-  u32 x, y, z, w;
-};
 
 #if defined(__CUDACC__)
 
@@ -77,6 +81,15 @@ H5L_DEVICE u64 load_relaxed(const u64* from) {
   u64 value;
   asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(from));
   return value;
+}
+H5L_DEVICE void store_relaxed(u32* to, u32 value) { asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value)); }
+// Each of the four by itself is one load.
+H5L_DEVICE Quad load_relaxed_four(const u32* from) {
+  Quad quad;
+  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
+               : "l"(from));
+  return quad;
 }
 H5L_DEVICE void wait_a_little() { __nanosleep(20); }
 

@@ -43,8 +43,10 @@ struct EncodePlan {
   u32 items_per_chunk;
   u32 with_checksum;
   Shape shape;
-  u64* sizes;   // of each item, 0 at the start: see placing.cuh; AATROX has three more words for each item behind them
+  u32* sizes;   // of each item, where items are tiles; 0 at the start, aligned to 16 bytes: see placing.cuh
+  u64* parts;   // where they are parts of tiles: a word for each, 0 at the start, and behind them three more for each
   u32* sums;    // of each chunk: checksum of its payload, 0 at the start
+  u32* table_sums;  // of each chunk: the tile table's share of the header's checksum, 0 at the start
   u32* totals;  // of each chunk: bytes of its payload
 };
 
@@ -116,6 +118,9 @@ struct DecodeJob {
   u32 tiles;       // that hold them
   u32 check_sum;   // whether payload_sum is there to be checked
   u32 payload_sum;
+  u32 check_table;  // whether the tile table's share of the header's checksum is still to be found
+  u32 table_sum;    // what it must be
+  u32 header_words;
   Quantizer quantizer;
   Shape shape;
 };
@@ -125,8 +130,9 @@ struct DecodePlan {
   u32 count;
   u32 mode;
   FrameForm form;  // of the jobs that the kernel is for
-  u32* sums;       // of each frame: checksum of its payload, 0 at the start
-  u32* statuses;   // of each frame: DecodeStatus
+  u32* sums;        // of each frame: checksum of its payload, 0 at the start
+  u32* table_sums;  // of each frame: its tile table's share of the header's checksum, 0 at the start
+  u32* statuses;    // of each frame: DecodeStatus
 };
 
 // Checks frames that are to be of one kind, and makes their jobs.

@@ -49,8 +49,9 @@ void name_kernel(char (&name)[kMaxName], const Method& method, const char* direc
 
 // What the encoder of one method keeps of its chunks.
 struct EncodePieces {
-  u64* sizes;
-  u32 *sums, *done, *totals;
+  u32* sizes;
+  u64* parts;
+  u32 *sums, *table_sums, *done, *totals;
   std::size_t cleared;  // bytes, from sums on
 };
 
@@ -59,11 +60,16 @@ EncodePieces take_pieces(Pieces& pieces, const EncodeCall& call, const Method& m
   EncodePieces taken = {};
   const std::size_t begin = pieces.bytes();
   taken.sums = pieces.take<u32>(call.chunks);
+  taken.table_sums = pieces.take<u32>(call.chunks);
   taken.done = pieces.take<u32>(2 * std::size_t{call.chunks});
   taken.totals = pieces.take<u32>(call.chunks);
-  taken.cleared = pieces.bytes() - begin + 8 * items;
-  // Behind the sizes of parts there are records, which need not be cleared.
-  taken.sizes = pieces.take<u64>(items * (method.is_split ? 4 : 1));
+  if (method.is_split) {
+    taken.cleared = pieces.bytes() - begin + 8 * items;
+    taken.parts = pieces.take<u64>(4 * items);  // records need not be cleared
+  } else {
+    taken.sizes = pieces.take<u32>(items);
+    taken.cleared = pieces.bytes() - begin;
+  }
   return taken;
 }
 
@@ -125,6 +131,8 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   plan.with_checksum = call.with_checksum ? 1 : 0;
   plan.shape = method.shape;
   plan.sizes = pieces.sizes;
+  plan.parts = pieces.parts;
+  plan.table_sums = pieces.table_sums;
   plan.sums = pieces.sums;
   plan.totals = pieces.totals;
   FinishPlan finish = {};
@@ -175,7 +183,7 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
 std::size_t decode_workspace_bytes(const DecodeCall& call) {
   Pieces pieces(nullptr);
   pieces.take<DecodeJob>(call.frames);
-  pieces.take<u32>(call.frames);
+  pieces.take<u32>(2 * std::size_t{call.frames});
   return pieces.bytes();
 }
 
@@ -209,10 +217,11 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.jobs = open.jobs;
   plan.count = call.frames;
   plan.mode = method.mode;
-  plan.sums = pieces.take<u32>(call.frames);
+  plan.sums = pieces.take<u32>(2 * std::size_t{call.frames});
+  plan.table_sums = plan.sums + call.frames;
   plan.statuses = call.statuses;
   const bool is_whole = call.wanted == method.shape.count;
-  if (is_whole && !launcher.clear(plan.sums, 4 * std::size_t{call.frames})) return false;
+  if (is_whole && !launcher.clear(plan.sums, 8 * std::size_t{call.frames})) return false;
   if (!launcher.launch("open_frames", 1, call.frames, &open, sizeof open, false)) return false;
 
   char kernel[kMaxName];
@@ -225,7 +234,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   // Few frames are of another form, or all.
   const auto wanted_bytes = static_cast<std::uint64_t>(call.wanted * call.value_bytes);
   const auto blocks = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(wanted_bytes / 16384, 1, std::max(1u, 4096 / call.frames)));
+      std::clamp<std::uint64_t>(wanted_bytes / 16384, 1, std::max(1u, 528 / call.frames)));
   if (method.number != 1 || call.kind != static_cast<std::uint32_t>(BoundKind::lossless)) {
     Method pfpl;
     pfpl.codec = "pfpl";

@@ -198,7 +198,15 @@ inline void store_relaxed(u64* to, u64 value) {
   *to = value;
   ++emulation::grid.progress;
 }
+inline void store_relaxed(u32* to, u32 value) {
+  *to = value;
+  ++emulation::grid.progress;
+}
 inline u64 load_relaxed(const u64* from) { return *from; }
+inline Quad load_relaxed_four(const u32* from) {
+  if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0) std::abort();
+  return {from[0], from[1], from[2], from[3]};
+}
 inline void wait_a_little() { emulation::yield(); }
 
 template <u32 bytes>
