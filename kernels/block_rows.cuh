@@ -25,7 +25,7 @@ template <class T>
 H5L_DEVICE Word<T> word_of_difference(T difference) {
   constexpr Word<T> whole_bits = kWholeBits<T>;
   const Word<T> bits = bit_cast<Word<T>>(difference);
-  const Word<T> sum = bit_cast<Word<T>>(add(magnitude(difference), bit_cast<T>(whole_bits)));
+  const Word<T> sum = bit_cast<Word<T>>(add(without_sign(difference), bit_cast<T>(whole_bits)));
   if constexpr (sizeof(T) == 4) {
     return funnel_left(bits, sum, 1);
   } else {

@@ -16,6 +16,7 @@ struct alignas(16) DecodeShared {
   u32 bitmap0[kStreamBytes / 32];
   u16 places[kStreamBytes / 32];
   u8 bitmap1[kBitmap1Bytes];
+  u8 planes_used[32];
   u32 selectors[16];  // of permute: where the non-zero bytes of a word go
   u32 totals[kWarps];
   u32 more_totals[kWarps];
@@ -60,7 +61,7 @@ class Decoder {
       if (any_in_block(!restore_bitmaps())) return report_corrupt(plan_);
       restore_words(words);
       const Q q = quantizer_as<T, Q>(job_.quantizer);
-      H5L_UNROLL for (u32 v = 0; v < kValues; ++v) words[v] = bits_of(q, words[v]);
+      values_of_words(q, words);
     }
     store_row<kRowBytes>(shared_.rows, words);
     finish_values<kRowBytes, W>(job_, shared_.rows, u64{tile} * kTileValues<T>,
@@ -171,11 +172,15 @@ class Decoder {
         is_behind |= first >= raw_bytes_ ? words[i] != 0 : words[i] >> (raw_bytes_ - first) != 0;
       }
     }
+    // Of a full tile of float32, four threads have the bitmap of a plane.
+    const u32 with_bits = ballot(nonzero != 0);
+    if (lane() < 8) shared_.planes_used[8 * warp() + lane()] = (with_bits >> (4 * lane()) & 15) != 0 ? 1 : 0;
     u32 place = scan_of_block(nonzero, shared_.more_totals, total);
     H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
       shared_.places[4 * thread() + i] = static_cast<u16>(place);
       place += ones(words[i]);
     }
+    planes_used_ = ballot(shared_.planes_used[lane()] != 0);
     return total == kept0_at && !is_behind;
   }
 
@@ -184,7 +189,6 @@ class Decoder {
     const u32 flags = shared_.bitmap0[w / 8];
     const u32 shift = 4 * (w % 8);
     const u32 own = flags >> shift & 15;
-    if (own == 0) return 0;
     const u32 bytes = word_at(shared_.places[w / 8] + ones(flags & ((u32{1} << shift) - 1)));
     return permute(bytes, 0, shared_.selectors[own]);
   }
@@ -198,7 +202,10 @@ class Decoder {
     const u32 group = first / group_values;
     if (sizeof(T) == 4 && raw_bytes_ == kTileBytes) {
       if constexpr (sizeof(T) == 4) {
-        H5L_UNROLL for (u32 j = 0; j < 32; ++j) words[j] = stream_word(j * kThreads + thread());
+        H5L_UNROLL for (u32 j = 0; j < 32; ++j) {
+          words[j] = 0;
+          if ((planes_used_ >> j & 1) != 0) words[j] = stream_word(j * kThreads + thread());
+        }
         from_planes(words);
       }
     } else {
@@ -230,22 +237,24 @@ class Decoder {
 
   // 32 planes of 32 values to the values.
   H5L_DEVICE void from_planes(u32 (&words)[32]) const {
-    u32 bytes[4][8];
     H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
-      u32 used = 0;
+      u32 rows[8], used = 0;
       H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
-        bytes[s][c] = words[31 - (8 * s + c)];
-        used |= bytes[s][c];
+        rows[c] = words[31 - 8 * s - c];
+        used |= rows[c];
       }
-      if (used != 0) transpose_bytes(bytes[s]);
+      if (used == 0) continue;
+      transpose_bytes(rows);
+      H5L_UNROLL for (u32 r = 0; r < 8; ++r) words[31 - 8 * s - r] = rows[r];
     }
     H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
-      const u32 low01 = permute(bytes[0][r], bytes[1][r], 0x5140), high01 = permute(bytes[0][r], bytes[1][r], 0x7362);
-      const u32 low23 = permute(bytes[2][r], bytes[3][r], 0x5140), high23 = permute(bytes[2][r], bytes[3][r], 0x7362);
-      words[31 - r] = permute(low01, low23, 0x5410);
-      words[23 - r] = permute(low01, low23, 0x7632);
-      words[15 - r] = permute(high01, high23, 0x5410);
-      words[7 - r] = permute(high01, high23, 0x7632);
+      u32 &a = words[31 - r], &b = words[23 - r], &c = words[15 - r], &d = words[7 - r];
+      const u32 low01 = permute(a, b, 0x5140), high01 = permute(a, b, 0x7362);
+      const u32 low23 = permute(c, d, 0x5140), high23 = permute(c, d, 0x7362);
+      a = permute(low01, low23, 0x5410);
+      b = permute(low01, low23, 0x7632);
+      c = permute(high01, high23, 0x5410);
+      d = permute(high01, high23, 0x7632);
     }
   }
 
@@ -270,6 +279,7 @@ class Decoder {
   const DecodeJob& job_;
   DecodeShared& shared_;
   u32 raw_bytes_ = 0, bytes_ = 0;
+  u32 planes_used_ = 0;  // bit j: plane j of a full tile of float32 has bits
   u32 shift_ = 0;  // where the payload begins in its area
 };
 

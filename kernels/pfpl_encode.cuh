@@ -33,6 +33,7 @@ template <class T, class Q>
 class Encoder {
   using W = Word<T>;
   static constexpr u32 kValues = kRowBytes / sizeof(T);
+  static constexpr W kBias = static_cast<W>(kWordBias<Q>);  // differences are without it
 
  public:
   static constexpr bool kIsLossless = kIsLosslessQuantizer<Q>;
@@ -63,13 +64,12 @@ class Encoder {
     raw_bytes_ = bytes_of(plan, item);
     in_registers_ = sizeof(T) == 4 && raw_bytes_ == kTileBytes;
     finish_start<kRowBytes>(values_of(plan, item), raw_bytes_);
-    W words[kValues];
-    bool has_words = words_of_row(q, words);
-    residuals_of(words);
+    bool has_words = words_of_row(q, words_);
+    residuals_of(words_);
     if (in_registers_) {
-      if constexpr (sizeof(T) == 4) planes_in_registers(words);
+      if constexpr (sizeof(T) == 4) planes_in_registers(words_);
     } else {
-      planes_in_shared_memory(words);
+      planes_in_shared_memory(words_);
     }
     has_words = !any_in_block(!has_words);  // also: bitmap0, or the stream, is complete
     if (!in_registers_) {
@@ -97,9 +97,11 @@ class Encoder {
     if (warp() == 0) write_last_bitmaps();
     sync_block();
     if (in_registers_) {
-      H5L_UNROLL for (u32 j = 0; j < 32; ++j) {
-        // A plane whose bytes are all zero in this warp has nothing to write.
-        if (((planes_used_ >> (31 - j)) & 1) != 0) write_bytes(j * kThreads + thread(), planes_[j]);
+      if constexpr (sizeof(T) == 4) {
+        H5L_UNROLL for (u32 j = 0; j < 32; ++j) {
+          // A plane whose bytes are all zero in this warp has nothing to write.
+          if (((planes_used_ >> (31 - j)) & 1) != 0) write_bytes(j * kThreads + thread(), words_[j]);
+        }
       }
     } else {
       const u32* const stream = reinterpret_cast<const u32*>(shared_.input);
@@ -128,7 +130,7 @@ class Encoder {
         W* const value = value_in_rows<kRowBytes, W>(shared_.input, thread(), v);
         W word = 0;
         if (v < count) has_words &= word_of(q, *value, word);
-        *value = word;
+        *value = word + kBias;
       }
       load_row<kRowBytes>(shared_.input, words);
       return has_words;
@@ -141,13 +143,13 @@ class Encoder {
     if (lane() == kWarpThreads - 1) warp_ends[warp()] = words[kValues - 1];
     W before = shuffle_up(words[kValues - 1], 1);
     sync_block();  // also: nobody reads the input any more
-    if (lane() == 0) before = warp() == 0 ? W{0} : warp_ends[warp() - 1];
+    if (lane() == 0) before = warp() == 0 ? kBias : warp_ends[warp() - 1];
     H5L_UNROLL for (u32 v = kValues - 1; v > 0; --v) words[v] = to_negabinary(static_cast<W>(words[v] - words[v - 1]));
     words[0] = to_negabinary(static_cast<W>(words[0] - before));
   }
 
-  // A full tile of float32: thread t has group t, and word t of every plane.
-  H5L_DEVICE void planes_in_registers(const u32 (&words)[32]) {
+  // A full tile of float32: thread t has group t, and word t of every plane, which take the words' place.
+  H5L_DEVICE void planes_in_registers(u32 (&words)[32]) {
     // Which planes have a one in which byte: byte b of a plane's word is values 31 - 8 b - 7 to 31 - 8 b.
     u32 used[4];
     H5L_UNROLL for (u32 b = 0; b < 4; ++b) {
@@ -156,15 +158,30 @@ class Encoder {
     }
     planes_used_ = or_of_warp(used[0] | used[1] | used[2] | used[3]);
     bitmap_of_flags(used);
-    H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
-      u32 rows[8] = {};
-      if (((planes_used_ >> (8 * s)) & 0xFF) != 0) {
-        H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
-          rows[r] = gather_bytes(words[31 - r], words[23 - r], words[15 - r], words[7 - r], s);
-        }
-        transpose_bytes(rows);
+    // Bytes s of four values make a row of eight planes.
+    if (planes_used_ >> 16 == 0) {
+      H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+        const u32 low = permute(words[31 - r], words[23 - r], 0x5410), high = permute(words[15 - r], words[7 - r], 0x5410);
+        words[31 - r] = permute(low, high, 0x6420);
+        words[23 - r] = permute(low, high, 0x7531);
       }
-      H5L_UNROLL for (u32 c = 0; c < 8; ++c) planes_[31 - (8 * s + c)] = rows[c];
+    } else {
+      H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+        u32 &a = words[31 - r], &b = words[23 - r], &c = words[15 - r], &d = words[7 - r];
+        const u32 low01 = permute(a, b, 0x5140), high01 = permute(a, b, 0x7362);
+        const u32 low23 = permute(c, d, 0x5140), high23 = permute(c, d, 0x7362);
+        a = permute(low01, low23, 0x5410);
+        b = permute(low01, low23, 0x7632);
+        c = permute(high01, high23, 0x5410);
+        d = permute(high01, high23, 0x7632);
+      }
+    }
+    H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+      if (((planes_used_ >> (8 * s)) & 0xFF) == 0) continue;
+      u32 rows[8];
+      H5L_UNROLL for (u32 r = 0; r < 8; ++r) rows[r] = words[31 - 8 * s - r];
+      transpose_bytes(rows);
+      H5L_UNROLL for (u32 c = 0; c < 8; ++c) words[31 - 8 * s - c] = rows[c];
     }
   }
 
@@ -329,7 +346,7 @@ class Encoder {
   }
 
   EncodeShared& shared_;
-  u32 planes_[32];
+  W words_[kValues];  // of the thread's values; in registers, then its words of all planes
   u32 planes_used_ = 0;
   bool in_registers_ = false;
   u32 raw_bytes_ = 0;

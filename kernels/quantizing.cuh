@@ -47,35 +47,49 @@ inline constexpr bool kIsLosslessQuantizer<pfpl::NoQuantizer<T>> = true;
 template <class T>
 inline constexpr Word<T> kWholeBits = Word<T>{FloatTraits<T>::bias + kMantissaBits<T>} << kMantissaBits<T>;
 
-// The bins of a row, as numbers of the value's type, none of them -0.0. False: a value is not good at the first try.
+// The bins of a row, as numbers of the value's type; 0 with the sign of its value. False: a value is not good at the first
+// try.
 //
 // Rounding half away from zero is symmetric, so the work is done on magnitudes: toward zero, the sum with 2^m is the whole
 // part of a value in steps. A largest error does without a chain of tests; it passes over NaN, which the bits of the sums
 // show, as they show a bin that is too large.
-template <class T, u32 n>
-H5L_DEVICE bool bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
+template <bool has_fill, class T, u32 n>
+H5L_DEVICE bool signed_bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
   using W = Word<T>;
   constexpr W whole_bits = kWholeBits<T>;
-  const T whole = bit_cast<T>(whole_bits);
-  const T half = bit_cast<T>(static_cast<W>(FloatTraits<T>::below_half));
+  constexpr W half_bits = FloatTraits<T>::below_half;
+  const T whole = bit_cast<T>(whole_bits), half = bit_cast<T>(half_bits);
   T error = 0;
   W used = 0;
   bool is_fill = false;
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
-    const T x = values[i];
-    const T sum = add_toward_zero(add(multiply(magnitude(x), q.inverse_step), half), whole);
+    const T x = values[i], size = without_sign(x);
+    const T sum = add_toward_zero(add(multiply(size, q.inverse_step), half), whole);
     const T bin = subtract(sum, whole);
     used |= bit_cast<W>(sum);
     const T rebuilt = multiply(bin, q.step);
-    error = larger(error, magnitude(subtract(magnitude(x), rebuilt)));
+    error = larger(error, without_sign(subtract(size, rebuilt)));
     const W sign = bit_cast<W>(x) & kSignBit<T>;
-    if (q.has_fill) {
+    if constexpr (has_fill) {
       is_fill |= bit_cast<W>(x) == q.fill_bits;
       is_fill |= bit_cast<W>(add(bit_cast<T>(static_cast<W>(bit_cast<W>(rebuilt) | sign)), T{0})) == q.fill_bits;
     }
-    bins[i] = add(bit_cast<T>(static_cast<W>(bit_cast<W>(bin) | sign)), T{0});
+    bins[i] = bit_cast<T>(static_cast<W>(bit_cast<W>(bin) | sign));
   }
-  return error <= q.bound && used < kWholeBits<T> + kBinLimit<T> && !is_fill;
+  return error <= q.bound && used < whole_bits + kBinLimit<T> && !is_fill;
+}
+
+template <class T, u32 n>
+H5L_DEVICE bool signed_bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
+  return q.has_fill ? signed_bins_of_row<true>(q, values, bins) : signed_bins_of_row<false>(q, values, bins);
+}
+
+// The same without -0.0.
+template <class T, u32 n>
+H5L_DEVICE bool bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
+  const bool is_good = signed_bins_of_row(q, values, bins);
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) bins[i] = add(bins[i], T{0});
+  return is_good;
 }
 
 template <class Q, class T, u32 n>
@@ -83,18 +97,22 @@ H5L_DEVICE bool bins_of_row(const Q&, const T (&)[n], T (&)[n]) {
   return false;
 }
 
-// PFPL's words of a row, in its place.
+// PFPL's words of a row, each with kWordBias added; `words` are the values' bits at first.
+template <class Q>
+inline constexpr u64 kWordBias = 0;
+template <class T>
+inline constexpr u64 kWordBias<AbsoluteQuantizer<T>> = kWholeBits<T>;
+
 template <class T, class W, u32 n>
 H5L_DEVICE bool zigzags_of(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
+  constexpr W whole_bits = kWholeBits<T>;
   T values[n], bins[n];
   H5L_UNROLL for (u32 i = 0; i < n; ++i) values[i] = bit_cast<T>(words[i]);
-  if (!bins_of_row(q, values, bins)) return false;
+  if (!signed_bins_of_row(q, values, bins)) return false;
   // |2 bin + 1/2| is the zigzag number and a half; the mantissa of the sum with 2^m - 1/2 holds it.
-  constexpr W whole_bits = kWholeBits<T>;
   const T whole = subtract(bit_cast<T>(whole_bits), T(0.5));
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
-    const T twice = add(add(bins[i], bins[i]), T(0.5));
-    words[i] = bit_cast<W>(add(magnitude(twice), whole)) & kMantissaMask<T>;
+    words[i] = bit_cast<W>(add(without_sign(multiply_add_exact(bins[i], T(2), T(0.5))), whole));
   }
   return true;
 }
@@ -102,6 +120,31 @@ H5L_DEVICE bool zigzags_of(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
 template <class Q, class W, u32 n>
 H5L_DEVICE bool zigzags_of(const Q&, W (&)[n]) {
   return false;
+}
+
+// What PFPL's words decode to, in their place. Where all are codes, no conversion is needed: the zigzag number and a half,
+// with a sign, is twice the bin and a half.
+template <class T, class W, u32 n>
+H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
+  constexpr W whole_bits = kWholeBits<T>;
+  W used = 0;
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) used |= words[i];
+  if (any_in_warp(used > kMantissaMask<T>)) {
+    H5L_UNROLL for (u32 i = 0; i < n; ++i) words[i] = pfpl::bits_of(q, words[i]);
+    return;
+  }
+  const T whole = subtract(bit_cast<T>(whole_bits), T(0.5));
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) {
+    const T and_half = subtract(bit_cast<T>(static_cast<W>(words[i] | whole_bits)), whole);
+    const W sign = words[i] << (8 * sizeof(W) - 1);
+    const T with_sign = bit_cast<T>(static_cast<W>(bit_cast<W>(and_half) ^ sign));
+    words[i] = bit_cast<W>(multiply(multiply_add_exact(with_sign, T(0.5), T(-0.25)), q.step));
+  }
+}
+
+template <class Q, class W, u32 n>
+H5L_DEVICE void values_of_words(const Q& q, W (&words)[n]) {
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) words[i] = pfpl::bits_of(q, words[i]);
 }
 
 }  // namespace h5lossy::H5L_TARGET

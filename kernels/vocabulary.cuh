@@ -124,6 +124,11 @@ H5L_DEVICE u32 ones(u32 word) { return static_cast<u32>(__popc(word)); }
 
 H5L_DEVICE float add_toward_zero(float a, float b) { return __fadd_rz(a, b); }
 H5L_DEVICE double add_toward_zero(double a, double b) { return __dadd_rz(a, b); }
+H5L_DEVICE float without_sign(float a) { return fabsf(a); }  // a modifier of other instructions
+H5L_DEVICE double without_sign(double a) { return fabs(a); }
+// Only where the result is exact, so that it is no other one than that of two operations.
+H5L_DEVICE float multiply_add_exact(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+H5L_DEVICE double multiply_add_exact(double a, double b, double c) { return __fma_rn(a, b, c); }
 H5L_DEVICE float larger(float a, float b) { return fmaxf(a, b); }
 H5L_DEVICE double larger(double a, double b) { return fmax(a, b); }
 

@@ -243,6 +243,14 @@ T add_toward_zero(T a, T b) {
   std::fesetround(mode);
   return sum;
 }
+inline float without_sign(float a) { return std::fabs(a); }
+inline double without_sign(double a) { return std::fabs(a); }
+template <class T>
+T multiply_add_exact(T a, T b, T c) {
+  const T product = a * b, sum = product + c;
+  if (sum != std::fma(a, b, c)) std::abort();
+  return sum;
+}
 inline float larger(float a, float b) { return std::fmax(a, b); }
 inline double larger(double a, double b) { return std::fmax(a, b); }
 
