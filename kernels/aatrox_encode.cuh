@@ -68,7 +68,7 @@ class Encoder {
     load_row<kRowBytes<T>>(shared_.input, bins);
     T values[kThreadValues];
     H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) values[i] = bins[i];
-    bool is_fine = bins_of_row(q, values, bins);
+    bool is_fine = bins_of_row(q, shared_.input, values, bins);
     exceptions_ = 0;
     T before = bins[0];  // of the thread's first bin
     bool has_before = true;

@@ -189,7 +189,7 @@ class Encoder {
   H5L_DEVICE void bins_of_thread(const Q& q, T (&bins)[kThreadValues]) {
     T values[kThreadValues];
     load_row<kRowBytes<T>>(shared_.input, values);
-    const bool is_fine = bins_of_row(q, values, bins);
+    const bool is_fine = bins_of_row(q, shared_.input, values, bins);
     exceptions_ = 0;
     if (!any_in_warp(!is_fine)) return;
     RowBins<T> found;

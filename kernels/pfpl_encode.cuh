@@ -25,8 +25,7 @@ struct alignas(16) EncodeShared {
   u32 totals[kWarps];
   u32 more_totals[kWarps];
   u32 warp_ends[2 * kWarps];  // last word of each warp
-  u32 size;
-  u32 kept1;
+  u32 size, kept1_at, kept2_at, changes2;
 };
 
 template <class T, class Q>
@@ -82,18 +81,9 @@ class Encoder {
   // Writes the payload that was measured.
   H5L_DEVICE void write() {
     u8* const out = shared_.staged;
-    u32 place = first_place_;
-    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-      shared_.places[4 * thread() + i] = static_cast<u16>(place);
-      place += ones(shared_.bitmap0[4 * thread() + i]);
-    }
-    u32 kept = kept0_at_;
-    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-      const u32 word = shared_.bitmap0[4 * thread() + i];
-      H5L_UNROLL for (u32 b = 0; b < 4; ++b) {
-        if ((changes0_ >> (4 * i + b) & 1) != 0) out[kept++] = static_cast<u8>(word >> (8 * b));
-      }
-    }
+    const u8* const bitmap0 = reinterpret_cast<const u8*>(shared_.bitmap0) + 16 * thread();
+    u8* kept = out + (kept0_ & 0xFFFF);
+    for (u32 changes = kept0_ >> 16; changes != 0; changes &= changes - 1) *kept++ = bitmap0[lowest_one(changes)];
     if (warp() == 0) write_last_bitmaps();
     sync_block();
     if (in_registers_) {
@@ -124,7 +114,7 @@ class Encoder {
     } else {
       const u32 first = thread() * kValues * static_cast<u32>(sizeof(T));
       const u32 count = raw_bytes_ <= first ? 0 : (raw_bytes_ - first) / static_cast<u32>(sizeof(T));
-      if (count >= kValues && zigzags_of(q, words)) return true;
+      if (count >= kValues && zigzags_of(q, shared_.input, words)) return true;
       bool has_words = true;
       H5L_NO_UNROLL for (u32 v = 0; v < kValues; ++v) {
         W* const value = value_in_rows<kRowBytes, W>(shared_.input, thread(), v);
@@ -293,44 +283,53 @@ class Encoder {
     // Each thread has 16 bytes of bitmap0, so two of bitmap1.
     const Quad words = *reinterpret_cast<const Quad*>(shared_.bitmap0 + 4 * thread());
     const u32 before = *(shared_.bitmap0 + 4 * thread() - 1);
-    changes0_ = changes_of(words.x, before) | changes_of(words.y, words.x) << 4 | changes_of(words.z, words.y) << 8 |
+    const u32 changes0 = changes_of(words.x, before) | changes_of(words.y, words.x) << 4 | changes_of(words.z, words.y) << 8 |
                 changes_of(words.w, words.z) << 12;
-    reinterpret_cast<u16*>(shared_.bitmap1)[thread()] = static_cast<u16>(changes0_);
+    reinterpret_cast<u16*>(shared_.bitmap1)[thread()] = static_cast<u16>(changes0);
     const u32 nonzero = ones(words.x) + ones(words.y) + ones(words.z) + ones(words.w);
     u32 totals = 0;
-    const u32 before_it = scan_of_block(nonzero | ones(changes0_) << 16, shared_.totals, totals);
-    first_place_ = before_it & 0xFFFF;
-    nonzero_ = totals & 0xFFFF;
-    kept0_at_ = nonzero_ + (before_it >> 16);
-    kept1_at_ = nonzero_ + (totals >> 16);
+    const u32 before_it = scan_of_block(nonzero | ones(changes0) << 16, shared_.totals, totals);
+    u32 place = before_it & 0xFFFF;
+    const u32 counts[4] = {ones(words.x), ones(words.y), ones(words.z), ones(words.w)};
+    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+      shared_.places[4 * thread() + i] = static_cast<u16>(place);
+      place += counts[i];
+    }
+    const u32 nonzero_bytes_there = totals & 0xFFFF;
+    kept0_ = (nonzero_bytes_there + (before_it >> 16)) | changes0 << 16;
     if (warp() == 0) {
       // Each thread has eight bytes of bitmap1, so one of bitmap2.
       const u64 word = reinterpret_cast<const u64*>(shared_.bitmap1)[lane()];
       u32 last = static_cast<u32>(word >> 56);
       last = shuffle_up(last, 1);
-      changes1_ = nonzero_bytes(word ^ (word << 8 | (lane() == 0 ? 0 : last)));
-      const u32 byte_before = shuffle_up(changes1_, 1);
-      changes2_ = ballot(changes1_ != (lane() == 0 ? 0 : byte_before));
-      const u32 kept = scan_of_warp(ones(changes1_));
-      kept1_before_ = kept - ones(changes1_);
-      kept1_ = shuffle(kept, 31);
-      if (lane() == 0) shared_.size = kept1_at_ + kept1_ + ones(changes2_) + kBitmap3Bytes;
+      const u32 changes1 = nonzero_bytes(word ^ (word << 8 | (lane() == 0 ? 0 : last)));
+      const u32 byte_before = shuffle_up(changes1, 1);
+      const u32 changes2 = ballot(changes1 != (lane() == 0 ? 0 : byte_before));
+      const u32 kept = scan_of_warp(ones(changes1));
+      kept1_ = (kept - ones(changes1)) | changes1 << 16;
+      if (lane() == kWarpThreads - 1) {
+        shared_.kept1_at = nonzero_bytes_there + (totals >> 16);
+        shared_.kept2_at = shared_.kept1_at + kept;
+        shared_.changes2 = changes2;
+        shared_.size = nonzero_bytes_there == 0 ? 0 : shared_.kept2_at + ones(changes2) + kBitmap3Bytes;
+      }
     }
     sync_block();
-    const u32 size = nonzero_ == 0 ? 0 : shared_.size;
+    const u32 size = shared_.size;
     return has_words && size < raw_bytes_ ? size : raw_bytes_;
   }
 
   // Kept bytes of bitmaps 1 and 2, and bitmap 3: by the first warp.
   H5L_DEVICE void write_last_bitmaps() {
-    u8* out = shared_.staged + kept1_at_ + kept1_before_;
-    H5L_NO_UNROLL for (u32 b = 0; b < 8; ++b) {
-      if ((changes1_ >> b & 1) != 0) *out++ = shared_.bitmap1[8 * lane() + b];
+    u8* out = shared_.staged + shared_.kept1_at + (kept1_ & 0xFFFF);
+    const u32 changes1 = kept1_ >> 16, changes2 = shared_.changes2;
+    for (u32 changes = changes1; changes != 0; changes &= changes - 1) {
+      *out++ = shared_.bitmap1[8 * lane() + lowest_one(changes)];
     }
-    out = shared_.staged + kept1_at_ + kept1_;
-    if ((changes2_ >> lane() & 1) != 0) out[ones(changes2_ & lanes_below())] = static_cast<u8>(changes1_);
-    out += ones(changes2_);
-    if (lane() < kBitmap3Bytes) out[lane()] = static_cast<u8>(changes2_ >> (8 * lane()));
+    out = shared_.staged + shared_.kept2_at;
+    if ((changes2 >> lane() & 1) != 0) out[ones(changes2 & lanes_below())] = static_cast<u8>(changes1);
+    out += ones(changes2);
+    if (lane() < kBitmap3Bytes) out[lane()] = static_cast<u8>(changes2 >> (8 * lane()));
   }
 
   // The non-zero bytes of word w of the stream.
@@ -350,8 +349,8 @@ class Encoder {
   u32 planes_used_ = 0;
   bool in_registers_ = false;
   u32 raw_bytes_ = 0;
-  u32 nonzero_ = 0, first_place_ = 0, changes0_ = 0, kept0_at_ = 0, kept1_at_ = 0;
-  u32 changes1_ = 0, changes2_ = 0, kept1_ = 0, kept1_before_ = 0;  // of the first warp
+  u32 kept0_ = 0;  // where the thread's kept bytes of bitmap0 go, and, from bit 16 on, which they are
+  u32 kept1_ = 0;  // of the first warp: how many of bitmap1 are kept before the thread's, and which of its own
 };
 
 // One thread block of the grid.

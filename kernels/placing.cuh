@@ -67,7 +67,7 @@ H5L_DEVICE void emit(u8* to, u32 bytes, u32 first_word, u32 tile, u32& sum, Word
   const u32 words = (bytes + 3) / 4;
   const u32 head = static_cast<u32>(0 - reinterpret_cast<u64>(to)) & 3;  // bytes up to an aligned word
   u32 salt = tile * 0x85EBCA77u + (first_word + thread() + 1) * 0x9E3779B9u;
-  for (u32 i = thread(); i < words; i += kThreads) {
+  H5L_NO_UNROLL for (u32 i = thread(); i < words; i += kThreads) {
     const u32 low = word(i);
     sum += mix(low + salt);
     salt += kThreads * 0x9E3779B9u;
@@ -123,7 +123,7 @@ class TilePlaces {
     const u32 begin_item = knows ? known_item_ : first;
     u32 sum = 0;
     // Four sizes at once, and as many loads under way as a grid's worth of them takes.
-    constexpr u32 in_flight = 3;
+    constexpr u32 in_flight = 2;
     for (u32 i = begin_item / 4 * 4; i < item; i += in_flight * 4 * kThreads) {
       Quad found[in_flight];
       H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {

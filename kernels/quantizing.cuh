@@ -53,47 +53,42 @@ inline constexpr Word<T> kWholeBits = Word<T>{FloatTraits<T>::bias + kMantissaBi
 // Rounding half away from zero is symmetric, so the work is done on magnitudes: toward zero, the sum with 2^m is the whole
 // part of a value in steps. A largest error does without a chain of tests; it passes over NaN, which the bits of the sums
 // show, as they show a bin that is too large.
-template <bool has_fill, class T, u32 n>
-H5L_DEVICE bool signed_bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
+template <class T, u32 n>
+H5L_DEVICE bool signed_bins_of_row(const AbsoluteQuantizer<T>& q, const u8* rows, const T (&values)[n], T (&bins)[n]) {
   using W = Word<T>;
   constexpr W whole_bits = kWholeBits<T>;
   constexpr W half_bits = FloatTraits<T>::below_half;
   const T whole = bit_cast<T>(whole_bits), half = bit_cast<T>(half_bits);
   T error = 0;
   W used = 0;
-  bool is_fill = false;
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
     const T x = values[i], size = without_sign(x);
     const T sum = add_toward_zero(add(multiply(size, q.inverse_step), half), whole);
     const T bin = subtract(sum, whole);
     used |= bit_cast<W>(sum);
-    const T rebuilt = multiply(bin, q.step);
-    error = larger(error, without_sign(subtract(size, rebuilt)));
-    const W sign = bit_cast<W>(x) & kSignBit<T>;
-    if constexpr (has_fill) {
-      is_fill |= bit_cast<W>(x) == q.fill_bits;
-      is_fill |= bit_cast<W>(add(bit_cast<T>(static_cast<W>(bit_cast<W>(rebuilt) | sign)), T{0})) == q.fill_bits;
-    }
-    bins[i] = bit_cast<T>(static_cast<W>(bit_cast<W>(bin) | sign));
+    error = larger(error, without_sign(subtract(size, multiply(bin, q.step))));
+    bins[i] = bit_cast<T>(static_cast<W>(bit_cast<W>(bin) | (bit_cast<W>(x) & kSignBit<T>)));
   }
-  return error <= q.bound && used < whole_bits + kBinLimit<T> && !is_fill;
-}
-
-template <class T, u32 n>
-H5L_DEVICE bool signed_bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
-  return q.has_fill ? signed_bins_of_row<true>(q, values, bins) : signed_bins_of_row<false>(q, values, bins);
+  bool is_good = error <= q.bound && used < whole_bits + kBinLimit<T>;
+  if (q.has_fill) {  // the values once more, from where they were, so that they take no registers until here
+    H5L_UNROLL for (u32 i = 0; i < n; ++i) {
+      is_good &= *value_in_rows<n * sizeof(T), W>(const_cast<u8*>(rows), thread(), i) != q.fill_bits;
+      is_good &= bit_cast<W>(add(multiply(bins[i], q.step), T{0})) != q.fill_bits;
+    }
+  }
+  return is_good;
 }
 
 // The same without -0.0.
 template <class T, u32 n>
-H5L_DEVICE bool bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
-  const bool is_good = signed_bins_of_row(q, values, bins);
+H5L_DEVICE bool bins_of_row(const AbsoluteQuantizer<T>& q, const u8* rows, const T (&values)[n], T (&bins)[n]) {
+  const bool is_good = signed_bins_of_row(q, rows, values, bins);
   H5L_UNROLL for (u32 i = 0; i < n; ++i) bins[i] = add(bins[i], T{0});
   return is_good;
 }
 
 template <class Q, class T, u32 n>
-H5L_DEVICE bool bins_of_row(const Q&, const T (&)[n], T (&)[n]) {
+H5L_DEVICE bool bins_of_row(const Q&, const u8*, const T (&)[n], T (&)[n]) {
   return false;
 }
 
@@ -104,11 +99,11 @@ template <class T>
 inline constexpr u64 kWordBias<AbsoluteQuantizer<T>> = kWholeBits<T>;
 
 template <class T, class W, u32 n>
-H5L_DEVICE bool zigzags_of(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
+H5L_DEVICE bool zigzags_of(const AbsoluteQuantizer<T>& q, const u8* rows, W (&words)[n]) {
   constexpr W whole_bits = kWholeBits<T>;
   T values[n], bins[n];
   H5L_UNROLL for (u32 i = 0; i < n; ++i) values[i] = bit_cast<T>(words[i]);
-  if (!signed_bins_of_row(q, values, bins)) return false;
+  if (!signed_bins_of_row(q, rows, values, bins)) return false;
   // |2 bin + 1/2| is the zigzag number and a half; the mantissa of the sum with 2^m - 1/2 holds it.
   const T whole = subtract(bit_cast<T>(whole_bits), T(0.5));
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
@@ -118,7 +113,7 @@ H5L_DEVICE bool zigzags_of(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
 }
 
 template <class Q, class W, u32 n>
-H5L_DEVICE bool zigzags_of(const Q&, W (&)[n]) {
+H5L_DEVICE bool zigzags_of(const Q&, const u8*, W (&)[n]) {
   return false;
 }
 

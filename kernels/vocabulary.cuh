@@ -149,6 +149,7 @@ H5L_DEVICE void store_streaming(W* to, W word) {
 H5L_DEVICE u32 lane() { return thread() % kWarpThreads; }
 H5L_DEVICE u32 warp() { return thread() / kWarpThreads; }
 H5L_DEVICE u32 lanes_below() { return (u32{1} << lane()) - 1; }
+H5L_DEVICE u32 lowest_one(u32 word) { return ones(~word & (word - 1)); }  // of a word that is not 0
 H5L_DEVICE bool any_in_warp(bool flag) { return ballot(flag) != 0; }
 
 template <class W>
