@@ -12,7 +12,7 @@ import subprocess
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import h5py
 import numpy as np
@@ -23,8 +23,44 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
+"""Where plots.py leaves figures."""
+
 STREAMING_BYTES = 256 << 20
 """Size of the copy that every speed is compared with: far larger than any cache."""
+
+FIELD = "turbulence/vorticity"
+"""What speeds are measured on, among the fields of the corpus: real, and hard to compress."""
+
+PEERS = ("ZFP", "SZ3", "SPERR", "Blosc2")
+"""Names of hdf5plugin's filters in results."""
+
+SPEED_SCALE = 1e-3
+"""The bound that stands beside a speed where there is only one: this part of the range."""
+
+
+class FilterRow(TypedDict):
+    """
+    A row of results/hdf5.json: `FIELD` of float32, written and read in one way.
+
+    `way` is "pipeline" where HDF5 calls the filter, "batched" for h5lossy.write and read, "file"
+    for the compressed bytes in a plain file, "memory" for frames in memory, "copy" for values in
+    memory. The name of no filter at all is "no filter". Speeds are what `Timing.as_speed` gives, by
+    the section's clock: "cpu" of the process, or "wall".
+    """
+
+    section: str
+    clock: str
+    name: str
+    is_peer: bool
+    way: str
+    threads: int
+    scale: float | None
+    bytes: int
+    ratio: float | None
+    error_fraction: float | None
+    write: dict[str, float]
+    read: dict[str, float]
 
 
 class Timing(NamedTuple):
@@ -87,6 +123,14 @@ def real_fields(*, core_only: bool = False) -> Iterator[tuple[str, np.ndarray, f
                 yield f"{path.stem}/{name}", dataset[...], dataset.attrs.get("fill_value")
 
 
+def field_for_speed() -> np.ndarray:
+    """Read `FIELD`."""
+    for name, values, _ in real_fields():
+        if name == FIELD:
+            return values
+    raise SystemExit(f"the corpus has no {FIELD}")
+
+
 def machine() -> dict[str, Any]:
     """Describe the machine, the build and the commit."""
     cpu = platform.processor()
@@ -124,3 +168,16 @@ def save(name: str, results: dict[str, Any]) -> None:
 def load(name: str) -> dict[str, Any]:
     """Read results/NAME.json."""
     return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def scale_of(bound: str) -> float | None:
+    """Give the part of the range that a bound of throughput.json is; None for other kinds."""
+    try:
+        return float(bound)
+    except ValueError:
+        return None
+
+
+def load_if_there(name: str) -> dict[str, Any] | None:
+    """Read results/NAME.json; None where that benchmark has not been run."""
+    return load(name) if (RESULTS / f"{name}.json").exists() else None

@@ -1,109 +1,370 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Write README's table of results from results/*.json, so that no number in it is typed.
+Write README's table and docs/benchmarks.md from results/*.json, so that no number is typed.
 
-    python benchmarks/readme.py
+    python benchmarks/readme.py [--check]
+
+What a benchmark that has not been run would say is left out.
 """
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from _common import load
+from _common import DOCS, PEERS, SPEED_SCALE, STREAMING_BYTES, load, load_if_there, scale_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 README = Path(__file__).parent.parent / "README.md"
+PAGE = DOCS.with_suffix(".md")
 BEGIN, END = "<!-- results: written by benchmarks/readme.py -->", "<!-- results end -->"
 
-SPEEDS = {
-    "PFPL": "PFPL(absolute={bound})",
-    "cuSZp2-P": "CuSZp2(absolute={bound}, mode='plain')",
-    "cuSZp2-O": "CuSZp2(absolute={bound})",
-    "cuSZp2-O 3-D": "CuSZp2(absolute={bound}, dimensions=3)",
-    "AATROX": "Aatrox(absolute={bound})",
-    "auto": "Auto(absolute={bound})",
-}
-"""The setting in throughput.json whose speed stands beside a codec of fields.json."""
+SHOWN_BYTES = 1 << 20
+NONE = "—"
 
-SPEED_BOUND = 2
-"""Which of the absolute bounds of throughput.json: the third, 1e-3 of the range."""
+Results = dict[str, Any]
 
 
-def speed_cells(name: str, speed: dict[str, Any]) -> list[str]:
-    """Give both speeds of a codec, float32."""
-    if name not in SPEEDS:
-        return ["", ""]
-    rows = [row for row in speed["rows"] if row["dtype"] == "float32"]
-    bound = rows[SPEED_BOUND]["bound"].removeprefix("absolute ")
-    [row] = [row for row in rows if row["setting"] == SPEEDS[name].format(bound=bound)]
-    copy = speed["memcpy"]["gb_per_s"]
-    return [
-        f"{row[way]['gb_per_s']:.2f} GB/s ({row[way]['gb_per_s'] / copy:.2f} ×)"
-        for way in ("compress", "decompress")
-    ]
+def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Give the lines of a table in Markdown."""
+    headings = list(headings)
+    lines = [headings, ["---"] * len(headings), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
-def results() -> str:
+def size_name(size: int) -> str:
+    """Give 64 KiB, 1 MiB and so on."""
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def where(results: Results) -> str:
+    """Say what something was measured on."""
+    machine = results["machine"]
+    cpu = f"{machine['cpu']}, {machine['cores']} cores, shared"
+    return f"{cpu}; {machine['build']}; {machine['commit']}"
+
+
+# --------------------------------------------------------------------------------------------------
+# What the tables say
+# --------------------------------------------------------------------------------------------------
+
+
+def speed(throughput: Results, codec: str, backend: str, way: str, **case: Any) -> str:
+    """Give GB/s of a codec; the case is of float32, 1 MiB and `SPEED_SCALE` unless it says else."""
+    case = {"dtype": "float32", "chunk_bytes": SHOWN_BYTES, "bound": f"{SPEED_SCALE:g}"} | case
+    case |= {"codec": codec, "backend": backend}
+    for row in throughput["rows"]:
+        if all(row[name] == value for name, value in case.items()):
+            return f"{row[way]['gb_per_s']:.1f}"
+    return NONE
+
+
+def speeds(throughput: Results, codec: str, way: str, **case: Any) -> str:
+    """Give the best backend's, and the scalar one's in parentheses."""
+    best, plain = throughput["backends"][0], throughput["backends"][-1]
+    found = speed(throughput, codec, best, way, **case)
+    if found == NONE or best == plain:
+        return found
+    return f"{found} ({speed(throughput, codec, plain, way, **case)})"
+
+
+def memcpy(throughput: Results) -> str:
+    """Give GB/s of the streaming copy, in the process of the best backend."""
+    copy = throughput["memcpy"][throughput["backends"][0]][str(STREAMING_BYTES)]
+    return f"{copy['gb_per_s']:.1f} GB/s"
+
+
+def backend_names(throughput: Results) -> str:
+    """Name the backends that `speeds` shows."""
+    best, plain = throughput["backends"][0], throughput["backends"][-1]
+    return best if best == plain else f"{best} ({plain})"
+
+
+def filter_row(hdf5: Results, name: str) -> Results | None:
+    """Find what HDF5 makes of a filter, on one thread with the bound `SPEED_SCALE`."""
+    for row in hdf5["rows"]:
+        if (row["name"], row["section"]) == (name, "pipeline") and (
+            row["scale"] in {SPEED_SCALE, None}
+        ):
+            return row
+    return None
+
+
+def filter_speeds(hdf5: Results, name: str) -> list[str]:
+    """Give GB/s of writing and reading."""
+    row = filter_row(hdf5, name)
+    return (
+        [NONE, NONE]
+        if row is None
+        else [f"{row[way]['gb_per_s']:.2f}" for way in ("write", "read")]
+    )
+
+
+def worst_error(fields: Results) -> float:
+    """Give the largest error of any codec of ours, as a part of the bound."""
+    return max(
+        result["error_fraction"]
+        for row in fields["rows"]
+        for bound in row["bounds"]
+        for name, result in bound["codecs"].items()
+        if name not in PEERS
+    )
+
+
+def broken_promises(fields: Results) -> dict[str, int]:
+    """Count the cases in which each peer broke the bound, changed NaNs or failed."""
+    found: dict[str, int] = {}
+    for row in fields["rows"]:
+        for bound in row["bounds"]:
+            for name, result in bound["codecs"].items():
+                if name in PEERS:
+                    is_bad = bool(result.get("broken") or result.get("failed"))
+                    found[name] = found.get(name, 0) + is_bad
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+# README
+# --------------------------------------------------------------------------------------------------
+
+
+def results_table() -> str:
     """Give the table and the conditions under it."""
-    fields, speed = load("fields"), load("throughput")
+    fields, throughput, hdf5 = load("fields"), load("throughput"), load_if_there("hdf5")
     means = fields["geometric_mean"]
     scales = list(means)
     names = list(fields["rows"][0]["bounds"][0]["codecs"])
-    lines = [
-        (
-            f"| | ratio at {scales[0]} of the range | {' | '.join(scales[1:])} | "
-            "compress, one thread | decompress |"
-        ),
-        "|" + "---|" * (len(scales) + 3),
-    ]
+    headings = ["", f"ratio at {scales[0]}", *scales[1:], "compress, GB/s", "decompress, GB/s"]
+    if hdf5 is not None:
+        names += [
+            name
+            for name in dict.fromkeys(row["name"] for row in hdf5["rows"])
+            if name not in names and filter_row(hdf5, name) is not None
+        ]
+        headings += ["write, GB/s", "read, GB/s"]
+    rows = []
     for name in names:
-        ratios = [f"{means[scale][name]:.2f}" if name in means[scale] else "—" for scale in scales]
-        lines.append(f"| {' | '.join([name, *ratios, *speed_cells(name, speed)])} |")
+        row = [name]
+        row += [f"{means[scale][name]:.2f}" if name in means[scale] else NONE for scale in scales]
+        row += [speeds(throughput, name, way) for way in ("compress", "decompress")]
+        row += filter_speeds(hdf5, name) if hdf5 is not None else []
+        rows.append(row)
 
-    ours = [name for name in names if name in SPEEDS or name == "cuSZp2-O 2-D"]
-    worst = max(
-        bound["codecs"][name]["error_fraction"]
-        for row in fields["rows"]
-        for bound in row["bounds"]
-        for name in ours
-    )
     count, core = len(fields["rows"]), sum(row["core"] for row in fields["rows"])
-    broken = {
-        name: sum(
-            bool(bound["codecs"][name].get("broken") or bound["codecs"][name].get("failed"))
-            for row in fields["rows"]
-            for bound in row["bounds"]
-        )
-        for name in names
-        if name not in ours
-    }
-    machine = speed["machine"]
+    cases = count * len(scales)
+    promises = [
+        f"{name} broke the bound, changed NaNs or failed in {n}"
+        for name, n in broken_promises(fields).items()
+    ]
     conditions = (
-        f"Ratio: geometric mean over {core} core fields of a corpus of {count} real ones, absolute "
-        "bound, chunks of about 1 MiB, through HDF5; every value of every field judged. Largest "
-        f"error of any h5lossy codec: {worst:.6f} of the bound. Of {count * len(scales)} cases, "
-        + ", ".join(
-            f"{name} broke the bound, lost NaNs or failed in {n}" for name, n in broken.items()
-        )
-        + f" (—: no mean). gzip behind a shuffle, lossless: {fields['gzip_geometric_mean']:.2f} "
-        "(`benchmarks/results/fields.json`). "
-        f"Speed: {speed['field']}, float32, 1e-3 of the range, 1 MiB chunk, CPU time, median of "
-        f"15; × is the ratio to a streaming memcpy ({speed['memcpy']['gb_per_s']:.1f} GB/s in the "
-        f"same run); {machine['backend']} backend, {machine['build']}, {machine['cpu']}, shared "
-        "(`benchmarks/results/throughput.json`, with float64 and other bounds)."
+        "**Ratio**: absolute bound, as a part of the range; geometric mean over "
+        f"{core} core fields of {count} real ones, chunks of about 1 MiB, through HDF5. Every "
+        "value was judged: the largest error of any h5lossy codec was "
+        f"{worst_error(fields):.6f} of the bound. Of {cases} cases, {', '.join(promises)} "
+        f"({NONE}: no mean). gzip behind a shuffle, lossless: "
+        f"{fields['gzip_geometric_mean']:.2f}. "
+        f"**Compress, decompress**: {throughput['field']}, float32, {SPEED_SCALE:g} of the range, "
+        "1 MiB, one thread, CPU time, median of 15, backend "
+        f"{backend_names(throughput)}; memcpy of 256 MiB in the same run {memcpy(throughput)}; "
+        f"{where(throughput)}. "
     )
-    return "\n".join([*lines, "", conditions])
+    if hdf5 is not None:
+        conditions += (
+            "**Write, read**: the same field as an HDF5 dataset on tmpfs, through HDF5's own "
+            f"pipeline on one thread, CPU time, median of {hdf5['runs']}; {where(hdf5)}. "
+        )
+    conditions += "[All results and plots](docs/benchmarks.md)."
+    return "\n".join([*table(headings, rows), "", conditions])
 
 
-def main() -> None:
-    """Replace what stands between the marks."""
+def new_readme() -> str:
+    """Give README with what stands between the marks replaced."""
     text = README.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     if not rest or not after:
         raise SystemExit(f"README.md has no {BEGIN!r} and {END!r}")
-    README.write_text(f"{before}{BEGIN}\n{results()}\n{END}{after}")
+    return f"{before}{BEGIN}\n{results_table()}\n{END}{after}"
+
+
+# --------------------------------------------------------------------------------------------------
+# docs/benchmarks.md
+# --------------------------------------------------------------------------------------------------
+
+
+def figure(name: str, text: str) -> list[str]:
+    """Show a figure of plots.py, where it was drawn."""
+    return [f"![{text}](benchmarks/{name}.svg)", ""] if (DOCS / f"{name}.svg").exists() else []
+
+
+def speed_section(throughput: Results) -> list[str]:
+    """Tell the speed of the bare codecs."""
+    codecs = list(dict.fromkeys(row["codec"] for row in throughput["rows"]))
+    backends = throughput["backends"]
+    lines = [
+        "## Codecs from memory to memory",
+        "",
+        f"{throughput['field']}, one thread, CPU time, in GB/s of original data: median, and × the "
+        "speed of a memcpy of 256 MiB in the same process. The memcpy itself: "
+        + ", ".join(
+            f"{copies[str(STREAMING_BYTES)]['gb_per_s']:.1f} GB/s ({name})"
+            for name, copies in throughput["memcpy"].items()
+        )
+        + f". {where(throughput)}; options as `native/CMakeLists.txt` sets them.",
+        "",
+        *figure("throughput", "Ratio against speed of the codecs; dashed: the scalar backend"),
+    ]
+    cases = dict.fromkeys(
+        (row["dtype"], row["chunk_bytes"], row["bound"])
+        for row in throughput["rows"]
+        if scale_of(row["bound"]) in {SPEED_SCALE, None}
+    )
+    for way in ("compress", "decompress"):
+        rows = []
+        for dtype, size, bound in cases:
+            for codec in codecs:
+                of_case = {
+                    row["backend"]: row
+                    for row in throughput["rows"]
+                    if (row["dtype"], row["chunk_bytes"], row["bound"], row["codec"])
+                    == (dtype, size, bound, codec)
+                }
+                if not of_case:
+                    continue
+                any_row = of_case[backends[0]]
+                cells = [size_name(size), dtype, bound, codec, f"{any_row['ratio']:.2f}"]
+                cells.append(f"{any_row['error_fraction']:.6f}")
+                cells += [
+                    f"{row['gb_per_s']:.2f} ({row['of_memcpy']:.2f} ×)"
+                    for row in (of_case[name][way] for name in backends)
+                ]
+                rows.append(cells)
+        headings = ["chunk", "type", "bound", "codec", "ratio", "error / bound", *backends]
+        lines += [f"### {way.capitalize()}", "", *table(headings, rows), ""]
+    return lines
+
+
+SECTIONS = {
+    "pipeline": "HDF5 calls the filter, one chunk after another; CPU time of the process.",
+    "batched": "`h5lossy.write` and `h5lossy.read` on several threads, HDF5's pipeline, and the "
+    "compressed bytes as a plain file; by the clock on the wall.",
+    "memory": "Batches of chunks in memory, and copies of the values by as many threads; by the "
+    "clock on the wall.",
+}
+"""What the sections of results/hdf5.json show."""
+
+
+def hdf5_section(hdf5: Results) -> list[str]:
+    """Tell the speed through HDF5."""
+    headings = ("", "bound", "way", "threads", "ratio", "error / bound", "write", "read")
+    conditions = (
+        f"{hdf5['field']}, float32, repeated; chunks of 1 MiB, files on tmpfs. GB/s of original "
+        f"data, median of {hdf5['runs']}. {where(hdf5)}."
+    )
+    lines = [
+        "## Through HDF5",
+        "",
+        conditions,
+        "",
+        *figure("hdf5", "Ratio against speed through HDF5; dashed: other filters"),
+    ]
+    for section, text in SECTIONS.items():
+        own = [row for row in hdf5["rows"] if row["section"] == section]
+        if not own:
+            continue
+        rows = [
+            [
+                row["name"],
+                NONE if row["scale"] is None else f"{row['scale']:g}",
+                row["way"],
+                str(row["threads"]),
+                NONE if row["ratio"] is None else f"{row['ratio']:.2f}",
+                NONE if row["error_fraction"] is None else f"{row['error_fraction']:.6f}",
+                f"{row['write']['gb_per_s']:.2f}",
+                f"{row['read']['gb_per_s']:.2f}",
+            ]
+            for row in own
+        ]
+        size = own[0]["bytes"] >> 20
+        lines += [f"{text} {size} MiB.", "", *table(headings, rows), ""]
+    return [*lines, *(f"{note}." for note in hdf5["notes"]), *([""] if hdf5["notes"] else [])]
+
+
+def fields_section(fields: Results) -> list[str]:
+    """Tell the ratio on every field."""
+    names = list(fields["rows"][0]["bounds"][0]["codecs"])
+    conditions = (
+        "Absolute bound as a part of the range, chunks of about 1 MiB, every value judged. Core "
+        "fields have a \\*. An exclamation mark: the bound was broken or NaNs were changed. "
+        f"{where(fields)}."
+    )
+    lines = [
+        "## Ratio on real fields",
+        "",
+        conditions,
+        "",
+        *figure("fields", "Ratio on each core field"),
+    ]
+    for i, scale in enumerate(fields["geometric_mean"]):
+        means = fields["geometric_mean"][scale]
+        rows = []
+        for row in fields["rows"]:
+            results = row["bounds"][i]["codecs"]
+            ratios = (
+                "failed"
+                if results[name]["ratio"] is None
+                else f"{results[name]['ratio']:.2f}" + "!" * bool(results[name].get("broken"))
+                for name in names
+            )
+            rows.append([row["field"] + " \\*" * row["core"], *ratios])
+        mean = (f"{means[name]:.2f}" if name in means else NONE for name in names)
+        rows.append(["geometric mean of \\*", *mean])
+        lines += [f"### {scale} of the range", "", *table(("field", *names), rows), ""]
+    return lines
+
+
+def page() -> str:
+    """Give docs/benchmarks.md."""
+    hdf5 = load_if_there("hdf5")
+    introduction = (
+        "Only ratios within one run mean something: the machine was shared. The JSON files in "
+        "`benchmarks/results/` have the spread too. To measure on another machine:"
+    )
+    lines = [
+        "<!-- Written by benchmarks/readme.py from benchmarks/results/. -->",
+        "",
+        "# Benchmarks",
+        "",
+        introduction,
+        "",
+        "```sh",
+        "pip install '.[test,plot]'",
+        "export H5LOSSY_CORPUS=/path/to/fields",
+        *(f"python benchmarks/{name}.py" for name in ("fields", "throughput", "hdf5")),
+        "python benchmarks/plots.py && python benchmarks/readme.py",
+        "```",
+        "",
+        *speed_section(load("throughput")),
+        *(hdf5_section(hdf5) if hdf5 is not None else []),
+        *fields_section(load("fields")),
+    ]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def main() -> None:
+    """Write both, or compare both."""
+    parser = argparse.ArgumentParser(description="Write README's table and docs/benchmarks.md.")
+    parser.add_argument("--check", action="store_true", help="only say whether they are as written")
+    check = parser.parse_args().check
+    for path, text in ((README, new_readme()), (PAGE, page())):
+        if not check:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            raise SystemExit(f"{path.name} is not what the results say: run benchmarks/readme.py")
 
 
 if __name__ == "__main__":

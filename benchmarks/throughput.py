@@ -1,104 +1,231 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Speed of the bare codecs on one thread, beside memcpy in the same process.
+Speed of the bare codecs on one thread, with every backend of this machine, beside memcpy.
 
-    H5LOSSY_CORPUS=... python benchmarks/throughput.py
+    H5LOSSY_CORPUS=... python benchmarks/throughput.py [--quick] [--codecs PFPL] [--backends avx2]
 
-The field is the turbulence vorticity of the corpus, repeated to the chunk's size.
-GB/s counts the original bytes; x is the ratio to a streaming copy of 256 MiB.
+The field is the turbulence vorticity of the corpus, repeated to the chunk's size. GB/s counts the
+original bytes, from memory to memory that is there already; x is the ratio to a streaming copy of
+256 MiB in the same process. Every value of every frame is judged, and the frames of all backends
+are compared. Only a run of everything replaces results/throughput.json.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from _common import STREAMING_BYTES, cpu_time, memcpy_speed, real_fields, save
+from _common import (
+    FIELD,
+    SPEED_SCALE,
+    STREAMING_BYTES,
+    cpu_time,
+    field_for_speed,
+    memcpy_speed,
+    save,
+)
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 import h5lossy
+from h5lossy import _native
 
-FIELD = "turbulence/vorticity"
-CHUNK_BYTES = 1 << 20
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CODECS: dict[str, Callable[..., h5lossy.codecs.Codec]] = {
+    "PFPL": h5lossy.PFPL,
+    "cuSZp2-P": lambda **bound: h5lossy.CuSZp2(mode="plain", **bound),
+    "cuSZp2-O": h5lossy.CuSZp2,
+    "cuSZp2-O 2-D": lambda **bound: h5lossy.CuSZp2(dimensions=2, **bound),
+    "cuSZp2-O 3-D": lambda **bound: h5lossy.CuSZp2(dimensions=3, **bound),
+    "AATROX": h5lossy.Aatrox,
+    "auto": h5lossy.Auto,
+}
+SCALES = (1e-1, 1e-2, 1e-3, 1e-4)
+ALL_BOUNDS_BYTES = 1 << 20
+CHUNK_BYTES = (64 << 10, ALL_BOUNDS_BYTES, 4 << 20, STREAMING_BYTES)
+DTYPES = ("float32", "float64")
 ROWS = 128
 """Rows, of the field's own length, of a slice of the chunk."""
 
 
-def settings(extent: float, codec: type[h5lossy.codecs.Codec], **fields: Any) -> list[Any]:
-    """Give a codec with each bound that is measured."""
-    bounds: list[dict[str, Any]] = [
-        {"absolute": scale * extent} for scale in (1e-1, 1e-2, 1e-3, 1e-4)
-    ]
-    bounds.append({"pointwise_relative": 1e-3})
-    if codec is h5lossy.PFPL:
-        bounds.append({"lossless": True})
-    return [codec(**bound, **fields) for bound in bounds]
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One codec, bound, type and chunk size. The bound is a part of the range, or another kind."""
+
+    codec: str
+    bound: str
+    dtype: str
+    chunk_bytes: int
+
+    @property
+    def runs(self) -> int:
+        """How often it is timed."""
+        return 9 if self.chunk_bytes == STREAMING_BYTES else 15
+
+    def setting(self, extent: float) -> h5lossy.codecs.Codec:
+        """Give the codec with its bound."""
+        if self.bound == "lossless":
+            return CODECS[self.codec](lossless=True)
+        if self.bound.startswith("pointwise"):
+            return CODECS[self.codec](pointwise_relative=float(self.bound.split()[1]))
+        return CODECS[self.codec](absolute=float(self.bound) * extent)
 
 
-def measure(data: np.ndarray, codec: h5lossy.codecs.Codec) -> dict[str, Any]:
+def cases(codecs: list[str], *, quick: bool) -> Iterator[Case]:
+    """Give what is measured: every bound in one size, every size with one bound."""
+    for dtype in DTYPES[:1] if quick else DTYPES:
+        for size in (ALL_BOUNDS_BYTES,) if quick else CHUNK_BYTES:
+            for codec in codecs:
+                bounds = [f"{SPEED_SCALE:g}"]
+                if size == ALL_BOUNDS_BYTES and not quick:
+                    bounds = [*(f"{scale:g}" for scale in SCALES), "pointwise 0.001"]
+                    bounds += ["lossless"] * (codec == "PFPL")
+                for bound in bounds:
+                    yield Case(codec, bound, dtype, size)
+
+
+def measure(case: Case, field: np.ndarray, streaming: float) -> dict[str, Any]:
     """Encode and decode one chunk; judge the error, and time both."""
-    frame = h5lossy.encode(data, codec)
-    decoded = h5lossy.decode(frame, shape=data.shape)
-    summary = h5lossy.largest_error(data, decoded, codec.bound)
+    extent = float(field.max()) - float(field.min())
+    count = case.chunk_bytes // np.dtype(case.dtype).itemsize
+    rows = min(ROWS, count // field.shape[-1])
+    data = np.resize(field.astype(case.dtype), count).reshape(-1, rows, field.shape[-1])
+    setting = case.setting(extent)
+    params = dataclasses.replace(
+        setting.params(), value_bytes=data.itemsize, shape=tuple(n for n in data.shape if n != 1)
+    )
+    room = np.zeros(_native.max_encoded_size(data.nbytes), np.uint8)
+    frame = room[: _native.encode_into(params, data, room)].copy()
+    decoded = np.zeros_like(data)
+    _native.decode(frame, decoded)
+    summary = h5lossy.largest_error(data, decoded, setting.bound)
     if not summary.holds:
-        raise SystemExit(f"{codec} broke its bound: {summary}")
-    return {
-        "codec": type(codec).__name__,
-        "setting": repr(codec),
+        raise SystemExit(f"{setting} broke its bound: {summary}")
+    row = dataclasses.asdict(case) | {
+        "setting": repr(setting),
         "frame_codec": h5lossy.inspect(frame).codec,
-        "bound": str(codec.bound),
-        "dtype": str(data.dtype),
-        "chunk_bytes": data.nbytes,
+        "frame_sha256": hashlib.sha256(frame).hexdigest(),
         "ratio": data.nbytes / len(frame),
         "error_fraction": summary.fraction,
-        "compress": cpu_time(lambda: h5lossy.encode(data, codec)).as_speed(data.nbytes),
-        "decompress": cpu_time(lambda: h5lossy.decode(frame)).as_speed(data.nbytes),
     }
+    ways = {
+        "compress": lambda: _native.encode_into(params, data, room),
+        "decompress": lambda: _native.decode(frame, decoded),
+    }
+    for way, run in ways.items():
+        copies = max(1, ALL_BOUNDS_BYTES // data.nbytes)  # a small chunk is too short for the clock
+
+        def several(run: Callable[[], object] = run, copies: int = copies) -> None:
+            for _ in range(copies):
+                run()
+
+        speed = cpu_time(several, runs=case.runs).as_speed(data.nbytes * copies)
+        row[way] = speed | {"of_memcpy": speed["gb_per_s"] / streaming}
+    return row
+
+
+def work(codecs: list[str], *, quick: bool) -> None:
+    """Measure with the backend of this process; write JSON to the standard output."""
+    field = field_for_speed()
+    todo = list(cases(codecs, quick=quick))
+    memcpy = {
+        str(size): memcpy_speed(size)
+        for size in sorted({case.chunk_bytes for case in todo} | {STREAMING_BYTES})
+    }
+    streaming = memcpy[str(STREAMING_BYTES)]["gb_per_s"]
+    console = Console(stderr=True)
+    backend = h5lossy.get_config().backend
+    rows = [
+        measure(case, field, streaming) | {"backend": backend}
+        for case in track(todo, backend, console=console, transient=True)
+    ]
+    json.dump({"memcpy": memcpy, "rows": rows}, sys.stdout)
+
+
+def run_backend(name: str, options: list[str]) -> dict[str, Any]:
+    """Measure with one backend, which a process chooses once."""
+    done = subprocess.run(
+        [sys.executable, __file__, *options, "--worker"],
+        env=os.environ | {"H5LOSSY_BACKEND": name},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"the run with the {name} backend failed")
+    return json.loads(done.stdout)
+
+
+def check_frames(rows: list[dict[str, Any]]) -> None:
+    """Refuse results of backends that do not write the same bytes."""
+    frames: dict[tuple[str, ...], str] = {}
+    for row in rows:
+        case = (row["setting"], row["dtype"], str(row["chunk_bytes"]))
+        if frames.setdefault(case, row["frame_sha256"]) != row["frame_sha256"]:
+            raise SystemExit(f"{row['backend']} writes another frame than the first: {case}")
+
+
+def size_name(size: int) -> str:
+    """Give 64 KiB, 1 MiB and so on."""
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def print_table(rows: list[dict[str, Any]], memcpy: dict[str, Any]) -> None:
+    """Print everything; the range is that of the counted runs."""
+    table = Table(title=f"{FIELD}, one thread, CPU time: median, range, × streaming memcpy")
+    headings = ("chunk", "dtype", "bound", "codec", "ratio", "error/bound", "backend")
+    for heading in (*headings, "compress", "×", "decompress", "×"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        cells = [size_name(row["chunk_bytes"]), row["dtype"], row["bound"], row["codec"]]
+        cells += [f"{row['ratio']:.2f}", f"{row['error_fraction']:.6f}", row["backend"]]
+        for way in ("compress", "decompress"):
+            speed = row[way]
+            spread = f"({speed['gb_per_s_min']:.1f}–{speed['gb_per_s_max']:.1f})"
+            cells += [f"{speed['gb_per_s']:.2f} {spread}", f"{speed['of_memcpy']:.3f}"]
+        table.add_row(*cells)
+    console = Console(width=160)
+    console.print(table)
+    for backend, copies in memcpy.items():
+        speeds = (f"{size_name(int(n))} {copy['gb_per_s']:.1f}" for n, copy in copies.items())
+        console.print(f"memcpy in the process of {backend}, GB/s: {', '.join(speeds)}")
 
 
 def main() -> None:
     """Measure, print a table, write results/throughput.json."""
-    field = next((x for name, x, _ in real_fields() if name == FIELD), None)
-    if field is None:
-        raise SystemExit(f"the corpus has no {FIELD}")
-    extent = float(field.max()) - float(field.min())
-    streaming = memcpy_speed(STREAMING_BYTES)
-    same_size = memcpy_speed(CHUNK_BYTES)
-    rows = []
-    for dtype in (np.float32, np.float64):
-        count = CHUNK_BYTES // np.dtype(dtype).itemsize
-        data = np.resize(field.astype(dtype), count).reshape(-1, ROWS, field.shape[-1])
-        codecs = [
-            *settings(extent, h5lossy.PFPL),
-            *settings(extent, h5lossy.CuSZp2, mode="plain"),
-            *settings(extent, h5lossy.CuSZp2),
-            *settings(extent, h5lossy.CuSZp2, dimensions=3),
-            *settings(extent, h5lossy.Aatrox),
-            *settings(extent, h5lossy.Auto),
-        ]
-        rows += [measure(data, codec) for codec in codecs]
-
-    table = Table(title=f"{FIELD}, 1 MiB chunk, one thread, CPU time, median of 15")
-    for heading in ("dtype", "codec", "ratio", "error / bound", "compress", "x", "decompress", "x"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        speeds = []
-        for direction in ("compress", "decompress"):
-            speed = row[direction]["gb_per_s"]
-            speeds += [f"{speed:.2f} GB/s", f"{speed / streaming['gb_per_s']:.3f}"]
-        error = f"{row['error_fraction']:.6f}"
-        table.add_row(row["dtype"], row["setting"], f"{row['ratio']:.2f}", error, *speeds)
-    console = Console(width=140)
-    console.print(table)
-    console.print(
-        f"memcpy: streaming (256 MiB) {streaming['gb_per_s']:.1f} GB/s, "
-        f"same size (1 MiB) {same_size['gb_per_s']:.1f} GB/s"
-    )
-    save(
-        "throughput", {"field": FIELD, "memcpy": streaming, "memcpy_1mib": same_size, "rows": rows}
-    )
+    there = [name for name, is_usable in _native.backends().items() if is_usable]
+    parser = argparse.ArgumentParser(description="Speed of the bare codecs on one thread.")
+    parser.add_argument("--codecs", nargs="+", choices=CODECS, default=[*CODECS])
+    parser.add_argument("--backends", nargs="+", choices=there, default=there)
+    parser.add_argument("--quick", action="store_true", help="float32, 1 MiB, one bound")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker:
+        work(given.codecs, quick=given.quick)
+        return
+    options = ["--codecs", *given.codecs, *["--quick"] * given.quick]
+    runs = {name: run_backend(name, options) for name in given.backends}
+    # The backends of one case side by side.
+    rows = [
+        row for group in zip(*(run["rows"] for run in runs.values()), strict=True) for row in group
+    ]
+    check_frames(rows)
+    memcpy = {name: run["memcpy"] for name, run in runs.items()}
+    print_table(rows, memcpy)
+    if given.quick or given.codecs != [*CODECS] or given.backends != there:
+        print("not everything was measured: results/throughput.json is left as it is")
+        return
+    save("throughput", {"field": FIELD, "backends": there, "memcpy": memcpy, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ Importing h5lossy registers the filter in every HDF5 library that the process ha
 from __future__ import annotations
 
 from h5lossy import _native
+from h5lossy.batched import read, write
 from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, largest_error
 from h5lossy.codecs import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2, from_filter_options
 from h5lossy.datasets import DatasetInfo, describe
@@ -24,6 +25,7 @@ from h5lossy.errors import (
     CorruptFrameError,
     DeviceError,
     H5LossyError,
+    IncompleteWriteError,
     InvalidArgumentError,
     NativeError,
     TruncatedFrameError,
@@ -51,6 +53,7 @@ __all__ = [
     "ErrorSummary",
     "FrameInfo",
     "H5LossyError",
+    "IncompleteWriteError",
     "InvalidArgumentError",
     "LibHDF5",
     "NativeError",
@@ -65,7 +68,9 @@ __all__ = [
     "inspect",
     "largest_error",
     "max_encoded_size",
+    "read",
     "register",
+    "write",
 ]
 
 install()

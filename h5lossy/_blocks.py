@@ -62,6 +62,7 @@ def block_shape(
     value_bytes: int,
     *,
     cover: tuple[int, ...] | None = None,
+    most_bytes: int = BLOCK_BYTES,
 ) -> tuple[int, ...]:
     """Choose the shape of the blocks that a dataset is copied in.
 
@@ -76,17 +77,19 @@ def block_shape(
     cover : tuple of int, optional
         Chunk shape of another dataset that is read along: a block grows to whole ones of these
         first, since each would otherwise be decoded several times.
+    most_bytes : int
+        Largest block in bytes, unless `unit` alone is larger.
 
     Returns
     -------
     tuple of int
-        Multiples of `unit`, at most `BLOCK_BYTES` together unless `unit` alone is larger.
+        Multiples of `unit`.
     """
     unit = unit or (1,) * len(shape)
     block = list(unit)
 
     def grow(axis: int, wanted: int) -> None:
-        most = BLOCK_BYTES // (value_bytes * math.prod(block) // block[axis])
+        most = most_bytes // (value_bytes * math.prod(block) // block[axis])
         pieces = min(_pieces(wanted, unit[axis]), most // unit[axis])
         block[axis] = max(block[axis], pieces * unit[axis])
 

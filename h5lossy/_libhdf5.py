@@ -146,6 +146,20 @@ def loaded_libraries() -> list[LoadedHDF5]:
     return list(found.values())
 
 
+def chunk_options(creation_list: int) -> int:
+    """Return the ``H5Pget_chunk_opts`` of one of h5py's creation lists, which h5py does not wrap.
+
+    0 where there is no such function: what it tells came with it.
+    """
+    handle = _process.dlopen(os.fsencode(h5py.h5z.__file__), _FLAGS)
+    get = _ffi.cast("int (*)(int64_t, unsigned *)", _process.dlsym(handle, b"H5Pget_chunk_opts"))
+    options = _ffi.new("unsigned *")
+    if get:
+        with phil:
+            get(creation_list, options)
+    return int(options[0])
+
+
 def _hdf5_functions(path: str | None) -> dict[str, Any] | None:
     """Return the functions of the HDF5 that a loaded file (None: the program) holds or links to."""
     handle = _process.dlopen(_ffi.NULL if path is None else os.fsencode(path), _FLAGS)

@@ -10,6 +10,7 @@ nothing between calls: all of them are thread-safe.
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,10 +138,13 @@ class FrameFields:
 
 def check(status: int, message: Any) -> None:
     """Raise the exception that a status stands for."""
-    if status == _lib.H5L_OK:
-        return
+    if status != _lib.H5L_OK:
+        raise _exception(status, message)
+
+
+def _exception(status: int, message: Any) -> Exception:
     name = _text(_lib.h5l_status_name(status))
-    raise _EXCEPTIONS.get(status, NativeError)(_text(message.text) or name)
+    return _EXCEPTIONS.get(status, NativeError)(_text(message.text) or name)
 
 
 def version() -> str:
@@ -183,18 +187,21 @@ def max_encoded_size(raw_bytes: int) -> int:
     return int(_lib.h5l_max_encoded_size(raw_bytes))
 
 
+def encode_into(params: Params, raw: npt.NDArray[Any], room: npt.NDArray[np.uint8]) -> int:
+    """Encode as `encode` does, into `max_encoded_size` bytes; return how many the frame has."""
+    frame_bytes, message = _ffi.new("size_t *"), _new_message()
+    with _readable(raw) as data, _writable(room) as to:
+        status = _lib.h5l_encode(
+            _c_params(params), data, raw.nbytes, to, room.nbytes, frame_bytes, message
+        )
+        check(status, message)
+    return int(frame_bytes[0])
+
+
 def encode(params: Params, raw: npt.NDArray[Any]) -> bytes:
     """Encode the bytes of a C-contiguous array, which must fit into one frame."""
-    frame = np.empty(max_encoded_size(raw.nbytes), np.uint8)
-    frame_bytes, message = _ffi.new("size_t *"), _new_message()
-    with _readable(raw) as data, _writable(frame) as room:
-        check(
-            _lib.h5l_encode(
-                _c_params(params), data, raw.nbytes, room, frame.nbytes, frame_bytes, message
-            ),
-            message,
-        )
-    return frame[: frame_bytes[0]].tobytes()
+    room = np.empty(max_encoded_size(raw.nbytes), np.uint8)
+    return room[: encode_into(params, raw, room)].tobytes()
 
 
 def inspect(frame: Any) -> FrameFields:
@@ -353,16 +360,16 @@ class DeviceArray:
 def device_gather(array: DeviceArray, first: int, batch: DeviceBatch) -> None:
     """Start to copy chunks of an array to the batch."""
     message = _new_message()
-    check(_lib.h5l_device_gather(_c_array(array), first, _c_batch(batch), message), message)
+    check(_lib.h5l_device_gather(_c_device_array(array), first, _c_batch(batch), message), message)
 
 
 def device_scatter(array: DeviceArray, first: int, batch: DeviceBatch) -> None:
     """Start to copy chunks of the batch to an array."""
     message = _new_message()
-    check(_lib.h5l_device_scatter(_c_array(array), first, _c_batch(batch), message), message)
+    check(_lib.h5l_device_scatter(_c_device_array(array), first, _c_batch(batch), message), message)
 
 
-def _c_array(array: DeviceArray) -> Any:
+def _c_device_array(array: DeviceArray) -> Any:
     c = _ffi.new("h5l_device_array *")
     c.data = _ffi.cast("void *", array.data)
     c.value_bytes = array.value_bytes
@@ -400,6 +407,108 @@ def _c_fields(info: FrameFields) -> Any:
     c.rank = len(info.dims)
     c.dims[0 : len(info.dims)] = info.dims
     return c
+
+
+def default_threads() -> int:
+    """Return how many threads a batch gets where its caller names no number."""
+    threads, message = _ffi.new("uint32_t *"), _new_message()
+    check(_lib.h5l_default_threads(threads, message), message)
+    return int(threads[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """``h5l_parts``: parts of chunks that lie in an array.
+
+    Attributes
+    ----------
+    array : numpy.ndarray
+        Any strides; its type is that of the chunks.
+    chunk : tuple of int
+        Extents of a chunk.
+    corners : numpy.ndarray
+        Place of each part's first value in `array`: a row of integers for each part.
+    first, extents : numpy.ndarray
+        The same place in the part's chunk, and the part's extents.
+    padding : numpy.ndarray
+        One value, which an encoded chunk has where its part has nothing.
+    """
+
+    array: npt.NDArray[Any]
+    chunk: tuple[int, ...]
+    corners: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    extents: npt.NDArray[np.int64]
+    padding: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.corners)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk."""
+        return math.prod(self.chunk) * self.array.itemsize
+
+
+def encode_parts(
+    params: Params, parts: Parts, room: npt.NDArray[np.uint8], threads: int
+) -> list[npt.NDArray[np.uint8]]:
+    """Encode chunks on several threads; raise for the first that fails.
+
+    `room` has a row of `max_encoded_size` bytes for each chunk; the frames lie in there.
+    """
+    c_parts, raw, raw_bytes = _c_parts(parts)
+    frame_bytes = np.empty(len(parts), np.uintp)
+    statuses, message = np.empty(len(parts), np.intc), _new_message()
+    status = _lib.h5l_encode_batch(
+        _c_params(params),
+        c_parts.struct,
+        len(parts),
+        _c_array("void *[]", raw),
+        _c_array("size_t[]", raw_bytes),
+        _c_array("void *[]", _row_addresses(room, len(parts))),
+        _c_array("size_t[]", np.full(len(parts), room.shape[1], np.uintp)),
+        _c_array("size_t[]", frame_bytes),
+        _c_array("h5l_status[]", statuses),
+        _ffi.NULL,
+        threads,
+        message,
+    )
+    check(status, message)
+    return [row[:size] for row, size in zip(room, frame_bytes.tolist(), strict=False)]
+
+
+def decode_parts(
+    params: Params, parts: Parts, frames: Sequence[Any], threads: int
+) -> dict[int, Exception]:
+    """Decode chunks on several threads; return what went wrong, by the frame's number.
+
+    `params` says of what type the chunks are; nothing else in it counts.
+    """
+    c_parts, raw, raw_bytes = _c_parts(parts)
+    views = [_readable(frame) for frame in frames]
+    statuses = np.empty(len(parts), np.intc)
+    messages, message = _ffi.new("h5l_message[]", len(parts)), _new_message()
+    status = _lib.h5l_decode_batch(
+        _c_params(params),
+        c_parts.struct,
+        len(parts),
+        _ffi.new("void *[]", views),
+        _ffi.new("size_t[]", list(map(len, views))),
+        _c_array("void *[]", raw),
+        _c_array("size_t[]", raw_bytes),
+        _c_array("h5l_status[]", statuses),
+        messages,
+        threads,
+        message,
+    )
+    if status == _lib.H5L_OK:
+        return {}
+    return {
+        i: _exception(own, messages[i])
+        for i, own in enumerate(statuses.tolist())
+        if own != _lib.H5L_OK
+    }
 
 
 def pack_cd_values(params: Params) -> tuple[int, ...]:
@@ -458,6 +567,39 @@ def _readable(buffer: Any) -> Any:
 
 def _writable(array: npt.NDArray[Any]) -> Any:
     return _ffi.from_buffer(array, require_writable=True)
+
+
+@dataclass(frozen=True)
+class _CParts:
+    """What C gets of `Parts`; the struct points into the arrays."""
+
+    struct: Any
+    numbers: tuple[Any, Any]
+
+
+def _c_parts(parts: Parts) -> tuple[_CParts, npt.NDArray[np.uintp], npt.NDArray[np.uintp]]:
+    """Return C's struct, the address of each part's first value, and the bytes of each chunk."""
+    c = _ffi.new("h5l_parts *")
+    rank = len(parts.chunk)
+    c.rank = rank
+    c.chunk[0:rank] = parts.chunk
+    c.strides[0:rank] = parts.array.strides
+    c.padding_bits = int.from_bytes(parts.padding.tobytes(), "little")
+    first, extents = (np.ascontiguousarray(n, np.uint64) for n in (parts.first, parts.extents))
+    c.first, c.extents = _c_array("uint64_t[]", first), _c_array("uint64_t[]", extents)
+    offsets = parts.corners @ np.array(parts.array.strides, np.int64)
+    addresses = (parts.array.ctypes.data + offsets).astype(np.uintp)
+    return _CParts(c, (first, extents)), addresses, np.full(len(parts), parts.chunk_bytes, np.uintp)
+
+
+def _row_addresses(room: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.uintp]:
+    first = room.ctypes.data
+    return (first + np.arange(count) * room.strides[0]).astype(np.uintp)
+
+
+def _c_array(ctype: str, array: npt.NDArray[Any]) -> Any:
+    """Return a C-contiguous array as one of C's; it must stay alive meanwhile."""
+    return _ffi.from_buffer(ctype, array)
 
 
 def _c_params(params: Params) -> Any:

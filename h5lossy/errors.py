@@ -10,6 +10,7 @@
     ├── UnsupportedError     (NotImplementedError)  this version can't: a type, a newer format
     ├── CorruptFrameError    (OSError)              a frame contradicts itself
     │   └── TruncatedFrameError                     a frame ends too early
+    ├── IncompleteWriteError (RuntimeError)         `h5lossy.write` ended early
     ├── DeviceError          (RuntimeError)         a GPU failed
     └── NativeError          (RuntimeError)         a fault of h5lossy's own, or of HDF5
 
@@ -43,6 +44,30 @@ class CorruptFrameError(H5LossyError, OSError):
 
 class TruncatedFrameError(CorruptFrameError):
     """A frame that ends too early."""
+
+
+class IncompleteWriteError(H5LossyError, RuntimeError):
+    """`h5lossy.write` ended early; ``__cause__`` says why.
+
+    The file can be read. Chunks that are not in `written` hold what they held before; the one at
+    which writing itself failed may be damaged if it was there already.
+
+    Parameters
+    ----------
+    message : str
+        What happened.
+    written : tuple of tuple of int
+        Where the chunks begin that were written.
+    total : int
+        How many were to be written.
+    """
+
+    def __init__(
+        self, message: str, written: tuple[tuple[int, ...], ...] = (), total: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.written = written
+        self.total = total
 
 
 class DeviceError(H5LossyError, RuntimeError):

@@ -1,13 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C API: checks what callers give, keeps their floating-point settings, and lets nothing be thrown across the
-// border.
+// The C API, but for its batches.
 
-#include <new>
 #include <span>
 
-#include "dispatch/float_environment.h"
+#include "dispatch/checked_calls.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
 #include "dispatch/tiles.h"
@@ -18,36 +16,6 @@
 
 namespace h5lossy {
 namespace {
-
-using Bytes = std::span<const std::uint8_t>;
-using MutableBytes = std::span<std::uint8_t>;
-
-Bytes bytes_of(const void* data, std::size_t size) { return {static_cast<const std::uint8_t*>(data), size}; }
-MutableBytes bytes_of(void* data, std::size_t size) { return {static_cast<std::uint8_t*>(data), size}; }
-
-// Every entry point runs in here.
-template <class Call>
-h5l_status guarded(h5l_message* message, Call call) noexcept {
-  const Message why(message);
-  try {
-    const FloatEnvironment environment;
-    return call(why);
-  } catch (const std::bad_alloc&) {
-    return why.fail(H5L_OUT_OF_MEMORY, "out of memory");
-  } catch (...) {
-    return why.fail(H5L_INTERNAL, "an unexpected exception; please report it");
-  }
-}
-
-h5l_status check_pointer(const void* pointer, std::size_t size, const char* name, const Message& why) {
-  if (pointer != nullptr || size == 0) return H5L_OK;
-  return why.fail(H5L_INVALID_ARGUMENT, "%s is a null pointer", name);
-}
-
-h5l_status open_checked(const void* frame, std::size_t frame_bytes, Frame& opened, const Message& why) {
-  if (const h5l_status status = check_pointer(frame, frame_bytes, "frame", why); status != H5L_OK) return status;
-  return open_frame(bytes_of(frame, frame_bytes), opened, why);
-}
 
 void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_bytes, h5l_frame_info& info) {
   info.version = kFormatVersion;
@@ -127,23 +95,7 @@ size_t h5l_max_encoded_size(size_t raw_bytes) { return raw_bytes > kMaxRawBytes 
 
 h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_bytes, void* frame, size_t capacity,
                       size_t* frame_bytes, h5l_message* message) {
-  return guarded(message, [&](const Message& why) {
-    if (params == nullptr || frame_bytes == nullptr) {
-      return why.fail(H5L_INVALID_ARGUMENT, "params and frame_bytes must not be null");
-    }
-    *frame_bytes = 0;
-    if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
-    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
-    if (const h5l_status status = check_pointer(frame, capacity, "frame", why); status != H5L_OK) return status;
-    const std::size_t needed = h5l_max_encoded_size(raw_bytes);
-    if (needed == 0) {
-      return why.fail(H5L_INVALID_ARGUMENT, "a chunk has at most %zu bytes, got %zu", kMaxRawBytes, raw_bytes);
-    }
-    if (capacity < needed) {
-      return why.fail(H5L_OUTPUT_TOO_SMALL, "frame needs room for %zu bytes, got %zu", needed, capacity);
-    }
-    return encode_chunk(*params, bytes_of(raw, raw_bytes), bytes_of(frame, capacity), *frame_bytes, why);
-  });
+  return encode_checked(params, raw, raw_bytes, frame, capacity, frame_bytes, 1, message);
 }
 
 h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message) {
@@ -175,16 +127,7 @@ h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t fr
 }
 
 h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, h5l_message* message) {
-  return guarded(message, [&](const Message& why) {
-    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
-    Frame opened;
-    if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
-    if (raw_bytes != opened.header.raw_bytes) {
-      return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, raw has room for %zu", opened.header.raw_bytes,
-                      raw_bytes);
-    }
-    return decode_chunk(opened, bytes_of(raw, raw_bytes), why);
-  });
+  return decode_checked(frame, frame_bytes, raw, raw_bytes, 1, message);
 }
 
 h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t first, uint64_t count, void* raw,

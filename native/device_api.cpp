@@ -8,8 +8,8 @@
 #include <string>
 
 #include "dispatch/calls.h"
+#include "dispatch/checked_calls.h"
 #include "dispatch/device_choice.h"
-#include "dispatch/float_environment.h"
 #include "dispatch/params.h"
 #include "dispatch/tiles.h"
 #include "format/frame.h"
@@ -19,17 +19,6 @@
 
 namespace h5lossy {
 namespace {
-
-template <class Call>
-h5l_status guarded(h5l_message* message, Call call) noexcept {
-  const Message why(message);
-  try {
-    const FloatEnvironment environment;
-    return call(why);
-  } catch (...) {
-    return why.fail(H5L_OUT_OF_MEMORY, "out of memory");
-  }
-}
 
 bool is_aligned(const void* pointer, std::uint64_t bytes) { return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0; }
 

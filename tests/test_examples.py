@@ -22,6 +22,7 @@ EXAMPLES = {
     "01_h5py.py": ((), "temperature.h5", "t"),
     "02_h5repack.py": (("h5repack",), "packed.h5", "height"),
     "03_netcdf_xarray.py": (("xarray", "h5netcdf", "netCDF4"), "sst.nc", "sst"),
+    "04_many_threads.py": ((), "simulation.h5", "density"),
 }
 
 

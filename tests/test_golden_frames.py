@@ -13,6 +13,7 @@ import golden
 import h5lossy
 from checks import assert_kept
 from golden.__main__ import add, recipes
+from h5lossy import _native
 from matrix import BOUNDS, CODEC_NAMES
 from reference import frame as reference
 
@@ -53,6 +54,14 @@ def test_the_values_of_the_past_can_still_be_made(frame: golden.Golden) -> None:
 @each
 def test_the_values_of_the_past_are_written_to_the_same_frame(frame: golden.Golden) -> None:
     assert frame.recipe.encode() == frame.frame
+
+
+@each
+def test_a_case_for_other_machines_holds_what_the_frame_was_made_of(frame: golden.Golden) -> None:
+    values = frame.recipe.make_values()
+    assert _native.encode(frame.recipe.params(), values) == frame.frame
+    case = frame.recipe.case()
+    assert case.endswith(values.tobytes() + h5lossy.decode(frame.frame).tobytes() + frame.frame)
 
 
 @each

@@ -48,17 +48,15 @@ def round_trip(values: Array, codec: Codec, fill_value: Any = None) -> Array:
 
 
 @pytest.mark.parametrize("name", [*NANS, "infinity", "negative_infinity"])
-@pytest.mark.parametrize(
-    "where", [[0], [5999], [31, 32, 64], slice(5, 6000, 7), slice(None)], ids=str
-)
 def test_what_is_not_finite_comes_back_bit_for_bit(
-    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], name: str, where: Any
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], name: str
 ) -> None:
     word = special_patterns(dtype.itemsize)[name]
-    values = with_pattern(background(dtype), word, where)
-    decoded = round_trip(values, codec(**bound))
-    assert (bits_of(decoded)[where] == word).all()
-    assert_kept(values, decoded, bound)
+    for where in ([0], [5999], [31, 32, 64], slice(5, 6000, 7), slice(None)):
+        values = with_pattern(background(dtype), word, where)
+        decoded = round_trip(values, codec(**bound))
+        assert (bits_of(decoded)[where] == word).all(), where
+        assert_kept(values, decoded, bound)
 
 
 # Exceptions are kept by bits for groups, blocks and values, and apart from those where a whole
@@ -80,24 +78,23 @@ PLACES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("words", ["one", "two", "many"])
-@pytest.mark.parametrize("where", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("shape", [(6000,), (75, 80), (15, 20, 20)], ids=str)
 @pytest.mark.parametrize("float_type", FLOATS)
 def test_exceptions_in_any_places_come_back_bit_for_bit(
-    setting: Callable[..., Codec], float_type: str, shape: tuple[int, ...], where: Any, words: str
+    setting: Callable[..., Codec], float_type: str, shape: tuple[int, ...], words: str
 ) -> None:
-    values = background(float_type)
-    special = special_patterns(values.dtype.itemsize)
+    special = special_patterns(int(float_type[-1]))
     kinds = {
         "one": [special["nan"]],
         "two": [special["nan"], special["infinity"]],
         "many": special["nan"] + np.arange(1000),
     }
-    count = np.arange(6000)[where].size
-    values = with_pattern(values, np.resize(kinds[words], count), where).reshape(shape)
     bound = {"absolute": 1e-3}
-    decoded = round_trip(values, setting(**bound))
-    assert_kept(values, decoded, bound)
+    for where in PLACES.values():
+        count = np.arange(6000)[where].size
+        values = with_pattern(background(float_type), np.resize(kinds[words], count), where)
+        decoded = round_trip(values.reshape(shape), setting(**bound))
+        assert_kept(values, decoded, bound)
 
 
 @pytest.mark.parametrize("float_type", FLOATS)
@@ -215,16 +212,16 @@ fills = pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
 
 
 @fills
-@pytest.mark.parametrize("where", [[0], [40, 4100], slice(5, 6000, 2), slice(None)], ids=str)
 def test_a_fill_value_comes_back_bit_for_bit(
-    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], fill: Any, where: Any
+    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], fill: Any
 ) -> None:
     word = fill(dtype.itemsize)
-    values = with_pattern(background(dtype), word, where)
     fill_value = floats_of(np.array([word]), f"f{dtype.itemsize}")[0]
-    decoded = round_trip(values, codec(**bound), fill_value)
-    assert (bits_of(decoded)[where] == word).all()
-    assert_kept(values, decoded, bound, fill_value)
+    for where in ([0], [40, 4100], slice(5, 6000, 2), slice(None)):
+        values = with_pattern(background(dtype), word, where)
+        decoded = round_trip(values, codec(**bound), fill_value)
+        assert (bits_of(decoded)[where] == word).all(), where
+        assert_kept(values, decoded, bound, fill_value)
 
 
 @pytest.mark.parametrize("value", [0.5, 0.25, 1e-3, 3.0])

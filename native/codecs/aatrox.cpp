@@ -5,10 +5,10 @@
 
 #include "codecs/aatrox.h"
 
-#include "codecs/block_tiles.h"
 #include "codecs/codec.h"
 #include "simd/block_planes.h"
-#include "simd/sums.h"
+#include "simd/block_tiles.h"
+#include "simd/rows.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -55,6 +55,21 @@ const u8* read_codes(const u8* payload, u32 payload_bytes, u32 blocks, u32 max_w
   return payload + padded(at);
 }
 
+// A block that is not whole, or has exceptions: its bins, by position, and its exceptions. `last` and `initial` are the
+// tile's last and first bins so far, of which there are none as long as `has_initial` is false.
+template <class W, class Bins>
+[[gnu::noinline]] u64 quantize_part(const Bins& quantizer, const u8* values, u64 inside, W last, bool& has_initial,
+                                    W& initial, W* bins) {
+  const u64 exceptions = quantize_any<n>(quantizer, values, inside, bins);
+  const u64 ordinary = inside & ~exceptions;
+  if (!has_initial && ordinary != 0) {
+    has_initial = true;
+    last = initial = bins[lowest_bit(ordinary)];
+  }
+  fill_forward<n>(first_bits(n) & ~ordinary, last, bins);
+  return exceptions;
+}
+
 template <class T, class Q>
 u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   using W = Word<T>;
@@ -64,51 +79,41 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   u8* const first_planes = payload + 4 + padded(blocks) + sizeof(W);
   u8* planes = first_planes;
   Exceptions<T, n, kMaxBlocks> exceptions;
-  W initial = 0, last = 0;
+  W initial = 0;
   bool has_initial = false;  // false as long as there were exceptions only
-  bool is_constant = true;
+  u32 any_width = 0;
+  simd::Edge<W> edge = simd::edge_of(W{0});
 
-  alignas(64) W bins_behind_one[kAlign + kBatchValues];
-  W* const bins = bins_behind_one + kAlign;
-  alignas(64) W words[kBatchValues];
-  for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
-    const u32 batch = blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
-    bins[-1] = last;
-    for (u32 b = 0; b < batch; ++b) {
-      const u32 left = tile.count - (first + b) * n;
-      const u32 count = left < n ? left : n;
-      W* const block = bins + b * n;
-      const u64 mask = quantize_block<n, T>(q, values + (first + b) * n * sizeof(T), count, block);
-      if (!has_initial && mask != first_bits(count)) {
-        initial = block[lowest_bit(~mask)];
-        for (W* bin = bins - 1; bin != block; ++bin) *bin = initial;
-        has_initial = true;
-      }
-      if (mask != 0) {
-        fill_forward(mask, count, block[-1], block);
-        exceptions.add(mask, count);
-      } else {
-        exceptions.add_none(count);
-      }
-      for (u32 i = count; i < n; ++i) block[i] = block[i - 1];
+  const simd::Bins<T, Q> quantizer(q);
+  const Insides<n> insides(tile);
+  for (u32 b = 0; b < blocks; ++b) {
+    const u8* const block_values = values + b * n * sizeof(T);
+    const u64 inside = insides[b];
+    simd::Rows<n, W> bins;
+    const bool is_easy = inside == first_bits(n) && quantizer.from_values(block_values, bins);
+    bool starts = !has_initial;
+    if (__builtin_expect(is_easy, 1)) {
+      if (starts) initial = simd::first_of(bins);
+      has_initial = true;
+    } else {
+      alignas(64) W positions[n];
+      const u64 mask =
+          quantize_part<W>(quantizer, block_values, inside, simd::word_of<W>(edge), has_initial, initial, positions);
+      if (mask != 0) exceptions.add(b, mask);
+      bins = simd::load_rows<n, W>(positions);
     }
-    const W* const before = bins - 1;
-    for (u32 i = 0; i < batch * n; ++i) words[i] = to_sign_last(static_cast<W>(bins[i] - before[i]));
-    last = bins[batch * n - 1];
-    for (u32 b = 0; b < batch; ++b) {
-      const W* const block = words + b * n;
-      W any = 0;
-      for (u32 i = 0; i < n; ++i) any |= block[i];
-      const u32 width = width_of<W>(any >> 1);
-      widths[first + b] = static_cast<u8>(width);
-      if (width == 0) continue;
-      is_constant = false;
-      planes = simd::store_planes<n>(block, ~W{0}, width + 1, planes);
-    }
+    if (starts) edge = simd::edge_of(initial);
+    const simd::Rows<n, W> words = simd::differences<before_in_run>(bins, edge);
+    edge = simd::last_of(bins);
+    const u32 count = width_of<W>(simd::any_bits(words));  // of planes
+    const u32 width = count == 0 ? 0 : count - 1;
+    widths[b] = static_cast<u8>(width);
+    any_width |= width;
+    planes = simd::store_planes<n>(words, count, planes);
   }
 
-  if (exceptions.count() == 0 && is_constant) return write_constant<T>(bits_of(q, initial), tile.count, payload);
-  if (exceptions.is_all() && all_equal<W>(values, tile.count)) {
+  if (exceptions.count() == 0 && any_width == 0) return write_constant<T>(bits_of(q, initial), tile.count, payload);
+  if (exceptions.count() == tile.count && all_equal<W>(values, tile.count)) {
     return write_constant<T>(load<W>(values), tile.count, payload);
   }
   u8* const initial_at = write_codes(widths, blocks, payload);
@@ -117,7 +122,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
                    exceptions.measure(tile, values);
   if (size >= tile.count * sizeof(T)) return kStoreTile;
   store(initial_at, initial);
-  memmove(initial_at + sizeof(W), first_planes, planes_size);
+  if (initial_at + sizeof(W) != first_planes) memmove(initial_at + sizeof(W), first_planes, planes_size);
   exceptions.write(tile, values, initial_at + sizeof(W) + planes_size);
   return size;
 }
@@ -140,27 +145,21 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   const u8* const section = payload + least_bytes;
   const u8* planes = initial_at + sizeof(W);
 
-  W last = load<W>(initial_at);
-  alignas(64) Plane<n> rows[kBatchBlocks<n>][kMaxRows<kMaxWidth<T>>];
-  alignas(64) W words[kBatchValues];
-  for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
-    const u32 batch = blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
-    const u8* const batch_widths = widths + first;
-    for (u32 b = 0; b < batch; ++b) {
-      if (batch_widths[b] != 0) planes = simd::load_planes<n>(planes, batch_widths[b] + 1u, rows[b]);
-    }
-    for (u32 b = 0; b < batch; ++b) {
-      if (batch_widths[b] == 0) {
-        memset(words + b * n, 0, n * sizeof(W));
-      } else {
-        simd::words_of_rows<n>(rows[b], batch_widths[b] + 1u, words + b * n);
-      }
-    }
-    for (u32 i = 0; i < batch * n; ++i) words[i] = from_sign_last(words[i]);
-    last = simd::running_sums(words, batch * n, last);
-    for (u32 b = 0; b < batch; ++b) {
-      const u32 left = tile.count - (first + b) * n;
-      values_of_bins<n, T>(q, words + b * n, left < n ? left : n, values + (first + b) * n * sizeof(T));
+  const simd::Bins<T, Q> quantizer(q);
+  const Insides<n> insides(tile);
+  simd::Edge<W> edge = simd::edge_of(load<W>(initial_at));
+  for (u32 b = 0; b < blocks; ++b) {
+    const u32 count = widths[b] == 0 ? 0 : widths[b] + 1u;
+    const simd::Rows<n, W> bins = simd::load_bins<before_in_run, n>(planes, count, true, edge);
+    planes += count * (n / 8);
+    u8* const block_values = values + b * n * sizeof(T);
+    const u64 inside = insides[b];
+    if (__builtin_expect(inside == first_bits(n), 1)) {
+      quantizer.to_values(bins, block_values);
+    } else {
+      alignas(64) W positions[n];
+      simd::store_rows(bins, positions);
+      store_inside<n>(quantizer, positions, inside, block_values);
     }
   }
   const u32 section_bytes = payload_bytes - least_bytes;
@@ -190,8 +189,14 @@ bool blocking(u32 mode, u32, Blocking& blocking) {
 
 extern const Codec aatrox_codec;
 const Codec aatrox_codec = {
-    kPlanesOverrun,  // a block's code and planes always take less than its values
-    false,          frame_mode, blocking, {0}, 1, {encode<float>, decode<float>}, {encode<double>, decode<double>},
+    simd::kPlanesOverrun,  // a block's code and planes always take less than its values
+    false,
+    frame_mode,
+    blocking,
+    {0},
+    1,
+    {encode<float>, decode<float>},
+    {encode<double>, decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

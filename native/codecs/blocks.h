@@ -86,6 +86,9 @@ H5L_FN W from_sign_last(W word) {
   return ((word >> 1) ^ (W{0} - negative)) + negative;
 }
 
+// The position that position i > 0 of a run is predicted from.
+H5L_FN constexpr u32 before_in_run(u32 i) { return i - 1; }
+
 // A plane of a block of n values, as a little-endian number.
 template <u32 n>
 struct PlaneOf;
@@ -237,6 +240,21 @@ H5L_FN u64 inside_of(const Tile& tile, u32 block) {
   const u32 left = tile.count - block * n;
   return first_bits(left < n ? left : n);
 }
+
+// The same for a loop over the blocks, most of which are whole.
+template <u32 n>
+struct Insides {
+  H5L_FN explicit Insides(const Tile& tile) : count(tile.count), inside(tile.boxes != 0 ? tile.inside : nullptr) {}
+
+  H5L_FN u64 operator[](u32 block) const {
+    if (inside != nullptr) return inside[block];
+    const u32 left = count - block * n;
+    return left >= n ? first_bits(n) : first_bits(left);
+  }
+
+  u32 count;
+  const u64* inside;
+};
 
 template <u32 n>
 H5L_FN u32 count_blocks(const Tile& tile) {

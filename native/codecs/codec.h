@@ -44,6 +44,9 @@ struct Tile {
   u32 count;          // values
   u32 boxes;          // blocks in several dimensions; 0 in a run of values
   const u64* inside;  // bit e of entry b: position e of box b is inside of the data
+  // The values to be decoded are part of so much that nobody will find them in a cache: a codec that can writes them past
+  // the caches.
+  bool is_streamed = false;
 };
 
 // One codec for one type of value, in one backend. `mode` is the frame's; `values` are little-endian, at any address.

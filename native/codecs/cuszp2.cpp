@@ -5,10 +5,10 @@
 
 #include "codecs/cuszp2.h"
 
-#include "codecs/block_tiles.h"
 #include "codecs/codec.h"
 #include "simd/block_planes.h"
-#include "simd/sums.h"
+#include "simd/block_tiles.h"
+#include "simd/rows.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -19,117 +19,101 @@ using namespace cuszp2;
 // How a block's values are predicted: not at all (mode fixed), or along so many dimensions.
 inline constexpr u32 kNoPrediction = 0;
 
-// Differences of a whole block, signs last. Reads the bin in front of the block.
-template <u32 n, u32 prediction, class W>
-void differences(const W* bins, W* words) {
+// Differences of a block, or where nothing is predicted its bins, signs last.
+template <u32 prediction, u32 n, class W>
+H5L_ROWS_FN simd::Rows<n, W> words_of(const simd::Rows<n, W>& bins) {
   if constexpr (prediction == kNoPrediction) {
-    for (u32 i = 0; i < n; ++i) words[i] = to_sign_last(bins[i]);
-    return;
-  }
-  const W* const left = bins - 1;
-  for (u32 i = 0; i < n; ++i) words[i] = to_sign_last(static_cast<W>(bins[i] - left[i]));
-  words[0] = to_sign_last(bins[0]);
-  if constexpr (prediction > 1) {
-    constexpr u32 row = prediction == 2 ? 8 : 4;
-    for (u32 i = row; i < n; i += row) words[i] = to_sign_last(static_cast<W>(bins[i] - bins[before<prediction>(i)]));
+    return simd::signs_last(bins);
+  } else {
+    return simd::differences<before<prediction>>(bins, simd::edge_of(W{0}));
   }
 }
 
-// Not inlined: GCC would do several blocks at once, with more shuffles than sums.
 template <u32 n, u32 prediction, class W>
-[[gnu::noinline]] void undo_differences(W* words) {
-  if constexpr (prediction == 1) {
-    simd::running_sums(words, n, W{0});
-    return;
-  }
-  constexpr u32 row = prediction == 2 ? 8 : 4;
-  for (u32 first = 0; first < n; first += row) {
-    W bin = words[first];
-    if (first != 0) words[first] = bin += words[before<prediction>(first)];
-#pragma GCC unroll 32
-    for (u32 i = 1; i < row; ++i) words[first + i] = bin += words[first + i];
+H5L_ROWS_FN simd::Rows<n, W> bins_of(const u8* planes, u32 count, bool keep_first, W first) {
+  if constexpr (prediction == kNoPrediction) {
+    const simd::Rows<n, W> bins = simd::load_differences<n, W>(planes, count, keep_first);
+    return keep_first ? bins : simd::with_first(bins, first);
+  } else {
+    simd::Edge<W> edge = simd::edge_of(first);
+    return simd::load_bins<before<prediction>, n>(planes, count, keep_first, edge);
   }
 }
 
-// Moves the bins of values to their positions, zeros between, and back.
-template <u32 n, class W>
-void spread(u64 inside, u32 count, W* bins) {
-  for (u32 e = n; e-- > 0;) bins[e] = (inside >> e & 1) != 0 ? bins[--count] : 0;
+// Planes of a block, in whose words these bits are set: none of them is 1, a sign without a magnitude.
+template <class W>
+H5L_ROWS_FN u32 planes_of_bits(W any) {
+  return width_of<W>(any | 1) - static_cast<u32>(any == 0);
 }
 
-template <u32 n, class W>
-void gather(u64 inside, W* bins) {
-  u32 count = 0;
-  for (u32 e = 0; e < n; ++e) {
-    if ((inside >> e & 1) != 0) bins[count++] = bins[e];
-  }
+// A block that is not whole, or has exceptions: its bins and exceptions, by position.
+template <u32 n, class W, class Bins>
+[[gnu::noinline]] u64 quantize_run(const Bins& quantizer, const u8* values, u64 inside, W* bins) {
+  const u64 exceptions = quantize_any<n>(quantizer, values, inside, bins);
+  const u64 ordinary = inside & ~exceptions;
+  fill_forward<n>(first_bits(n) & ~ordinary, ordinary == 0 ? W{0} : bins[lowest_bit(ordinary)], bins);
+  return exceptions;
 }
 
-template <u32 n, u32 prediction, class T, class Q>
-u32 encode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* values, u8* payload) {
+template <u32 n, u32 prediction, bool may_be_outlier, class T, class Q>
+u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   using W = Word<T>;
   constexpr u32 max_blocks = kTileValues / n;
   const u32 blocks = count_blocks<n>(tile);
   u8* next_code = payload;
   u8* planes = payload + padded(blocks * kCodeBytes<T>);
-  u8 first_residuals[max_blocks * sizeof(W)];
+  u8 first_residuals[(max_blocks + 1) * sizeof(W)];
   u8* next_first = first_residuals;
   Exceptions<T, n, max_blocks> exceptions;
   bool is_constant = true;
   W constant = 0;
 
+  const simd::Bins<T, Q> quantizer(q);
+  const Insides<n> insides(tile);
   const u8* next = values;
-  alignas(64) W bins_behind_one[kAlign + kBatchValues];
-  W* const bins = bins_behind_one + kAlign;
-  alignas(64) W words[kBatchValues];
-  bins[-1] = 0;
-  for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
-    const u32 batch = blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
-    for (u32 b = 0; b < batch; ++b) {
-      const u64 inside = inside_of<n>(tile, first + b);
-      const u32 count = inside == first_bits(n) ? n : count_ones(inside);
-      W* const block = bins + b * n;
-      if (const u64 mask = quantize_block<n, T>(q, next, count, block); mask != 0) {
-        fill_forward(mask, count, mask == first_bits(count) ? W{0} : block[lowest_bit(~mask)], block);
-        exceptions.add(mask, count);
-      } else {
-        exceptions.add_none(count);
-      }
-      next += count * sizeof(T);
-      if (first + b == 0) constant = block[0];
-      for (u32 i = 0; is_constant && i < count; ++i) is_constant = block[i] == constant;
-      if (count != n) spread<n>(inside, count, block);
+  for (u32 b = 0; b < blocks; ++b) {
+    const u64 inside = insides[b];
+    simd::Rows<n, W> bins, words;
+    if (__builtin_expect(inside == first_bits(n) && quantizer.from_values(next, bins), 1)) {
+      words = words_of<prediction>(bins);
+      next += n * sizeof(T);
+    } else {
+      alignas(64) W positions[n];
+      const u64 mask = quantize_run<n>(quantizer, next, inside, positions);
+      if (mask != 0) exceptions.add(b, to_values(mask, inside));
+      bins = simd::load_rows<n, W>(positions);
+      words = simd::keep(words_of<prediction>(bins), inside);
+      next += count_ones(inside) * sizeof(T);
     }
-    for (u32 b = 0; b < batch; ++b) {
-      differences<n, prediction>(bins + b * n, words + b * n);
-      const u64 inside = inside_of<n>(tile, first + b);
-      if (inside == first_bits(n)) continue;
-      for (u32 e = 0; e < n; ++e) words[b * n + e] = (inside >> e & 1) != 0 ? words[b * n + e] : 0;
+    if (__builtin_expect(is_constant, 0)) {
+      if (b == 0) constant = simd::first_of(bins);
+      is_constant = simd::all_are(bins, constant);
     }
-    for (u32 b = 0; b < batch; ++b) {
-      const W* const block = words + b * n;
-      W rest = 0;
-      for (u32 i = 1; i < n; ++i) rest |= block[i];
-      const W first_residual = block[0] >> 1;
-      Code code = {width_of<W>((rest | block[0]) >> 1), 0};
-      if (may_be_outlier) {
-        const Code outlier = {width_of<W>(rest >> 1), first_size_of(first_residual)};
-        if (planes_bytes<n>(outlier) + outlier.first_size < planes_bytes<n>(code)) {
-          code = outlier;
-          store(next_first, first_residual);
-          next_first += code.first_size;
-        }
-      }
-      const W first_mask = code.first_size == 0 ? ~W{0} : W{1};
-      if (planes_bytes<n>(code) != 0) planes = simd::store_planes<n>(block, first_mask, code.width + 1, planes);
-      const u32 packed = pack_code<T>(code);
-      memcpy(next_code, &packed, kCodeBytes<T>);
-      next_code += kCodeBytes<T>;
+
+    const W first = simd::first_of(words);
+    words = simd::with_first(words, W{0});
+    const W rest = simd::any_bits(words);
+    u32 count = planes_of_bits<W>(rest | first);
+    u32 first_size = 0;
+    W kept_first = first;
+    if constexpr (may_be_outlier) {  // no other branches: which of the two is smaller nobody could foresee
+      const u32 outlier_count = width_of<W>(rest | 1);
+      const u32 size = first_size_of<W>(first >> 1);
+      const u32 picked = u32{0} - static_cast<u32>(outlier_count * (n / 8) + size < count * (n / 8));
+      store(next_first, static_cast<W>(first >> 1));
+      first_size = size & picked;
+      next_first += first_size;
+      count ^= (count ^ outlier_count) & picked;
+      kept_first &= static_cast<W>(~(W{0} - (picked & 1)) | 1);
     }
+    planes = simd::store_planes<n>(words, count, planes, kept_first);
+    const u32 packed = pack_code<T>({count - static_cast<u32>(count != 0), first_size});
+    memcpy(next_code, &packed, kCodeBytes<T>);
+    next_code += kCodeBytes<T>;
   }
 
   if (exceptions.count() == 0 && is_constant) return write_constant<T>(bits_of(q, constant), tile.count, payload);
-  if (exceptions.is_all() && all_equal<W>(values, tile.count)) {
+  if (exceptions.count() == tile.count && all_equal<W>(values, tile.count)) {
     return write_constant<T>(load<W>(values), tile.count, payload);
   }
   const u32 first_bytes = static_cast<u32>(next_first - first_residuals);
@@ -142,69 +126,73 @@ u32 encode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* val
   return size;
 }
 
-template <u32 n, u32 prediction, class T, class Q>
-bool decode_tile(const Q& q, bool may_be_outlier, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
+template <class T>
+u32 load_code(const u8* codes, u32 block) {
+  if constexpr (kCodeBytes<T> == 1) return codes[block];
+  return load<u16>(codes + kCodeBytes<T> * block);
+}
+
+template <u32 n, u32 prediction, bool may_be_outlier, class T, class Q>
+bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
   using W = Word<T>;
   if (payload_bytes == sizeof(T)) {
     read_constant<W>(payload, tile.count, values);
     return true;
   }
+  constexpr u32 max_blocks = kTileValues / n;
   const u32 blocks = count_blocks<n>(tile);
   const u32 codes_bytes = blocks * kCodeBytes<T>;
   if (payload_bytes % 4 != 0 || payload_bytes < padded(codes_bytes)) return false;
   if (!is_zero(payload + codes_bytes, padded(codes_bytes) - codes_bytes)) return false;
 
-  Code codes[kTileValues / n];
+  bool is_good = true;
   u32 planes_size = 0, first_bytes = 0;
-  for (u32 b = 0; b < blocks; ++b) {
-    u32 packed = 0;
-    memcpy(&packed, payload + b * kCodeBytes<T>, kCodeBytes<T>);
-    if (!unpack_code<T>(packed, may_be_outlier, max_width<T>(prediction != kNoPrediction), codes[b])) return false;
-    planes_size += planes_bytes<n>(codes[b]);
-    first_bytes += codes[b].first_size;
+  for (u32 b = 0; b < blocks; ++b) {  // no branches: vector code
+    Code code;
+    is_good &=
+        unpack_code<T>(load_code<T>(payload, b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
+    planes_size += planes_bytes<n>(code);
+    first_bytes += code.first_size;
   }
+  if (!is_good) return false;
   const u32 least_bytes = padded(codes_bytes) + planes_size + padded(first_bytes);
   if (payload_bytes < least_bytes) return false;
   const u8* planes = payload + padded(codes_bytes);
   const u8* const section = planes + planes_size;
   const u32 section_bytes = payload_bytes - least_bytes;
-  const u8* next_first = section + section_bytes;
-  if (!is_zero(next_first + first_bytes, padded(first_bytes) - first_bytes)) return false;
+  const u8* const first_section = section + section_bytes;
+  if (!is_zero(first_section + first_bytes, padded(first_bytes) - first_bytes)) return false;
+  u8 first_residuals[(max_blocks + 1) * sizeof(W)] = {};  // one more: a word is read at a time
+  memcpy(first_residuals, first_section, first_bytes);
+  const u8* next_first = first_residuals;
 
+  const simd::Bins<T, Q> quantizer(q);
+  const Insides<n> insides(tile);
   u8* next = values;
-  alignas(64) Plane<n> rows[kBatchBlocks<n>][kMaxRows<max_width<T>(true)>];
-  alignas(64) W words[kBatchValues];
-  for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
-    const u32 batch = blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
-    for (u32 b = 0; b < batch; ++b) {
-      const Code code = codes[first + b];
-      if (planes_bytes<n>(code) != 0) planes = simd::load_planes<n>(planes, code.width + 1, rows[b]);
+  for (u32 b = 0; b < blocks; ++b) {
+    Code code;
+    unpack_code<T>(load_code<T>(payload, b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
+    const bool is_plain = code.first_size == 0;
+    const u32 count = is_plain && code.width == 0 ? 0 : code.width + 1;
+    W first = 0;
+    if constexpr (may_be_outlier) {
+      // Zero for a plain block; else the sign is position 0's in the first plane.
+      const W magnitude = load<W>(next_first) & static_cast<W>(first_bits(8 * code.first_size));
+      const bool is_negative = !is_plain && *planes >> 7 != 0;
+      first = is_negative ? W{0} - magnitude : magnitude;
+      next_first += code.first_size;
     }
-    for (u32 b = 0; b < batch; ++b) {
-      const Code code = codes[first + b];
-      W* const block = words + b * n;
-      if (planes_bytes<n>(code) == 0) {
-        memset(block, 0, n * sizeof(W));
-        continue;
-      }
-      simd::words_of_rows<n>(rows[b], code.width + 1, block);
-      if (code.first_size != 0) {
-        W first_residual = 0;
-        for (u32 i = 0; i < code.first_size; ++i) first_residual |= static_cast<W>(next_first[i]) << (8 * i);
-        next_first += code.first_size;
-        block[0] = static_cast<W>(first_residual << 1 | (block[0] & 1));
-      }
-    }
-    for (u32 i = 0; i < batch * n; ++i) words[i] = from_sign_last(words[i]);
-    if constexpr (prediction != kNoPrediction) {
-      for (u32 b = 0; b < batch; ++b) undo_differences<n, prediction>(words + b * n);
-    }
-    for (u32 b = 0; b < batch; ++b) {
-      const u64 inside = inside_of<n>(tile, first + b);
-      const u32 count = inside == first_bits(n) ? n : count_ones(inside);
-      if (count != n) gather<n>(inside, words + b * n);
-      values_of_bins<n, T>(q, words + b * n, count, next);
-      next += count * sizeof(T);
+    const simd::Rows<n, W> bins = bins_of<n, prediction, W>(planes, count, is_plain, first);
+    planes += count * (n / 8);
+    const u64 inside = insides[b];
+    if (__builtin_expect(inside == first_bits(n), 1)) {
+      quantizer.to_values(bins, next);
+      next += n * sizeof(T);
+    } else {
+      alignas(64) W positions[n];
+      simd::store_rows(bins, positions);
+      store_inside<n>(quantizer, positions, inside, next);
+      next += count_ones(inside) * sizeof(T);
     }
   }
   return section_bytes == 0 || restore_exceptions<T, n>(tile, section, section_bytes, values);
@@ -232,7 +220,12 @@ u32 encode(const Quantizer& quantizer, u32 mode_byte, const Tile& tile, const u8
   if (tile.count == 0 || !unpack_mode(mode_byte, mode)) return kStoreTile;
   return with_quantizer<T>(quantizer, [&](const auto& q) {
     return with_blocks(mode, [&](auto n, auto prediction) {
-      return encode_tile<n, prediction, T>(q, mode.selection == Selection::outlier, tile, values, payload);
+      if constexpr (prediction != kNoPrediction) {
+        if (mode.selection == Selection::outlier) {
+          return encode_tile<n, prediction, true, T>(q, tile, values, payload);
+        }
+      }
+      return encode_tile<n, prediction, false, T>(q, tile, values, payload);
     });
   });
 }
@@ -244,8 +237,12 @@ bool decode(const Quantizer& quantizer, u32 mode_byte, const Tile& tile, const u
   if (!unpack_mode(mode_byte, mode)) return false;
   return with_quantizer<T>(quantizer, [&](const auto& q) {
     return with_blocks(mode, [&](auto n, auto prediction) {
-      return decode_tile<n, prediction, T>(q, mode.selection == Selection::outlier, tile, payload, payload_bytes,
-                                           values);
+      if constexpr (prediction != kNoPrediction) {
+        if (mode.selection == Selection::outlier) {
+          return decode_tile<n, prediction, true, T>(q, tile, payload, payload_bytes, values);
+        }
+      }
+      return decode_tile<n, prediction, false, T>(q, tile, payload, payload_bytes, values);
     });
   });
 }
@@ -270,7 +267,7 @@ bool blocking(u32 mode_byte, u32, Blocking& blocking) {
 
 extern const Codec cuszp2_codec;
 const Codec cuszp2_codec = {
-    kPlanesOverrun,  // a block's code and planes always take less than its values
+    simd::kPlanesOverrun,  // a block's code and planes always take less than its values
     false,
     frame_mode,
     blocking,

@@ -50,8 +50,8 @@ inline constexpr u32 kOutlierAt = sizeof(T) == 4 ? 7 : 9;
 
 template <class T>
 H5L_FN u32 pack_code(const Code& code) {
-  if (code.first_size == 0) return code.width;
-  return u32{1} << kOutlierAt<T> | (code.first_size - 1) << kFirstSizeAt<T> | code.width;
+  const u32 outlier = u32{1} << kOutlierAt<T> | (code.first_size - 1) << kFirstSizeAt<T>;
+  return code.width | (code.first_size == 0 ? 0 : outlier);
 }
 
 // False: no block has this code.
@@ -73,7 +73,7 @@ H5L_FN u32 planes_bytes(const Code& code) {
 // Bytes that hold the magnitude of a first residual.
 template <class W>
 H5L_FN u32 first_size_of(W magnitude) {
-  return magnitude == 0 ? 1 : (blocks::width_of(magnitude) + 7) / 8;
+  return (blocks::width_of(static_cast<W>(magnitude | 1)) + 7) / 8;
 }
 
 // The position that position i > 0 of a block is predicted from. Blocks of two dimensions have rows of 8, of three

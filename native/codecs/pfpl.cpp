@@ -9,6 +9,7 @@
 #include "codecs/groups.h"
 #include "simd/planes.h"
 #include "simd/sums.h"
+#include "simd/words.h"
 #include "simd/zeros.h"
 
 namespace h5lossy::H5L_TARGET {
@@ -26,51 +27,56 @@ bool words_of_any(const Q& q, const u8* values, u32 count, Word<T>* words) {
   return all_have_words;
 }
 
+// A group, nearly always: false if quantize() has to tell what some value becomes.
 template <class T>
-bool words_of(const PointwiseQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
-  return words_of_any<PointwiseQuantizer<T>, T>(q, values, count, words);
+bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* group, Word<T>* words) {
+  constexpr u32 n = kGroupValues<T>;
+  const bool all_good = bins_of_group<n>(q, group, words);
+  for (u32 i = 0; i < n; ++i) words[i] = zigzag(words[i]);
+  return all_good;
 }
 
 template <class T>
-bool words_of(const NoQuantizer<T>&, const u8* values, u32 count, Word<T>* words) {
-  memcpy(words, values, count * sizeof(T));
+bool words_of_group(const NoQuantizer<T>&, const u8* group, Word<T>* words) {
+  memcpy(words, group, kGroupValues<T> * sizeof(T));
   return true;
 }
 
 template <class T>
-bool words_of(const AbsoluteQuantizer<T>& q, const u8* values, u32 count, Word<T>* words) {
+bool words_of_group(const PointwiseQuantizer<T>&, const u8*, Word<T>*) {
+  return false;
+}
+
+template <class T, class Q>
+bool words_of(const Q& q, const u8* values, u32 count, Word<T>* words) {
   constexpr u32 n = kGroupValues<T>;
   u32 done = 0;
   for (; done + n <= count; done += n) {
     const u8* const group = values + done * sizeof(T);
-    if (bins_of_group<n>(q, group, words + done)) {
-      for (u32 i = done; i < done + n; ++i) words[i] = zigzag(words[i]);
-    } else if (!words_of_any<AbsoluteQuantizer<T>, T>(q, group, n, words + done)) {
-      return false;
-    }
+    if (!words_of_group(q, group, words + done) && !words_of_any<Q, T>(q, group, n, words + done)) return false;
   }
-  return words_of_any<AbsoluteQuantizer<T>, T>(q, values + done * sizeof(T), count - done, words + done);
+  return words_of_any<Q, T>(q, values + done * sizeof(T), count - done, words + done);
 }
 
-// Differences of neighbours in negabinary.
+// Differences of neighbours in negabinary; `before` is the word before the first.
 template <class W>
-void difference(const W* words, u32 count, W* residuals) {
-  residuals[0] = to_negabinary(words[0]);
+void difference(const W* words, u32 count, W before, W* residuals) {
+  if (count == 0) return;
+  residuals[0] = to_negabinary(static_cast<W>(words[0] - before));
   for (u32 i = 1; i < count; ++i) residuals[i] = to_negabinary(static_cast<W>(words[i] - words[i - 1]));
 }
 
-// Bit planes of all whole groups, most significant plane first, then the words of the rest as they are. As many groups
-// as a vector has lanes are transposed at once.
+// Bit planes of the groups from `first` on, `groups` in all, most significant plane first. As many groups as a vector has
+// lanes are transposed at once. `words` are those of the group `first` and later ones.
 template <class W>
-void to_planes(const W* words, u32 count, W* planes) {
+void to_planes(const W* words, u32 first, u32 groups, W* planes) {
   constexpr u32 n = kWordBits<W>;
-  const u32 groups = count / n;
-  for (u32 first = simd::to_planes(words, groups, planes); first < groups; first += kLanes<W>) {
+  for (; first < groups; first += kLanes<W>, words += n * kLanes<W>) {
     const u32 lanes = groups - first < kLanes<W> ? groups - first : kLanes<W>;
     alignas(kVectorBytes) W gathered[n][kLanes<W>];
     W used_bits = 0;
     for (u32 lane = 0; lane < kLanes<W>; ++lane) {
-      const W* group = words + (first + (lane < lanes ? lane : 0)) * n;  // idle lanes do the first one's work again
+      const W* group = words + (lane < lanes ? lane : 0) * n;  // idle lanes do the first one's work again
       for (u32 i = 0; i < n; ++i) {
         gathered[i][lane] = group[i];
         used_bits |= group[i];
@@ -82,57 +88,80 @@ void to_planes(const W* words, u32 count, W* planes) {
     if (used_bits != 0) transpose_to_planes<W>(rows, zero_rows);
     for (u32 j = 0; j < n; ++j) memcpy(planes + j * groups + first, &rows[j], lanes * sizeof(W));
   }
-  memcpy(planes + groups * n, words + groups * n, (count - groups * n) * sizeof(W));
 }
 
-// The words again: to_planes undone, and the differences summed up.
+// How many planes in front are zero in all groups.
 template <class W>
-void from_planes(const W* planes, u32 count, W* words) {
+u32 count_zero_rows(const W* planes, u32 groups) {
+  for (u32 j = 0; j < kWordBits<W>; ++j) {
+    W used_bits = 0;
+    for (u32 g = 0; g < groups; ++g) used_bits |= planes[j * groups + g];
+    if (used_bits != 0) return j;
+  }
+  return kWordBits<W>;
+}
+
+// Undoes to_planes.
+template <class W>
+void from_planes(const W* planes, u32 first, u32 groups, W* words) {
   constexpr u32 n = kWordBits<W>;
-  const u32 groups = count / n;
-  u32 zeros = 0;
-  while (zeros < groups * n && planes[zeros] == 0) ++zeros;
-  const u32 zero_rows = groups == 0 ? 0 : zeros / groups;  // in all groups
-  u32 first = simd::from_planes(planes, groups, zero_rows, words);
-  for (u32 i = 0; i < first * n; ++i) words[i] = from_negabinary<W>(words[i]);
-  W word = simd::running_sums(words, first * n, W{0});
-  for (; first < groups; first += kLanes<W>) {
+  const u32 zero_rows = first < groups ? count_zero_rows(planes, groups) : 0;
+  for (; first < groups; first += kLanes<W>, words += n * kLanes<W>) {
     const u32 lanes = groups - first < kLanes<W> ? groups - first : kLanes<W>;
     Vector<W> rows[n] = {};
     for (u32 j = zero_rows; j < n; ++j) memcpy(&rows[j], planes + j * groups + first, lanes * sizeof(W));
     if (zero_rows < n) transpose_from_planes<W>(rows, zero_rows);
-    for (u32 i = 0; i < n; ++i) rows[i] = from_negabinary<W>(rows[i]);
     for (u32 lane = 0; lane < lanes; ++lane) {
-      for (u32 i = 0; i < n; ++i) words[(first + lane) * n + i] = word += rows[i][lane];
+      for (u32 i = 0; i < n; ++i) words[lane * n + i] = rows[i][lane];
     }
   }
-  for (u32 i = groups * n; i < count; ++i) words[i] = word += from_negabinary<W>(planes[i]);
 }
 
 template <class T, class Q>
 u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
   using W = Word<T>;
-  alignas(64) W words[kTileValues<T>];
-  alignas(64) W residuals[kTileValues<T>];
-  if (count == 0 || !words_of(q, values, count, words)) return kStoreTile;
-  difference(words, count, residuals);
-  to_planes(residuals, count, words);
-  if (count % 2 != 0 && count < kTileValues<T>) words[count] = 0;  // zero removal reads eight bytes at a time
+  constexpr u32 n = kGroupValues<T>;
+  if (count == 0) return kStoreTile;
+  alignas(64) W planes[kTileValues<T>];
+  const u32 groups = count / n;
+  simd::Residuals<T, Q> first_residuals(q, values);
+  const u32 first = simd::to_planes(groups, first_residuals, planes);
+  if (!first_residuals.all_have_words()) return kStoreTile;
+  if (const u32 rest = count - first * n; rest != 0) {
+    alignas(64) W words[kTileValues<T>];
+    alignas(64) W residuals[kTileValues<T>];
+    if (!words_of<T>(q, values + first * n * sizeof(T), rest, words)) return kStoreTile;
+    difference(words, rest, first_residuals.last_word(), residuals);
+    to_planes(residuals, first, groups, planes);
+    const u32 ungrouped = count - groups * n;  // words that fill no group stay as they are
+    memcpy(planes + groups * n, residuals + (rest - ungrouped), ungrouped * sizeof(W));
+  }
+  if (count % 2 != 0 && count < kTileValues<T>) planes[count] = 0;  // zero removal reads eight bytes at a time
   const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
-  const u32 size = simd::remove_zeros(reinterpret_cast<const u8*>(words), raw_bytes, payload);
+  const u32 size = simd::remove_zeros(reinterpret_cast<const u8*>(planes), raw_bytes, payload);
   return size < raw_bytes ? size : kStoreTile;
 }
 
 template <class T, class Q>
-bool decode_with(const Q& q, const u8* payload, u32 payload_bytes, u32 count, u8* values) {
+bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
   using W = Word<T>;
+  constexpr u32 n = kGroupValues<T>;
   alignas(64) W planes[kTileValues<T>];
-  alignas(64) W words[kTileValues<T>];
-  const u32 raw_bytes = count * static_cast<u32>(sizeof(T));
+  const u32 count = tile.count, raw_bytes = count * static_cast<u32>(sizeof(T));
   if (!simd::restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
-  from_planes(planes, count, words);
-  for (u32 i = 0; i < count; ++i) words[i] = bits_of(q, words[i]);
-  memcpy(values, words, raw_bytes);
+  const u32 groups = count / n;
+  simd::Values<T, Q> first_values(q, values, tile.is_streamed);
+  const u32 first = simd::from_planes(planes, groups, first_values);
+  if (const u32 rest = count - first * n; rest != 0) {
+    alignas(64) W words[kTileValues<T>];
+    from_planes(planes, first, groups, words);
+    const u32 ungrouped = count - groups * n;
+    memcpy(words + (rest - ungrouped), planes + groups * n, ungrouped * sizeof(W));
+    for (u32 i = 0; i < rest; ++i) words[i] = from_negabinary<W>(words[i]);
+    simd::running_sums(words, rest, first_values.last_word());
+    for (u32 i = 0; i < rest; ++i) words[i] = bits_of(q, words[i]);
+    memcpy(values + first * n * sizeof(T), words, rest * sizeof(T));
+  }
   return true;
 }
 
@@ -158,8 +187,8 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
 
 template <class T>
 bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
-  return with_quantizer<T>(
-      quantizer, [&](const auto& q) { return decode_with<T>(q, payload, payload_bytes, tile.count, values); });
+  return with_quantizer<T>(quantizer,
+                           [&](const auto& q) { return decode_with<T>(q, tile, payload, payload_bytes, values); });
 }
 
 u32 frame_mode(u32 requested, u32) { return requested == 0 ? 0 : kNoMode; }

@@ -76,7 +76,8 @@ h5l_status pick_codec(const Backend& backend, const h5l_params& params, const Qu
       TileEncoder encoder(sample.params(), quantizer, of_piece);
       if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
       std::uint64_t estimate = 0;
-      for (std::uint64_t j = 0; j < sample.size(); ++j) {
+      // No further once it cannot be picked.
+      for (std::uint64_t j = 0; j < sample.size() && (choice.codec == nullptr || estimate < least); ++j) {
         estimate += measure_frame(encoder, of_piece, sample.piece(raw, j));
       }
       if (choice.codec != nullptr && estimate >= least) continue;

@@ -5,25 +5,44 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace h5lossy {
 namespace {
 
-// Rows of boxes are short, and a copy of known size is a few instructions.
-void copy_row(std::uint8_t* to, const std::uint8_t* from, std::size_t size) {
-  switch (size) {
-    case 16:
-      std::memcpy(to, from, 16);
-      break;
-    case 32:
-      std::memcpy(to, from, 32);
-      break;
-    case 64:
-      std::memcpy(to, from, 64);
-      break;
-    default:
-      std::memcpy(to, from, size);
+// Copies rows of `size` bytes that lie some bytes apart.
+void copy_rows(const std::uint8_t* from, std::size_t from_apart, std::uint8_t* to, std::size_t to_apart,
+               std::uint32_t rows, std::size_t size) {
+  for (; rows != 0; --rows, from += from_apart, to += to_apart) std::memcpy(to, from, size);
+}
+
+// A whole box: all of known size, so that each row is a few instructions. `values` are the box's, one behind the other.
+template <std::size_t row_bytes, bool to_box>
+[[gnu::always_inline]] inline void copy_box(std::conditional_t<to_box, const std::uint8_t*, std::uint8_t*> rows,
+                                            std::size_t rows_apart, std::size_t slices_apart, std::uint32_t slices,
+                                            std::conditional_t<to_box, std::uint8_t*, const std::uint8_t*> values) {
+  const std::uint32_t rows_of_slice = slices == 1 ? 8 : 4;
+  for (std::uint32_t z = 0; z < slices; ++z, rows += slices_apart) {
+    auto* row = rows;
+    for (std::uint32_t y = 0; y < rows_of_slice; ++y, row += rows_apart, values += row_bytes) {
+      if constexpr (to_box) {
+        std::memcpy(values, row, row_bytes);
+      } else {
+        std::memcpy(row, values, row_bytes);
+      }
+    }
   }
+}
+
+template <bool to_box, class Rows, class Values>
+void copy_box(Rows rows, std::size_t rows_apart, std::size_t slices_apart, std::uint32_t slices, std::size_t row_bytes,
+              Values values) {
+  if (slices == 1) {
+    if (row_bytes == 32) return copy_box<32, to_box>(rows, rows_apart, slices_apart, 1, values);
+    return copy_box<64, to_box>(rows, rows_apart, slices_apart, 1, values);
+  }
+  if (row_bytes == 16) return copy_box<16, to_box>(rows, rows_apart, slices_apart, 4, values);
+  return copy_box<32, to_box>(rows, rows_apart, slices_apart, 4, values);
 }
 
 }  // namespace
@@ -90,28 +109,14 @@ void Geometry::place(std::uint32_t tile, PlacedTile& placed) const {
   }
   placed.tile = {0, 0, placed.inside};
   for_boxes(tile, [&](const Box& box) {
+    placed.tile.count += box.size[0] * box.size[1] * box.size[2];
+    u64& inside = placed.inside[placed.tile.boxes++];
+    inside = ~u64{0};
+    if (is_whole(box)) return;
     const u64 row = (u64{1} << box.size[2]) - 1;
-    u64 inside = 0;
+    inside = 0;
     for (std::uint32_t z = 0; z < box.size[0]; ++z) {
       for (std::uint32_t y = 0; y < box.size[1]; ++y) inside |= row << ((z * extents_[1] + y) * extents_[2]);
-    }
-    placed.inside[placed.tile.boxes++] = inside;
-    placed.tile.count += box.size[0] * box.size[1] * box.size[2];
-  });
-}
-
-template <class Visit>
-void Geometry::for_rows(std::uint32_t tile, Visit visit) const {
-  if (is_linear()) {
-    visit(std::uint64_t{tile} * tile_values_, count_values(tile));
-    return;
-  }
-  for_boxes(tile, [&](const Box& box) {
-    for (std::uint32_t z = 0; z < box.size[0]; ++z) {
-      for (std::uint32_t y = 0; y < box.size[1]; ++y) {
-        const std::uint64_t row = (std::uint64_t{box.begin[0] + z} * dims_[1] + box.begin[1] + y) * dims_[2];
-        visit(row + box.begin[2], box.size[2]);
-      }
     }
   });
 }
@@ -155,21 +160,51 @@ bool Geometry::holds(std::uint32_t tile, std::uint64_t first, std::uint64_t coun
 }
 
 void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const {
-  for_rows(tile, [&](std::uint64_t row, std::uint32_t size) {
-    copy_row(values, chunk + row * value_bytes_, std::size_t{size} * value_bytes_);
-    values += std::size_t{size} * value_bytes_;
+  if (is_linear()) {
+    std::memcpy(values, chunk + tile * max_tile_bytes(), std::size_t{count_values(tile)} * value_bytes_);
+    return;
+  }
+  const std::size_t rows_apart = std::size_t{dims_[2]} * value_bytes_, slices_apart = rows_apart * dims_[1];
+  for_boxes(tile, [&](const Box& box) {
+    const std::uint8_t* slice = chunk + first_of(box) * value_bytes_;
+    const std::size_t row_bytes = std::size_t{box.size[2]} * value_bytes_;
+    if (is_whole(box)) {
+      copy_box<true>(slice, rows_apart, slices_apart, box.size[0], row_bytes, values);
+      values += row_bytes * box.size[1] * box.size[0];
+      return;
+    }
+    for (std::uint32_t z = 0; z < box.size[0]; ++z, slice += slices_apart, values += row_bytes * box.size[1]) {
+      copy_rows(slice, rows_apart, values, row_bytes, box.size[1], row_bytes);
+    }
   });
 }
 
 void Geometry::scatter(std::uint32_t tile, const std::uint8_t* values, std::uint64_t first, std::uint64_t count,
                        std::uint8_t* part) const {
-  for_rows(tile, [&](std::uint64_t row, std::uint32_t size) {
+  const auto copy_row = [&](std::uint64_t row, std::uint32_t size) {
     const std::uint64_t begin = std::max(row, first), end = std::min(row + size, first + count);
     if (begin < end) {
-      copy_row(part + (begin - first) * value_bytes_, values + (begin - row) * value_bytes_,
-               static_cast<std::size_t>(end - begin) * value_bytes_);
+      std::memcpy(part + (begin - first) * value_bytes_, values + (begin - row) * value_bytes_,
+                  static_cast<std::size_t>(end - begin) * value_bytes_);
     }
     values += std::size_t{size} * value_bytes_;
+  };
+  if (is_linear()) return copy_row(std::uint64_t{tile} * tile_values_, count_values(tile));
+  const bool is_all = first == 0 && count == count_;
+  const std::size_t rows_apart = std::size_t{dims_[2]} * value_bytes_, slices_apart = rows_apart * dims_[1];
+  for_boxes(tile, [&](const Box& box) {
+    const std::uint64_t corner = first_of(box);
+    if (is_all && is_whole(box)) {
+      const std::size_t row_bytes = std::size_t{box.size[2]} * value_bytes_;
+      copy_box<false>(part + corner * value_bytes_, rows_apart, slices_apart, box.size[0], row_bytes, values);
+      values += row_bytes * box.size[1] * box.size[0];
+      return;
+    }
+    for (std::uint32_t z = 0; z < box.size[0]; ++z) {
+      for (std::uint32_t y = 0; y < box.size[1]; ++y) {
+        copy_row(corner + (std::uint64_t{z} * dims_[1] + y) * dims_[2], box.size[2]);
+      }
+    }
   });
 }
 

@@ -64,9 +64,14 @@ class Geometry {
   template <class Visit>
   void for_boxes(std::uint32_t tile, Visit visit) const;
 
-  // Calls visit(number of the first value, how many) for each row of values of a tile, in their order.
-  template <class Visit>
-  void for_rows(std::uint32_t tile, Visit visit) const;
+  [[nodiscard]] bool is_whole(const Box& box) const {
+    return box.size[0] == extents_[0] && box.size[1] == extents_[1] && box.size[2] == extents_[2];
+  }
+
+  // Number of a box's first value.
+  [[nodiscard]] std::uint64_t first_of(const Box& box) const {
+    return (std::uint64_t{box.begin[0]} * dims_[1] + box.begin[1]) * dims_[2] + box.begin[2];
+  }
 
   std::uint32_t tile_values_ = 0;
   std::uint32_t value_bytes_ = 1;

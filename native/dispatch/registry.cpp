@@ -24,6 +24,11 @@ namespace avx512 {
 extern const ChecksumFunction checksum_function;
 #include "dispatch/codecs.def"
 }  // namespace avx512
+#elif defined(__aarch64__)
+namespace neon {
+extern const ChecksumFunction checksum_function;
+#include "dispatch/codecs.def"
+}  // namespace neon
 #endif
 #undef H5L_CODEC
 
@@ -62,12 +67,20 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512bitalg") && __builtin_cpu_supports("avx512vpopcntdq") &&
          __builtin_cpu_supports("gfni");
 }
+#elif defined(__aarch64__)
+constexpr CodecEntry kNeonCodecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &neon::name##_codec},
+#include "dispatch/codecs.def"
+#undef H5L_CODEC
+};
 #endif
 
 constexpr Backend kBackends[] = {
 #if defined(__x86_64__)
     {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function},
     {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function},
+#elif defined(__aarch64__)
+    {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function},  // part of every AArch64
 #endif
     {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function},
 };

@@ -4,14 +4,17 @@
 #include "dispatch/tiles.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "dispatch/auto.h"
 #include "dispatch/calls.h"
 #include "dispatch/choice.h"
 #include "dispatch/device_choice.h"
+#include "dispatch/parallel_tiles.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
+#include "dispatch/streaming.h"
 #include "dispatch/swap.h"
 #include "dispatch/tile_encoder.h"
 #include "dispatch/workspace.h"
@@ -109,7 +112,7 @@ namespace {
 
 // A chunk that has a type, on the CPU.
 h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
-                         const Message& why) {
+                         const Message& why, std::uint32_t threads) {
   const Quantizer quantizer = make_quantizer(params, raw);
   Choice choice;
   if (const h5l_status status = choose(params, quantizer, raw, choice, why); status != H5L_OK) return status;
@@ -117,23 +120,34 @@ h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame
   const std::uint32_t tiles = choice.geometry.tiles();
   const std::size_t payload_at = header.header_bytes + std::size_t{kTileEntryBytes} * tiles;
   const std::size_t stored_frame_bytes = kHeaderBytes + raw.size();
-  TileEncoder encoder(params, quantizer, choice);
-  if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
-
   const ChecksumFunction checksum = best_checksum();
   std::size_t written = payload_at;
   std::uint32_t sum = 0;
   bool shrinks = written < stored_frame_bytes;
-  for (std::uint32_t i = 0; i < tiles && shrinks; ++i) {
-    const Bytes payload = encoder.encode(raw, i);
-    shrinks = written + payload.size() < stored_frame_bytes;
-    if (!shrinks) break;
-    if (!payload.empty()) std::memcpy(frame.data() + written, payload.data(), payload.size());
-    const auto size = static_cast<std::uint32_t>(payload.size());
-    if (header.has_checksum) sum += checksum(payload.data(), size, i, 0);
-    written += payload.size();
-    write_u32(frame.data() + header.header_bytes + kTileEntryBytes * i,
-              static_cast<std::uint32_t>(written - payload_at));
+  if (threads = threads_for_chunk(threads, raw.size()); threads > 1 && shrinks) {
+    EncodedTiles encoded;
+    const h5l_status status = encode_tiles(params, quantizer, choice, raw,
+                                           frame.subspan(header.header_bytes, payload_at - header.header_bytes),
+                                           frame.subspan(payload_at, stored_frame_bytes - payload_at - 1),
+                                           header.has_checksum ? checksum : nullptr, threads, encoded, why);
+    if (status != H5L_OK) return status;
+    shrinks = encoded.fit;
+    written += encoded.payload_bytes;
+    sum = encoded.sum;
+  } else if (shrinks) {
+    TileEncoder encoder(params, quantizer, choice);
+    if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+    for (std::uint32_t i = 0; i < tiles; ++i) {
+      const Bytes payload = encoder.encode(raw, i);
+      shrinks = written + payload.size() < stored_frame_bytes;
+      if (!shrinks) break;
+      if (!payload.empty()) std::memcpy(frame.data() + written, payload.data(), payload.size());
+      const auto size = static_cast<std::uint32_t>(payload.size());
+      if (header.has_checksum) sum += checksum(payload.data(), size, i, 0);
+      written += payload.size();
+      write_u32(frame.data() + header.header_bytes + kTileEntryBytes * i,
+                static_cast<std::uint32_t>(written - payload_at));
+    }
   }
   if (!shrinks) {
     store_chunk(params, raw, frame, frame_bytes);
@@ -147,19 +161,21 @@ h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame
 }  // namespace
 
 h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
-                        const Message& why) {
+                        const Message& why, std::uint32_t threads) {
   if (raw.empty() || params.value_bytes == 0 || raw.size() % params.value_bytes != 0) {
     store_chunk(params, raw, frame, frame_bytes);
     return H5L_OK;
   }
   // Which codec auto picks is found out on the CPU, and most of its work is that.
-  if (params.codec == H5L_CODEC_AUTO) return encode_on_cpu(params, raw, frame, frame_bytes, why);
+  if (params.codec == H5L_CODEC_AUTO) {
+    return encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
+  }
   Turn turn(Direction::encode, params.codec, params.value_bytes, raw.size());
   h5l_status status = H5L_OK;
   if (turn.device() == nullptr ||
       !gpu::encode_chunk(*turn.device(), make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) {
     if (turn.device() != nullptr) turn.give_up();
-    status = encode_on_cpu(params, raw, frame, frame_bytes, why);
+    status = encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
   }
   if (status == H5L_OK) turn.finish();
   return status;
@@ -210,7 +226,20 @@ std::uint32_t count_stored_tiles(const Frame& frame) {
   return stored;
 }
 
-h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why) {
+namespace {
+
+h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
+  threads = threads_for_chunk(threads, raw.size());
+  if (frame.header.has_checksum) {
+    const std::uint32_t sum = sum_payload(frame, best_checksum(), threads);
+    if (const h5l_status status = check_payload(frame, sum, why); status != H5L_OK) return status;
+  }
+  return decode_values(frame, 0, raw, why, threads);
+}
+
+}  // namespace
+
+h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
   const FrameHeader& header = frame.header;
   if (header.codec != H5L_CODEC_STORED && !raw.empty()) {
     Turn turn(Direction::decode, header.codec, header.value_bytes, raw.size());
@@ -222,16 +251,15 @@ h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why
       return H5L_OK;
     }
     if (turn.device() != nullptr) turn.give_up();
-    h5l_status status = check_payload(frame, best_checksum(), why);
-    if (status == H5L_OK) status = decode_values(frame, 0, raw, why);
+    const h5l_status status = decode_on_cpu(frame, raw, why, threads);
     if (status == H5L_OK) turn.finish();
     return status;
   }
-  if (const h5l_status status = check_payload(frame, best_checksum(), why); status != H5L_OK) return status;
-  return decode_values(frame, 0, raw, why);
+  return decode_on_cpu(frame, raw, why, threads);
 }
 
-h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes raw, const Message& why) {
+h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes raw, const Message& why,
+                         std::uint32_t threads) {
   const FrameHeader& header = frame.header;
   if (raw.empty()) return H5L_OK;
   if (header.codec == H5L_CODEC_STORED) {
@@ -244,26 +272,47 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   const Geometry& geometry = choice.geometry;
   const std::uint64_t count = raw.size() / header.value_bytes;
   const bool is_whole = raw.size() == header.raw_bytes;
-  const Workspace workspace(is_whole && geometry.is_linear() ? 0 : geometry.max_tile_bytes());
-  if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
-
+  const bool is_streamed = raw.size() >= kStreamedBytes && !header.big_endian;
   std::uint32_t begin = 0, end = 0;
   geometry.range(first, count, begin, end);
-  PlacedTile placed;
-  for (std::uint32_t i = begin; i < end; ++i) {
-    if (!is_whole && !geometry.holds(i, first, count)) continue;
+
+  const bool needs_room = !is_whole || !geometry.is_linear();
+  threads = threads_for_chunk(threads, raw.size());
+  const std::size_t tile_room = needs_room ? geometry.max_tile_bytes() : 0;
+  const Workspace workspace(tile_room * threads);
+  if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+  std::atomic<std::uint32_t> broken = end;  // the first tile that is
+  const auto decode_one = [&](std::uint32_t i, std::uint32_t seat) {
+    if (!is_whole && !geometry.holds(i, first, count)) return;
+    PlacedTile placed;
     geometry.place(i, placed);
+    // Payloads are read from both ends, which no processor foresees.
+    if (i + 1 < end) prefetch(frame.tile_payload(i + 1));
     const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
     // A tile that lies in the chunk as it is, and is wanted whole, is decoded in place.
     const std::uint64_t tile_first = std::uint64_t{i} * geometry.max_tile_values();
     const bool in_place =
         geometry.is_linear() && tile_first >= first && tile_first + placed.tile.count <= first + count;
-    std::uint8_t* const target =
-        in_place ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes : workspace.data();
+    std::uint8_t* const target = in_place
+                                     ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes
+                                     : workspace.data() + tile_room * seat;
+    placed.tile.is_streamed = in_place && is_streamed;
     if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes))) {
-      return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", i);
+      std::uint32_t known = broken.load(std::memory_order_relaxed);
+      while (i < known && !broken.compare_exchange_weak(known, i, std::memory_order_relaxed)) continue;
+      return;
     }
     if (!in_place) geometry.scatter(i, target, first, count, raw.data());
+  };
+  for_runs(begin, end, geometry.max_tile_bytes(), threads,
+           [&](std::uint32_t run_begin, std::uint32_t run_end, std::uint32_t seat) {
+             for (std::uint32_t i = run_begin; i < run_end && i < broken.load(std::memory_order_relaxed); ++i) {
+               decode_one(i, seat);
+             }
+             if (is_streamed) finish_streaming();
+           });
+  if (broken.load() != end) {
+    return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", broken.load());
   }
   if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
   return H5L_OK;

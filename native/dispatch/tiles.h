@@ -14,9 +14,11 @@
 
 namespace h5lossy {
 
-// `params` must have passed check_params; `frame` has room for raw.size() + kHeaderBytes.
+// `params` must have passed check_params; `frame` has room for raw.size() + kHeaderBytes. The tiles of a large chunk are
+// spread over up to `threads` threads; the bytes are the same.
 [[nodiscard]] h5l_status encode_chunk(const h5l_params& params, std::span<const std::uint8_t> raw,
-                                      std::span<std::uint8_t> frame, std::size_t& frame_bytes, const Message& why);
+                                      std::span<std::uint8_t> frame, std::size_t& frame_bytes, const Message& why,
+                                      std::uint32_t threads = 1);
 
 // A frame that keeps the chunk as it is. With params.value_bytes 0, or a size that does not fit it, the type is
 // unknown. Needs no backend, so it always works.
@@ -34,10 +36,11 @@ void store_chunk(const h5l_params& params, std::span<const std::uint8_t> raw, st
 std::uint32_t count_stored_tiles(const Frame& frame);
 
 // All values, after the payload's checksum. `raw` has header.raw_bytes.
-[[nodiscard]] h5l_status decode_chunk(const Frame& frame, std::span<std::uint8_t> raw, const Message& why);
+[[nodiscard]] h5l_status decode_chunk(const Frame& frame, std::span<std::uint8_t> raw, const Message& why,
+                                      std::uint32_t threads = 1);
 
 // Values first to first + raw.size() / value_bytes, which must be in the frame, from the tiles that hold them.
 [[nodiscard]] h5l_status decode_values(const Frame& frame, std::uint64_t first, std::span<std::uint8_t> raw,
-                                       const Message& why);
+                                       const Message& why, std::uint32_t threads = 1);
 
 }  // namespace h5lossy

@@ -14,6 +14,7 @@
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
 #include "dispatch/swap.h"
+#include "dispatch/threads.h"
 #include "dispatch/tiles.h"
 #include "filter/cd_values.h"
 #include "filter/hdf5_symbols.h"
@@ -198,7 +199,10 @@ std::size_t encode(h5l_params params, std::span<const std::uint8_t> raw, Buffer&
   if (frame.data() == nullptr) return 0;
   const std::span<std::uint8_t> out(frame.data(), capacity);
   std::size_t written = 0;
-  if (encode_chunk(params, raw, out, written, Message(nullptr)) != H5L_OK) store_chunk(params, raw, out, written);
+  const std::uint32_t threads = filter_threads();
+  if (encode_chunk(params, raw, out, written, Message(nullptr), threads) != H5L_OK) {
+    store_chunk(params, raw, out, written);
+  }
   return written;
 }
 
@@ -210,7 +214,7 @@ std::size_t decode(const h5l_params& params, std::span<const std::uint8_t> bytes
   // HDF5 reads a whole chunk, however little a filter returns. So behind a shorter one there are zeros, not the heap.
   const std::size_t size = frame.header.raw_bytes;
   raw = Buffer(std::max<std::size_t>(size, chunk_bytes(params)));
-  if (raw.data() == nullptr || decode_chunk(frame, {raw.data(), size}, nobody) != H5L_OK) return 0;
+  if (raw.data() == nullptr || decode_chunk(frame, {raw.data(), size}, nobody, filter_threads()) != H5L_OK) return 0;
   std::fill(raw.data() + size, raw.data() + raw.size(), std::uint8_t{0});
   return size;
 }

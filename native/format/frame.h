@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <span>
 
-#include "codecs/checksum.h"
 #include "format/message.h"
 #include "h5lossy.h"
 
@@ -66,8 +65,8 @@ struct Frame {
 [[nodiscard]] h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles,
                                     Frame& frame, const Message& why);
 
-// Fourth step, for whole frames: the payload's checksum, where there is one.
-[[nodiscard]] h5l_status check_payload(const Frame& frame, ChecksumFunction checksum, const Message& why);
+// Fourth step, for whole frames that have a checksum: whether the payload's is `sum`.
+[[nodiscard]] h5l_status check_payload(const Frame& frame, std::uint32_t sum, const Message& why);
 
 // Writes header and header_sum in front of `tiles` entries of the tile table, which must be in place already.
 void write_header(const FrameHeader& header, std::uint32_t payload_sum, std::uint32_t tiles,

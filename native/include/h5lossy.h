@@ -4,8 +4,9 @@
  * The C API of h5lossy: chunks of float32 or float64 values to frames and back, within an error bound.
  *
  * libh5lossy is also the HDF5 plugin; this header is for callers that have bytes in memory. All functions are
- * re-entrant, allocate nothing that outlives the call (but for a GPU's memory), and never read or write outside the buffers that
- * they are given, however broken a frame is. They leave the caller's floating-point environment as it was.
+ * re-entrant, allocate nothing that outlives the call (but for the threads of the _batch functions and a GPU's memory), and
+ * never read or write outside the buffers that they are given, however broken a frame is. They leave the caller's
+ * floating-point environment as it was.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
@@ -33,6 +34,9 @@ extern "C" {
 
 /* Largest number of chunk dimensions that cd_values hold; leading ones of a higher rank are multiplied into one. */
 #define H5L_MAX_RANK 8
+
+/* Most axes of an array in h5l_parts: as many as HDF5 knows. */
+#define H5L_MAX_PART_RANK 32
 
 /* Codec numbers (docs/format/frame.md). In a request 0 means "auto", in a frame it means "stored". */
 #define H5L_CODEC_AUTO 0
@@ -154,6 +158,50 @@ h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t r
  * known). */
 h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t first, uint64_t count, void* raw,
                             size_t raw_bytes, h5l_message* message);
+
+/* How many threads a batch gets where its caller names no number: H5LOSSY_NUM_THREADS, or else one for each CPU that
+ * the affinity mask and the cgroup's CPU quota leave to this process. H5L_INVALID_ARGUMENT where the variable is set to
+ * anything but a number from 1 up. */
+h5l_status h5l_default_threads(uint32_t* threads, h5l_message* message);
+
+/* How parts of chunks lie in an array in memory, for the _batch functions. All chunks have one shape, and their values
+ * the type in h5l_params. */
+typedef struct h5l_parts {
+  uint32_t rank;
+  uint64_t chunk[H5L_MAX_PART_RANK];  /* extents of a chunk, the last axis is the fastest */
+  int64_t strides[H5L_MAX_PART_RANK]; /* of the array: bytes from a value to the next one along each axis */
+  uint64_t padding_bits;   /* encoding: what the chunk has outside of its part; a value's bytes as in memory */
+  const uint64_t* first;   /* `rank` numbers for each part: where it begins in its chunk */
+  const uint64_t* extents; /* `rank` numbers for each part */
+} h5l_parts;
+
+/* Encodes `count` chunks as h5l_encode does, several at a time. Chunk i has raw_bytes[i] bytes at raw[i], and its frame
+ * goes to frames[i], which has room for capacities[i]; frame_bytes[i] becomes the frame's size, 0 where there is none.
+ * The bytes do not depend on the number of threads.
+ *
+ * `parts` may be NULL: the chunks are as they are. Otherwise raw[i] is the first value of part i in an array, and
+ * raw_bytes are those of a whole chunk.
+ *
+ * `threads`: at most this many, the caller's among them; 0 is h5l_default_threads. If there are fewer chunks, several
+ * threads share the tiles of one, given at least 1 MiB of it for each. More than one thread makes a pool, whose threads
+ * stay for later batches. Batches may overlap, be nested, and go on in a forked child.
+ *
+ * Every chunk is tried. statuses[i] says how chunk i went, and messages[i] why it failed ("" where it did not);
+ * `messages` may be NULL. The result is H5L_OK, or the status and message of the first chunk that failed, in their
+ * order. If the arguments themselves are wrong, nothing is tried, and all statuses are the result. */
+h5l_status h5l_encode_batch(const h5l_params* params, const h5l_parts* parts, size_t count, const void* const* raw,
+                            const size_t* raw_bytes, void* const* frames, const size_t* capacities, size_t* frame_bytes,
+                            h5l_status* statuses, h5l_message* messages, uint32_t threads, h5l_message* message);
+
+/* Decodes `count` frames, several at a time; parts, threads, statuses and messages are as above. Frame i has
+ * frame_bytes[i] bytes at frames[i], and its values go to raw[i]: all raw_bytes[i] of them, or those of part i. Of a
+ * chunk whose part is small, only the tiles that hold it are decoded; the payload's checksum is not checked then.
+ *
+ * `params` may be NULL without parts. With a type in it, a frame of another type or byte order is H5L_CORRUPT; frames of
+ * unknown type pass, as in the filter. */
+h5l_status h5l_decode_batch(const h5l_params* params, const h5l_parts* parts, size_t count, const void* const* frames,
+                            const size_t* frame_bytes, void* const* raw, const size_t* raw_bytes, h5l_status* statuses,
+                            h5l_message* messages, uint32_t threads, h5l_message* message);
 
 /* Writes cd_values (docs/format/cd_values.md): 5 words, or all 16 with value_bytes set. */
 h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[16], size_t* count, h5l_message* message);

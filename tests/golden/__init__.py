@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ import numpy.typing as npt
 
 import h5lossy
 from h5lossy import _native
+from h5lossy._values import fill_bits, is_big_endian
 from h5lossy.codecs import CODECS
 
 if TYPE_CHECKING:
@@ -198,21 +200,44 @@ class Recipe:
             return None
         return make_values([{"piece": "patterns", "words": [self.fill_bits]}], self.dtype)[0]
 
-    def encode(self) -> bytes:
-        """Return the frame."""
+    def params(self) -> _native.Params:
+        """Return what the library is asked for."""
         codec = CLASSES[self.codec](**self.bound, **self.settings, checksum=self.checksum)
+        if self.dtype == "u1":
+            return codec.params()
+        dtype = np.dtype(self.dtype)
+        shape = self.shape or [self.make_values().size]
+        return replace(
+            codec.params(),
+            value_bytes=dtype.itemsize,
+            big_endian=is_big_endian(dtype),
+            fill_bits=fill_bits(self.fill_value(), dtype),
+            maybe_padded=self.maybe_padded,
+            shape=() if 0 in shape else tuple(extent for extent in shape if extent != 1),
+        )
+
+    def encode(self) -> bytes:
+        """Return the frame, made as a user would where there is a function for it."""
         values = self.make_values()
+        if self.dtype == "u1" or self.maybe_padded:
+            return _native.encode(self.params(), values)
         if self.shape is not None:
             values = values.reshape(self.shape)
-        if self.dtype == "u1":
-            return _native.encode(codec.params(), values)
-        if self.maybe_padded:
-            size = values.dtype.itemsize
-            extents = tuple(extent for extent in values.shape if extent != 1)
-            params = codec.params()
-            params = replace(params, value_bytes=size, maybe_padded=True, shape=extents)
-            return _native.encode(params, values)
+        codec = CLASSES[self.codec](**self.bound, **self.settings, checksum=self.checksum)
         return h5lossy.encode(values, codec, fill_value=self.fill_value())
+
+    def case(self) -> bytes:
+        """Return what tests/native/golden_frames_come_out.cpp reads."""
+        values, frame = self.make_values(), self.encode()
+        params = bytes(_native._ffi.buffer(_native._c_params(self.params())))
+        parts = (
+            params,
+            struct.pack("<Q", values.nbytes),
+            values.tobytes(),
+            h5lossy.decode(frame).tobytes(),
+            frame,
+        )
+        return b"".join(parts)
 
 
 @dataclass(frozen=True)

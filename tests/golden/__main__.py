@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes golden frames, each once, in the project's folder: ``python -m tests.golden add NAME``."""
+"""Makes golden frames, each once, in the project's folder: ``python -m tests.golden add NAME``.
+
+``python -m tests.golden export FOLDER`` writes what a machine without Python needs to make and read
+them all again.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ import h5lossy
 # As pytest does, which finds this package and the reference there.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from golden import FOLDER, Recipe, contents, digest
+from golden import FOLDER, Recipe, contents, digest, load
 from reference import frame as reference
 
 if TYPE_CHECKING:
@@ -634,14 +638,27 @@ def add(name: str, folder: Path = FOLDER) -> None:
     paths[1].write_text(json.dumps(fields) + "\n", encoding="utf-8")
 
 
+def export(folder: Path) -> None:
+    """Write all golden frames with their values, for tests/native/golden_frames_come_out.cpp."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for frame in load():
+        if frame.recipe.encode() != frame.frame:
+            raise SystemExit(f"{frame.name} is written in another way than it was")
+        (folder / f"{frame.name}.case").write_bytes(frame.recipe.case())
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.golden", description=__doc__)
     commands = parser.add_subparsers(required=True)
     adding = commands.add_parser("add", help="make frames, unless they exist")
     adding.add_argument("names", nargs="+", metavar="NAME")
-    for name in parser.parse_args(arguments).names:
-        add(name)
+    adding.set_defaults(run=lambda given: [add(name) for name in given.names])
+    exporting = commands.add_parser("export", help="write the cases of golden_frames_come_out")
+    exporting.add_argument("folder", type=Path)
+    exporting.set_defaults(run=lambda given: export(given.folder))
+    given = parser.parse_args(arguments)
+    given.run(given)
 
 
 if __name__ == "__main__":

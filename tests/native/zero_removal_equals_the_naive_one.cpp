@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Zero removal writes what docs/format/pfpl.md says, for streams of every size and of many densities, and is undone.
+// Zero removal writes what docs/format/pfpl.md says, for streams of every size and of many densities, and is undone,
+// on every backend that this machine can run.
 
 #include <algorithm>
 
+#include "all_twins.h"
 #include "check.h"
 #include "codecs/bits.h"
 #include "guarded_memory.h"
@@ -25,22 +27,26 @@ void fill(Random& random, std::uint64_t density, std::uint64_t run, std::span<st
 
 class ZeroRemoval {
  public:
+  explicit ZeroRemoval(const Twins& twins) : twins_(twins) {}
+
   void check(Random& random, std::uint64_t density, std::uint64_t run, u32 size) {
     std::fill(stream_.begin(), stream_.end(), std::uint8_t{0});
     const std::span<std::uint8_t> stream = stream_.first(size);
     fill(random, density, run, stream);
     const naive::Bytes expected = naive::remove_zeros(stream);
-    const u32 written = scalar::remove_zeros(stream_.data(), size, payload_.data());
+    const u32 written = twins_.remove_zeros(stream_.data(), size, payload_.data());
     const bool same = written == expected.size() && std::equal(expected.begin(), expected.end(), payload_.begin());
-    CHECK(same, "size %u, density %u, runs of %u: %u bytes, %zu expected", size, static_cast<u32>(density),
-          static_cast<u32>(run), written, expected.size());
+    CHECK(same, "%s, size %u, density %u, runs of %u: %u bytes, %zu expected", twins_.backend, size,
+          static_cast<u32>(density), static_cast<u32>(run), written, expected.size());
     if (written == 0) return;
-    const bool restored = scalar::restore_zeros(payload_.data(), written, restored_.data(), size);
-    CHECK(restored && std::equal(stream.begin(), stream.end(), restored_.begin()), "size %u, density %u, runs of %u",
-          size, static_cast<u32>(density), static_cast<u32>(run));
+    const bool restored = twins_.restore_zeros(payload_.data(), written, restored_.data(), size);
+    CHECK(restored && std::equal(stream.begin(), stream.end(), restored_.begin()),
+          "%s, size %u, density %u, runs of %u", twins_.backend, size, static_cast<u32>(density),
+          static_cast<u32>(run));
   }
 
  private:
+  const Twins& twins_;
   GuardedMemory stream_memory_{scalar::kStreamBytes};
   GuardedMemory payload_memory_{scalar::kMaxRemovedBytes};
   GuardedMemory restored_memory_{scalar::kStreamBytes};
@@ -54,18 +60,20 @@ class ZeroRemoval {
 
 int main() {
   using h5lossy::scalar::kStreamBytes;
-  h5lossy::test::Random random(3);
-  h5lossy::test::ZeroRemoval zero_removal;
   constexpr std::uint64_t densities[] = {0, 1, 16, 128, 250, 256}, runs[] = {1, 8, 300};
-  // Sizes of tiles: multiples of a float32.
-  for (h5lossy::u32 size = 4; size <= kStreamBytes; size += 4) {
-    const std::uint64_t density = densities[random.below(std::size(densities))];
-    zero_removal.check(random, density, runs[random.below(std::size(runs))], size);
-  }
-  for (const std::uint64_t density : densities) {
-    for (const std::uint64_t run : runs) {
-      for (const h5lossy::u32 size : {4u, 8u, 60u, 64u, 68u, kStreamBytes - 4, kStreamBytes}) {
-        zero_removal.check(random, density, run, size);
+  for (const h5lossy::test::Twins& twins : h5lossy::test::all_twins()) {
+    h5lossy::test::Random random(3);
+    h5lossy::test::ZeroRemoval zero_removal(twins);
+    // Sizes of tiles: multiples of a float32.
+    for (h5lossy::u32 size = 4; size <= kStreamBytes; size += 4) {
+      const std::uint64_t density = densities[random.below(std::size(densities))];
+      zero_removal.check(random, density, runs[random.below(std::size(runs))], size);
+    }
+    for (const std::uint64_t density : densities) {
+      for (const std::uint64_t run : runs) {
+        for (const h5lossy::u32 size : {4u, 8u, 60u, 64u, 68u, kStreamBytes - 4, kStreamBytes}) {
+          zero_removal.check(random, density, run, size);
+        }
       }
     }
   }

@@ -6,20 +6,11 @@
 #pragma once
 
 #include "codecs/blocks.h"
-#include "codecs/groups.h"
 #include "codecs/portable.h"
+#include "simd/bins.h"
+#include "simd/rows.h"
 
 namespace h5lossy::H5L_TARGET::blocks {
-
-// Tiles are worked on in batches, one step after the other for all of a batch: what one step stores, the next one then
-// loads from the cache in any width. Within a block, loads would wait for stores that they straddle.
-inline constexpr u32 kBatchValues = 1024;
-
-template <u32 n>
-inline constexpr u32 kBatchBlocks = kBatchValues / n;
-
-// Bins in front of a batch's, of which the last one is read: so many that the batch is aligned.
-inline constexpr u32 kAlign = 16;
 
 // Calls `run` with the quantizer that the bound kind asks for. There is none for lossless: PFPL has that.
 template <class T, class Run>
@@ -28,44 +19,74 @@ auto with_quantizer(const Quantizer& quantizer, Run run) {
   return run(absolute_quantizer<T>(quantizer));
 }
 
-template <u32 n, class T>
-bool bins_of_block(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bins) {
-  return bins_of_group<n>(q, values, bins);
-}
+// ---------------------------------------------------------------------------------------------------------------------
+// Nearly all blocks are whole and have no exceptions: these stay in registers, see simd/rows.h. Of all others the bins are
+// put into an array, by position.
 
-template <u32 n, class T>
-bool bins_of_block(const FoldedQuantizer<T>&, const u8*, Word<T>*) {
-  return false;
-}
-
-// The bins of `count` values, at most n; bit i of the answer: value i is an exception, and has no bin yet.
-template <u32 n, class T, class Q>
-u64 quantize_block(const Q& q, const u8* values, u32 count, Word<T>* bins) {
-  if (count == n && bins_of_block<n>(q, values, bins)) return 0;
-  u64 exceptions = 0;
-  for (u32 i = 0; i < count; ++i) {
-    if (!bin_of(q, load<Word<T>>(values + i * sizeof(T)), bins[i])) exceptions |= u64{1} << i;
+// Calls visit(first position, how many) for each run of ones.
+template <class Visit>
+void for_runs(u64 mask, Visit visit) {
+  while (mask != 0) {
+    const u32 first = lowest_bit(mask);
+    const u64 behind = ~(mask >> first);
+    const u32 count = behind == 0 ? 64 : lowest_bit(behind);
+    visit(first, count);
+    mask &= ~(first_bits(count) << first);
   }
-  return exceptions;
 }
 
-// Gives exceptions the bin of the value before them, the first ones `last`.
+// The values of a block to their positions, zeros between; and back.
+template <u32 n, class W>
+void spread(const u8* values, u64 inside, u8* positions) {
+  memset(positions, 0, n * sizeof(W));
+  for_runs(inside, [&](u32 first, u32 count) {
+    memcpy(positions + first * sizeof(W), values, count * sizeof(W));
+    values += count * sizeof(W);
+  });
+}
+
 template <class W>
-void fill_forward(u64 exceptions, u32 count, W last, W* bins) {
-  for (u32 i = 0; i < count; ++i) {
-    if ((exceptions >> i & 1) != 0) bins[i] = last;
-    last = bins[i];
+void gather(const u8* positions, u64 inside, u8* values) {
+  for_runs(inside, [&](u32 first, u32 count) {
+    memcpy(values, positions + first * sizeof(W), count * sizeof(W));
+    values += count * sizeof(W);
+  });
+}
+
+// The bins of any block, by position. Bit i of the answer: position i is an exception, and has no bin yet.
+template <u32 n, class W, class Bins>
+[[gnu::noinline]] u64 quantize_any(const Bins& quantizer, const u8* values, u64 inside, W* bins) {
+  alignas(64) u8 positions[n * sizeof(W)];
+  if (inside != first_bits(n)) {
+    spread<n, W>(values, inside, positions);
+    values = positions;
+  }
+  simd::Rows<n, W> rows;
+  const u64 exceptions = quantizer.template exceptions<n>(values, rows);
+  simd::store_rows(rows, bins);
+  return exceptions & inside;
+}
+
+// Gives positions of `holes` the bin of the position before them, the first ones `last`.
+template <u32 n, class W>
+void fill_forward(u64 holes, W last, W* bins) {
+  if (holes == first_bits(n)) {
+    for (u32 i = 0; i < n; ++i) bins[i] = last;
+    return;
+  }
+#pragma GCC unroll 8
+  for (u32 i = 0; i < n; ++i, holes >>= 1) {  // no branch: nobody could foresee it
+    const W is_hole = W{0} - static_cast<W>(holes & 1);
+    bins[i] = last = (last & is_hole) | (bins[i] & ~is_hole);
   }
 }
 
-// The values of `bins` again, `count` of them, at most n.
-template <u32 n, class T, class Q>
-void values_of_bins(const Q& q, const Word<T>* bins, u32 count, u8* values) {
-  if (count == n) {  // a loop of known length becomes vector code
-    for (u32 i = 0; i < n; ++i) store(values + i * sizeof(T), bits_of(q, bins[i]));
-  } else {
-    for (u32 i = 0; i < count; ++i) store(values + i * sizeof(T), bits_of(q, bins[i]));
-  }
+// The values of a block that are inside of the data, not all.
+template <u32 n, class W, class Bins>
+[[gnu::noinline]] void store_inside(const Bins& quantizer, const W* bins, u64 inside, u8* values) {
+  alignas(64) u8 positions[n * sizeof(W)];
+  quantizer.to_values(simd::load_rows<n, W>(bins), positions);
+  gather<W>(positions, inside, values);
 }
 
 template <class W>
@@ -87,87 +108,67 @@ class Exceptions {
   static constexpr u32 kMaxGroups = (max_blocks + kGroupBlocks - 1) / kGroupBlocks;
 
  public:
-  // The exceptions of a block of `count` values; blocks come in their order.
-  void add(u64 mask, u32 count) {
-    masks_[blocks_++] = static_cast<Plane<n>>(mask);
+  // The exceptions of a block, not none.
+  void add(u32 block, u64 mask) {
+    groups_[block / kGroupBlocks].present |= u32{1} << (block % kGroupBlocks);
+    masks_[block] = static_cast<Plane<n>>(mask);
     found_ += count_ones(mask);
-    ordinary_ += count - count_ones(mask);
-  }
-
-  // The same for a block without any.
-  void add_none(u32 count) {
-    masks_[blocks_++] = 0;
-    ordinary_ += count;
   }
 
   [[nodiscard]] u32 count() const { return found_; }
-
-  // Whether all values are exceptions.
-  [[nodiscard]] bool is_all() const { return ordinary_ == 0; }
 
   // Bytes that the section will take, 0 without exceptions. `values` are those of the whole tile.
   u32 measure(const Tile& tile, const u8* values) {
     if (found_ == 0) return 0;
     u32 bytes = 4 + sizeof(T);
     bool has_common = false;
-    const u8* next = values;
-    for (u32 b = 0; b < blocks_; ++b) {
-      const u64 inside = inside_of<n>(tile, b);
-      const u32 count = count_ones(inside);
+    for (const Group& group : groups_) bytes += group.present != 0 ? static_cast<u32>(sizeof(Group)) : 0;
+    for_blocks(tile, values, [&](u32 b, u64 inside, const u8* block) {
       const u64 mask = masks_[b];
-      if (mask != 0) {
-        if (!has_common) common_ = load<W>(next + lowest_bit(mask) * sizeof(T));
-        has_common = true;
-        Group& group = groups_[b / kGroupBlocks];
-        const u32 bit = u32{1} << (b % kGroupBlocks);
-        if (group.present == 0) bytes += sizeof(Group);
-        group.present |= bit;
-        if (mask == first_bits(count)) {
-          group.full |= bit;
-        } else {
-          bytes += n / 8;
-        }
-        if (is_uniform(mask, next)) {
-          group.uniform |= bit;
-        } else {
-          bytes += count_ones(mask) * static_cast<u32>(sizeof(T));
-        }
+      const u32 bit = u32{1} << (b % kGroupBlocks);
+      Group& group = groups_[b / kGroupBlocks];
+      if (!has_common) common_ = load<W>(block + lowest_bit(mask) * sizeof(T));
+      has_common = true;
+      if (mask == first_bits(count_ones(inside))) {
+        group.full |= bit;
+      } else {
+        bytes += n / 8;
       }
-      next += count * sizeof(T);
-    }
+      if (is_uniform(mask, inside == first_bits(n), block)) {
+        group.uniform |= bit;
+      } else {
+        bytes += count_ones(mask) * static_cast<u32>(sizeof(T));
+      }
+    });
     return bytes;
   }
 
   // Writes what `measure` measured.
   u8* write(const Tile& tile, const u8* values, u8* out) const {
     if (found_ == 0) return out;
-    const u32 groups = (blocks_ + kGroupBlocks - 1) / kGroupBlocks;
     u32 set = 0;
-    for (u32 g = 0; g < groups; ++g) set |= groups_[g].present != 0 ? u32{1} << g : 0;
+    for (u32 g = 0; g < kMaxGroups; ++g) set |= groups_[g].present != 0 ? u32{1} << g : 0;
     store(out, set);
     store(out + 4, common_);
     out += 4 + sizeof(T);
-    for (u32 g = 0; g < groups; ++g) {
-      if (groups_[g].present == 0) continue;
-      store(out, groups_[g].present);
-      store(out + 4, groups_[g].full);
-      store(out + 8, groups_[g].uniform);
+    for (const Group& group : groups_) {
+      if (group.present == 0) continue;
+      store(out, group.present);
+      store(out + 4, group.full);
+      store(out + 8, group.uniform);
       out += sizeof(Group);
     }
-    for (u32 b = 0; b < blocks_; ++b) {
-      if (masks_[b] == 0 || is_set(b, &Group::full)) continue;
-      store(out, static_cast<Plane<n>>(to_positions(masks_[b], inside_of<n>(tile, b))));
+    for_blocks(tile, values, [&](u32 b, u64 inside, const u8*) {
+      if (is_set(b, &Group::full)) return;
+      store(out, static_cast<Plane<n>>(to_positions(masks_[b], inside)));
       out += n / 8;
-    }
-    const u8* next = values;
-    for (u32 b = 0; b < blocks_; ++b) {
-      if (masks_[b] != 0 && !is_set(b, &Group::uniform)) {
-        for (u64 mask = masks_[b]; mask != 0; mask &= mask - 1, out += sizeof(T)) {
-          store(out, load<W>(next + lowest_bit(mask) * sizeof(T)));
-        }
+    });
+    for_blocks(tile, values, [&](u32 b, u64, const u8* block) {
+      if (is_set(b, &Group::uniform)) return;
+      for (u64 mask = masks_[b]; mask != 0; mask &= mask - 1, out += sizeof(T)) {
+        store(out, load<W>(block + lowest_bit(mask) * sizeof(T)));
       }
-      next += count_ones(inside_of<n>(tile, b)) * sizeof(T);
-    }
+    });
     return out;
   }
 
@@ -180,19 +181,35 @@ class Exceptions {
     return (groups_[block / kGroupBlocks].*flags >> (block % kGroupBlocks) & 1) != 0;
   }
 
-  [[nodiscard]] bool is_uniform(u64 mask, const u8* values) const {
-    for (; mask != 0; mask &= mask - 1) {
-      if (load<W>(values + lowest_bit(mask) * sizeof(T)) != common_) return false;
+  // Calls visit(block, its positions inside of the data, its values) for the blocks that have exceptions.
+  template <class Visit>
+  void for_blocks(const Tile& tile, const u8* values, Visit visit) const {
+    const u32 blocks = count_blocks<n>(tile);
+    for (u32 b = 0; b < blocks; ++b) {
+      if (tile.boxes == 0 && groups_[b / kGroupBlocks].present == 0) {
+        b |= kGroupBlocks - 1;
+        continue;
+      }
+      const u64 inside = inside_of<n>(tile, b);
+      if (is_set(b, &Group::present)) visit(b, inside, tile.boxes == 0 ? values + b * n * sizeof(T) : values);
+      if (tile.boxes != 0) values += count_ones(inside) * sizeof(T);
     }
-    return true;
+  }
+
+  [[nodiscard]] bool is_uniform(u64 mask, bool is_whole, const u8* values) const {
+    if (is_whole) {
+      const simd::Rows<n, W> common = simd::all_words<n>(common_);
+      return simd::all_are_equal(simd::keep(simd::load_rows<n, W>(values), mask), simd::keep(common, mask));
+    }
+    W others = 0;
+    for (; mask != 0; mask &= mask - 1) others |= load<W>(values + lowest_bit(mask) * sizeof(T)) ^ common_;
+    return others == 0;
   }
 
   Plane<n> masks_[max_blocks];
   Group groups_[kMaxGroups] = {};
   W common_ = 0;
-  u32 blocks_ = 0;
   u32 found_ = 0;
-  u32 ordinary_ = 0;
 };
 
 // Puts the exceptions of a section into `values`, all of a tile's. False: the section contradicts itself or the tile.
@@ -235,9 +252,14 @@ bool restore_exceptions(const Tile& tile, const u8* section, u32 section_bytes, 
       }
       const bool uniform = (load<u32>(next_group + 8) >> in_group & 1) != 0;
       if (!uniform && static_cast<u32>(end - next_bits) < count_ones(mask) * sizeof(T)) return false;
-      for (; mask != 0; mask &= mask - 1) {
-        store(block_values + lowest_bit(mask) * sizeof(T), uniform ? common : load<W>(next_bits));
-        if (!uniform) next_bits += sizeof(T);
+      if (uniform && inside == first_bits(n)) {
+        const simd::Rows<n, W> others = simd::keep(simd::load_rows<n, W>(block_values), ~mask);
+        simd::store_rows(simd::either(others, simd::keep(simd::all_words<n>(common), mask)), block_values);
+      } else {
+        for (; mask != 0; mask &= mask - 1) {
+          store(block_values + lowest_bit(mask) * sizeof(T), uniform ? common : load<W>(next_bits));
+          if (!uniform) next_bits += sizeof(T);
+        }
       }
     }
     const bool group_ends = in_group == kGroupBlocks - 1 || b == blocks - 1;

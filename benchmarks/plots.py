@@ -1,0 +1,194 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Draw ratio against speed from results/*.json, for docs/benchmarks.md.
+
+    pip install '.[plot]'
+    python benchmarks/plots.py
+
+A figure whose results are not there is left out, with a line that says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from _common import DOCS, PEERS, SPEED_SCALE, STREAMING_BYTES, load_if_there, scale_of
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+STYLE = {
+    # The same bytes for the same results, and text that a reader can select.
+    "svg.hashsalt": "h5lossy",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "0.9",
+    "legend.frameon": False,
+}
+PLAIN_SIZE = 1 << 20
+
+NAMES = ("PFPL", "cuSZp2-O", "AATROX", "cuSZp2-O 3-D", "auto", "cuSZp2-P", "cuSZp2-O 2-D")
+NAMES += PEERS
+COLOURS = {name: f"C{i}" if i < 7 else f"{0.15 * (i - 6):.2f}" for i, name in enumerate(NAMES)}
+"""A codec has one colour in all figures; peers are grey."""
+
+Points = list[tuple[float, float, float]]
+"""Ratio, GB/s, and how large the bound is, for the order."""
+
+
+def draw_line(axes: Axes, points: Points, colour: str, *, dashed: bool, label: str | None) -> None:
+    """Draw one codec, from the tightest bound to the loosest."""
+    points = sorted(points, key=lambda point: point[2])
+    axes.plot(
+        [ratio for ratio, _, _ in points],
+        [speed for _, speed, _ in points],
+        color=colour,
+        marker="s" if dashed else "o",
+        markersize=4,
+        markerfacecolor="white" if dashed else colour,
+        linestyle="--" if dashed else "-",
+        linewidth=1,
+        label=label,
+    )
+
+
+def draw_level(axes: Axes, speed: float, text: str) -> None:
+    """Draw a speed that has no ratio."""
+    axes.axhline(speed, color="0.4", linewidth=0.8, linestyle=":")
+    place = axes.get_yaxis_transform()
+    axes.text(0.01, speed, text, transform=place, ha="left", va="bottom", color="0.4", fontsize=8)
+
+
+def set_numbers(axis: Axis) -> None:
+    """Write numbers as people do, at 1, 2, 5 and 10, on a logarithmic axis."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def new_figure(headings: Iterable[str]) -> tuple[Figure, list[Axes]]:
+    """Make two panels with logarithmic axes."""
+    figure = Figure(figsize=(8.5, 4), layout="constrained")
+    panels = list(figure.subplots(1, 2, sharex=True, sharey=True))
+    for axes, heading in zip(panels, headings, strict=True):
+        axes.set_title(heading)
+        axes.set_xlabel("compression ratio")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        set_numbers(axes.xaxis)
+        set_numbers(axes.yaxis)
+    panels[0].set_ylabel("GB/s of original data")
+    return figure, panels
+
+
+def save_figure(figure: Figure, name: str) -> None:
+    """Write docs/benchmarks/NAME.svg, with the legend below."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6)
+    DOCS.mkdir(exist_ok=True)
+    with mpl.rc_context(STYLE):
+        figure.savefig(DOCS / f"{name}.svg", metadata={"Date": None})
+    print(f"wrote docs/benchmarks/{name}.svg")
+
+
+def plot_throughput(results: dict[str, Any]) -> None:
+    """Draw the bare codecs: the best backend and scalar."""
+    best, plain = results["backends"][0], results["backends"][-1]
+    rows = [
+        row
+        for row in results["rows"]
+        if row["dtype"] == "float32" and row["chunk_bytes"] == PLAIN_SIZE
+    ]
+    codecs = list(dict.fromkeys(row["codec"] for row in rows))
+    with mpl.rc_context(STYLE):
+        figure, panels = new_figure(("compress", "decompress"))
+        for axes, way in zip(panels, ("compress", "decompress"), strict=True):
+            for backend in dict.fromkeys((best, plain)):
+                for codec in codecs:
+                    points = [
+                        (row["ratio"], row[way]["gb_per_s"], scale)
+                        for row in rows
+                        if (row["codec"], row["backend"]) == (codec, backend)
+                        and (scale := scale_of(row["bound"])) is not None
+                    ]
+                    label = codec if backend == best else None
+                    draw_line(axes, points, COLOURS[codec], dashed=backend != best, label=label)
+            copy = results["memcpy"][best][str(STREAMING_BYTES)]["gb_per_s"]
+            draw_level(axes, copy, "memcpy of 256 MiB")
+        save_figure(figure, "throughput")
+
+
+def plot_hdf5(results: dict[str, Any]) -> None:
+    """Draw what users of HDF5 get from it, with the peers."""
+    rows = [row for row in results["rows"] if row["section"] == "pipeline"]
+    names = list(dict.fromkeys(row["name"] for row in rows if row["name"] != "no filter"))
+    with mpl.rc_context(STYLE):
+        figure, panels = new_figure(("write through HDF5", "read through HDF5"))
+        for axes, way in zip(panels, ("write", "read"), strict=True):
+            for name in names:
+                of_name = [row for row in rows if row["name"] == name]
+                points = [
+                    (row["ratio"], row[way]["gb_per_s"], row["scale"] or 0.0) for row in of_name
+                ]
+                is_peer = of_name[0]["is_peer"]
+                draw_line(axes, points, COLOURS[name], dashed=is_peer, label=name)
+            for row in rows:
+                if row["name"] == "no filter":
+                    draw_level(axes, row[way]["gb_per_s"], "no filter")
+        save_figure(figure, "hdf5")
+
+
+def plot_fields(results: dict[str, Any]) -> None:
+    """Draw the ratio on every core field, with the peers."""
+    rows = [row for row in results["rows"] if row["core"]]
+    scale = next(i for i, bound in enumerate(rows[0]["bounds"]) if bound["scale"] == SPEED_SCALE)
+    names = list(rows[0]["bounds"][scale]["codecs"])
+    rows.sort(key=lambda row: row["bounds"][scale]["codecs"][names[0]]["ratio"])
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.5, 0.28 * len(rows) + 1.4), layout="constrained")
+        axes = figure.subplots()
+        for name in names:
+            found = [
+                (result["ratio"], place)
+                for place, row in enumerate(rows)
+                if not (result := row["bounds"][scale]["codecs"][name]).get("broken")
+                and result["ratio"] is not None
+            ]
+            # A peer is judged by the same rule, and left out where it broke it.
+            marker = "x" if name in PEERS else "o"
+            axes.plot(
+                *zip(*found, strict=True), marker, color=COLOURS[name], markersize=4, label=name
+            )
+        axes.set_yticks(range(len(rows)), [row["field"] for row in rows])
+        axes.set_xscale("log")
+        set_numbers(axes.xaxis)
+        axes.set_xlabel(f"compression ratio at {SPEED_SCALE:g} of the range")
+        save_figure(figure, "fields")
+
+
+FIGURES = {"throughput": plot_throughput, "hdf5": plot_hdf5, "fields": plot_fields}
+"""For each of results/*.json that has a figure of its name."""
+
+
+def main() -> None:
+    """Draw what there are results of."""
+    for name, plot in FIGURES.items():
+        results = load_if_there(name)
+        if results is None:
+            print(f"no results/{name}.json: docs/benchmarks/{name}.svg is not drawn")
+            (DOCS / f"{name}.svg").unlink(missing_ok=True)
+        else:
+            plot(results)
+
+
+if __name__ == "__main__":
+    main()

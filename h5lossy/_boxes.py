@@ -1,0 +1,225 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Selections that are boxes, and the chunks that they touch."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy._blocks import block_shape, blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """Values from `start` to before `stop` along each axis."""
+
+    start: Place
+    stop: Place
+
+    @property
+    def shape(self) -> Place:
+        """Extents."""
+        return tuple(map(operator.sub, self.stop, self.start))
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The box as an index."""
+        return tuple(map(slice, self.start, self.stop))
+
+    def intersection(self, other: Box) -> Box:
+        """Return what both have in common, which must not be nothing."""
+        return Box(tuple(map(max, self.start, other.start)), tuple(map(min, self.stop, other.stop)))
+
+    def within(self, outer: Box) -> Box:
+        """Return the same values in coordinates that begin where another box does."""
+        return Box(
+            tuple(map(operator.sub, self.start, outer.start)),
+            tuple(map(operator.sub, self.stop, outer.start)),
+        )
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A box of a dataset, and which of its axes remain axes of the result."""
+
+    box: Box
+    kept: tuple[bool, ...]
+
+    @property
+    def shape(self) -> Place:
+        """Extents of the result."""
+        return tuple(n for n, kept in zip(self.box.shape, self.kept, strict=True) if kept)
+
+    def of_kept(self, box: Box) -> tuple[slice, ...]:
+        """Return a part of the box as an index of the result."""
+        index = box.within(self.box).slices
+        return tuple(one for one, kept in zip(index, self.kept, strict=True) if kept)
+
+    @property
+    def with_all_axes(self) -> tuple[slice | None, ...]:
+        """The index that gives the result all axes again."""
+        return tuple(slice(None) if kept else None for kept in self.kept)
+
+
+def as_selection(index: Any, shape: Place) -> Selection | None:
+    """Understand an index of numbers, slices and an ellipsis.
+
+    Parameters
+    ----------
+    index : object
+        As for an `h5py.Dataset`.
+    shape : tuple of int
+        The dataset's extents.
+
+    Returns
+    -------
+    Selection, or None
+        None for all that is not a box of at least one value: steps, lists, masks, names of fields,
+        and whatever is wrong. h5py knows what to do, or what to say.
+    """
+    parts = list(index) if isinstance(index, tuple) else [index]
+    ellipses = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if len(ellipses) > 1:
+        return None
+    at = ellipses[0] if ellipses else len(parts)
+    rest = [slice(None)] * (len(shape) - len(parts) + len(ellipses))
+    parts[at : at + 1] = rest
+    if len(parts) != len(shape):
+        return None
+    start, stop, kept = [], [], []
+    for part, extent in zip(parts, shape, strict=True):
+        ends = _ends(part, extent)
+        if ends is None:
+            return None
+        start.append(ends[0])
+        stop.append(ends[1])
+        kept.append(isinstance(part, slice))
+    return Selection(Box(tuple(start), tuple(stop)), tuple(kept))
+
+
+def _ends(part: Any, extent: int) -> tuple[int, int] | None:
+    try:
+        if isinstance(part, slice):
+            first, end, step = part.indices(extent)
+            return (first, end) if step == 1 and first < end else None
+        if isinstance(part, bool | np.bool_):
+            return None
+        first = operator.index(part)
+    except (TypeError, ValueError):
+        return None
+    first += extent if first < 0 else 0
+    return (first, first + 1) if 0 <= first < extent else None
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Some chunks of a dataset, and what a box has of each: a row for each chunk.
+
+    Attributes
+    ----------
+    places : numpy.ndarray
+        Where the chunks begin.
+    start, stop : numpy.ndarray
+        Their values in the box, from `start` to before `stop`.
+    whole : numpy.ndarray
+        Whether these are all values of the chunk that lie in the dataset.
+    """
+
+    places: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+    stop: npt.NDArray[np.int64]
+    whole: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def bounds(self) -> Box:
+        """The box from the first to the last of the pieces."""
+        return Box(_place(self.start[0]), _place(self.stop[-1]))
+
+    @property
+    def extents(self) -> npt.NDArray[np.int64]:
+        """Extents of each piece."""
+        return self.stop - self.start
+
+    @property
+    def values(self) -> int:
+        """How many values there are in all pieces."""
+        return int(self.extents.prod(axis=1).sum())
+
+    def up_to(self, row: int) -> Pieces:
+        """Return those that end before a row of axis 0, or with it."""
+        there = self.stop[:, 0] <= row
+        return Pieces(self.places[there], self.start[there], self.stop[there], self.whole[there])
+
+    def place(self, i: int) -> Place:
+        """Return where chunk i begins."""
+        return _place(self.places[i])
+
+    def box(self, i: int) -> Box:
+        """Return piece i."""
+        return Box(_place(self.start[i]), _place(self.stop[i]))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The chunks of a dataset that a box touches.
+
+    Attributes
+    ----------
+    box : Box
+        What is wanted.
+    shape, chunks : tuple of int
+        Extents of the dataset and of a chunk.
+    """
+
+    box: Box
+    shape: Place
+    chunks: Place
+
+    @property
+    def counts(self) -> Place:
+        """Number of chunks along each axis."""
+        return tuple(
+            -(-stop // length) - first
+            for stop, length, first in zip(self.box.stop, self.chunks, self._first, strict=True)
+        )
+
+    @property
+    def _first(self) -> Place:
+        return tuple(map(operator.floordiv, self.box.start, self.chunks))
+
+    def __len__(self) -> int:
+        return math.prod(self.counts)
+
+    def batches(self, chunk_bytes: int, most_bytes: int) -> Iterator[Pieces]:
+        """Yield the chunks, those of a block of chunks together, in C order."""
+        block = block_shape(self.counts, None, chunk_bytes, most_bytes=most_bytes)
+        start, stop, shape = map(np.array, (self.box.start, self.box.stop, self.shape))
+        for slices in blocks(self.counts, block):
+            axes = [
+                np.arange(first + one.start, first + one.stop) * length
+                for first, one, length in zip(self._first, slices, self.chunks, strict=True)
+            ]
+            places = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+            ends = np.minimum(places + self.chunks, shape)
+            inside = np.maximum(places, start), np.minimum(ends, stop)
+            whole = (inside[0] == places).all(axis=1) & (inside[1] == ends).all(axis=1)
+            yield Pieces(places, *inside, whole)
+
+
+def _place(row: npt.NDArray[np.int64]) -> Place:
+    return tuple(row.tolist())

@@ -1,0 +1,588 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writing and reading datasets on several threads.
+
+HDF5 runs a filter for one chunk after another, under its lock. Here chunks are encoded and decoded
+outside of HDF5, a batch at a time, and go to and from the file as they are (direct chunk I/O). The
+file is the same as if HDF5 had done it.
+
+All that touches HDF5 or the user's source stays in the calling thread: it may hold h5py's lock,
+and another thread would wait for that for ever. The one helper thread does nothing but call the
+library, which has threads of its own, so that one batch is encoded while the next one is fetched
+and the one before goes to the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import h5py
+import numpy as np
+from h5py import h5d, h5p, h5z
+from h5py._objects import phil
+
+from h5lossy import _native
+from h5lossy._blocks import BLOCK_BYTES, chunk_starts
+from h5lossy._boxes import Grid, as_selection
+from h5lossy._libhdf5 import chunk_options
+from h5lossy._progress import reporting
+from h5lossy._sources import as_stored, check_at_once, make_source
+from h5lossy._space import Space
+from h5lossy._values import as_bits, is_big_endian
+from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from h5lossy._boxes import Pieces, Place, Selection
+    from h5lossy._progress import Report
+    from h5lossy._sources import Source
+
+_Batch = TypeVar("_Batch")
+_Result = TypeVar("_Result")
+
+#: A listing of all chunks costs about as much as looking for this many that may not be there.
+_LISTING_FACTOR = 8
+
+
+def write(
+    dataset: h5py.Dataset,
+    values: Any,
+    selection: Any = ...,
+    *,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
+) -> None:
+    """Write into a dataset, as ``dataset[selection] = values`` does, on several threads.
+
+    The bytes in the file are those that the filter would have written, whatever the number of
+    threads. Datasets without h5lossy's filter, or with others beside it, are written as h5py does.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        Open for writing.
+    values : array-like, or iterable of arrays
+        An array of the selection's shape, of any type that HDF5 converts to the dataset's, or one
+        that broadcasts to it; ``numpy.memmap`` is fine. Or what can be cut like an array and has a
+        shape, such as another dataset or a dask array: it is read part by part. Or a generator, or
+        another iterable that is no list or tuple: its items are consecutive blocks along axis 0.
+    selection : index, optional
+        Numbers and slices, as in ``dataset[selection]``. Default: everything. Chunks that it
+        covers in part are read, changed and written again by HDF5. Slices with steps, lists and
+        masks are left to h5py altogether.
+    threads : int, optional
+        At most so many encode. Default: ``H5LOSSY_NUM_THREADS``, or as many as the process has
+        CPUs. The calling thread moves data meanwhile.
+    progress : function or bool, optional
+        Called as ``progress(bytes_done, bytes_in_all)`` after each batch, in the calling thread.
+        True shows a bar on standard error.
+
+    Raises
+    ------
+    IncompleteWriteError
+        If anything goes wrong after the start: the source raises, the disk is full. The file then
+        holds whole chunks, and the exception says which are new. An exception that is no
+        `Exception`, such as `KeyboardInterrupt`, passes through, with a note of how far it went.
+    InvalidArgumentError
+        If the values do not fit the selection, the file is closed or open for reading only, or
+        `threads` is not a number from 1 up.
+
+    Notes
+    -----
+    A batch holds 32 MiB of values, or two chunks for each thread where that is more. In memory are
+    at most the frames of two batches, a chunk for each thread, and, unless `values` is an array of
+    the dataset's type, the values of two batches; blocks also until a whole row of chunks has
+    been written. The file is flushed before and after, so that a full disk cannot cost more than
+    what is being written.
+
+    Examples
+    --------
+    >>> import h5py, h5lossy, numpy as np
+    >>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
+    ...     codec = h5lossy.PFPL(absolute=0.5)
+    ...     t = f.create_dataset("t", (100, 100), "f4", chunks=(64, 64), compression=codec)
+    ...     h5lossy.write(t, np.full((100, 100), 7.0))
+    ...     float(h5lossy.read(t, np.s_[99, 99]))
+    7.0
+    """
+    count = _checked_threads(threads)
+    _check_open(dataset)
+    if dataset.file.mode == "r":
+        raise InvalidArgumentError(
+            f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
+        )
+    chosen = as_selection(selection, dataset.shape) if dataset.shape else None
+    with reporting(progress, f"writing {dataset.name}") as report:
+        if chosen is None:
+            check_at_once(values)
+            dataset[selection] = values
+            return
+        source = make_source(values, chosen.shape, dataset.dtype)
+        layout = _Layout.of(dataset)
+        if layout is None:
+            _write_as_h5py_does(dataset, source, chosen, report)
+        else:
+            _Writer(dataset, layout, source, chosen, threads=count, report=report).run()
+
+
+def read(
+    dataset: h5py.Dataset,
+    selection: Any = ...,
+    *,
+    out: npt.NDArray[Any] | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
+) -> Any:
+    """Read from a dataset, as ``dataset[selection]`` does, on several threads.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        With any filters; those other than h5lossy's alone are left to h5py.
+    selection : index, optional
+        Numbers and slices, as in ``dataset[selection]``. Default: everything. Slices with steps,
+        lists and masks are left to h5py. Of a chunk of which the selection needs little, only the
+        tiles with wanted values are decoded; the checksum of its payload is then not checked.
+    out : numpy.ndarray, optional
+        Where the values go: an array of the selection's shape and the dataset's type.
+    threads : int, optional
+        At most so many decode. Default: as for `write`.
+    progress : function or bool, optional
+        As for `write`.
+
+    Returns
+    -------
+    numpy.ndarray, or a NumPy scalar
+        `out`, or a new array; a scalar where the selection is a single value by its numbers.
+        Chunks that nobody has written to hold the fill value.
+
+    Raises
+    ------
+    CorruptFrameError
+        If a chunk is broken. `out` then holds values of some chunks.
+    InvalidArgumentError
+        If `out` has another shape or type, the file is closed, or `threads` is not a number from 1
+        up.
+
+    Notes
+    -----
+    A batch is as large as in `write`. Beside the result, the frames of two batches and a chunk for
+    each thread are in memory.
+
+    Examples
+    --------
+    >>> import h5py, h5lossy, numpy as np
+    >>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
+    ...     codec = h5lossy.PFPL(absolute=0.5)
+    ...     t = f.create_dataset("t", data=np.ones((9, 9)), chunks=(4, 4), compression=codec)
+    ...     h5lossy.read(t, np.s_[7:, 3]).tolist()
+    [1.0, 1.0]
+    """
+    count = _checked_threads(threads)
+    _check_open(dataset)
+    chosen = as_selection(selection, dataset.shape) if dataset.shape else None
+    layout = _Layout.of(dataset) if chosen is not None else None
+    with reporting(progress, f"reading {dataset.name}") as report:
+        if chosen is None or layout is None:
+            values = dataset[selection]
+            if out is None:
+                return values
+            _check_out(out, np.shape(values), dataset.dtype)
+            out[...] = values
+            return out
+        result = np.empty(chosen.shape, dataset.dtype) if out is None else out
+        _check_out(result, chosen.shape, dataset.dtype)
+        _Reader(dataset, layout, chosen, result, threads=count, report=report).run()
+    return result[()] if out is None else result
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A dataset whose chunks are ours alone.
+
+    Attributes
+    ----------
+    params : _native.Params
+        What the filter makes of the stored cd_values.
+    chunks : tuple of int
+        Extents of a chunk.
+    dtype : numpy.dtype
+        Type of the values.
+    fill : numpy.ndarray
+        One value: that of chunks that are not there, and of what lies behind the dataset's edge.
+    """
+
+    params: _native.Params
+    chunks: Place
+    dtype: np.dtype[Any]
+    fill: npt.NDArray[Any]
+
+    @property
+    def chunk_bytes(self) -> int:
+        return math.prod(self.chunks) * self.dtype.itemsize
+
+    def batch_bytes(self, threads: int) -> int:
+        """Return the values of a batch: two chunks for a thread, so that none waits for long."""
+        return max(BLOCK_BYTES, 2 * threads * self.chunk_bytes)
+
+    @classmethod
+    def of(cls, dataset: h5py.Dataset) -> _Layout | None:
+        """Return None where HDF5 has to do the work."""
+        creation = dataset.id.get_create_plist()
+        params = _params_of(creation)
+        # Under MPI all processes have to write a filtered chunk together.
+        if params is None or dataset.file.driver == "mpio":
+            return None
+        dtype, chunks = dataset.dtype, dataset.chunks
+        described = params.value_bytes, params.value_bytes * math.prod(params.shape)
+        actual = dtype.itemsize, dtype.itemsize * math.prod(chunks)
+        if dtype.kind != "f" or described != actual or params.big_endian != is_big_endian(dtype):
+            return None
+        fill = np.zeros((), dtype)
+        # HDF5 leaves such memory as h5py gives it: zeros.
+        is_used = creation.get_fill_time() != h5d.FILL_TIME_NEVER
+        if is_used and creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+            creation.get_fill_value(fill)
+        return cls(
+            # The filter cannot tell padding from data.
+            params=dataclasses.replace(params, maybe_padded=True),
+            chunks=chunks,
+            dtype=dtype,
+            fill=fill,
+        )
+
+
+def _params_of(creation: h5p.PropDCID) -> _native.Params | None:
+    """Return what our filter does with all chunks, if it is the only one and does it with all."""
+    if creation.get_layout() != h5d.CHUNKED or creation.get_nfilters() != 1:
+        return None
+    number, flags, words, _ = creation.get_filter(0)
+    # An optional filter has not been told the type, and encodes nothing. Chunks at the edge may be
+    # exempt from filters (H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS).
+    if number != _native.FILTER_ID or flags & h5z.FLAG_OPTIONAL or chunk_options(creation.id):
+        return None
+    try:
+        return _native.unpack_cd_values([word & 0xFFFFFFFF for word in words])
+    except H5LossyError:
+        return None
+
+
+class _Writer:
+    """One call of `write`: batches go through `_fetch`, `_encode` and `_store`, in this order."""
+
+    def __init__(
+        self,
+        dataset: h5py.Dataset,
+        layout: _Layout,
+        source: Source,
+        chosen: Selection,
+        *,
+        threads: int,
+        report: Report,
+    ) -> None:
+        self._dataset = dataset
+        self._layout = layout
+        self._source = source
+        self._chosen = chosen
+        self._threads = threads
+        self._report = report
+        self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
+        self._rooms = _Rooms(layout.chunk_bytes)
+        self._space = Space(dataset)
+        self._done = 0
+        self._done_bytes = 0
+
+    def run(self) -> None:
+        try:
+            try:
+                _overlap(self._fetch(), self._encode, self._store)
+                self._source.finish()
+            finally:
+                self._space.release()
+        except Exception as error:
+            raise IncompleteWriteError(
+                f"{self._state()}: {type(error).__name__}: {error}",
+                self._written(),
+                len(self._grid),
+            ) from error
+        except BaseException as error:
+            error.add_note(self._state())
+            raise
+
+    def _batches(self) -> Iterator[Pieces]:
+        layout = self._layout
+        return self._grid.batches(layout.chunk_bytes, layout.batch_bytes(self._threads))
+
+    def _state(self) -> str:
+        return f"{self._done} of {len(self._grid)} chunks of {self._dataset.name} were written"
+
+    def _written(self) -> tuple[Place, ...]:
+        places = itertools.chain.from_iterable(batch.places.tolist() for batch in self._batches())
+        return tuple(map(tuple, itertools.islice(places, self._done)))
+
+    def _fetch(self) -> Iterator[tuple[Pieces, npt.NDArray[Any]]]:
+        for pieces in self._batches():
+            try:
+                yield pieces, self._read(pieces)
+            except Exception:
+                # What has come of this batch is written all the same.
+                come = pieces.up_to(self._chosen.box.start[0] + self._source.held())
+                if self._chosen.kept[0] and len(come):
+                    yield come, self._read(come)
+                raise
+
+    def _read(self, pieces: Pieces) -> npt.NDArray[Any]:
+        bounds = pieces.bounds
+        values = self._source.read(self._chosen.of_kept(bounds))
+        return as_stored(values, self._layout.dtype).reshape(bounds.shape)
+
+    def _encode(self, batch: tuple[Pieces, npt.NDArray[Any]]) -> list[npt.NDArray[np.uint8]]:
+        pieces, values = batch
+        whole = pieces.whole
+        if not whole.any():
+            return []
+        parts = _native.Parts(
+            array=values,
+            chunk=self._layout.chunks,
+            corners=(pieces.start - pieces.start[0])[whole],
+            first=(pieces.start - pieces.places)[whole],
+            extents=pieces.extents[whole],
+            padding=self._layout.fill,
+        )
+        room = self._rooms.next(len(parts))
+        return _native.encode_parts(self._layout.params, parts, room, self._threads)
+
+    def _store(
+        self, batch: tuple[Pieces, npt.NDArray[Any]], frames: list[npt.NDArray[np.uint8]]
+    ) -> None:
+        pieces, values = batch
+        left = iter(frames)
+        for i in range(len(pieces)):
+            if pieces.whole[i]:
+                frame = next(left)
+                self._space.reserve(len(frame))
+                _write_chunk(self._dataset, pieces.place(i), frame)
+            else:
+                self._space.reserve(_native.max_encoded_size(self._layout.chunk_bytes))
+                box = pieces.box(i)
+                self._dataset[box.slices] = values[box.within(pieces.bounds).slices]
+            self._done += 1
+        self._done_bytes += pieces.values * self._layout.dtype.itemsize
+        self._report(self._done_bytes, _bytes_of(self._chosen, self._layout.dtype))
+
+
+class _Reader:
+    """One call of `read`: batches go through `_fetch`, `_decode` and `_finish`, in this order."""
+
+    def __init__(
+        self,
+        dataset: h5py.Dataset,
+        layout: _Layout,
+        chosen: Selection,
+        out: npt.NDArray[Any],
+        *,
+        threads: int,
+        report: Report,
+    ) -> None:
+        self._dataset = dataset
+        self._layout = layout
+        self._chosen = chosen
+        self._out = out[chosen.with_all_axes]
+        self._threads = threads
+        self._report = report
+        self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
+        self._rooms = _Rooms(layout.chunk_bytes)
+        self._stored = self._list_chunks()
+        self._done_bytes = 0
+
+    def run(self) -> None:
+        _overlap(self._fetch(), self._decode, self._finish)
+
+    def _list_chunks(self) -> set[Place] | None:
+        """Return which chunks are stored, where many are wanted; None where few are."""
+        chunks = self._layout.chunks
+        in_all = math.prod(-(-n // c) for n, c in zip(self._dataset.shape, chunks, strict=True))
+        if len(self._grid) * _LISTING_FACTOR < in_all:
+            return None
+        return {tuple(map(int, start)) for start in chunk_starts(self._dataset)}
+
+    def _fetch(self) -> Iterator[tuple[Pieces, dict[int, Any]]]:
+        """Yield the frames of each batch by the number of their piece; fill in what has none."""
+        layout = self._layout
+        for pieces in self._grid.batches(layout.chunk_bytes, layout.batch_bytes(self._threads)):
+            room = self._rooms.next(len(pieces))
+            frames = {}
+            for i in range(len(pieces)):
+                place = pieces.place(i)
+                if not self._is_stored(place):
+                    as_bits(self._target(pieces, i))[...] = as_bits(layout.fill)
+                    continue
+                frame = _read_chunk(self._dataset, place, room[i])
+                if frame is None:
+                    self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
+                else:
+                    frames[i] = frame
+            yield pieces, frames
+
+    def _is_stored(self, place: Place) -> bool:
+        if self._stored is not None:
+            return place in self._stored
+        with phil:
+            return self._dataset.id.get_chunk_info_by_coord(place).byte_offset is not None
+
+    def _target(self, pieces: Pieces, i: int) -> npt.NDArray[Any]:
+        return self._out[pieces.box(i).within(self._chosen.box).slices]
+
+    def _decode(self, batch: tuple[Pieces, dict[int, Any]]) -> dict[int, Exception]:
+        pieces, frames = batch
+        if not frames:
+            return {}
+        numbers = list(frames)
+        start = pieces.start[numbers]
+        parts = _native.Parts(
+            array=self._out,
+            chunk=self._layout.chunks,
+            corners=start - self._chosen.box.start,
+            first=start - pieces.places[numbers],
+            extents=pieces.extents[numbers],
+            padding=self._layout.fill,
+        )
+        frames_of_parts = list(frames.values())
+        failures = _native.decode_parts(self._layout.params, parts, frames_of_parts, self._threads)
+        return {numbers[n]: error for n, error in failures.items()}
+
+    def _finish(self, batch: tuple[Pieces, dict[int, Any]], failures: dict[int, Exception]) -> None:
+        pieces, _ = batch
+        for i, error in failures.items():
+            # HDF5 may know better; if it can't read the chunk either, say why.
+            try:
+                self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
+            except OSError:
+                where = f"chunk {pieces.place(i)} of {self._dataset.name}"
+                raise type(error)(f"{where}: {error}") from None
+        self._done_bytes += pieces.values * self._layout.dtype.itemsize
+        self._report(self._done_bytes, _bytes_of(self._chosen, self._layout.dtype))
+
+
+class _Rooms:
+    """Memory for the frames of two batches: one that is worked on, and the one before or behind.
+
+    It is used again and again: fresh memory costs about as much time as encoding.
+    """
+
+    def __init__(self, chunk_bytes: int) -> None:
+        # Rows that begin where cache lines do.
+        self._row_bytes = -(-_native.max_encoded_size(chunk_bytes) // 64) * 64
+        self._rooms = [np.empty((0, self._row_bytes), np.uint8)] * 2
+
+    def next(self, count: int) -> npt.NDArray[np.uint8]:
+        """Return a row for each of `count` frames. Those of the call before the last are lost."""
+        room = self._rooms.pop(0)
+        if len(room) < count:
+            # Pages that no frame reaches are never touched, and cost address space only.
+            room = np.empty((count, self._row_bytes), np.uint8)
+        self._rooms.append(room)
+        return room
+
+
+def _overlap(
+    batches: Iterator[_Batch],
+    work: Callable[[_Batch], _Result],
+    finish: Callable[[_Batch, _Result], None],
+) -> None:
+    """Do `work` on each batch in another thread, while the next is fetched and the last finished.
+
+    Two batches exist at a time. If the next one cannot be fetched, those before it are finished all
+    the same.
+    """
+    failure: Exception | None = None
+    started: deque[tuple[_Batch, Future[_Result]]] = deque()
+    with ThreadPoolExecutor(1, thread_name_prefix="h5lossy") as helper:
+        while True:
+            try:
+                batch = next(batches, None)
+            except Exception as error:  # noqa: BLE001  # raised below
+                batch, failure = None, error
+            if batch is None:
+                break
+            started.append((batch, helper.submit(work, batch)))
+            if len(started) == 2:
+                before, future = started.popleft()
+                finish(before, future.result())
+        for before, future in started:
+            finish(before, future.result())
+    if failure is not None:
+        raise failure
+
+
+def _write_chunk(dataset: h5py.Dataset, place: Place, frame: npt.NDArray[np.uint8]) -> None:
+    with phil:  # h5py up to 3.15 does not take it itself
+        dataset.id.write_direct_chunk(place, frame)
+
+
+def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]) -> Any:
+    """Return the frame of a stored chunk; None where HDF5 has to read it: it is not filtered."""
+    try:
+        with phil:
+            try:
+                mask, frame = dataset.id.read_direct_chunk(place, out=room)
+            except TypeError:  # old h5py has no `out`
+                mask, frame = dataset.id.read_direct_chunk(place)
+    except (OSError, RuntimeError, ValueError, KeyError):
+        return None
+    return None if mask or not len(frame) else frame
+
+
+def _write_as_h5py_does(
+    dataset: h5py.Dataset, source: Source, chosen: Selection, report: Report
+) -> None:
+    """Write part by part, so that a source that does not fit into memory need not."""
+    item = dataset.dtype.itemsize
+    unit = dataset.chunks or (1,) * len(dataset.shape)
+    grid = Grid(chosen.box, dataset.shape, unit)
+    done = 0
+    for pieces in grid.batches(item * math.prod(unit), BLOCK_BYTES):
+        box = pieces.bounds
+        dataset[box.slices] = source.read(chosen.of_kept(box)).reshape(box.shape)
+        done += math.prod(box.shape) * item
+        report(done, _bytes_of(chosen, dataset.dtype))
+    source.finish()
+
+
+def _bytes_of(chosen: Selection, dtype: np.dtype[Any]) -> int:
+    return math.prod(chosen.box.shape) * dtype.itemsize
+
+
+def _checked_threads(threads: Any) -> int:
+    if threads is None:
+        return _native.default_threads()
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+        raise InvalidArgumentError(f"threads must be a number from 1 up, got {threads!r}")
+    return int(min(threads, 2**31))
+
+
+def _check_open(dataset: Any) -> None:
+    if not isinstance(dataset, h5py.Dataset):
+        raise TypeError(f"dataset must be an h5py.Dataset, got {type(dataset).__name__}")
+    if not dataset:
+        raise InvalidArgumentError("the dataset's file is closed")
+
+
+def _check_out(out: Any, shape: Place, dtype: np.dtype[Any]) -> None:
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
+    if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
+        state = "" if out.flags.writeable else "read-only "
+        raise InvalidArgumentError(
+            f"out must be a writable array of {dtype} and shape {shape}, "
+            f"got a {state}one of {out.dtype} and shape {out.shape}"
+        )

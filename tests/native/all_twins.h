@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The tables of twins.h for the backends that this machine can run.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "dispatch/registry.h"
+#include "twins.h"
+
+namespace h5lossy {
+namespace scalar {
+extern const test::Twins twins;
+}
+#if defined(__x86_64__)
+namespace avx2 {
+extern const test::Twins twins;
+}
+namespace avx512 {
+extern const test::Twins twins;
+}
+#elif defined(__aarch64__)
+namespace neon {
+extern const test::Twins twins;
+}
+#endif
+}  // namespace h5lossy
+
+namespace h5lossy::test {
+
+inline std::vector<Twins> all_twins() {
+  std::vector<Twins> found;
+  for (const Backend& backend : backends()) {
+    if (!backend.runs_here()) continue;
+    const Twins known[] = {
+        scalar::twins,
+#if defined(__x86_64__)
+        avx2::twins,
+        avx512::twins,
+#elif defined(__aarch64__)
+        neon::twins,
+#endif
+    };
+    for (const Twins& twins : known) {
+      if (std::string_view(twins.backend) == backend.name) found.push_back(twins);
+    }
+  }
+  return found;
+}
+
+}  // namespace h5lossy::test

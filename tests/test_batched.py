@@ -1,0 +1,820 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""`h5lossy.write` and `h5lossy.read` do what h5py does through the filter, byte for byte."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import itertools
+import re
+import subprocess
+import threading
+import tracemalloc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import hypothesis
+import numpy as np
+import pytest
+from h5py._hl.dataset import make_new_dset
+from hypothesis import strategies as st
+
+import h5lossy
+from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, batched
+from hdf5_helpers import create, creation_list, environment, field, frames, run_python
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CODEC = PFPL(absolute=1e-2)
+
+#: h5py before 3.9 has no such argument.
+HAS_FILL_TIME = "fill_time" in inspect.signature(make_new_dset).parameters
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make batches of a few small chunks, so that small datasets take many."""
+    monkeypatch.setattr(batched, "BLOCK_BYTES", 8 << 10)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[h5py.File]:
+    with h5py.File(tmp_path / "x.h5", "w") as opened:
+        yield opened
+
+
+def twins(
+    file: h5py.File, shape: tuple[int, ...], dtype: Any = "f4", **options: Any
+) -> tuple[h5py.Dataset, h5py.Dataset]:
+    """Make two datasets that are alike: one for h5py, and one for us."""
+    options = {"compression": CODEC, **options}
+    number = len(file) // 2
+    made = [
+        file.create_dataset(f"{who}{number}", shape, dtype, **options) for who in ("h5py", "ours")
+    ]
+    return made[0], made[1]
+
+
+def bits(values: Any) -> bytes:
+    return np.ascontiguousarray(values).tobytes()
+
+
+def stored(dataset: h5py.Dataset) -> dict[tuple[int, ...], tuple[int, bytes]]:
+    """Return (filter mask, bytes) of each chunk in the file."""
+    dataset.flush()
+    found = {}
+    for i in range(dataset.id.get_num_chunks()):
+        place = dataset.id.get_chunk_info(i).chunk_offset
+        mask, data = dataset.id.read_direct_chunk(place)
+        found[place] = mask, bytes(data)
+    return found
+
+
+def assert_alike(theirs: h5py.Dataset, ours: h5py.Dataset) -> None:
+    assert stored(ours) == stored(theirs)
+    assert bits(ours[...]) == bits(theirs[...])
+    assert bits(h5lossy.read(ours)) == bits(theirs[...])
+
+
+# ------------------------------------------------------------------------------------------------
+# Against h5py, on whatever there is
+# ------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def indexes(draw: st.DrawFn, shape: tuple[int, ...], *, steps: bool) -> Any:
+    """Draw what h5py takes between brackets."""
+    parts: list[Any] = []
+    for extent in shape:
+        first, last = sorted(draw(st.tuples(*[st.integers(0, extent)] * 2)))
+        step = draw(st.integers(1, 3)) if steps else 1
+        choices = [slice(None), slice(first, last, step), slice(first - extent or None, None)]
+        if extent:
+            choices += [draw(st.integers(-extent, extent - 1))]
+        parts.append(draw(st.sampled_from(choices)))
+    if draw(st.booleans()):
+        at = draw(st.integers(0, len(parts)))
+        drop = draw(st.integers(0, len(parts) - at))
+        parts[at : at + drop] = [...]
+    return parts[0] if len(parts) == 1 and draw(st.booleans()) else tuple(parts)
+
+
+@st.composite
+def datasets(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw the arguments of `create_dataset`."""
+    rank = draw(st.integers(1, 4))
+    shape = draw(st.tuples(*[st.integers(0, 40 if rank < 3 else 11)] * rank))
+    chunks = draw(st.tuples(*[st.integers(1, 17 if rank < 3 else 6)] * rank))
+    resizable = draw(st.booleans())
+    if not resizable:
+        shape = tuple(max(n, c) for c, n in zip(chunks, shape, strict=True))
+    dtype = draw(st.sampled_from(["<f4", ">f4", "<f8", ">f8"]))
+    fill = draw(st.sampled_from([None, 0.0, -999.0, 1e20, np.nan, -0.0]))
+    options: dict[str, Any] = {"shape": shape, "chunks": chunks, "dtype": dtype}
+    if fill is not None:
+        options |= {"fillvalue": fill}
+        if HAS_FILL_TIME and draw(st.booleans()):
+            options |= {"fill_time": "never"}
+    if resizable:
+        options |= {"maxshape": (None,) * rank}
+    return options
+
+
+@hypothesis.given(
+    data=st.data(), options=datasets(), libver=st.sampled_from(["earliest", "latest"])
+)
+def test_all_is_as_h5py_does_it(data: st.DataObject, options: Any, libver: str) -> None:
+    shape, seed = options["shape"], itertools.count()
+    with h5py.File("any", "w", driver="core", backing_store=False, libver=libver) as file:
+        theirs, ours = twins(file, **options)
+        for _ in range(data.draw(st.integers(0, 3))):
+            index = data.draw(indexes(shape, steps=data.draw(st.booleans())))
+            part = np.empty(shape)[index]
+            values = field(part.shape, seed=next(seed)).astype(
+                data.draw(st.sampled_from(["f4", ">f8", options["dtype"], "i2"]))
+            )
+            if values.dtype.kind == "f" and values.size and data.draw(st.booleans()):
+                values.flat[:: data.draw(st.integers(1, 50))] = data.draw(
+                    st.sampled_from([np.nan, np.inf, options.get("fillvalue", 0.0)])
+                )
+            theirs[index] = values
+            h5lossy.write(ours, values, index, threads=data.draw(st.integers(1, 3)))
+            assert stored(ours) == stored(theirs)
+        index = data.draw(indexes(shape, steps=data.draw(st.booleans())))
+        expected = theirs[index]
+        got = h5lossy.read(ours, index, threads=data.draw(st.integers(1, 3)))
+        assert type(got) is type(expected)
+        assert got.dtype == expected.dtype
+        assert got.shape == expected.shape
+        assert bits(got) == bits(expected)
+
+
+def test_every_codec_and_bound(
+    file: h5py.File, setting: Callable[..., Any], bound: dict[str, Any], dtype: np.dtype[Any]
+) -> None:
+    theirs, ours = twins(
+        file, (20, 33, 31), dtype, chunks=(7, 16, 16), compression=setting(**bound)
+    )
+    values = field((20, 33, 31), dtype)
+    theirs[...] = values
+    h5lossy.write(ours, values)
+    assert_alike(theirs, ours)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8, 5000])
+def test_the_number_of_threads_does_not_matter(file: h5py.File, threads: int) -> None:
+    theirs, ours = twins(file, (300, 301), chunks=(32, 32))
+    values = field((300, 301))
+    theirs[...] = values
+    h5lossy.write(ours, values, threads=threads)
+    assert_alike(theirs, ours)
+    assert bits(h5lossy.read(ours, threads=threads)) == bits(theirs[...])
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, 1.5, "2"])
+def test_a_wrong_number_of_threads_is_named(file: h5py.File, threads: Any) -> None:
+    _, ours = twins(file, (4, 4), chunks=(2, 2))
+    with pytest.raises(InvalidArgumentError, match=f"from 1 up, got {threads!r}"):
+        h5lossy.write(ours, 1.0, threads=threads)
+    with pytest.raises(InvalidArgumentError, match="from 1 up"):
+        h5lossy.read(ours, threads=threads)
+
+
+# ------------------------------------------------------------------------------------------------
+# Chunks as HDF5 may have them
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("libver", ["earliest", "v108", "v110", "latest"])
+@pytest.mark.parametrize(
+    ("shape", "maxshape", "chunks"),
+    [
+        ((50, 60), None, (50, 60)),  # latest: a single chunk
+        ((50, 60), None, (7, 8)),  # a fixed array
+        ((50, 60), (50, 60), (7, 8)),
+        ((50, 60), (None, 60), (7, 8)),  # an extensible array
+        ((50, 60), (None, None), (7, 8)),  # a B-tree of version 2
+        ((5000, 2), (None, 2), (2, 2)),  # paged
+    ],
+)
+def test_every_index_of_chunks(
+    tmp_path: Path, libver: str, shape: Any, maxshape: Any, chunks: Any
+) -> None:
+    values = field(shape)
+    with h5py.File(tmp_path / "x.h5", "w", libver=libver) as file:
+        theirs, ours = twins(file, shape, maxshape=maxshape, chunks=chunks)
+        theirs[...] = values
+        h5lossy.write(ours, values)
+        assert_alike(theirs, ours)
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert_alike(file["h5py0"], file["ours0"])
+
+
+def test_chunks_that_nobody_wrote_hold_the_fill_value(file: h5py.File) -> None:
+    theirs, ours = twins(file, (100, 100), chunks=(16, 16), fillvalue=-999.0)
+    for dataset in (theirs, ours):
+        dataset[20:30, 50:90] = 1
+    assert_alike(theirs, ours)
+    assert h5lossy.read(ours, np.s_[99, 99]) == -999  # few chunks: looked for one by one
+
+
+def test_chunks_that_went_around_the_filter(file: h5py.File) -> None:
+    _, ours = twins(file, (40, 40), chunks=(10, 10))
+    values = field((40, 40))
+    h5lossy.write(ours, values)
+    expected = ours[...]
+    raw = np.ascontiguousarray(values[10:20, 20:30])
+    ours.id.write_direct_chunk((10, 20), raw.tobytes(), filter_mask=1)
+    expected[10:20, 20:30] = raw
+    assert bits(h5lossy.read(ours)) == bits(expected)
+    h5lossy.write(ours, values[15:], np.s_[15:])  # and is read, changed and written by HDF5
+    assert bits(ours[15:]) == bits(expected[15:]) or np.allclose(ours[15:], values[15:], atol=1e-2)
+    assert bits(h5lossy.read(ours)) == bits(ours[...])
+
+
+def test_chunks_in_hdf5s_cache(file: h5py.File) -> None:
+    _, ours = twins(file, (40, 40), chunks=(10, 10))
+    ours[:25] = 5.0  # not flushed
+    assert (h5lossy.read(ours)[:25] == 5).all()
+    assert (ours[...][:25] == 5).all()
+    h5lossy.write(ours, np.full((40, 40), 7.0))
+    assert (ours[...] == 7).all()  # not what the cache had
+    ours[3] = 9.0
+    h5lossy.write(ours, np.full((40, 15), 8.0), np.s_[:, :15])
+    assert (ours[:, :15] == 8).all()
+    assert (ours[3, 15:] == 9).all()
+
+
+def test_a_dataset_that_was_resized(file: h5py.File) -> None:
+    theirs, ours = twins(file, (25, 25), chunks=(10, 10), maxshape=(None, None), fillvalue=3.0)
+    for values, shape in [(1.0, (25, 25)), (2.0, (43, 9)), (4.0, (11, 30))]:
+        for dataset in (theirs, ours):
+            dataset.resize(shape)
+        theirs[...] = values
+        h5lossy.write(ours, values)
+        assert_alike(theirs, ours)
+
+
+def test_big_chunks_and_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # batches as they are
+    values = field((9, 600, 700))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        theirs, ours = twins(file, values.shape, chunks=(5, 600, 700))  # 8 MiB: threads share one
+        theirs[...] = values
+        h5lossy.write(ours, values, threads=4)
+        assert_alike(theirs, ours)
+        assert bits(h5lossy.read(ours, np.s_[2:8, 5:9], threads=4)) == bits(theirs[2:8, 5:9])
+
+
+# ------------------------------------------------------------------------------------------------
+# Datasets that are not ours, or not ours alone
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "gzip", "shuffle": True},
+        {"compression": None, "chunks": (8, 8)},
+        {"compression": None, "chunks": None},
+        {"fletcher32": True, "chunks": (8, 8)},
+        {"compression": "lzf", "dtype": "i4"},
+    ],
+    ids=str,
+)
+def test_other_filters_are_left_to_hdf5(file: h5py.File, options: dict[str, Any]) -> None:
+    theirs, ours = twins(file, (50, 60), **options)
+    values = field((50, 60))
+    theirs[...] = values
+    h5lossy.write(ours, iter(np.array_split(values, 7)))
+    if theirs.chunks:
+        assert stored(ours) == stored(theirs)
+    assert bits(h5lossy.read(ours)) == bits(theirs[...])
+    assert bits(h5lossy.read(ours, np.s_[3, 5:])) == bits(theirs[3, 5:])
+
+
+def test_an_optional_filter_is_left_to_hdf5(file: h5py.File) -> None:
+    words = h5lossy._native.pack_cd_values(h5lossy._native.Params(codec=1, bound=1e-2))
+    creation = creation_list((8, 8), words)
+    dataset = create(file, "x", (20, 20), "f4", creation)
+    h5lossy.write(dataset, field((20, 20)))
+    assert bits(h5lossy.read(dataset)) == bits(dataset[...])
+
+
+def test_datasets_without_chunks(file: h5py.File) -> None:
+    scalar = file.create_dataset("scalar", data=3.5)
+    h5lossy.write(scalar, 4.5)
+    assert h5lossy.read(scalar) == 4.5
+    null = file.create_dataset("null", data=h5py.Empty("f4"))
+    assert isinstance(h5lossy.read(null), h5py.Empty)
+    _, ours = twins(file, (0, 5), chunks=(3, 3), maxshape=(None, 5))
+    h5lossy.write(ours, np.empty((0, 5)))
+    assert h5lossy.read(ours).shape == (0, 5)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [np.s_[::3, ::2], np.s_[[1, 5, 30], 2:9], np.s_[:, [0, 7]], np.s_[5:5], np.s_[..., 3]],
+    ids=str,
+)
+def test_every_selection_of_h5pys(file: h5py.File, index: Any) -> None:
+    theirs, ours = twins(file, (50, 60), chunks=(9, 9))
+    values = field(np.empty((50, 60))[index].shape)
+    theirs[index] = values
+    h5lossy.write(ours, values, index)
+    assert_alike(theirs, ours)
+    assert bits(h5lossy.read(ours, index)) == bits(theirs[index])
+    mask = np.zeros((50, 60), bool)
+    mask[7, ::3] = True
+    assert bits(h5lossy.read(ours, mask)) == bits(theirs[mask])
+
+
+@pytest.mark.parametrize("index", [50, -51, np.s_[0, 0, 0], "name", np.s_[::-1], 1.5], ids=str)
+def test_a_wrong_selection_is_h5pys_error(file: h5py.File, index: Any) -> None:
+    theirs, ours = twins(file, (50, 60), chunks=(9, 9))
+    with pytest.raises(Exception) as expected:  # noqa: PT011  # h5py's choice
+        theirs[index]
+    with pytest.raises(expected.type, match=re.escape(str(expected.value))):
+        h5lossy.read(ours, index)
+
+
+# ------------------------------------------------------------------------------------------------
+# Sources
+# ------------------------------------------------------------------------------------------------
+
+
+def sources(values: np.ndarray[Any, Any], folder: Path) -> dict[str, Callable[[], Any]]:
+    """Return ways to give the same values."""
+    np.save(folder / "values.npy", values)
+    with h5py.File(folder / "source.h5", "w") as file:
+        file["x"] = values
+    opened = h5py.File(folder / "source.h5")
+
+    def uneven() -> Iterator[np.ndarray[Any, Any]]:
+        at = 0
+        for rows in itertools.cycle([1, 0, 7, 30]):
+            if at >= len(values):
+                return
+            yield values[at : at + rows]
+            at += rows
+
+    return {
+        "array": lambda: values,
+        "list": values.tolist,
+        "fortran": lambda: np.asfortranarray(values),
+        "backwards": lambda: values[::-1].copy()[::-1],
+        "unaligned": lambda: np.frombuffer(b"x" + values.tobytes(), values.dtype, offset=1).reshape(
+            values.shape
+        ),
+        "read-only": lambda: np.broadcast_to(values, values.shape),
+        "memmap": lambda: np.load(folder / "values.npy", mmap_mode="r"),
+        "dataset": lambda: opened["x"],
+        "blocks": lambda: iter(np.array_split(values, 9)),
+        "uneven blocks": uneven,
+        "extra axis": lambda: values[None],
+    }
+
+
+def test_sources(file: h5py.File, tmp_path: Path) -> None:
+    values = field((70, 40, 9))
+    ways = sources(values, tmp_path)
+    for make in ways.values():
+        theirs, ours = twins(file, values.shape, chunks=(16, 16, 4))
+        theirs[...] = values
+        h5lossy.write(ours, make())
+        assert stored(ours) == stored(theirs)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", ">f4", "f8", ">f8", "i1", "u8", "?", "g"])
+def test_types_are_converted_as_hdf5_does(file: h5py.File, dtype: str) -> None:
+    values = field((50, 60)).astype(dtype)
+    if dtype in {"f8", ">f8"}:
+        values[3, 4], values[5, 6], values[7, 8] = 1e300, -1e39, 1e-320
+    for stored_as in ("<f4", ">f4", "<f8", ">f8"):
+        theirs, ours = twins(file, (50, 60), stored_as, chunks=(9, 9))
+        if dtype == "?":
+            theirs[...] = values.astype("f4")  # h5py can't
+            values = values.astype("f4")
+        else:
+            theirs[...] = values
+        h5lossy.write(ours, values)
+        assert stored(ours) == stored(theirs)
+
+
+@pytest.mark.parametrize("values", [5.0, 7, np.float32(3), [1.0] * 6, np.ones((5, 1))], ids=str)
+def test_values_are_broadcast(file: h5py.File, values: Any) -> None:
+    _, ours = twins(file, (5, 6), chunks=(2, 4))
+    h5lossy.write(ours, values)
+    assert (h5lossy.read(ours) == np.broadcast_to(values, (5, 6))).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.ones((5, 7)), r"values of shape \(5, 7\) do not fit a selection of shape \(5, 6\)"),
+        (lambda: iter([np.ones((4, 6))]), "the blocks end after 4 of 5 rows"),
+        (lambda: iter([np.ones((4, 6))] * 2), "more than the 5 rows"),
+        (lambda: iter([np.ones((5, 6)), np.ones((1, 6))]), "more than the 5 rows"),
+        (lambda: iter([np.ones((4, 5))]), r"must have the shape \(any, 6\), got \(4, 5\)"),
+        (lambda: iter([1.0]), r"must have the shape \(any, 6\), got \(\)"),
+    ],
+)
+def test_values_that_do_not_fit(file: h5py.File, values: Any, message: str) -> None:
+    _, ours = twins(file, (5, 6), chunks=(2, 4))
+    with pytest.raises((InvalidArgumentError, IncompleteWriteError), match=message):
+        h5lossy.write(ours, values() if callable(values) else values)
+
+
+def test_blocks_need_a_box(file: h5py.File) -> None:
+    _, ours = twins(file, (5, 6), chunks=(2, 4))
+    with pytest.raises(InvalidArgumentError, match="slices without steps"):
+        h5lossy.write(ours, iter([np.ones((3, 6))]), np.s_[::2])
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = 2 << 20
+    monkeypatch.setattr(batched, "BLOCK_BYTES", batch)
+    rows = np.ones((128, 4096), "f4")  # a batch's worth
+
+    def blocks() -> Iterator[np.ndarray[Any, Any]]:
+        for _ in range(30):
+            yield rows.copy()
+
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        _, ours = twins(file, (30 * 128, 4096), chunks=(16, 1024))
+        tracemalloc.start()
+        h5lossy.write(ours, blocks(), threads=2)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        out = np.empty(ours.shape, "f4")
+        before, _ = tracemalloc.get_traced_memory()
+        h5lossy.read(ours, out=out, threads=2)
+        _, peak_of_read = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    # Two of frames (room for the worst case), two of values and two while blocks are joined.
+    assert peak < 7 * batch
+    assert peak_of_read - before < 3 * batch
+
+
+# ------------------------------------------------------------------------------------------------
+# Where values go
+# ------------------------------------------------------------------------------------------------
+
+
+def test_out_may_be_any_array(file: h5py.File) -> None:
+    _, ours = twins(file, (50, 60), chunks=(9, 9))
+    h5lossy.write(ours, field((50, 60)))
+    expected = ours[2:, 3:33]
+    for out in (
+        np.empty((48, 30), "f4"),
+        np.empty((48, 30), "f4", order="F"),
+        np.empty((96, 90), "f4")[::2, ::-3],
+        np.empty(1 + 48 * 30 * 4, "u1")[1:].view("f4").reshape(48, 30),
+    ):
+        assert h5lossy.read(ours, np.s_[2:, 3:33], out=out) is out
+        assert bits(out) == bits(expected)
+    out = np.empty((30,), "f4")
+    h5lossy.read(ours, np.s_[5, 3:33], out=out)
+    assert bits(out) == bits(ours[5, 3:33])
+    out = np.empty((25, 60), "f4")
+    h5lossy.read(ours, np.s_[::2], out=out)
+    assert bits(out) == bits(ours[::2])
+
+
+def test_a_wrong_out_is_named(file: h5py.File) -> None:
+    _, ours = twins(file, (5, 6), chunks=(2, 4))
+    read_only = np.empty((5, 6), "f4")
+    read_only.flags.writeable = False
+    for out, error, message in [
+        (np.empty((5, 5), "f4"), InvalidArgumentError, r"shape \(5, 6\), got a one of .*\(5, 5\)"),
+        (np.empty((5, 6), "f8"), InvalidArgumentError, "float32.*float64"),
+        (read_only, InvalidArgumentError, "read-only"),
+        ([0.0], TypeError, "NumPy array, got list"),
+    ]:
+        with pytest.raises(error, match=message):
+            h5lossy.read(ours, out=out)
+
+
+# ------------------------------------------------------------------------------------------------
+# When something goes wrong
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_source_that_fails(tmp_path: Path) -> None:
+    values = field((100, 50))
+
+    def blocks() -> Iterator[np.ndarray[Any, Any]]:
+        yield values[:40]
+        yield values[40:70]
+        raise OSError("the sensor is gone")
+
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        theirs, ours = twins(file, values.shape, chunks=(10, 25))
+        theirs[...] = values
+        with pytest.raises(IncompleteWriteError, match=r"of 20 chunks of /ours0.*sensor") as caught:
+            h5lossy.write(ours, blocks())
+        assert isinstance(caught.value.__cause__, OSError)
+        assert caught.value.written == tuple(
+            (row, column) for row in range(0, 70, 10) for column in (0, 25)
+        )
+        assert caught.value.total == 20
+        assert stored(ours) == {
+            place: chunk for place, chunk in stored(theirs).items() if place in caught.value.written
+        }
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert len(stored(file["ours0"])) == len(caught.value.written)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 10, 35, 100])
+@pytest.mark.parametrize("batch", [1, 1 << 30], ids=["small", "large"])
+def test_what_came_before_a_failure_is_written(
+    file: h5py.File, monkeypatch: pytest.MonkeyPatch, rows: int, batch: int
+) -> None:
+    values = field((90, 50))
+
+    def blocks() -> Iterator[np.ndarray[Any, Any]]:
+        for at in range(0, 64, rows):
+            yield values[at : min(at + rows, 64)]
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(batched, "BLOCK_BYTES", batch)
+    _, ours = twins(file, (100, 50), chunks=(10, 25))
+    with pytest.raises(IncompleteWriteError) as caught:
+        h5lossy.write(ours, blocks(), np.s_[5:95])
+    # Rows 5 to 68 of the dataset: the first chunks in part, the last ones not at all.
+    assert len(caught.value.written) == 12
+    assert np.abs(ours[5:60] - values[:55]).max() <= 1e-2
+    assert not ours[60:].any()
+
+
+def test_an_interrupt_passes_with_a_note(file: h5py.File) -> None:
+    def blocks() -> Iterator[np.ndarray[Any, Any]]:
+        yield np.ones((30, 50))
+        raise KeyboardInterrupt
+
+    _, ours = twins(file, (100, 50), chunks=(10, 25))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        h5lossy.write(ours, blocks())
+    assert any("of 20 chunks" in note for note in caught.value.__notes__)
+
+
+FULL = """
+import sys
+import h5py, numpy as np
+import h5lossy
+path, shape, chunks, libver = sys.argv[1], eval(sys.argv[2]), eval(sys.argv[3]), sys.argv[4]
+if len(sys.argv) > 5:
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[5]),) * 2)
+values = np.random.default_rng(0).normal(size=shape).astype("f4")
+with h5py.File(path, "w", libver=libver) as file:
+    file["other"] = np.arange(10)
+    x = file.create_dataset("x", shape, "f4", chunks=chunks, maxshape=(None, *shape[1:]),
+                            compression=h5lossy.PFPL(absolute=1e-6))
+    try:
+        h5lossy.write(x, values)
+    except h5lossy.IncompleteWriteError as error:
+        written = len(error.written)
+        print(written, error.total, error.__cause__.errno)
+        assert error.written == tuple((i, 0, 0) for i in range(written))
+with h5py.File(path) as file:
+    assert (file["other"][...] == np.arange(10)).all()
+    x = file["x"]
+    assert x.id.get_num_chunks() == written > 0
+    assert abs(h5lossy.read(x)[:written] - values[:written]).max() <= 1e-6
+    assert not x[written:].any()
+"""
+FULL_SHAPES = {
+    "large chunks": ((100, 128, 128), (1, 128, 128)),
+    "small": ((20000, 16, 16), (1, 16, 16)),
+}
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a file system of 4 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system takes root's rights")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("shapes", FULL_SHAPES.values(), ids=list(FULL_SHAPES))
+def test_a_full_disk_leaves_a_readable_file(full_disk: Path, shapes: Any, libver: str) -> None:
+    done = run_python(FULL, full_disk / "x.h5", *map(repr, shapes), libver)
+    _, total, code = map(int, done.stdout.split())
+    assert (total, code) == (shapes[0][0], errno.ENOSPC)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("shapes", FULL_SHAPES.values(), ids=list(FULL_SHAPES))
+def test_a_limit_of_the_files_size(tmp_path: Path, shapes: Any, libver: str) -> None:
+    done = run_python(FULL, tmp_path / "x.h5", *map(repr, shapes), libver, str(4 << 20))
+    _, total, code = map(int, done.stdout.split())
+    assert (total, code) == (shapes[0][0], errno.EFBIG)
+
+
+def test_no_more_of_the_disk_is_taken_than_the_file_needs(tmp_path: Path) -> None:
+    sizes = []
+    for name, write in {
+        "h5py": lambda x, values: x.__setitem__(..., values),
+        "ours": h5lossy.write,
+    }.items():
+        path = tmp_path / f"{name}.h5"
+        with h5py.File(path, "w") as file:
+            x = file.create_dataset("x", (64, 4096), "f4", chunks=(1, 4096), compression=CODEC)
+            write(x, field((64, 4096)))
+        sizes.append((path.stat().st_size, path.stat().st_blocks))
+    assert sizes[1][0] == sizes[0][0]
+    assert sizes[1][1] <= sizes[0][1] + 256  # of 512 bytes
+
+
+def test_a_broken_chunk_is_named(file: h5py.File) -> None:
+    _, ours = twins(file, (40, 40), chunks=(10, 10))
+    h5lossy.write(ours, field((40, 40)))
+    frame = bytearray(frames(ours)[20, 10])
+    frame[-1] ^= 1
+    ours.id.write_direct_chunk((20, 10), bytes(frame))
+    with pytest.raises(h5lossy.CorruptFrameError, match=r"chunk \(20, 10\) of /ours0: .*checksum"):
+        h5lossy.read(ours)
+    assert bits(h5lossy.read(ours, np.s_[:20])) == bits(ours[:20])
+    other = h5lossy.encode(np.ones(50, "f4"), CODEC)
+    ours.id.write_direct_chunk((20, 10), other)
+    with pytest.raises(h5lossy.CorruptFrameError, match="holds 200 bytes, a chunk has 400"):
+        h5lossy.read(ours)
+    ours.id.write_direct_chunk((20, 10), b"not a frame")
+    with pytest.raises(h5lossy.CorruptFrameError):
+        h5lossy.read(ours)
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        _, ours = twins(file, (5, 6), chunks=(2, 4))
+    with pytest.raises(InvalidArgumentError, match="closed"):
+        h5lossy.write(ours, 1.0)
+    with pytest.raises(InvalidArgumentError, match="closed"):
+        h5lossy.read(ours)
+    with h5py.File(tmp_path / "x.h5") as file:
+        with pytest.raises(InvalidArgumentError, match=r"x\.h5 is open for reading only"):
+            h5lossy.write(file["ours0"], 1.0)
+        assert not h5lossy.read(file["ours0"]).any()
+    with pytest.raises(TypeError, match=r"h5py\.Dataset, got ndarray"):
+        h5lossy.write(np.empty((5, 6)), 1.0)
+
+
+def test_a_file_that_others_read(tmp_path: Path) -> None:
+    values = field((40, 8))
+    with h5py.File(tmp_path / "x.h5", "w", libver="latest") as file:
+        x = file.create_dataset(
+            "x", (0, 8), "f4", chunks=(10, 8), maxshape=(None, 8), compression=CODEC
+        )
+        file.swmr_mode = True
+        with h5py.File(tmp_path / "x.h5", swmr=True) as reader:
+            for rows in (10, 25, 40):
+                x.resize(rows, axis=0)
+                h5lossy.write(x, values[:rows])
+                reader["x"].refresh()
+                assert np.abs(h5lossy.read(reader["x"]) - values[:rows]).max() <= 1e-2
+
+
+# ------------------------------------------------------------------------------------------------
+# Threads and processes
+# ------------------------------------------------------------------------------------------------
+
+
+def test_threads_at_different_files(tmp_path: Path) -> None:
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            values = field((200, 90), seed=number)
+            with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+                theirs, ours = twins(file, values.shape, chunks=(16, 16))
+                for _ in range(3):
+                    h5lossy.write(ours, values, threads=3)
+                    theirs[...] = values
+                    assert_alike(theirs, ours)
+        except BaseException as error:  # noqa: BLE001  # for the main thread
+            failures.append(error)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+COUNT = """
+def count():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("Threads"))
+"""
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="/proc counts the threads"
+)
+
+
+@needs_proc
+def test_filter_calls_have_threads_only_when_asked(tmp_path: Path) -> None:
+    code = COUNT + (
+        "import sys, numpy, h5py, hashlib\n"
+        "before = count()\n"
+        "import h5lossy\n"
+        "assert count() == before\n"
+        "x = numpy.linspace(0, 1, 3 << 20).astype('f4')\n"  # 12 MiB
+        "with h5py.File(sys.argv[1], 'w') as file:\n"
+        "    file.create_dataset('x', data=x, chunks=x.shape,"
+        " compression=h5lossy.PFPL(absolute=1e-4))\n"
+        "with h5py.File(sys.argv[1]) as file:\n"
+        "    y = file['x'][...]\n"
+        "    frame = file['x'].id.read_direct_chunk((0,))[1]\n"
+        "print(count() - before, hashlib.sha256(frame).hexdigest(), abs(x - y).max() <= 1e-4)\n"
+    )
+    said = {}
+    for threads in (None, "", "1", "3", "none"):
+        env = environment(H5LOSSY_NUM_THREADS=threads)
+        env |= {"OPENBLAS_NUM_THREADS": "1"}
+        started, *rest = run_python(code, tmp_path / "x.h5", env=env).stdout.split()
+        assert int(started) == (2 if threads == "3" else 0), threads
+        said[threads] = rest
+    assert len({tuple(rest) for rest in said.values()}) == 1
+    assert said["3"][1] == "True"
+
+
+def test_a_wrong_environment_is_named(file: h5py.File, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, ours = twins(file, (5, 6), chunks=(2, 4))
+    monkeypatch.setenv("H5LOSSY_NUM_THREADS", "many")
+    with pytest.raises(InvalidArgumentError, match='H5LOSSY_NUM_THREADS is "many"'):
+        h5lossy.write(ours, 1.0)
+    h5lossy.write(ours, 1.0, threads=2)
+
+
+def test_after_a_fork() -> None:
+    code = (
+        "import os, threading, warnings\n"
+        "import h5py, numpy as np, h5lossy\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"  # of fork beside threads
+        "values = np.random.default_rng(0).normal(size=(512, 512)).astype('f4')\n"
+        "def work():\n"
+        "    with h5py.File('any', 'w', driver='core', backing_store=False) as file:\n"
+        "        x = file.create_dataset('x', values.shape, 'f4', chunks=(64, 64),"
+        " compression=h5lossy.PFPL(absolute=1e-2))\n"
+        "        h5lossy.write(x, values, threads=4)\n"
+        "        assert abs(h5lossy.read(x, threads=4) - values).max() <= 1e-2\n"
+        "work()\n"
+        "for _ in range(5):\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        work()\n"
+        "        os._exit(0)\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "work()\n"
+    )
+    run_python(code)
+
+
+# ------------------------------------------------------------------------------------------------
+# Progress
+# ------------------------------------------------------------------------------------------------
+
+
+def test_progress_goes_up_to_all(file: h5py.File) -> None:
+    _, ours = twins(file, (300, 100), chunks=(16, 16))
+    for call in (
+        lambda report: h5lossy.write(ours, field((250, 100)), np.s_[50:], progress=report),
+        lambda report: h5lossy.read(ours, np.s_[50:], progress=report),
+    ):
+        said: list[tuple[int, int]] = []
+        call(lambda *numbers, said=said: said.append(numbers))
+        assert len(said) > 3
+        assert said == sorted(said)
+        assert {total for _, total in said} == {250 * 100 * 4}
+        assert said[-1][0] == 250 * 100 * 4
+
+
+def test_a_bar_goes_to_standard_error(file: h5py.File, capfd: pytest.CaptureFixture[str]) -> None:
+    _, ours = twins(file, (30, 10), chunks=(16, 5))
+    h5lossy.write(ours, 1.0, progress=True)
+    h5lossy.read(ours, progress=True)
+    out, err = capfd.readouterr()
+    assert not out
+    assert "writing /ours0" in err
+    assert "reading /ours0" in err
+
+
+def test_progress_that_fails_ends_the_write(file: h5py.File) -> None:
+    _, ours = twins(file, (300, 100), chunks=(16, 16))
+
+    def report(_done: int, _total: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(IncompleteWriteError, match="ZeroDivisionError"):
+        h5lossy.write(ours, 1.0, progress=report)
