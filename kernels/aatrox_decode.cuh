@@ -50,7 +50,7 @@ class Decoder {
     if (!span.is_sane || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(job_.payload + span.begin);
     words_ = span.bytes / 4;
-    if (part == 0) sum_payload(plan_, tile, words_, [&](u32 i) { return payload_[i]; });
+    if (part == 0) sum_payload(plan_, job_, tile, words_, [&](u32 i) { return load_constant(payload_ + i); });
 
     W bits[kThreadValues];
     if (span.bytes == raw_bytes) {
@@ -76,9 +76,9 @@ class Decoder {
  private:
   [[nodiscard]] H5L_DEVICE W value_of_payload(u32 word) const {
     if constexpr (sizeof(T) == 4) {
-      return payload_[word];
+      return load_constant(payload_ + word);
     } else {
-      return payload_[word] | static_cast<W>(payload_[word + 1]) << 32;
+      return load_constant(payload_ + word) | static_cast<W>(load_constant(payload_ + word + 1)) << 32;
     }
   }
 
@@ -88,7 +88,7 @@ class Decoder {
     if ((layers_ >> layer & 1) == 0) return 0;
     return 4 + kLayerBlocks * ones(layers_ & ((u32{1} << layer) - 1)) + run % kLayerRuns * kRunBlocks;
   }
-  [[nodiscard]] H5L_DEVICE u32 code(u32 at) const { return reinterpret_cast<const u8*>(payload_)[at]; }
+  [[nodiscard]] H5L_DEVICE u32 code(u32 at) const { return load_constant(reinterpret_cast<const u8*>(payload_) + at); }
   H5L_DEVICE static u32 planes_of(u32 width) { return width == 0 ? 0 : width + 1; }
 
   // False: they contradict themselves or the payload's size.
@@ -139,9 +139,9 @@ class Decoder {
     H5L_NO_UNROLL for (u32 p = 0; p < part_; ++p) {
       u32 at = 0;
       const u32 planes = find_planes(p * kThreads + thread(), at);
-      const u32 signs = planes == 0 ? 0 : payload_[at];
+      const u32 signs = planes == 0 ? 0 : load_constant(payload_ + at);
       H5L_NO_UNROLL for (u32 j = 1; j < planes; ++j) {
-        const u32 plane = payload_[at + j];
+        const u32 plane = load_constant(payload_ + at + j);
         sum += (static_cast<W>(ones(plane)) - static_cast<W>(2 * ones(plane & signs))) << (j - 1);
       }
     }
@@ -258,7 +258,7 @@ class Decoder {
 
 template <class T, class Q>
 H5L_DEVICE void decode(const DecodePlan& plan) {
-  const DecodeJob& job = plan.jobs[block_row()];
+  const DecodeJob job = plan.jobs[block_row()];
   if (job.form != plan.form) return;
   auto& shared = *reinterpret_cast<DecodeShared<T>*>(shared_memory());
   for (u32 t = block_number(); t < job.tiles * kTileParts; t += grid_blocks()) {

@@ -38,27 +38,27 @@ class Encoder {
   H5L_DEVICE Encoder(Shared& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {}
 
   // Where the values of an item are, and how many.
-  H5L_DEVICE const u8* values_of(u32 item) const {
-    return raw_of(plan_, item / plan_.items_per_chunk) + u64{item % plan_.items_per_chunk} * (kPartValues * sizeof(T));
+  H5L_DEVICE const u8* values_of(const Spot& spot) const {
+    return raw_of(plan_, spot.chunk) + u64{spot.index} * (kPartValues * sizeof(T));
   }
-  H5L_DEVICE u32 count_of(u32 item) const {
-    const u32 left = plan_.shape.count - item % plan_.items_per_chunk * kPartValues;
+  H5L_DEVICE u32 count_of(const Spot& spot) const {
+    const u32 left = plan_.shape.count - spot.index * kPartValues;
     return left < kPartValues ? left : kPartValues;
   }
-  H5L_DEVICE u32 part_of(u32 item) const { return item % plan_.items_per_chunk % kTileParts; }
+  H5L_DEVICE static u32 part_of(const Spot& spot) { return spot.index % kTileParts; }
 
-  H5L_DEVICE void start(u32 item) {
-    const u8* const values = values_of(item);
-    start_rows<kRowBytes<T>, sizeof(T)>(shared_.input, values, count_of(item) * static_cast<u32>(sizeof(T)));
-    if (thread() == 0 && part_of(item) != 0) copy_async<sizeof(T)>(shared_.value_before, values - sizeof(T));
+  H5L_DEVICE void start(const Spot& spot) {
+    const u8* const values = values_of(spot);
+    start_rows<kRowBytes<T>, sizeof(T)>(shared_.input, values, count_of(spot) * static_cast<u32>(sizeof(T)));
+    if (thread() == 0 && part_of(spot) != 0) copy_async<sizeof(T)>(shared_.value_before, values - sizeof(T));
   }
 
   // The part's word; not yet published.
-  H5L_DEVICE u64 measure(u32 item) {
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, item / plan_.items_per_chunk));
-    values_ = values_of(item);
-    part_ = part_of(item);
-    const u32 count = count_of(item);
+  H5L_DEVICE u64 measure(const Spot& spot) {
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
+    values_ = values_of(spot);
+    part_ = part_of(spot);
+    const u32 count = count_of(spot);
     const u32 begin = thread() * kThreadValues;
     inside_ = begin >= count ? 0 : static_cast<u32>(first_bits(count - begin < 32 ? count - begin : 32));
     finish_start<kRowBytes<T>>(values_, count * static_cast<u32>(sizeof(T)));
@@ -78,7 +78,7 @@ class Encoder {
       if (has_before) before = number_of_bin<T>(bin);
     }
     if (lane() == kWarpThreads - 1) shared_.warp_ends[warp()] = bins[kThreadValues - 1];
-    if (any_in_block(!is_fine || !has_before)) bins_with_exceptions(q, item, is_fine, has_before, before, bins);
+    if (any_in_block(!is_fine || !has_before)) bins_with_exceptions(q, spot.item, is_fine, has_before, before, bins);
     const T other = shuffle_up(bins[kThreadValues - 1], 1);
     if (lane() != 0) before = other;
     if (lane() == 0 && warp() != 0) before = shared_.warp_ends[warp() - 1];
@@ -111,7 +111,7 @@ class Encoder {
     part.has_ordinary = true;
     has_exceptions_ = totals >> 16 != 0;
     if (thread() == 0) part.initial_is_zero = initial_ == T{0};
-    if (has_exceptions_) measure_section(item, part);
+    if (has_exceptions_) measure_section(spot.item, part);
     return pack(part);
   }
 
@@ -125,14 +125,14 @@ class Encoder {
   }
 
   // Writes what is staged, of an item of a tile, in the tile's place. Returns the checksum.
-  H5L_DEVICE u32 emit_staged(u8* to, u32 item, u32 tile, const TileLayout& layout, u32 planes) const {
-    const u32 part = part_of(item);
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, item / plan_.items_per_chunk));
+  H5L_DEVICE u32 emit_staged(u8* to, const Spot& spot, u32 tile, const TileLayout& layout, u32 planes) const {
+    const u32 part = part_of(spot);
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
     u32 sum = 0;
     if (layout.form == Form::stored) {
-      const u32 bytes = count_of(item) * static_cast<u32>(sizeof(T));
+      const u32 bytes = count_of(spot) * static_cast<u32>(sizeof(T));
       const u32 first = part * kPartValues * static_cast<u32>(sizeof(T));
-      const u32* const words = reinterpret_cast<const u32*>(values_of(item));
+      const u32* const words = reinterpret_cast<const u32*>(values_of(spot));
       emit(to + first, bytes, first / 4, tile, sum, [&](u32 i) { return words[i]; });
       return sum;
     }
@@ -146,7 +146,7 @@ class Encoder {
     // Codes of the part's layers.
     const u32 own_layers = layout.layers >> (kPartLayers * part) & 0xF;
     const u32 first_code = 1 + kLayerBlocks / 4 * ones(layout.layers & ((u32{1} << (kPartLayers * part)) - 1));
-    const u32 codes = count_of(item);
+    const u32 codes = count_of(spot);
     if (thread() < kThreads / 4) {
       const u32 layer = thread() / 8;
       if ((own_layers >> layer & 1) != 0 && thread() * 4 * kBlockValues < codes) {
@@ -197,8 +197,9 @@ class Encoder {
 
   // The first bin of the tile, where the first part has exceptions only. By its first thread, once all parts' words are
   // there.
-  H5L_DEVICE void find_initial(u32 item, u32 parts) {
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, item / plan_.items_per_chunk));
+  H5L_DEVICE void find_initial(const Spot& spot, u32 parts) {
+    const u32 item = spot.item;
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
     initial_ = 0;
     for (u32 i = 1; i < parts; ++i) {
       const PartWord part = unpack(wait_for(plan_.parts + item + i));
@@ -208,7 +209,7 @@ class Encoder {
         initial_ = number_of_record(records()[item + i].first);
       } else {
         W bin = 0;
-        bin_of(q, *reinterpret_cast<const W*>(values_of(item + i)), bin);
+        bin_of(q, *reinterpret_cast<const W*>(values_of(spot) + u64{i} * (kPartValues * sizeof(T))), bin);
         initial_ = number_of_bin<T>(bin);
       }
       return;
@@ -361,9 +362,9 @@ template <class T>
 class PartPlaces {
  public:
   // Where an item's tile begins in its chunk's payload, and its layout. All threads call it.
-  H5L_DEVICE u32 begin_of(const EncodePlan& plan, u32 item, TileLayout& layout, u32* totals) {
-    const u32 first = item - item % plan.items_per_chunk;
-    const u32 tile = (item - first) / kTileParts;
+  H5L_DEVICE u32 begin_of(const EncodePlan& plan, const Spot& spot, TileLayout& layout, u32* totals) {
+    const u32 first = spot.item - spot.index;
+    const u32 tile = spot.index / kTileParts;
     const bool knows = known_chunk_ == first + 1 && known_tile_ <= tile;
     u32 sum = 0;
     for (u32 t = (knows ? known_tile_ : 0) + warp() * 4; t < tile; t += kWarps * 4) {
@@ -371,7 +372,7 @@ class PartPlaces {
       const TileLayout other = layout_of<T>(own < tile ? word_of(plan, first, own) : 0, values_of(plan, own), 0);
       if (own < tile && lane() % kTileParts == 0) sum += other.bytes;
     }
-    layout = layout_of<T>(word_of(plan, first, tile), values_of(plan, tile), (item - first) % kTileParts);
+    layout = layout_of<T>(word_of(plan, first, tile), values_of(plan, tile), spot.index % kTileParts);
     sum = sum_of_warp(sum);
     if (lane() == 0) totals[warp()] = sum;
     sync_block();
@@ -403,54 +404,54 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
   Encoder<T, Q> encoder(shared, plan);
   PartPlaces<T> places;
-  const u32 items = plan.chunks * plan.items_per_chunk;
-  constexpr u32 none = ~u32{0};
-  u32 waiting = none, waiting_planes = 0;
+  const Walk walk(plan);
+  Spot waiting = {};
+  u32 waiting_planes = 0;
+  bool is_waiting = false;
 
-  const auto place_item = [&](u32 item, u32 planes, bool with_exceptions) {
+  const auto place_item = [&](const Spot& spot, u32 planes, bool with_exceptions) {
     TileLayout layout;
-    const u32 begin = places.begin_of(plan, item, layout, shared.more_totals);
-    const u32 chunk = item / plan.items_per_chunk, tile = item % plan.items_per_chunk / kTileParts;
-    const u32 part = item % plan.items_per_chunk % kTileParts;
+    const u32 begin = places.begin_of(plan, spot, layout, shared.more_totals);
+    const u32 tile = spot.index / kTileParts, part = spot.index % kTileParts;
     if (with_exceptions && encoder.lacks_initial()) {
       if (thread() == 0) {
         const u32 left = plan.items_per_chunk - tile * kTileParts;
-        encoder.find_initial(item, left < kTileParts ? left : kTileParts);
+        encoder.find_initial(spot, left < kTileParts ? left : kTileParts);
         encoder.write_initial();
       }
       sync_block();
     }
-    u8* const to = place_tile(plan, chunk, tile, begin, begin + layout.bytes, part == 0);
+    u8* const to = place_tile(plan, spot.chunk, tile, begin, begin + layout.bytes, part == 0);
     u32 sum = 0;
     if (to != nullptr) {
-      sum = encoder.emit_staged(to, item, tile, layout, planes);
+      sum = encoder.emit_staged(to, spot, tile, layout, planes);
       if (with_exceptions) sum += encoder.emit_section(to, tile, layout);
     }
-    add_checksum(plan, chunk, sum);
+    add_checksum(plan, spot.chunk, sum);
   };
 
-  u32 item = next_item<false>(plan, block_number());
-  if (item < items) encoder.start(item);
-  while (item < items) {
-    const u64 word = encoder.measure(item);
-    if (thread() == 0) store_relaxed(plan.parts + item, word);
-    const u32 next = next_item<false>(plan, item + grid_blocks());
+  Spot spot = walk.first<false>(plan);
+  if (spot.chunk < plan.chunks) encoder.start(spot);
+  while (spot.chunk < plan.chunks) {
+    const u64 word = encoder.measure(spot);
+    if (thread() == 0) store_relaxed(plan.parts + spot.item, word);
+    const Spot next = walk.next<false>(plan, spot);
     sync_block();
-    if (next < items) encoder.start(next);
-    if (waiting != none) place_item(waiting, waiting_planes, false);
+    if (next.chunk < plan.chunks) encoder.start(next);
+    if (is_waiting) place_item(waiting, waiting_planes, false);
     sync_block();
     encoder.write();
-    waiting = none;
-    if (encoder.can_wait()) {
-      waiting = item;
+    is_waiting = encoder.can_wait();
+    if (is_waiting) {
+      waiting = spot;
       waiting_planes = unpack(word).planes;
     } else {
       sync_block();
-      place_item(item, unpack(word).planes, true);
+      place_item(spot, unpack(word).planes, true);
     }
-    item = next;
+    spot = next;
   }
-  if (waiting == none) return;
+  if (!is_waiting) return;
   sync_block();
   place_item(waiting, waiting_planes, false);
 }

@@ -23,7 +23,7 @@ H5L_DEVICE void load_differences(const u32* from, u32 planes, u32 stride, W (&wo
         H5L_UNROLL for (u32 c = 0; c < 8; ++c) bytes[i][c] = 0;
         continue;
       }
-      H5L_UNROLL for (u32 c = 0; c < 8; ++c) bytes[i][c] = 8 * s + c < planes ? from[(8 * s + c) * stride] : 0;
+      H5L_UNROLL for (u32 c = 0; c < 8; ++c) bytes[i][c] = 8 * s + c < planes ? load_constant(from + (8 * s + c) * stride) : 0;
       transpose_bytes(bytes[i]);
     }
     H5L_UNROLL for (u32 r = 0; r < 8; ++r) {

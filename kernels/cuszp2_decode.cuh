@@ -41,7 +41,7 @@ class Decoder {
     if (!span.is_sane || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(job_.payload + span.begin);
     words_ = span.bytes / 4;
-    sum_payload(plan_, tile, words_, [&](u32 i) { return payload_[i]; });
+    sum_payload(plan_, job_, tile, words_, [&](u32 i) { return load_constant(payload_ + i); });
 
     W bits[kThreadValues];
     if (span.bytes == raw_bytes) {
@@ -68,9 +68,9 @@ class Decoder {
  private:
   [[nodiscard]] H5L_DEVICE W value_of_payload(u32 word) const {
     if constexpr (sizeof(T) == 4) {
-      return payload_[word];
+      return load_constant(payload_ + word);
     } else {
-      return payload_[word] | static_cast<W>(payload_[word + 1]) << 32;
+      return load_constant(payload_ + word) | static_cast<W>(load_constant(payload_ + word + 1)) << 32;
     }
   }
 
@@ -94,8 +94,8 @@ class Decoder {
     const bool is_leader = thread() % kBlockThreads == 0;
     code_ = {};
     if (b < blocks_) {
-      u32 packed = bytes[b * kCodeBytes<T>];
-      if constexpr (sizeof(T) == 8) packed |= u32{bytes[2 * b + 1]} << 8;
+      u32 packed = load_constant(bytes + b * kCodeBytes<T>);
+      if constexpr (sizeof(T) == 8) packed |= load_constant(bytes + 2 * b + 1) << 8;
       is_fine = unpack_code<T>(packed, selection_ == Selection::outlier, max_width<T>(selection_ != Selection::fixed), code_);
     }
     if (thread() < padded(codes_bytes) - codes_bytes) is_fine = is_fine && bytes[codes_bytes + thread()] == 0;
@@ -236,7 +236,7 @@ class Decoder {
 
 template <class T, class Q, u32 dimensions>
 H5L_DEVICE void decode(const DecodePlan& plan) {
-  const DecodeJob& job = plan.jobs[block_row()];
+  const DecodeJob job = plan.jobs[block_row()];
   if (job.form != plan.form) return;
   auto& shared = *reinterpret_cast<DecodeShared<T>*>(shared_memory());
   for (u32 t = block_number(); t < job.tiles; t += grid_blocks()) {

@@ -41,9 +41,9 @@ class Encoder {
   H5L_DEVICE Encoder(Shared& shared, const EncodePlan& plan)
       : shared_(shared), plan_(plan), selection_(static_cast<Selection>(plan.mode & 3)) {}
 
-  H5L_DEVICE void start(u32 item) {
-    const Place<T, dimensions> place(plan_.shape, item % plan_.items_per_chunk);
-    const u8* const chunk = raw_of(plan_, item / plan_.items_per_chunk);
+  H5L_DEVICE void start(const Spot& spot) {
+    const Place<T, dimensions> place(plan_.shape, spot.index);
+    const u8* const chunk = raw_of(plan_, spot.chunk);
     if constexpr (dimensions == 1) {
       start_rows<kRowBytes<T>, sizeof(T)>(shared_.input, chunk + place.first() * sizeof(T),
                                           place.count() * static_cast<u32>(sizeof(T)));
@@ -53,12 +53,11 @@ class Encoder {
   }
 
   // Bytes of the payload.
-  H5L_DEVICE u32 measure(u32 item) {
-    const u32 chunk = item / plan_.items_per_chunk;
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, chunk));
-    const Place<T, dimensions> place(plan_.shape, item % plan_.items_per_chunk);
-    chunk_ = raw_of(plan_, chunk);
-    tile_ = item % plan_.items_per_chunk;
+  H5L_DEVICE u32 measure(const Spot& spot) {
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
+    const Place<T, dimensions> place(plan_.shape, spot.index);
+    chunk_ = raw_of(plan_, spot.chunk);
+    tile_ = spot.index;
     inside_ = place.inside();
     blocks_ = place.blocks();
     if constexpr (dimensions == 1) {
@@ -231,9 +230,13 @@ class Encoder {
       const T other = shuffle_up(bins[dimensions == 2 ? 24 : 16], 1);
       if (thread() % 2 != 0) before_thread = other;
     }
-    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
-      const T predicted = i == 0 ? before_thread : bins[i == 0 ? 0 : before<dimensions>(i)];
-      words_[i] = word_of_difference(subtract(bins[i], is_fixed ? T{0} : predicted));
+    if (is_fixed) {
+      H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) words_[i] = word_of_difference(bins[i]);
+    } else {
+      words_[0] = word_of_difference(subtract(bins[0], before_thread));
+      H5L_UNROLL for (u32 i = 1; i < kThreadValues; ++i) {
+        words_[i] = word_of_difference(subtract(bins[i], bins[before<dimensions>(i)]));
+      }
     }
     if (inside_ != ~0u) {
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
@@ -405,56 +408,55 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
   Encoder<T, Q, dimensions> encoder(shared, plan);
   TilePlaces places;
-  const u32 items = plan.chunks * plan.items_per_chunk;
-  constexpr u32 none = ~u32{0};
-  u32 waiting = none, waiting_bytes = 0;
+  const Walk walk(plan);
+  Spot waiting = {};
+  u32 waiting_bytes = 0;
+  bool is_waiting = false;
 
-  // Finds the place of a payload and calls emit(place), which returns its checksum.
-  const auto place_item = [&](u32 item, u32 bytes, auto emit_payload) {
-    const u32 begin = places.begin_of(plan, item, shared.more_totals);
-    places.remember(item, begin + bytes);
-    const u32 chunk = item / plan.items_per_chunk;
-    u8* const to = place_tile(plan, chunk, item % plan.items_per_chunk, begin, begin + bytes);
-    add_checksum(plan, chunk, to == nullptr ? 0 : emit_payload(to));
+  // Finds the place of a payload and calls emit_payload(place), which returns its checksum.
+  const auto place_item = [&](const Spot& spot, u32 bytes, auto emit_payload) {
+    const u32 begin = places.begin_of(plan, spot, shared.more_totals);
+    places.remember(spot.item, begin + bytes);
+    u8* const to = place_tile(plan, spot.chunk, spot.index, begin, begin + bytes);
+    add_checksum(plan, spot.chunk, to == nullptr ? 0 : emit_payload(to));
   };
   const auto place_waiting = [&] {
     place_item(waiting, waiting_bytes, [&](u8* to) {
-      const u32 chunk = waiting / plan.items_per_chunk, tile = waiting % plan.items_per_chunk;
       u32 sum = 0;
       if constexpr (dimensions == 1) {
-        const Place<T, dimensions> place(plan.shape, tile);
+        const Place<T, dimensions> place(plan.shape, waiting.index);
         if (waiting_bytes == place.count() * sizeof(T)) {
-          const u32* const values = reinterpret_cast<const u32*>(raw_of(plan, chunk) + place.first() * sizeof(T));
-          emit(to, waiting_bytes, 0, tile, sum, [&](u32 i) { return values[i]; });
+          const u32* const values = reinterpret_cast<const u32*>(raw_of(plan, waiting.chunk) + place.first() * sizeof(T));
+          emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return values[i]; });
           return sum;
         }
       }
-      emit(to, waiting_bytes, 0, tile, sum, [&](u32 i) { return encoder.staged_word(i); });
+      emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return encoder.staged_word(i); });
       return sum;
     });
   };
 
-  u32 item = next_item<false>(plan, block_number());
-  if (item < items) encoder.start(item);
-  while (item < items) {
-    const u32 bytes = encoder.measure(item);
-    if (thread() == 0) store_relaxed(plan.sizes + item, kPublishedSize | bytes);
-    const u32 next = next_item<false>(plan, item + grid_blocks());
-    if (next < items) encoder.start(next);
-    if (waiting != none) place_waiting();
+  Spot spot = walk.first<false>(plan);
+  if (spot.chunk < plan.chunks) encoder.start(spot);
+  while (spot.chunk < plan.chunks) {
+    const u32 bytes = encoder.measure(spot);
+    if (thread() == 0) store_relaxed(plan.sizes + spot.item, kPublishedSize | bytes);
+    const Spot next = walk.next<false>(plan, spot);
+    if (next.chunk < plan.chunks) encoder.start(next);
+    if (is_waiting) place_waiting();
     sync_block();
     encoder.write();
-    waiting = none;
-    if (encoder.can_wait()) {
-      waiting = item;
+    is_waiting = encoder.can_wait();
+    if (is_waiting) {
+      waiting = spot;
       waiting_bytes = bytes;
     } else {
       sync_block();
-      place_item(item, bytes, [&](u8* to) { return encoder.emit_at_once(to); });
+      place_item(spot, bytes, [&](u8* to) { return encoder.emit_at_once(to); });
     }
-    item = next;
+    spot = next;
   }
-  if (waiting == none) return;
+  if (!is_waiting) return;
   sync_block();
   place_waiting();
 }

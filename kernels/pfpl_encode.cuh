@@ -42,27 +42,27 @@ class Encoder {
   }
 
   // Where an item's values are.
-  H5L_DEVICE static const u8* values_of(const EncodePlan& plan, u32 item) {
-    return raw_of(plan, item / plan.items_per_chunk) + u64{item % plan.items_per_chunk} * kTileBytes;
+  H5L_DEVICE static const u8* values_of(const EncodePlan& plan, const Spot& spot) {
+    return raw_of(plan, spot.chunk) + u64{spot.index} * kTileBytes;
   }
-  H5L_DEVICE static u32 bytes_of(const EncodePlan& plan, u32 item) {
-    const u32 left = plan.shape.raw_bytes - item % plan.items_per_chunk * kTileBytes;
+  H5L_DEVICE static u32 bytes_of(const EncodePlan& plan, const Spot& spot) {
+    const u32 left = plan.shape.raw_bytes - spot.index * kTileBytes;
     return left < kTileBytes ? left : kTileBytes;
   }
 
-  H5L_DEVICE void start(const EncodePlan& plan, u32 item) {
-    start_rows<kRowBytes, sizeof(T)>(shared_.input, values_of(plan, item), bytes_of(plan, item));
+  H5L_DEVICE void start(const EncodePlan& plan, const Spot& spot) {
+    start_rows<kRowBytes, sizeof(T)>(shared_.input, values_of(plan, spot), bytes_of(plan, spot));
   }
 
   // Whether the input area is in use until the payload has been written.
   [[nodiscard]] H5L_DEVICE bool holds_input() const { return !in_registers_; }
 
   // Bytes of the payload; as many as the values have where they are to be stored.
-  H5L_DEVICE u32 measure(const EncodePlan& plan, u32 item) {
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan, item / plan.items_per_chunk));
-    raw_bytes_ = bytes_of(plan, item);
+  H5L_DEVICE u32 measure(const EncodePlan& plan, const Spot& spot) {
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan, spot.chunk));
+    raw_bytes_ = bytes_of(plan, spot);
     in_registers_ = sizeof(T) == 4 && raw_bytes_ == kTileBytes;
-    finish_start<kRowBytes>(values_of(plan, item), raw_bytes_);
+    finish_start<kRowBytes>(values_of(plan, spot), raw_bytes_);
     bool has_words = words_of_row(q, words_);
     residuals_of(words_);
     if (in_registers_) {
@@ -360,44 +360,46 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   EncodeShared& shared = *reinterpret_cast<EncodeShared*>(shared_memory());
   Tiles encoder(shared);
   TilePlaces places;
-  const u32 items = plan.chunks * plan.items_per_chunk;
-  constexpr u32 none = ~u32{0};
-  u32 waiting = none, waiting_bytes = 0;
+  const Walk walk(plan);
+  Spot waiting = {};
+  u32 waiting_bytes = 0;
+  bool is_waiting = false;
 
   const auto place_waiting = [&] {
     const u32 begin = places.begin_of(plan, waiting, shared.more_totals);
-    places.remember(waiting, begin + waiting_bytes);
-    const u32 chunk = waiting / plan.items_per_chunk, tile = waiting % plan.items_per_chunk;
-    u8* const to = place_tile(plan, chunk, tile, begin, begin + waiting_bytes);
+    places.remember(waiting.item, begin + waiting_bytes);
+    u8* const to = place_tile(plan, waiting.chunk, waiting.index, begin, begin + waiting_bytes);
     u32 sum = 0;
     if (to != nullptr && waiting_bytes == Tiles::bytes_of(plan, waiting)) {
       const u32* const values = reinterpret_cast<const u32*>(Tiles::values_of(plan, waiting));
-      emit(to, waiting_bytes, 0, tile, sum, [&](u32 i) { return values[i]; });
+      emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return values[i]; });
     } else if (to != nullptr) {
-      emit(to, waiting_bytes, 0, tile, sum, [&](u32 i) { return encoder.staged_word(i, waiting_bytes); });
+      emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return encoder.staged_word(i, waiting_bytes); });
     }
-    add_checksum(plan, chunk, sum);
+    add_checksum(plan, waiting.chunk, sum);
   };
 
-  u32 item = next_item<Tiles::kIsLossless>(plan, block_number());
-  if (item < items) encoder.start(plan, item);
-  while (item < items) {
-    const u32 bytes = encoder.measure(plan, item);
-    if (thread() == 0) store_relaxed(plan.sizes + item, kPublishedSize | bytes);
-    const u32 next = next_item<Tiles::kIsLossless>(plan, item + grid_blocks());
-    if (!encoder.holds_input() && next < items) encoder.start(plan, next);
-    if (waiting != none) place_waiting();
+  Spot spot = walk.first<Tiles::kIsLossless>(plan);
+  if (spot.chunk < plan.chunks) encoder.start(plan, spot);
+  while (spot.chunk < plan.chunks) {
+    const u32 bytes = encoder.measure(plan, spot);
+    if (thread() == 0) store_relaxed(plan.sizes + spot.item, kPublishedSize | bytes);
+    const Spot next = walk.next<Tiles::kIsLossless>(plan, spot);
+    const bool has_next = next.chunk < plan.chunks;
+    if (!encoder.holds_input() && has_next) encoder.start(plan, next);
+    if (is_waiting) place_waiting();
     sync_block();
-    if (bytes < Tiles::bytes_of(plan, item) && bytes != 0) encoder.write();
+    if (bytes < Tiles::bytes_of(plan, spot) && bytes != 0) encoder.write();
     if (encoder.holds_input()) {
       sync_block();
-      if (next < items) encoder.start(plan, next);
+      if (has_next) encoder.start(plan, next);
     }
-    waiting = item;
+    waiting = spot;
     waiting_bytes = bytes;
-    item = next;
+    is_waiting = true;
+    spot = next;
   }
-  if (waiting == none) return;
+  if (!is_waiting) return;
   sync_block();
   place_waiting();
 }

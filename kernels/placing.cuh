@@ -49,16 +49,50 @@ H5L_DEVICE const Quantizer& quantizer_of(const EncodePlan& plan, u32 chunk) {
 H5L_DEVICE const u8* raw_of(const EncodePlan& plan, u32 chunk) { return plan.raw + chunk * plan.raw_stride; }
 H5L_DEVICE u8* frame_of(const EncodePlan& plan, u32 chunk) { return plan.frames + chunk * plan.frame_stride; }
 
-// The first item from `item` on, in steps of the grid, of a chunk that this kernel is for.
-template <bool is_lossless>
-H5L_DEVICE u32 next_item(const EncodePlan& plan, u32 item) {
-  const u32 items = plan.chunks * plan.items_per_chunk;
-  while (item < items &&
-         (quantizer_of(plan, item / plan.items_per_chunk).kind == BoundKind::lossless) != is_lossless) {
-    item += grid_blocks();
+// An item, and where it is. A thread block goes from one to the next in steps of the grid, without dividing.
+struct Spot {
+  u32 item, chunk, index;  // the item of all, its chunk, and its number in there
+};
+
+class Walk {
+ public:
+  H5L_DEVICE explicit Walk(const EncodePlan& plan)
+      : chunk_step_(grid_blocks() / plan.items_per_chunk), index_step_(grid_blocks() % plan.items_per_chunk) {}
+
+  // The first spot from the block's number on that is in a chunk that this kernel is for; behind the last chunk there is
+  // none.
+  template <bool is_lossless>
+  H5L_DEVICE Spot first(const EncodePlan& plan) const {
+    const u32 item = block_number();
+    return skip<is_lossless>(plan, {item, item / plan.items_per_chunk, item % plan.items_per_chunk});
   }
-  return item;
-}
+  template <bool is_lossless>
+  H5L_DEVICE Spot next(const EncodePlan& plan, const Spot& spot) const {
+    return skip<is_lossless>(plan, step(plan, spot));
+  }
+
+ private:
+  H5L_DEVICE Spot step(const EncodePlan& plan, Spot spot) const {
+    spot.item += grid_blocks();
+    spot.chunk += chunk_step_;
+    spot.index += index_step_;
+    if (spot.index >= plan.items_per_chunk) {
+      spot.index -= plan.items_per_chunk;
+      ++spot.chunk;
+    }
+    return spot;
+  }
+  template <bool is_lossless>
+  H5L_DEVICE Spot skip(const EncodePlan& plan, Spot spot) const {
+    while (spot.chunk < plan.chunks &&
+           (quantizer_of(plan, spot.chunk).kind == BoundKind::lossless) != is_lossless) {
+      spot = step(plan, spot);
+    }
+    return spot;
+  }
+
+  u32 chunk_step_, index_step_;
+};
 
 // Bytes [first, first + bytes) of a payload, as words from number `first_word` on: stores them and adds them to the
 // checksum. word(i) is the i-th one, padded with zero bytes.
@@ -117,8 +151,8 @@ H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin
 class TilePlaces {
  public:
   // Where an item begins in its chunk's payload. All threads call it; `totals` are kWarps words of shared memory.
-  H5L_DEVICE u32 begin_of(const EncodePlan& plan, u32 item, u32* totals) {
-    const u32 first = item - item % plan.items_per_chunk;
+  H5L_DEVICE u32 begin_of(const EncodePlan& plan, const Spot& spot, u32* totals) {
+    const u32 item = spot.item, first = item - spot.index;
     const bool knows = known_item_ > first && known_item_ <= item;  // of the same chunk
     const u32 begin_item = knows ? known_item_ : first;
     u32 sum = 0;

@@ -19,8 +19,8 @@ struct TileSpan {
 
 // Where a tile's payload lies. `is_first`: of the thread blocks that work on the tile, this one counts its entry.
 H5L_DEVICE TileSpan span_of(const DecodePlan& plan, const DecodeJob& job, u32 tile, u32 raw_bytes, bool is_first = true) {
-  const u32 begin = tile == 0 ? 0 : job.ends[tile - 1];
-  const u32 end = job.ends[tile];
+  const u32 begin = tile == 0 ? 0 : load_constant(job.ends + tile - 1);
+  const u32 end = load_constant(job.ends + tile);
   if (job.check_table != 0 && is_first && thread() == 0) {
     atomic_add(plan.table_sums + block_row(), mix(end + (job.header_words + tile) * 0x9E3779B9u));
   }
@@ -33,8 +33,8 @@ H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
 
 // The payload's share of the checksum, of words [0, words), which word(i) gives, padded with zeros.
 template <class Word>
-H5L_DEVICE void sum_payload(const DecodePlan& plan, u32 tile, u32 words, Word word) {
-  if (plan.jobs[block_row()].check_sum == 0) return;
+H5L_DEVICE void sum_payload(const DecodePlan& plan, const DecodeJob& job, u32 tile, u32 words, Word word) {
+  if (job.check_sum == 0) return;
   u32 sum = 0;
   u32 salt = tile * 0x85EBCA77u + (thread() + 1) * 0x9E3779B9u;
   for (u32 i = thread(); i < words; i += kThreads) {

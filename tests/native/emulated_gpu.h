@@ -202,6 +202,8 @@ inline void store_relaxed(u32* to, u32 value) {
   *to = value;
   ++emulation::grid.progress;
 }
+inline u32 load_constant(const u32* from) { return *from; }
+inline u32 load_constant(const u8* from) { return *from; }
 inline u64 load_relaxed(const u64* from) { return *from; }
 inline Quad load_relaxed_four(const u32* from) {
   if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0) std::abort();
