@@ -25,6 +25,8 @@ struct alignas(16) EncodeShared {
   u32 more_totals[kWarps];
   u32 first_exceptions[kWarps];
   u32 groups[kWarps][3];  // present, full, uniform
+  Spot waiting;  // what is staged
+  u32 waiting_planes;
 };
 
 template <class T, class Q>
@@ -405,8 +407,8 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   Encoder<T, Q> encoder(shared, plan);
   PartPlaces<T> places;
   const Walk walk(plan);
-  Spot waiting = {};
-  u32 waiting_planes = 0;
+  const Spot& waiting = shared.waiting;  // there, and not in registers
+  const u32& waiting_planes = shared.waiting_planes;
   bool is_waiting = false;
 
   const auto place_item = [&](const Spot& spot, u32 planes, bool with_exceptions) {
@@ -443,8 +445,10 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     encoder.write();
     is_waiting = encoder.can_wait();
     if (is_waiting) {
-      waiting = spot;
-      waiting_planes = unpack(word).planes;
+      if (thread() == 0) {
+        shared.waiting = spot;
+        shared.waiting_planes = unpack(word).planes;
+      }
     } else {
       sync_block();
       place_item(spot, unpack(word).planes, true);

@@ -26,6 +26,8 @@ struct alignas(16) EncodeShared {
   u32 more_totals[kWarps];
   u32 warp_ends[2 * kWarps];  // last word of each warp
   u32 size, kept1_at, kept2_at, changes2;
+  Spot waiting;  // what is staged
+  u32 waiting_bytes;
 };
 
 template <class T, class Q>
@@ -361,8 +363,8 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   Tiles encoder(shared);
   TilePlaces places;
   const Walk walk(plan);
-  Spot waiting = {};
-  u32 waiting_bytes = 0;
+  const Spot& waiting = shared.waiting;  // there, and not in registers
+  const u32& waiting_bytes = shared.waiting_bytes;
   bool is_waiting = false;
 
   const auto place_waiting = [&] {
@@ -394,8 +396,10 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
       sync_block();
       if (has_next) encoder.start(plan, next);
     }
-    waiting = spot;
-    waiting_bytes = bytes;
+    if (thread() == 0) {
+      shared.waiting = spot;
+      shared.waiting_bytes = bytes;
+    }
     is_waiting = true;
     spot = next;
   }
