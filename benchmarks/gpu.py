@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cupy
+import h5py
 import numpy as np
 
 import h5lossy
@@ -90,7 +91,7 @@ class Batch:
             stream=stream,
         )
         needed = _native.device_encode_workspace(self.params, self.batch)
-        self.workspace = cupy.empty(needed + 65536 * 200, cupy.uint8)
+        self.workspace = cupy.empty(needed, cupy.uint8)
         self.batch = dataclasses.replace(
             self.batch, workspace=self.workspace.data.ptr, workspace_bytes=self.workspace.nbytes
         )
@@ -100,13 +101,16 @@ class Batch:
         self.decode_batch = dataclasses.replace(self.batch, raw=self.out.data.ptr)
 
     def encode(self) -> None:
+        """Start to encode all chunks."""
         _native.device_encode(self.params, self.batch)
 
     def decode(self, first: int = 0, values: int | None = None) -> None:
+        """Start to decode all chunks, or a range of the values of each."""
         count = self.raw_bytes // self.field.dtype.itemsize if values is None else values
         _native.device_decode(self.info, self.decode_batch, first, count, self.statuses.data.ptr)
 
     def check(self, bound: float) -> dict[str, float]:
+        """Return ratio and largest error, once all values have been found to keep the bound."""
         self.out.fill(cupy.nan)
         self.decode()
         assert not self.statuses.any(), self.statuses
@@ -154,7 +158,71 @@ def random_access(field: Any, name: str, bound: float) -> dict[str, Any]:
     }
 
 
+def wall_time(run: Callable[[], object], runs: int = 7) -> float:
+    """Return the median of wall-clock seconds, after a warm-up."""
+    seconds = []
+    for _ in range(runs + 1):
+        begin = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds[1:])
+
+
+def files(field: Any, name: str, bound: float, folder: Path) -> dict[str, Any]:
+    """Time whole datasets: from the GPU to a file and back, beside h5py and a plain file."""
+    path, plain = folder / "h5lossy-gpu.h5", folder / "h5lossy-gpu.bin"
+    cube = field.reshape(512, 512, 512)
+    codec = CODECS[name](absolute=bound)
+    host = cube.get()
+
+    def fresh() -> Any:
+        file = h5py.File(path, "w", libver="latest")
+        return file, file.create_dataset(
+            "a", cube.shape, "f4", chunks=(4, 256, 256), compression=codec
+        )
+
+    def write_gpu() -> None:
+        file, dataset = fresh()
+        h5lossy.write(dataset, cube)
+        file.close()
+
+    def write_h5py() -> None:
+        file, dataset = fresh()
+        dataset[...] = cube.get()
+        file.close()
+
+    out = cupy.empty_like(cube)
+
+    def read_gpu() -> None:
+        with h5py.File(path) as file:
+            h5lossy.read(file["a"], out=out)
+        cupy.cuda.get_current_stream().synchronize()
+
+    def read_h5py() -> None:
+        with h5py.File(path) as file:
+            out.set(file["a"][...])
+        cupy.cuda.get_current_stream().synchronize()
+
+    times = {"write_h5py": wall_time(write_h5py, 1), "write_gpu": wall_time(write_gpu)}
+    blob = bytes(path.stat().st_size)
+    times["write_plain"] = wall_time(lambda: plain.write_bytes(blob))
+    times["read_plain"] = wall_time(plain.read_bytes)
+    times["read_gpu"] = wall_time(read_gpu)
+    assert float(np.abs(out.get() - host).max()) <= bound * (1 + 1e-6)
+    times["read_h5py"] = wall_time(read_h5py, 1)
+    ratio = host.nbytes / len(blob)
+    path.unlink()
+    plain.unlink()
+    return {
+        "codec": name,
+        "ratio": ratio,
+        "chunk_bytes": 4 * 256 * 256 * 4,
+        **{f"{key}_gb_per_s": host.nbytes / 1e9 / value for key, value in times.items()},
+    }
+
+
 def main() -> None:
+    """Measure, print a table, and write the numbers as JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--field", type=Path, help="a .npy file in place of the field that is made")
@@ -176,6 +244,7 @@ def main() -> None:
         "copy": copy,
         "kernels": [],
         "random_access": [],
+        "files": [],
     }
     bounds = [1e-3] if arguments.quick else [1e-2, 1e-3, 1e-4]
     sizes = (
@@ -192,8 +261,8 @@ def main() -> None:
                 row = {"bound": relative, **measure(part, chunk, name, relative * span)}
                 results["kernels"].append(row)
                 print(
-                    f"{name:15} {relative:g} {row['chunks']:5} x {row['chunk_bytes'] / MIB:8.3f} MiB  ratio"
-                    f" {row['ratio']:7.2f}  encode {row['encode']['gb_per_s']:6.0f}"
+                    f"{name:15} {relative:g} {row['chunks']:5} x "
+                    f"{row['chunk_bytes'] / MIB:8.3f} MiB  ratio {row['ratio']:7.2f}  encode {row['encode']['gb_per_s']:6.0f}"
                     f" ({row['encode']['gb_per_s_min']:.0f}-{row['encode']['gb_per_s_max']:.0f})"
                     f"  decode {row['decode']['gb_per_s']:6.0f}"
                     f" ({row['decode']['gb_per_s_min']:.0f}-{row['decode']['gb_per_s_max']:.0f})",

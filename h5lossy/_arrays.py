@@ -19,6 +19,7 @@ from h5lossy import _native
 from h5lossy.errors import UnsupportedError
 
 _DLPACK_CUDA = 2
+_ANY_DIRECTION = 4  # cudaMemcpyDefault
 
 
 def is_device_array(array: Any) -> bool:
@@ -132,6 +133,9 @@ class _CuPy(Library):
             self,
         )
 
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
+        return self.wrap(self._cupy.empty(shape, dtype))
+
     def current_stream(self, device: int) -> int:
         with self._cupy.cuda.Device(device):
             return int(self._cupy.cuda.get_current_stream().ptr)
@@ -155,6 +159,26 @@ class _CuPy(Library):
     def upload(self, values: np.ndarray[Any, Any], device: int) -> DeviceMemory:
         with self._cupy.cuda.Device(device):
             return self.wrap(self._cupy.asarray(values))
+
+    def pinned(self, size: int) -> np.ndarray[Any, Any]:
+        """Return bytes of the host that the GPU copies from and to by itself."""
+        return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+
+    def stream(self, device: int) -> Any:
+        """Return a new stream; `copy` and `mark` take it, and None for the caller's own."""
+        with self._cupy.cuda.Device(device):
+            return self._cupy.cuda.Stream(non_blocking=True)
+
+    def copy(self, to: int, source: int, size: int, stream: Any = None) -> None:
+        """Start to copy bytes between the host and a GPU."""
+        stream = stream or self._cupy.cuda.get_current_stream()
+        self._cupy.cuda.runtime.memcpyAsync(to, source, size, _ANY_DIRECTION, stream.ptr)
+
+    def mark(self, stream: Any = None) -> Any:
+        """Return an event, whose `synchronize` waits for all that the stream has been given."""
+        event = self._cupy.cuda.Event(block=False, disable_timing=True)
+        event.record(stream or self._cupy.cuda.get_current_stream())
+        return event
 
 
 class _Torch(Library):
@@ -180,8 +204,7 @@ class _Torch(Library):
         # Older versions have no unsigned types but bytes.
         name = {"uint32": "int32", "uint64": "int64"}.get(np.dtype(dtype).name)
         kind = getattr(self._torch, name or np.dtype(dtype).name)
-        memory = self.wrap(self._torch.empty(shape, dtype=kind, device=f"cuda:{device}"))
-        return memory
+        return self.wrap(self._torch.empty(shape, dtype=kind, device=f"cuda:{device}"))
 
     def contiguous(self, memory: DeviceMemory) -> DeviceMemory:
         return self.wrap(memory.owner.contiguous())
@@ -207,6 +230,22 @@ def device_memory(array: Any) -> DeviceMemory:
     if name not in _libraries:
         _libraries[name] = _Torch() if name == "torch" else _CuPy()
     memory: DeviceMemory = _libraries[name].wrap(array)
+    return memory
+
+
+def cupy_memory(array: Any) -> DeviceMemory:
+    """Describe an array on a GPU as an array of CuPy's, whatever it is."""
+    if "cupy" not in _libraries:
+        _libraries["cupy"] = _CuPy()
+    memory: DeviceMemory = _libraries["cupy"].wrap(array)
+    return memory
+
+
+def new_cupy_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
+    """Make an array of CuPy's on its current GPU."""
+    if "cupy" not in _libraries:
+        _libraries["cupy"] = _CuPy()
+    memory: DeviceMemory = _libraries["cupy"].new(shape, dtype)
     return memory
 
 

@@ -99,6 +99,10 @@ _EXCEPTIONS: dict[int, type[Exception]] = {
 }
 
 
+#: What is raised for a frame that cannot be decoded.
+FRAME_ERRORS = (CorruptFrameError, TruncatedFrameError, UnsupportedError)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Params:
     """``h5l_params``: what to do with a chunk of values. ``h5lossy.h`` explains every field."""

@@ -24,7 +24,6 @@ from h5lossy.codecs import CODECS, Codec
 from h5lossy.errors import BoundError, CorruptFrameError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from typing_extensions import Buffer
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import h5lossy
 import gpu_data as data
+import h5lossy
 from matrix import SETTINGS
 
 

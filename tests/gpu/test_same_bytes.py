@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import h5lossy
 import gpu_data as data
+import h5lossy
 from matrix import BOUNDS, SETTINGS
 
 SHAPES: list[tuple[int, ...]] = [
