@@ -271,10 +271,15 @@ def main() -> None:
     for name in CODECS:
         row = random_access(field[: MIB // 4], name, 1e-3 * span)
         results["random_access"].append(row)
-        print(
-            f"{name:15} 4096 values: {row['range_us']:.1f} us, empty launch {row['empty_launch_us']:.1f}",
-            flush=True,
-        )
+        line = f"{row['range_us']:.1f} us, empty launch {row['empty_launch_us']:.1f} us"
+        print(f"{name:15} 4096 values: {line}", flush=True)
+    for name in ["pfpl"] if arguments.quick else CODECS:
+        if field.size != 512**3:
+            continue
+        row = files(field, name, 1e-3 * span, Path("/dev/shm"))  # noqa: S108
+        results["files"].append(row)
+        rounded = {key: round(v, 2) if isinstance(v, float) else v for key, v in row.items()}
+        print(rounded, flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 

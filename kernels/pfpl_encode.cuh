@@ -17,7 +17,7 @@ inline constexpr u32 kStreamWords = kStreamBytes / 4;
 
 struct alignas(16) EncodeShared {
   u8 input[kTileBytes];   // rows of values; then, where planes do not stay in registers, the stream of planes
-  u8 staged[kTileBytes];  // a payload that waits for its place
+  u8 staged[kTileBytes + 16];  // a payload that waits for its place
   u32 before_bitmap0[4];  // zeros
   u32 bitmap0[kBitmap0Words];
   u16 places[kBitmap0Words];  // of the first non-zero byte that a word of bitmap0 tells of
@@ -101,11 +101,8 @@ class Encoder {
     }
   }
 
-  // The words of the staged payload.
-  H5L_DEVICE u32 staged_word(u32 i, u32 bytes) const {
-    const u32 word = reinterpret_cast<const u32*>(shared_.staged)[i];
-    return 4 * i + 4 <= bytes ? word : word & ((u32{1} << (8 * (bytes % 4))) - 1);
-  }
+  // The words of the staged payload; those behind its end are anything.
+  H5L_DEVICE u32 staged_word(u32 i) const { return reinterpret_cast<const u32*>(shared_.staged)[i]; }
 
  private:
   // The words of the thread's values. False: one has none.
@@ -376,7 +373,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
       const u32* const values = reinterpret_cast<const u32*>(Tiles::values_of(plan, waiting));
       emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return values[i]; });
     } else if (to != nullptr) {
-      emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return encoder.staged_word(i, waiting_bytes); });
+      emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return encoder.staged_word(i); });
     }
     add_checksum(plan, waiting.chunk, sum);
   };

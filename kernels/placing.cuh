@@ -94,32 +94,40 @@ class Walk {
   u32 chunk_step_, index_step_;
 };
 
-// Bytes [first, first + bytes) of a payload, as words from number `first_word` on: stores them and adds them to the
-// checksum. word(i) is the i-th one, padded with zero bytes.
+// Stores `bytes` of a payload, as words from number `first_word` of it on, and adds them to the checksum. word(i) is the
+// i-th one; what it has behind the end counts for nothing.
 template <class Word>
 H5L_DEVICE void emit(u8* to, u32 bytes, u32 first_word, u32 tile, u32& sum, Word word) {
-  const u32 words = (bytes + 3) / 4;
+  const u32 whole = bytes / 4, rest = bytes % 4;
   const u32 head = static_cast<u32>(0 - reinterpret_cast<u64>(to)) & 3;  // bytes up to an aligned word
-  u32 salt = tile * 0x85EBCA77u + (first_word + thread() + 1) * 0x9E3779B9u;
-  H5L_NO_UNROLL for (u32 i = thread(); i < words; i += kThreads) {
-    const u32 low = word(i);
-    sum += mix(low + salt);
-    salt += kThreads * 0x9E3779B9u;
-    if (head == 0 && 4 * i + 4 <= bytes) {
-      *reinterpret_cast<u32*>(to + 4 * i) = low;
-      continue;
+  const u32 first_salt = tile * 0x85EBCA77u + (first_word + 1) * 0x9E3779B9u;
+  u32 salt = first_salt + thread() * 0x9E3779B9u;
+  if (head == 0) {
+    u32* out = reinterpret_cast<u32*>(to) + thread();
+    for (u32 i = thread(); i < whole; i += kThreads, out += kThreads, salt += kThreads * 0x9E3779B9u) {
+      const u32 own = word(i);
+      *out = own;
+      sum += mix(own + salt);
     }
-    if (i == 0) {
-      for (u32 b = 0; b < head && b < bytes; ++b) to[b] = static_cast<u8>(low >> (8 * b));
+  } else {
+    u32* out = reinterpret_cast<u32*>(to + head) + thread();
+    const u32 aligned = bytes < head ? 0 : (bytes - head) / 4;  // words of the target: as many as `whole`, or one less
+    for (u32 i = thread(); i < whole; i += kThreads, out += kThreads, salt += kThreads * 0x9E3779B9u) {
+      const u32 own = word(i);
+      if (i < aligned) *out = funnel_right(own, word(i + 1), 8 * head);
+      sum += mix(own + salt);
     }
-    const u32 high = i + 1 < words ? word(i + 1) : 0;
-    const u32 joined = head == 0 ? low : funnel_right(low, high, 8 * head);
-    const u32 at = head + 4 * i;
-    if (at + 4 <= bytes) {
-      *reinterpret_cast<u32*>(to + at) = joined;
-    } else {
-      for (u32 b = at; b < bytes; ++b) to[b] = static_cast<u8>(joined >> (8 * (b - at)));
+    const u32 last = head + 4 * aligned;
+    if (thread() < head && thread() < bytes) to[thread()] = static_cast<u8>(word(0) >> (8 * thread()));
+    if (bytes > head && last + thread() < bytes) {
+      const u32 at = last + thread();
+      to[at] = static_cast<u8>(word(at / 4) >> (8 * (at % 4)));
     }
+  }
+  if (rest != 0 && thread() == 0) {
+    const u32 own = word(whole) & ((u32{1} << (8 * rest)) - 1);
+    sum += mix(own + first_salt + whole * 0x9E3779B9u);
+    for (u32 b = 0; head == 0 && b < rest; ++b) to[4 * whole + b] = static_cast<u8>(own >> (8 * b));
   }
 }
 
