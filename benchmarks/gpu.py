@@ -260,12 +260,14 @@ def main() -> None:
                 chunk = min(size, part.nbytes) // field.dtype.itemsize
                 row = {"bound": relative, **measure(part, chunk, name, relative * span)}
                 results["kernels"].append(row)
+                encode, decode = (
+                    f"{way['gb_per_s']:6.0f} ({way['gb_per_s_min']:.0f}-{way['gb_per_s_max']:.0f})"
+                    for way in (row["encode"], row["decode"])
+                )
+                chunks = f"{row['chunks']:5} x {row['chunk_bytes'] / MIB:8.3f} MiB"
+                ratio = f"ratio {row['ratio']:7.2f}"
                 print(
-                    f"{name:15} {relative:g} {row['chunks']:5} x "
-                    f"{row['chunk_bytes'] / MIB:8.3f} MiB  ratio {row['ratio']:7.2f}  encode {row['encode']['gb_per_s']:6.0f}"
-                    f" ({row['encode']['gb_per_s_min']:.0f}-{row['encode']['gb_per_s_max']:.0f})"
-                    f"  decode {row['decode']['gb_per_s']:6.0f}"
-                    f" ({row['decode']['gb_per_s_min']:.0f}-{row['decode']['gb_per_s_max']:.0f})",
+                    f"{name:15} {relative:g} {chunks}  {ratio}  encode {encode}  decode {decode}",
                     flush=True,
                 )
     for name in CODECS:

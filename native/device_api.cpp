@@ -20,7 +20,9 @@
 namespace h5lossy {
 namespace {
 
-bool is_aligned(const void* pointer, std::uint64_t bytes) { return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0; }
+bool is_aligned(const void* pointer, std::uint64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
 
 // Opens the GPU that memory belongs to.
 h5l_status open_device(const void* pointer, gpu::Device*& device, const Message& why) {
@@ -69,7 +71,8 @@ h5l_status check_memory(const h5l_device_batch& batch, std::uint64_t value_bytes
   return H5L_OK;
 }
 
-h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gpu::EncodeCall& call, const Message& why) {
+h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gpu::EncodeCall& call,
+                     const Message& why) {
   if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
   if (const h5l_status status = check_batch(batch, params->value_bytes, why); status != H5L_OK) return status;
@@ -81,8 +84,8 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
   return H5L_OK;
 }
 
-h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, std::uint64_t first, std::uint64_t values,
-                     gpu::DecodeCall& call, const Message& why) {
+h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, std::uint64_t first,
+                     std::uint64_t values, gpu::DecodeCall& call, const Message& why) {
   if (info == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "info must not be null");
   if (const h5l_status status = check_batch(batch, info->value_bytes, why); status != H5L_OK) return status;
   const std::uint64_t count = batch->raw_bytes / info->value_bytes;
@@ -143,10 +146,10 @@ h5l_status copy_chunks(const h5l_device_array* array, std::uint64_t first, const
     }
     if (const h5l_status status = check_batch(batch, array->value_bytes, why); status != H5L_OK) return status;
     if (batch->raw_bytes != values * array->value_bytes || first > chunks || batch->count > chunks - first) {
-      return why.fail(H5L_INVALID_ARGUMENT, "the array has %llu chunks of %llu bytes; %u from number %llu on do not fit",
-                      static_cast<unsigned long long>(chunks),
-                      static_cast<unsigned long long>(values * array->value_bytes), batch->count,
-                      static_cast<unsigned long long>(first));
+      return why.fail(
+          H5L_INVALID_ARGUMENT, "the array has %llu chunks of %llu bytes; %u from number %llu on do not fit",
+          static_cast<unsigned long long>(chunks), static_cast<unsigned long long>(values * array->value_bytes),
+          batch->count, static_cast<unsigned long long>(first));
     }
     gpu::Device* device = nullptr;
     if (const h5l_status status = open_device(array->data, device, why); status != H5L_OK) return status;

@@ -62,7 +62,7 @@ const Setting& setting() {
 
 // How fast the two are at chunks of one kind.
 struct Slot {
-  std::uint32_t trials[2] = {};         // CPU, GPU
+  std::uint32_t trials[2] = {};             // CPU, GPU
   std::uint64_t least[2] = {~0ull, ~0ull};  // nanoseconds for a MiB
 };
 
@@ -138,8 +138,8 @@ void Turn::finish() {
   const std::size_t who = device_ == nullptr ? 0 : 1;
   all.counts[who][static_cast<std::size_t>(direction_)].fetch_add(1, std::memory_order_relaxed);
   if (!is_timed_) return;
-  const auto time = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count());
+  const auto time =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count());
   const std::lock_guard<std::mutex> lock(all.mutex);
   Slot& times = all.slots[slot_];
   if (++times.trials[who] > 1 && time < times.least[who]) times.least[who] = time;
@@ -163,7 +163,8 @@ std::string describe_devices() {
   if (!set.complaint.empty()) text += set.complaint + "\n";
   for (int i = 0; i < count; ++i) {
     const gpu::Device* const device = gpu::Device::open(i, why);
-    text += "GPU " + std::to_string(i) + ": " + (device == nullptr ? why : device->name() + ", kernels " + device->how()) + "\n";
+    text += "GPU " + std::to_string(i) + ": " +
+            (device == nullptr ? why : device->name() + ", kernels " + device->how()) + "\n";
   }
   if (count == 0) text += "no GPU: " + why + "\n";
   switch (set.wish) {
@@ -187,7 +188,8 @@ std::string describe_devices() {
       char line[160];
       std::snprintf(line, sizeof line, "%s %s, float%d, chunks below 2^%u bytes: CPU %.3f ms, GPU %.3f ms\n",
                     codec_name(codec), rest / kSizes % 2 == 0 ? "encode" : "decode", rest / (2 * kSizes) == 0 ? 32 : 64,
-                    static_cast<unsigned>(rest % kSizes), static_cast<double>(times.least[0]) / 1e6, static_cast<double>(times.least[1]) / 1e6);
+                    static_cast<unsigned>(rest % kSizes), static_cast<double>(times.least[0]) / 1e6,
+                    static_cast<double>(times.least[1]) / 1e6);
       text += line;
     }
   }

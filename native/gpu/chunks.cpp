@@ -16,9 +16,7 @@ constexpr std::size_t kPieceBytes = std::size_t{512} * 1024;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-CudaPointer address(const void* pointer) {
-  return static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer));
-}
+CudaPointer address(const void* pointer) { return static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer)); }
 
 // One call's traffic. The first error ends it.
 class Traffic {

@@ -181,11 +181,10 @@ bool StreamLauncher::launch(const char* name, std::uint32_t blocks, std::uint32_
   if (kernel == nullptr) return false;
   void* arguments[] = {const_cast<void*>(plan)};
   const Driver& driver = device_.driver();
-  const CudaResult result =
-      together ? driver.launch_together(kernel->function, blocks, rows, 1, kThreads, 1, 1, kernel->shared_bytes, stream_,
-                                        arguments)
-               : driver.launch(kernel->function, blocks, rows, 1, kThreads, 1, 1, kernel->shared_bytes, stream_,
-                               arguments, nullptr);
+  const CudaResult result = together ? driver.launch_together(kernel->function, blocks, rows, 1, kThreads, 1, 1,
+                                                              kernel->shared_bytes, stream_, arguments)
+                                     : driver.launch(kernel->function, blocks, rows, 1, kThreads, 1, 1,
+                                                     kernel->shared_bytes, stream_, arguments, nullptr);
   if (result != 0) device_.report(result, name);
   return result == 0;
 }

@@ -92,12 +92,13 @@ bool compile(const Nvrtc& nvrtc, int major, int minor, std::vector<char>& cubin,
   if (main == nullptr) return false;
   const std::string source(main->begin, main->end);
   NvrtcProgram program = nullptr;
-  if (nvrtc.create(&program, source.c_str(), kMainSource, static_cast<int>(names.size()), headers.data(), names.data()) !=
-      0) {
+  if (nvrtc.create(&program, source.c_str(), kMainSource, static_cast<int>(names.size()), headers.data(),
+                   names.data()) != 0) {
     return false;
   }
   const std::string architecture = "--gpu-architecture=sm_" + std::to_string(10 * major + minor);
-  const char* const options[] = {architecture.c_str(), "--std=c++20", "--fmad=false", "--device-as-default-execution-space"};
+  const char* const options[] = {architecture.c_str(), "--std=c++20", "--fmad=false",
+                                 "--device-as-default-execution-space"};
   bool is_done = nvrtc.compile(program, static_cast<int>(std::size(options)), options) == 0;
   std::size_t size = 0;
   if (!is_done && nvrtc.log_size(program, &size) == 0 && size > 0) {

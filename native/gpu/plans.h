@@ -43,11 +43,11 @@ struct EncodePlan {
   u32 items_per_chunk;
   u32 with_checksum;
   Shape shape;
-  u32* sizes;   // of each item, where items are tiles; 0 at the start, aligned to 16 bytes: see placing.cuh
-  u64* parts;   // where they are parts of tiles: a word for each, 0 at the start, and behind them three more for each
-  u32* sums;    // of each chunk: checksum of its payload, 0 at the start
+  u32* sizes;  // of each item, where items are tiles; 0 at the start, aligned to 16 bytes: see placing.cuh
+  u64* parts;  // where they are parts of tiles: a word for each, 0 at the start, and behind them three more for each
+  u32* sums;   // of each chunk: checksum of its payload, 0 at the start
   u32* table_sums;  // of each chunk: the tile table's share of the header's checksum, 0 at the start
-  u32* totals;  // of each chunk: bytes of its payload
+  u32* totals;      // of each chunk: bytes of its payload
 };
 
 // Headers, and stored frames for chunks that do not shrink.
@@ -57,7 +57,7 @@ struct FinishPlan {
   u32 requested_kind;
   u32 codec;
   u32 value_bytes;
-  u32 big_endian;     // what the header says; the values are little-endian here
+  u32 big_endian;    // what the header says; the values are little-endian here
   u32* done;         // two for each chunk: thread blocks that have stored their share, and its checksum; 0 at the start
   u64* frame_bytes;  // of each chunk
 };
@@ -87,7 +87,7 @@ struct SwapPlan {
 
 // Chunks cut from an array, or put back into it. Behind the array's end a chunk is padded.
 struct ChunkPlan {
-  u8* array;  // of the first value
+  u8* array;       // of the first value
   i64 strides[8];  // in bytes
   u64 extents[8];  // of the array; an axis of 1 value has stride 0
   u32 chunk[8];
@@ -129,7 +129,7 @@ struct DecodePlan {
   const DecodeJob* jobs;
   u32 count;
   u32 mode;
-  FrameForm form;  // of the jobs that the kernel is for
+  FrameForm form;   // of the jobs that the kernel is for
   u32* sums;        // of each frame: checksum of its payload, 0 at the start
   u32* table_sums;  // of each frame: its tile table's share of the header's checksum, 0 at the start
   u32* statuses;    // of each frame: DecodeStatus

@@ -146,9 +146,9 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   finish.frame_bytes = call.frame_bytes;
 
   char kernel[kMaxName];
-  const BoundKind kind = is_lossless          ? BoundKind::lossless
-                         : call.from_range    ? BoundKind::range_relative
-                                              : call.quantizer.kind;
+  const BoundKind kind = is_lossless       ? BoundKind::lossless
+                         : call.from_range ? BoundKind::range_relative
+                                           : call.quantizer.kind;
   name_kernel(kernel, method, "encode", call.value_bytes, kind);
   const std::uint32_t resident = launcher.resident_blocks(kernel);
   const std::uint64_t items = std::uint64_t{call.chunks} * plan.items_per_chunk;
@@ -156,8 +156,7 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
   // Where all chunks are stored, all thread blocks are of use.
   const std::uint32_t columns = std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / call.chunks));
-  return launcher.clear(pieces.sums, pieces.cleared) &&
-         launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
+  return launcher.clear(pieces.sums, pieces.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
          launcher.launch(is_lossless ? "finish_lossless_frames" : "finish_frames", columns, call.chunks, &finish,
                          sizeof finish, false);
 }
@@ -176,7 +175,8 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
   Pieces pieces(workspace);
   const EncodeMemory memory = take_memory(pieces, call);
   if (call.from_range && !make_quantizers(launcher, call, memory)) return false;
-  if (needs_main(call) && !encode_with(launcher, call, call.method, memory.main, memory.quantizers, false)) return false;
+  if (needs_main(call) && !encode_with(launcher, call, call.method, memory.main, memory.quantizers, false))
+    return false;
   return !needs_lossless(call) || encode_with(launcher, call, call.lossless, memory.lossless, memory.quantizers, true);
 }
 
@@ -229,12 +229,13 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
     name_kernel(kernel, method, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
     const std::uint64_t tiles = std::uint64_t{call.tiles} * (method.is_split ? method.tile_values / kPartValues : 1);
     plan.form = FrameForm::main;
-    if (!launcher.launch(kernel, static_cast<std::uint32_t>(tiles), call.frames, &plan, sizeof plan, false)) return false;
+    if (!launcher.launch(kernel, static_cast<std::uint32_t>(tiles), call.frames, &plan, sizeof plan, false))
+      return false;
   }
   // Few frames are of another form, or all.
   const auto wanted_bytes = static_cast<std::uint64_t>(call.wanted * call.value_bytes);
-  const auto blocks = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(wanted_bytes / 16384, 1, std::max(1u, 528 / call.frames)));
+  const auto blocks =
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted_bytes / 16384, 1, std::max(1u, 528 / call.frames)));
   if (method.number != 1 || call.kind != static_cast<std::uint32_t>(BoundKind::lossless)) {
     Method pfpl;
     pfpl.codec = "pfpl";

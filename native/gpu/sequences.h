@@ -67,7 +67,7 @@ struct DecodeCall {
   std::uint32_t pfpl_tile_values = 0;
   std::uint32_t value_bytes = 4;
   bool big_endian = false;
-  std::uint64_t first = 0, wanted = 0;  // values of each frame
+  std::uint64_t first = 0, wanted = 0;      // values of each frame
   std::uint32_t first_tile = 0, tiles = 0;  // that hold them
   std::uint32_t frames = 0;
   const std::uint8_t* frame = nullptr;

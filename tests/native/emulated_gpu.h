@@ -157,8 +157,8 @@ inline bool any_in_block(bool flag) {
 
 template <class W>
 W exchange(W value, u32 from) {
-  const u64 word =
-      emulation::meet(emulation::warp_of(*emulation::grid.running), thread() % 32, emulation::as_word(value))[from % 32];
+  const u64 word = emulation::meet(emulation::warp_of(*emulation::grid.running), thread() % 32,
+                                   emulation::as_word(value))[from % 32];
   W result;
   std::memcpy(&result, &word, sizeof result);
   return result;
@@ -178,8 +178,7 @@ W shuffle_xor(W value, u32 mask) {
   return exchange(value, (thread() % 32) ^ mask);
 }
 inline u32 ballot(bool flag) {
-  const u64* const flags =
-      emulation::meet(emulation::warp_of(*emulation::grid.running), thread() % 32, flag ? 1 : 0);
+  const u64* const flags = emulation::meet(emulation::warp_of(*emulation::grid.running), thread() % 32, flag ? 1 : 0);
   u32 bits = 0;
   for (u32 i = 0; i < 32; ++i) bits |= static_cast<u32>(flags[i]) << i;
   return bits;

@@ -18,8 +18,8 @@
 #include "dispatch/registry.h"
 #include "dispatch/tiles.h"
 #include "format/frame.h"
-#include "gpu/sequences.h"
 #include "frames.h"
+#include "gpu/sequences.h"
 #include "methods.h"
 #include "values.h"
 
@@ -57,7 +57,8 @@ void list_kernels() {
 }
 
 template <class Plan>
-bool launch(const std::string& name, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes) {
+bool launch(const std::string& name, std::uint32_t blocks, std::uint32_t rows, const void* plan,
+            std::size_t plan_bytes) {
   const auto found = kernels<Plan>().find(name);
   if (found == kernels<Plan>().end()) return false;
   CHECK(plan_bytes == sizeof(Plan), "%s", name.c_str());
@@ -198,7 +199,8 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
     for (std::uint64_t runs = random.below(4); runs > 0; --runs) {
       const std::size_t begin = random.below(count), end = begin + random.below(count - begin + 1);
       const Bits<T> value = random.one_in(2) ? fills[random.below(4)] : random.one_in(2) ? 0 : source.hostile();
-      std::fill(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end), value);
+      std::fill(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end),
+                value);
     }
     chunk = to_bytes<T>(values, false);
   }
@@ -208,17 +210,19 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
     const Bytes expected = encode(params, chunks[i]);
     const auto differs = std::mismatch(expected.begin(), expected.end(), frames[i].begin(), frames[i].end()).first;
     CHECK(expected == frames[i],
-          "%s: frames of %zu and %zu bytes differ at %td, payload at %zu: chunk %zu of %zu, %zu values, float%zu, kind %u, bound %.17g, fill %u 0x%" PRIx64,
-          method.name.c_str(), expected.size(), frames[i].size(), differs - expected.begin(), payload_begin(expected), i, chunks.size(), count,
-          8 * sizeof(T), setting.kind, setting.bound, params.has_fill, std::uint64_t{params.fill_bits});
+          "%s: frames of %zu and %zu bytes differ at %td, payload at %zu: chunk %zu of %zu, %zu values, float%zu, kind "
+          "%u, bound %.17g, fill %u 0x%" PRIx64,
+          method.name.c_str(), expected.size(), frames[i].size(), differs - expected.begin(), payload_begin(expected),
+          i, chunks.size(), count, 8 * sizeof(T), setting.kind, setting.bound, params.has_fill,
+          std::uint64_t{params.fill_bits});
     Frame frame;
     CHECK(open_frame(expected, frame, Message(nullptr)) == H5L_OK, "%zu bytes", expected.size());
     Bytes values(chunks[i].size());
     CHECK(decode_with_kernels(frame.header, expected, 0, count, values, random.below(4)), "%s", method.name.c_str());
     const Bytes decoded = decode(expected);
     const auto wrong = std::mismatch(decoded.begin(), decoded.end(), values.begin()).first;
-    CHECK(values == decoded, "%s: %zu values, float%zu, kind %u, bound %.17g: byte %td of %zu", method.name.c_str(), count,
-          8 * sizeof(T), setting.kind, setting.bound, wrong - decoded.begin(), decoded.size());
+    CHECK(values == decoded, "%s: %zu values, float%zu, kind %u, bound %.17g: byte %td of %zu", method.name.c_str(),
+          count, 8 * sizeof(T), setting.kind, setting.bound, wrong - decoded.begin(), decoded.size());
     const std::size_t first = random.below(count), wanted = 1 + random.below(count - first);
     Bytes part(wanted * sizeof(T));
     CHECK(decode_with_kernels(frame.header, expected, first, wanted, part, random.below(4)), "%s", method.name.c_str());
@@ -232,15 +236,18 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
     if (begin == broken.size()) continue;
     for (std::uint64_t hits = 1 + random.below(3); hits > 0; --hits) {
       std::uint8_t& byte = broken[begin + random.below(broken.size() - begin)];
-      byte = random.one_in(2) ? static_cast<std::uint8_t>(random.next()) : static_cast<std::uint8_t>(byte ^ 1u << random.below(8));
+      byte = random.one_in(2) ? static_cast<std::uint8_t>(random.next())
+                              : static_cast<std::uint8_t>(byte ^ 1u << random.below(8));
     }
     if (random.one_in(10)) broken.resize(random.below(broken.size()));
     const FrameHeader header = frame.header;
     Bytes expected_values(chunks[i].size()), actual_values(chunks[i].size());
-    const bool is_fine = open_frame(broken, frame, Message(nullptr)) == H5L_OK && frame.header.raw_bytes == header.raw_bytes &&
+    const bool is_fine = open_frame(broken, frame, Message(nullptr)) == H5L_OK &&
+                         frame.header.raw_bytes == header.raw_bytes &&
                          decode_chunk(frame, expected_values, Message(nullptr)) == H5L_OK;
     CHECK(decode_with_kernels(header, broken, 0, count, actual_values, random.below(4)) == is_fine || is_fine,
-          "%s: damage, %d expected: %zu values, float%zu, kind %u", method.name.c_str(), is_fine ? 1 : 0, count, 8 * sizeof(T), setting.kind);
+          "%s: damage, %d expected: %zu values, float%zu, kind %u", method.name.c_str(), is_fine ? 1 : 0, count,
+          8 * sizeof(T), setting.kind);
   }
 }
 
