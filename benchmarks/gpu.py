@@ -91,7 +91,8 @@ class Batch:
             stream=stream,
         )
         needed = _native.device_encode_workspace(self.params, self.batch)
-        self.workspace = cupy.empty(needed, cupy.uint8)
+        # Decoding keeps a job for each frame.
+        self.workspace = cupy.empty(max(needed, 512 * self.count), cupy.uint8)
         self.batch = dataclasses.replace(
             self.batch, workspace=self.workspace.data.ptr, workspace_bytes=self.workspace.nbytes
         )
