@@ -285,8 +285,8 @@ typedef struct h5l_device_array {
   uint32_t rank;        /* 1 to 8 */
   int64_t strides[8];   /* in bytes */
   uint64_t shape[8];
-  uint32_t chunk[8];    /* extents of a chunk */
-  uint64_t padding;     /* bits of a value: what a chunk holds behind the array's edge */
+  uint32_t chunk[8]; /* extents of a chunk */
+  uint64_t padding;  /* bits of a value: what a chunk holds behind the array's edge */
 } h5l_device_array;
 
 /* Starts to copy chunks [first, first + batch->count), numbered in C order over the array, to `raw` of the batch, or from there. */
