@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from h5lossy._blocks import Block
+
 Place = tuple[int, ...]
 
 
@@ -205,20 +207,40 @@ class Grid:
     def __len__(self) -> int:
         return math.prod(self.counts)
 
+    def boxes(self, chunk_bytes: int, most_bytes: int) -> Iterator[Box]:
+        """Yield what the box has of each block of chunks, in C order."""
+        for block in self._blocks(chunk_bytes, most_bytes):
+            start, stop = zip(
+                *(
+                    (one.start * length, one.stop * length)
+                    for one, length in zip(block, self.chunks, strict=True)
+                ),
+                strict=True,
+            )
+            yield Box(start, stop).intersection(self.box)
+
     def batches(self, chunk_bytes: int, most_bytes: int) -> Iterator[Pieces]:
         """Yield the chunks, those of a block of chunks together, in C order."""
-        block = block_shape(self.counts, None, chunk_bytes, most_bytes=most_bytes)
         start, stop, shape = map(np.array, (self.box.start, self.box.stop, self.shape))
-        for slices in blocks(self.counts, block):
+        for block in self._blocks(chunk_bytes, most_bytes):
             axes = [
-                np.arange(first + one.start, first + one.stop) * length
-                for first, one, length in zip(self._first, slices, self.chunks, strict=True)
+                np.arange(one.start, one.stop) * length
+                for one, length in zip(block, self.chunks, strict=True)
             ]
             places = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
             ends = np.minimum(places + self.chunks, shape)
             inside = np.maximum(places, start), np.minimum(ends, stop)
             whole = (inside[0] == places).all(axis=1) & (inside[1] == ends).all(axis=1)
             yield Pieces(places, *inside, whole)
+
+    def _blocks(self, chunk_bytes: int, most_bytes: int) -> Iterator[Block]:
+        """Yield slices of the dataset's chunks, as many as fit."""
+        shape = block_shape(self.counts, None, chunk_bytes, most_bytes=most_bytes)
+        for block in blocks(self.counts, shape):
+            yield tuple(
+                slice(first + one.start, first + one.stop)
+                for first, one in zip(self._first, block, strict=True)
+            )
 
 
 def _place(row: npt.NDArray[np.int64]) -> Place:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from h5lossy.errors import InvalidArgumentError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,6 +34,10 @@ def reporting(progress: Any, what: str) -> Iterator[Report]:
     """
     if callable(progress):
         yield progress
+    elif not isinstance(progress, bool | None):
+        raise InvalidArgumentError(
+            f"progress must be a function of two numbers, True, False or None, got {progress!r}"
+        )
     elif not progress:
         yield lambda _done, _total: None
     else:

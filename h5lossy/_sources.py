@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
+
+
+#: Values; more would not be faster, and take more memory.
+_CONVERTED_AT_ONCE = 1 << 14
+
+#: Iterables that are one array.
+_ARRAY_LIKES = (list, tuple, str, bytes, bytearray, memoryview, range, array)
 
 
 class Source(Protocol):
@@ -82,12 +90,23 @@ def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any
         return values
     if values.dtype.newbyteorder("=") == dtype.newbyteorder("="):
         return values.astype(dtype)
-    given, wanted = h5t.py_create(values.dtype), h5t.py_create(dtype)
-    # HDF5 converts in place, so each value has the room of the wider type.
-    room = np.empty(values.size * max(values.itemsize, dtype.itemsize), np.uint8)
-    room[: values.nbytes] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    h5t.convert(given, wanted, values.size, room)
-    return room[: values.size * dtype.itemsize].view(dtype).reshape(values.shape)
+    given, wanted = h5t.py_create(values.dtype, logical=True), h5t.py_create(dtype)
+    # HDF5 converts in place, so that each value has to have the room of the wider type.
+    room = np.empty(_CONVERTED_AT_ONCE * max(values.itemsize, dtype.itemsize), np.uint8)
+    stored = np.empty(values.size, dtype)
+    done = 0
+    pieces: Any = np.nditer(
+        values,
+        ["external_loop", "buffered", "zerosize_ok"],
+        order="C",
+        buffersize=_CONVERTED_AT_ONCE,
+    )
+    for piece in pieces:
+        room[: piece.nbytes] = np.ascontiguousarray(piece).view(np.uint8)
+        h5t.convert(given, wanted, piece.size, room)
+        stored[done : done + piece.size] = room[: piece.size * dtype.itemsize].view(dtype)
+        done += piece.size
+    return stored.reshape(values.shape)
 
 
 class _Array:
@@ -119,7 +138,11 @@ class _Blocks:
 
     def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
         rows, *others = index
-        parts = [self._rows[rows.start - self._first :]]
+        left = self._rows[rows.start - self._first :]
+        # A view of nothing would still hold all of the memory.
+        self._rows = left if len(left) else left.copy()
+        parts = [self._rows]
+        del left
         self._first = rows.start
         count = len(parts[0])
         try:
@@ -168,14 +191,14 @@ def _can_be_cut(values: Any) -> bool:
     return (
         isinstance(getattr(values, "shape", None), tuple)
         and hasattr(values, "__getitem__")
-        and not isinstance(values, np.generic)
+        and not isinstance(values, np.generic | memoryview)
         and not hasattr(values, "iloc")  # pandas means columns
     )
 
 
 def _gives_blocks(values: Any) -> bool:
     return isinstance(values, Iterable) and not (
-        hasattr(values, "__array__") or isinstance(values, list | tuple | str | bytes)
+        hasattr(values, "__array__") or isinstance(values, _ARRAY_LIKES)
     )
 
 

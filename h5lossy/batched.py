@@ -17,8 +17,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import operator
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +31,7 @@ from h5py._objects import phil
 
 from h5lossy import _device_chunks, _native
 from h5lossy._arrays import cupy_memory, device_of, is_device_array, new_cupy_memory
-from h5lossy._blocks import BLOCK_BYTES, chunk_starts
+from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
 from h5lossy._boxes import Grid, as_selection
 from h5lossy._libhdf5 import chunk_options
 from h5lossy._progress import reporting
@@ -44,12 +46,18 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy._arrays import DeviceMemory
-    from h5lossy._boxes import Pieces, Place, Selection
+    from h5lossy._boxes import Box, Pieces, Place, Selection
     from h5lossy._progress import Report
     from h5lossy._sources import Source
 
 _Batch = TypeVar("_Batch")
 _Result = TypeVar("_Result")
+
+#: Batches of small chunks are smaller: each chunk costs about a kilobyte beside its values.
+_MOST_CHUNKS = 4096
+
+#: As in the library: what asks for more gets these.
+_MOST_THREADS = 1024
 
 #: A listing of all chunks costs about as much as looking for this many that may not be there.
 _LISTING_FACTOR = 8
@@ -88,8 +96,8 @@ def write(
         At most so many encode. Default: ``H5LOSSY_NUM_THREADS``, or as many as the process has
         CPUs. The calling thread moves data meanwhile.
     progress : function or bool, optional
-        Called as ``progress(bytes_done, bytes_in_all)`` after each batch, in the calling thread.
-        True shows a bar on standard error.
+        Called as ``progress(bytes_done, bytes_in_all)`` after each batch, in the calling thread;
+        not for what is left to h5py altogether. True shows a bar on standard error.
 
     Raises
     ------
@@ -98,15 +106,16 @@ def write(
         holds whole chunks, and the exception says which are new. An exception that is no
         `Exception`, such as `KeyboardInterrupt`, passes through, with a note of how far it went.
     InvalidArgumentError
-        If the values do not fit the selection, the file is closed or open for reading only, or
-        `threads` is not a number from 1 up.
+        If the values do not fit the selection, the file is closed or open for reading only,
+        `threads` is not a number from 1 up, or `progress` is no function.
 
     Notes
     -----
-    A batch holds 32 MiB of values, or two chunks for each thread where that is more. In memory are
-    at most the frames of two batches, a chunk for each thread, and, unless `values` is an array of
-    the dataset's type, the values of two batches; blocks also until a whole row of chunks has
-    been written. The file is flushed before and after, so that a full disk cannot cost more than
+    A batch holds 32 MiB of values, or two chunks for each thread where that is more, and of small
+    chunks 4096. In memory are at most the frames of two batches, a chunk for each thread, and,
+    unless `values` is an array of the dataset's type, the values of two batches and what it takes
+    to make a third. Blocks also stay until a whole row of chunks has been written.
+    The file is flushed before and after, so that a full disk cannot cost more than
     what is being written.
 
     Examples
@@ -169,7 +178,7 @@ def read(
     threads : int, optional
         At most so many decode. Default: as for `write`.
     progress : function or bool, optional
-        As for `write`.
+        Called as for `write`; once where h5py reads all.
 
     Returns
     -------
@@ -182,8 +191,8 @@ def read(
     CorruptFrameError
         If a chunk is broken. `out` then holds values of some chunks.
     InvalidArgumentError
-        If `out` has another shape or type, the file is closed, or `threads` is not a number from 1
-        up.
+        If `out` has another shape or type, the file is closed, `threads` is not a number from 1
+        up, or `progress` is no function.
 
     Notes
     -----
@@ -208,12 +217,7 @@ def read(
     layout = _Layout.of(dataset) if chosen is not None else None
     with reporting(progress, f"reading {dataset.name}") as report:
         if chosen is None or layout is None:
-            values = dataset[selection]
-            if out is None:
-                return values
-            _check_out(out, np.shape(values), dataset.dtype)
-            out[...] = values
-            return out
+            return _read_as_h5py_does(dataset, selection, chosen, out, report)
         result = np.empty(chosen.shape, dataset.dtype) if out is None else out
         _check_out(result, chosen.shape, dataset.dtype)
         _Reader(dataset, layout, chosen, result, threads=count, report=report).run()
@@ -337,7 +341,8 @@ class _Layout:
 
     def batch_bytes(self, threads: int) -> int:
         """Return the values of a batch: two chunks for a thread, so that none waits for long."""
-        return max(BLOCK_BYTES, 2 * threads * self.chunk_bytes)
+        most_bytes = min(BLOCK_BYTES, _MOST_CHUNKS * self.chunk_bytes)
+        return max(most_bytes, 2 * threads * self.chunk_bytes)
 
     @classmethod
     def of(cls, dataset: h5py.Dataset) -> _Layout | None:
@@ -403,6 +408,7 @@ class _Writer:
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
         self._rooms = _Rooms(layout.chunk_bytes)
         self._space = Space(dataset)
+        self._name = dataset.name  # which it has no more when the file is closed meanwhile
         self._done = 0
         self._done_bytes = 0
 
@@ -428,7 +434,7 @@ class _Writer:
         return self._grid.batches(layout.chunk_bytes, layout.batch_bytes(self._threads))
 
     def _state(self) -> str:
-        return f"{self._done} of {len(self._grid)} chunks of {self._dataset.name} were written"
+        return f"{self._done} of {len(self._grid)} chunks of {self._name} were written"
 
     def _written(self) -> tuple[Place, ...]:
         places = itertools.chain.from_iterable(batch.places.tolist() for batch in self._batches())
@@ -501,7 +507,7 @@ class _Reader:
         self._dataset = dataset
         self._layout = layout
         self._chosen = chosen
-        self._out = out[chosen.with_all_axes]
+        self._out = np.asarray(out)[chosen.with_all_axes]  # a matrix would keep two axes
         self._threads = threads
         self._report = report
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
@@ -512,23 +518,30 @@ class _Reader:
     def run(self) -> None:
         _overlap(self._fetch(), self._decode, self._finish)
 
-    def _list_chunks(self) -> set[Place] | None:
+    def _list_chunks(self) -> npt.NDArray[np.bool_] | None:
         """Return which chunks are stored, where many are wanted; None where few are."""
         chunks = self._layout.chunks
-        in_all = math.prod(-(-n // c) for n, c in zip(self._dataset.shape, chunks, strict=True))
-        if len(self._grid) * _LISTING_FACTOR < in_all:
+        counts = tuple(-(-n // c) for n, c in zip(self._dataset.shape, chunks, strict=True))
+        if len(self._grid) * _LISTING_FACTOR < math.prod(counts):
             return None
-        return {tuple(map(int, start)) for start in chunk_starts(self._dataset)}
+        stored = np.zeros(counts, np.bool_)  # a byte for each, as there may be millions
+
+        def mark(chunk: Any) -> None:
+            stored[tuple(map(operator.floordiv, chunk.chunk_offset, chunks))] = True
+
+        for_each_chunk(self._dataset, mark)
+        return stored
 
     def _fetch(self) -> Iterator[tuple[Pieces, dict[int, Any]]]:
         """Yield the frames of each batch by the number of their piece; fill in what has none."""
         layout = self._layout
         for pieces in self._grid.batches(layout.chunk_bytes, layout.batch_bytes(self._threads)):
             room = self._rooms.next(len(pieces))
+            stored = self._are_stored(pieces)
             frames = {}
             for i in range(len(pieces)):
                 place = pieces.place(i)
-                if not self._is_stored(place):
+                if not stored[i]:
                     as_bits(self._target(pieces, i))[...] = as_bits(layout.fill)
                     continue
                 frame = _read_chunk(self._dataset, place, room[i])
@@ -538,11 +551,16 @@ class _Reader:
                     frames[i] = frame
             yield pieces, frames
 
-    def _is_stored(self, place: Place) -> bool:
+    def _are_stored(self, pieces: Pieces) -> npt.NDArray[np.bool_]:
         if self._stored is not None:
-            return place in self._stored
+            found: npt.NDArray[np.bool_] = self._stored[
+                tuple((pieces.places // self._layout.chunks).T)
+            ]
+            return found
+        look_up = self._dataset.id.get_chunk_info_by_coord
         with phil:
-            return self._dataset.id.get_chunk_info_by_coord(place).byte_offset is not None
+            infos = [look_up(pieces.place(i)) for i in range(len(pieces))]
+        return np.array([info.byte_offset is not None for info in infos])
 
     def _target(self, pieces: Pieces, i: int) -> npt.NDArray[Any]:
         return self._out[pieces.box(i).within(self._chosen.box).slices]
@@ -599,6 +617,31 @@ class _Rooms:
         return room
 
 
+@contextmanager
+def _helper() -> Iterator[Callable[..., Future[Any]]]:
+    """Give what has a function run by another thread; by this one, where none can be started.
+
+    That is so when Python is about to end, as in what `atexit` calls, and where the system allows
+    no more threads.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="h5lossy") as helper:
+        submit: Callable[..., Future[Any]] = helper.submit
+        try:
+            submit(int)  # starts the thread
+        except RuntimeError:
+            submit = _run_at_once
+        yield submit
+
+
+def _run_at_once(work: Callable[[_Batch], _Result], batch: _Batch) -> Future[_Result]:
+    future: Future[_Result] = Future()
+    try:
+        future.set_result(work(batch))
+    except Exception as error:  # noqa: BLE001  # raised by result()
+        future.set_exception(error)
+    return future
+
+
 def _overlap(
     batches: Iterator[_Batch],
     work: Callable[[_Batch], _Result],
@@ -611,7 +654,7 @@ def _overlap(
     """
     failure: Exception | None = None
     started: deque[tuple[_Batch, Future[_Result]]] = deque()
-    with ThreadPoolExecutor(1, thread_name_prefix="h5lossy") as helper:
+    with _helper() as submit:
         while True:
             try:
                 batch = next(batches, None)
@@ -619,10 +662,11 @@ def _overlap(
                 batch, failure = None, error
             if batch is None:
                 break
-            started.append((batch, helper.submit(work, batch)))
+            started.append((batch, submit(work, batch)))
             if len(started) == 2:
                 before, future = started.popleft()
                 finish(before, future.result())
+                del before, future  # their memory, before the next is fetched
         for before, future in started:
             finish(before, future.result())
     if failure is not None:
@@ -651,16 +695,41 @@ def _write_as_h5py_does(
     dataset: h5py.Dataset, source: Source, chosen: Selection, report: Report
 ) -> None:
     """Write part by part, so that a source that does not fit into memory need not."""
-    item = dataset.dtype.itemsize
-    unit = dataset.chunks or (1,) * len(dataset.shape)
-    grid = Grid(chosen.box, dataset.shape, unit)
     done = 0
-    for pieces in grid.batches(item * math.prod(unit), BLOCK_BYTES):
-        box = pieces.bounds
+    for box in _parts_of(dataset, chosen):
         dataset[box.slices] = source.read(chosen.of_kept(box)).reshape(box.shape)
-        done += math.prod(box.shape) * item
+        done += math.prod(box.shape) * dataset.dtype.itemsize
         report(done, _bytes_of(chosen, dataset.dtype))
     source.finish()
+
+
+def _read_as_h5py_does(
+    dataset: h5py.Dataset, selection: Any, chosen: Selection | None, out: Any, report: Report
+) -> Any:
+    """Read at once, or part by part where there is a place for the parts."""
+    if chosen is None or out is None:
+        values = dataset[selection]
+        if out is not None:
+            _check_out(out, np.shape(values), dataset.dtype)
+            out[...] = values
+        size = math.prod(np.shape(values) or ()) * dataset.dtype.itemsize
+        report(size, size)
+        return values if out is None else out
+    _check_out(out, chosen.shape, dataset.dtype)
+    target = np.asarray(out)[chosen.with_all_axes]
+    done = 0
+    for box in _parts_of(dataset, chosen):
+        target[box.within(chosen.box).slices] = dataset[box.slices]
+        done += math.prod(box.shape) * dataset.dtype.itemsize
+        report(done, _bytes_of(chosen, dataset.dtype))
+    return out
+
+
+def _parts_of(dataset: h5py.Dataset, chosen: Selection) -> Iterator[Box]:
+    """Return parts of a selection that take little memory, and split no chunk."""
+    unit = dataset.chunks or (1,) * len(dataset.shape)
+    grid = Grid(chosen.box, dataset.shape, unit)
+    return grid.boxes(dataset.dtype.itemsize * math.prod(unit), BLOCK_BYTES)
 
 
 def _bytes_of(chosen: Selection, dtype: np.dtype[Any]) -> int:
@@ -672,7 +741,7 @@ def _checked_threads(threads: Any) -> int:
         return _native.default_threads()
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InvalidArgumentError(f"threads must be a number from 1 up, got {threads!r}")
-    return int(min(threads, 2**31))
+    return int(min(threads, _MOST_THREADS))
 
 
 def _check_open(dataset: Any) -> None:
@@ -683,11 +752,11 @@ def _check_open(dataset: Any) -> None:
 
 
 def _check_out(out: Any, shape: Place, dtype: np.dtype[Any]) -> None:
-    if not isinstance(out, np.ndarray):
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
     if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
-        state = "" if out.flags.writeable else "read-only "
+        given = "an array" if out.flags.writeable else "a read-only array"
         raise InvalidArgumentError(
             f"out must be a writable array of {dtype} and shape {shape}, "
-            f"got a {state}one of {out.dtype} and shape {out.shape}"
+            f"got {given} of {out.dtype} and shape {out.shape}"
         )

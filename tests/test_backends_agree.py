@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 import h5lossy
 from checks import Array, bits_of, floats_of
 from h5lossy import _native
+from hdf5_helpers import environment, run_python
 from matrix import BACKENDS, BOUNDS, DTYPES, SETTINGS
 from strategies import border_values, chunks, special_patterns
 
@@ -174,3 +175,39 @@ def test_sixteen_threads_write_and_read_what_one_does(codec: type[Codec]) -> Non
         decoded = list(pool.map(h5lossy.decode, together))
     assert together == alone
     assert [array.tobytes() for array in decoded] == [h5lossy.decode(f).tobytes() for f in alone]
+
+
+RANGES = """
+import sys
+import numpy as np
+from h5lossy import _native
+
+random = np.random.default_rng(0)
+found = []
+for _ in range(2000):
+    dtype = np.dtype(str(random.choice(["<f4", ">f4", "<f8", ">f8"])))
+    size = int(random.integers(0, 200))
+    values = (random.normal(size=size) * 10.0 ** random.integers(-40, 38)).astype(dtype)
+    if random.random() < 0.5:
+        values = random.integers(0, 256, values.nbytes, dtype="u1").view(dtype)
+    for special in (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42):
+        if size and random.random() < 0.3:
+            values[random.integers(size)] = special
+    native = values.astype(dtype.newbyteorder("<"))
+    bits = native.view(f"u{dtype.itemsize}")
+    fill = int(bits[0]) if size and random.random() < 0.5 else None
+    skip_zeros = bool(random.random() < 0.5)
+    params = _native.Params(
+        codec=1, bound_kind=2, bound=1e-3, mode=0, no_checksum=False, value_bytes=dtype.itemsize,
+        big_endian=dtype.str[0] == ">", fill_bits=fill, maybe_padded=skip_zeros, shape=(),
+    )
+    valid = native[np.isfinite(native) & (bits != fill if fill is not None else True)]
+    valid = valid[valid != 0] if skip_zeros else valid
+    expected = (float(valid.min()), float(valid.max())) if valid.size else None
+    assert _native.value_range(params, values) == expected, (values, expected)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ranges_are_what_numpy_says(backend: str) -> None:
+    run_python(RANGES, env=environment(H5LOSSY_BACKEND=backend))

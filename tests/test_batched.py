@@ -11,6 +11,8 @@ import re
 import subprocess
 import threading
 import tracemalloc
+from array import array
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -388,6 +390,15 @@ def test_sources(file: h5py.File, tmp_path: Path) -> None:
         assert stored(ours) == stored(theirs)
 
 
+def test_arrays_that_are_not_numpys(file: h5py.File) -> None:
+    numbers = range(3, 23)
+    for values in (numbers, array("d", numbers), memoryview(array("f", numbers))):
+        theirs, ours = twins(file, (20,), chunks=(6,))
+        theirs[...] = numbers
+        h5lossy.write(ours, values)
+        assert stored(ours) == stored(theirs)
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f4", ">f4", "f8", ">f8", "i1", "u8", "?", "g"])
 def test_types_are_converted_as_hdf5_does(file: h5py.File, dtype: str) -> None:
     values = field((50, 60)).astype(dtype)
@@ -434,29 +445,76 @@ def test_blocks_need_a_box(file: h5py.File) -> None:
         h5lossy.write(ours, iter([np.ones((3, 6))]), np.s_[::2])
 
 
-def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+#: What `write` may take, in batches: two of values and two of frames (room for the worst case), and
+#: the blocks that become the next one, singly and joined, which may be of a type twice as wide.
+PEAKS = {"f4": 6.5, "f8": 8.5}
+
+
+@pytest.mark.parametrize("dtype", PEAKS)
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     batch = 2 << 20
     monkeypatch.setattr(batched, "BLOCK_BYTES", batch)
-    rows = np.ones((128, 4096), "f4")  # a batch's worth
+    rows = np.ones((64, 4096), dtype)  # half a batch's worth
 
     def blocks() -> Iterator[np.ndarray[Any, Any]]:
         for _ in range(30):
             yield rows.copy()
 
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        _, ours = twins(file, (30 * 128, 4096), chunks=(16, 1024))
-        tracemalloc.start()
-        h5lossy.write(ours, blocks(), threads=2)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.reset_peak()
+        _, ours = twins(file, (30 * 64, 4096), chunks=(16, 1024))
+        with peak_memory() as peak:
+            h5lossy.write(ours, blocks(), threads=2)
+        assert peak() < PEAKS[dtype] * batch
+        with peak_memory() as peak:
+            h5lossy.write(ours, np.broadcast_to(rows[0], ours.shape), threads=2)
+        assert peak() < 5.5 * batch
         out = np.empty(ours.shape, "f4")
-        before, _ = tracemalloc.get_traced_memory()
-        h5lossy.read(ours, out=out, threads=2)
-        _, peak_of_read = tracemalloc.get_traced_memory()
+        with peak_memory() as peak:
+            h5lossy.read(ours, out=out, threads=2)
+        assert peak() < 3 * batch
+
+
+def test_memory_is_bounded_for_small_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batched, "BLOCK_BYTES", 32 << 20)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        _, ours = twins(file, (1 << 19,), chunks=(16,))
+        out = np.empty(ours.shape, "f4")
+        for call in (lambda: h5lossy.write(ours, out), lambda: h5lossy.read(ours, out=out)):
+            with peak_memory() as peak:
+                call()
+            assert peak() < 16 << 20
+
+
+def test_memory_is_bounded_where_h5py_does_all(file: h5py.File) -> None:
+    dataset = file.create_dataset("plain", (100_000, 2, 2), "f4")
+    out = np.ones(dataset.shape, "f4")
+    for call in (lambda: h5lossy.write(dataset, out), lambda: h5lossy.read(dataset, out=out)):
+        with peak_memory() as peak:
+            call()
+        assert peak() < 1 << 20
+    assert (dataset[...] == 1).all()
+
+
+def test_a_huge_number_of_threads_makes_no_huge_batch(file: h5py.File) -> None:
+    _, ours = twins(file, (16 * 5000,), chunks=(16,))
+    said: list[int] = []
+    h5lossy.write(ours, 1.0, threads=10**9, progress=lambda done, _total: said.append(done))
+    assert len(said) == 3  # of 2048 chunks, for the 1024 threads that there are at most
+
+
+@contextmanager
+def peak_memory() -> Iterator[Callable[[], int]]:
+    """Give what tells, afterwards, how many bytes there were at most while the block ran."""
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    found = 0
+    try:
+        yield lambda: found
+        found = tracemalloc.get_traced_memory()[1] - before
+    finally:
         tracemalloc.stop()
-    # Two of frames (room for the worst case), two of values and two while blocks are joined.
-    assert peak < 7 * batch
-    assert peak_of_read - before < 3 * batch
 
 
 # ------------------------------------------------------------------------------------------------
@@ -489,10 +547,15 @@ def test_a_wrong_out_is_named(file: h5py.File) -> None:
     read_only = np.empty((5, 6), "f4")
     read_only.flags.writeable = False
     for out, error, message in [
-        (np.empty((5, 5), "f4"), InvalidArgumentError, r"shape \(5, 6\), got a one of .*\(5, 5\)"),
+        (
+            np.empty((5, 5), "f4"),
+            InvalidArgumentError,
+            r"shape \(5, 6\), got an array of .*\(5, 5\)",
+        ),
         (np.empty((5, 6), "f8"), InvalidArgumentError, "float32.*float64"),
         (read_only, InvalidArgumentError, "read-only"),
         ([0.0], TypeError, "NumPy array, got list"),
+        (np.ma.zeros((5, 6), "f4"), TypeError, "NumPy array, got MaskedArray"),
     ]:
         with pytest.raises(error, match=message):
             h5lossy.read(ours, out=out)
@@ -559,6 +622,13 @@ def test_an_interrupt_passes_with_a_note(file: h5py.File) -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         h5lossy.write(ours, blocks())
     assert any("of 20 chunks" in note for note in caught.value.__notes__)
+
+
+def test_a_file_that_is_closed_meanwhile(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        _, ours = twins(file, (300, 100), chunks=(16, 16))
+        with pytest.raises(IncompleteWriteError, match="of 133 chunks of /ours0"):
+            h5lossy.write(ours, 1.0, progress=lambda _done, _total: file.close())
 
 
 FULL = """
@@ -781,6 +851,26 @@ def test_after_a_fork() -> None:
     run_python(code)
 
 
+AT_EXIT = """
+import atexit
+import h5py, h5lossy, numpy as np
+
+def save():
+    with h5py.File("x", "w", driver="core", backing_store=False) as file:
+        codec = h5lossy.PFPL(absolute=0.1)
+        t = file.create_dataset("t", (99, 99), "f4", chunks=(7, 7), compression=codec)
+        h5lossy.write(t, np.full((99, 99), 7.0), threads=3)
+        print(float(h5lossy.read(t, threads=3).min()))
+
+atexit.register(save)
+"""
+
+
+def test_at_exit() -> None:
+    """Python starts no threads any more then."""
+    assert float(run_python(AT_EXIT).stdout) == pytest.approx(7, abs=0.1)
+
+
 # ------------------------------------------------------------------------------------------------
 # Progress
 # ------------------------------------------------------------------------------------------------
@@ -808,6 +898,34 @@ def test_a_bar_goes_to_standard_error(file: h5py.File, capfd: pytest.CaptureFixt
     assert not out
     assert "writing /ours0" in err
     assert "reading /ours0" in err
+
+
+@pytest.mark.parametrize("index", [np.s_[:], np.s_[3:, 2], np.s_[::2]], ids=str)
+@pytest.mark.parametrize("has_out", [False, True])
+def test_progress_where_h5py_reads(file: h5py.File, index: Any, has_out: bool) -> None:
+    values = field((300, 100))
+    plain = file.create_dataset("plain", data=values)
+    expected = values[index]
+    out = np.empty_like(expected) if has_out else None
+    said: list[tuple[int, int]] = []
+    found = h5lossy.read(plain, index, out=out, progress=lambda *numbers: said.append(numbers))
+    assert bits(found) == bits(expected)
+    assert found is out or not has_out
+    assert said == sorted(said)
+    assert said[-1] == (expected.nbytes, expected.nbytes)
+
+
+@pytest.mark.parametrize("progress", [3, "yes", object()], ids=str)
+def test_a_wrong_progress_is_named(file: h5py.File, progress: Any) -> None:
+    _, ours = twins(file, (30, 10), chunks=(16, 5))
+    for call in (
+        lambda **how: h5lossy.read(ours, **how),
+        lambda **how: h5lossy.write(ours, 1, **how),
+    ):
+        with pytest.raises(
+            InvalidArgumentError, match="progress must be a function of two numbers"
+        ):
+            call(progress=progress)
 
 
 def test_progress_that_fails_ends_the_write(file: h5py.File) -> None:

@@ -103,7 +103,24 @@ def test_a_native_file_includes_only_what_its_folder_may_know(path: Path) -> Non
         assert theirs == folder or theirs in MAY_INCLUDE[folder], f"{included} in native/{folder}"
 
 
-@pytest.mark.parametrize("path", sorted((NATIVE / "codecs").glob("*.h")), ids=name)
+def is_for_a_cpu(path: Path) -> bool:
+    """Whether a codec header says at its head that kernels have no use for it."""
+    return " on a CPU" in path.read_text(encoding="utf-8").split("#pragma once")[0]
+
+
+HEADERS_OF_CODECS = sorted((NATIVE / "codecs").glob("*.h"))
+
+
+def test_the_headers_for_a_cpu_are_known_to_no_kernel() -> None:
+    ours = {f"codecs/{path.name}" for path in HEADERS_OF_CODECS if is_for_a_cpu(path)}
+    assert ours == {"codecs/block_tiles.h", "codecs/groups.h"}
+    for path in [*HEADERS_OF_CODECS, *SOURCES, ROOT / "tests/native/cuda_headers.cu"]:
+        is_kernel = path.suffix in {".cu", ".cuh"} or (path.parent.name == "kernels")
+        if is_kernel or (path in HEADERS_OF_CODECS and not is_for_a_cpu(path)):
+            assert not ours.intersection(includes(path)), name(path)
+
+
+@pytest.mark.parametrize("path", [p for p in HEADERS_OF_CODECS if not is_for_a_cpu(p)], ids=name)
 def test_a_codec_header_can_be_read_by_nvrtc(path: Path) -> None:
     # NVRTC has no standard headers, and only portable.h asks which compiler is reading.
     text = path.read_text(encoding="utf-8")
@@ -115,7 +132,10 @@ def test_a_codec_header_can_be_read_by_nvrtc(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in (NATIVE / "codecs").glob("*.h") if p.name != "codec.h"], ids=name
+    "path",
+    # Not those that hold nothing but types.
+    [p for p in (NATIVE / "codecs").glob("*.h") if p.name not in {"codec.h", "range.h"}],
+    ids=name,
 )
 def test_a_codec_header_stands_in_the_namespace_of_its_backend(path: Path) -> None:
     # The linker merges inline functions of one name, whatever instructions they hold.

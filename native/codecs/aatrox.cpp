@@ -5,9 +5,9 @@
 
 #include "codecs/aatrox.h"
 
+#include "codecs/block_tiles.h"
 #include "codecs/codec.h"
 #include "simd/block_planes.h"
-#include "simd/block_tiles.h"
 #include "simd/rows.h"
 
 namespace h5lossy::H5L_TARGET {
@@ -55,18 +55,21 @@ const u8* read_codes(const u8* payload, u32 payload_bytes, u32 blocks, u32 max_w
   return payload + padded(at);
 }
 
+// Planes of a block: one for each bit of its magnitudes, and the signs.
+u32 planes_of_width(u32 width) { return width == 0 ? 0 : width + 1; }
+
 // A block that is not whole, or has exceptions: its bins, by position, and its exceptions. `last` and `initial` are the
 // tile's last and first bins so far, of which there are none as long as `has_initial` is false.
 template <class W, class Bins>
 [[gnu::noinline]] u64 quantize_part(const Bins& quantizer, const u8* values, u64 inside, W last, bool& has_initial,
-                                    W& initial, W* bins) {
+                                    W& initial, simd::Rows<n, W>& bins) {
   const u64 exceptions = quantize_any<n>(quantizer, values, inside, bins);
   const u64 ordinary = inside & ~exceptions;
   if (!has_initial && ordinary != 0) {
     has_initial = true;
-    last = initial = bins[lowest_bit(ordinary)];
+    last = initial = simd::word_at(bins, lowest_bit(ordinary));
   }
-  fill_forward<n>(first_bits(n) & ~ordinary, last, bins);
+  simd::fill_forward(first_bits(n) & ~ordinary, last, bins);
   return exceptions;
 }
 
@@ -82,34 +85,44 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   W initial = 0;
   bool has_initial = false;  // false as long as there were exceptions only
   u32 any_width = 0;
-  simd::Edge<W> edge = simd::edge_of(W{0});
 
   const simd::Bins<T, Q> quantizer(q);
   const Insides<n> insides(tile);
-  for (u32 b = 0; b < blocks; ++b) {
-    const u8* const block_values = values + b * n * sizeof(T);
-    const u64 inside = insides[b];
-    simd::Rows<n, W> bins;
-    const bool is_easy = inside == first_bits(n) && quantizer.from_values(block_values, bins);
-    bool starts = !has_initial;
-    if (__builtin_expect(is_easy, 1)) {
-      if (starts) initial = simd::first_of(bins);
-      has_initial = true;
-    } else {
-      alignas(64) W positions[n];
-      const u64 mask =
-          quantize_part<W>(quantizer, block_values, inside, simd::word_of<W>(edge), has_initial, initial, positions);
-      if (mask != 0) exceptions.add(b, mask);
-      bins = simd::load_rows<n, W>(positions);
-    }
-    if (starts) edge = simd::edge_of(initial);
-    const simd::Rows<n, W> words = simd::differences<before_in_run>(bins, edge);
-    edge = simd::last_of(bins);
-    const u32 count = width_of<W>(simd::any_bits(words));  // of planes
-    const u32 width = count == 0 ? 0 : count - 1;
-    widths[b] = static_cast<u8>(width);
-    any_width |= width;
-    planes = simd::store_planes<n>(words, count, planes);
+  simd::Rows<n, W> bins[1 + kBatchBlocks<n>];  // the first one is the last one of the batch before
+  simd::Rows<n, W> words[kBatchBlocks<n>];
+  bins[0] = simd::all_words<n>(W{0});
+  for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
+    const u32 batch = batch_at<n>(first, blocks);
+    for_batch<n>(batch, [&](u32 b) {
+      const u8* const block_values = values + (first + b) * n * sizeof(T);
+      const u64 inside = insides[first + b];
+      const bool is_easy = inside == first_bits(n) && quantizer.from_values(block_values, bins[b + 1]);
+      const bool starts = !has_initial;
+      if (__builtin_expect(is_easy, 1)) {
+        if (starts) initial = simd::first_of(bins[b + 1]);
+        has_initial = true;
+      } else {
+        simd::Rows<n, W> block;  // not bins[b + 1]: that is in registers as long as nobody asks for its address
+        const W last = simd::word_of<W>(simd::last_of(bins[b]));
+        const u64 mask = quantize_part<W>(quantizer, block_values, inside, last, has_initial, initial, block);
+        bins[b + 1] = block;
+        if (mask != 0) exceptions.add(first + b, mask, inside);
+      }
+      if (__builtin_expect(starts, 0)) {
+        for (u32 i = 0; i <= b; ++i) bins[i] = simd::all_words<n>(initial);
+      }
+    });
+    for_batch<n>(batch,
+                 [&](u32 b) { simd::differences<before_in_run>(bins[b + 1], simd::last_of(bins[b]), words[b]); });
+    bins[0] = bins[batch];
+    for_batch<n>(batch, [&](u32 b) {
+      const u32 count = width_of<W>(simd::any_bits(words[b]));  // of planes
+      const u32 width = count == 0 ? 0 : count - 1;
+      widths[first + b] = static_cast<u8>(width);
+      any_width |= width;
+    });
+    for_batch<n>(batch,
+                 [&](u32 b) { planes = simd::store_planes<n>(words[b], planes_of_width(widths[first + b]), planes); });
   }
 
   if (exceptions.count() == 0 && any_width == 0) return write_constant<T>(bits_of(q, initial), tile.count, payload);
@@ -148,19 +161,26 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   const simd::Bins<T, Q> quantizer(q);
   const Insides<n> insides(tile);
   simd::Edge<W> edge = simd::edge_of(load<W>(initial_at));
-  for (u32 b = 0; b < blocks; ++b) {
-    const u32 count = widths[b] == 0 ? 0 : widths[b] + 1u;
-    const simd::Rows<n, W> bins = simd::load_bins<before_in_run, n>(planes, count, true, edge);
-    planes += count * (n / 8);
-    u8* const block_values = values + b * n * sizeof(T);
-    const u64 inside = insides[b];
-    if (__builtin_expect(inside == first_bits(n), 1)) {
-      quantizer.to_values(bins, block_values);
-    } else {
-      alignas(64) W positions[n];
-      simd::store_rows(bins, positions);
-      store_inside<n>(quantizer, positions, inside, block_values);
-    }
+  simd::LoadedPlanes<n, W> loaded[kBatchBlocks<n>];
+  simd::Rows<n, W> bins[kBatchBlocks<n>];
+  for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
+    const u32 batch = batch_at<n>(first, blocks);
+    for_batch<n>(batch, [&](u32 b) {
+      const u32 count = planes_of_width(widths[first + b]);
+      loaded[b].load(planes, count);
+      planes += count * (n / 8);
+    });
+    for_batch<n>(batch, [&](u32 b) { loaded[b].template bins<before_in_run>(true, edge, bins[b]); });
+    for_batch<n>(batch, [&](u32 b) {
+      u8* const block_values = values + (first + b) * n * sizeof(T);
+      const u64 inside = insides[first + b];
+      if (__builtin_expect(inside == first_bits(n), 1)) {
+        quantizer.to_values(bins[b], block_values);
+      } else {
+        const simd::Rows<n, W> block = bins[b];
+        store_inside<n>(quantizer, block, inside, block_values);
+      }
+    });
   }
   const u32 section_bytes = payload_bytes - least_bytes;
   return section_bytes == 0 || restore_exceptions<T, n>(tile, section, section_bytes, values);

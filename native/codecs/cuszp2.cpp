@@ -5,9 +5,9 @@
 
 #include "codecs/cuszp2.h"
 
+#include "codecs/block_tiles.h"
 #include "codecs/codec.h"
 #include "simd/block_planes.h"
-#include "simd/block_tiles.h"
 #include "simd/rows.h"
 
 namespace h5lossy::H5L_TARGET {
@@ -21,22 +21,21 @@ inline constexpr u32 kNoPrediction = 0;
 
 // Differences of a block, or where nothing is predicted its bins, signs last.
 template <u32 prediction, u32 n, class W>
-H5L_ROWS_FN simd::Rows<n, W> words_of(const simd::Rows<n, W>& bins) {
+H5L_ROWS_FN void words_of(const simd::Rows<n, W>& bins, simd::Rows<n, W>& words) {
   if constexpr (prediction == kNoPrediction) {
-    return simd::signs_last(bins);
+    simd::signs_last(bins, words);
   } else {
-    return simd::differences<before<prediction>>(bins, simd::edge_of(W{0}));
+    simd::differences<before<prediction>>(bins, simd::edge_of(W{0}), words);
   }
 }
 
-template <u32 n, u32 prediction, class W>
-H5L_ROWS_FN simd::Rows<n, W> bins_of(const u8* planes, u32 count, bool keep_first, W first) {
+template <u32 prediction, u32 n, class W>
+H5L_ROWS_FN void bins_of(const simd::LoadedPlanes<n, W>& planes, bool keep_first, W first, simd::Rows<n, W>& bins) {
   if constexpr (prediction == kNoPrediction) {
-    const simd::Rows<n, W> bins = simd::load_differences<n, W>(planes, count, keep_first);
-    return keep_first ? bins : simd::with_first(bins, first);
+    planes.differences(true, bins);
   } else {
     simd::Edge<W> edge = simd::edge_of(first);
-    return simd::load_bins<before<prediction>, n>(planes, count, keep_first, edge);
+    planes.template bins<before<prediction>>(keep_first, edge, bins);
   }
 }
 
@@ -48,10 +47,11 @@ H5L_ROWS_FN u32 planes_of_bits(W any) {
 
 // A block that is not whole, or has exceptions: its bins and exceptions, by position.
 template <u32 n, class W, class Bins>
-[[gnu::noinline]] u64 quantize_run(const Bins& quantizer, const u8* values, u64 inside, W* bins) {
+[[gnu::noinline]] u64 quantize_run(const Bins& quantizer, const u8* values, u64 inside, simd::Rows<n, W>& bins) {
   const u64 exceptions = quantize_any<n>(quantizer, values, inside, bins);
   const u64 ordinary = inside & ~exceptions;
-  fill_forward<n>(first_bits(n) & ~ordinary, ordinary == 0 ? W{0} : bins[lowest_bit(ordinary)], bins);
+  const W first = ordinary == 0 ? W{0} : simd::word_at(bins, lowest_bit(ordinary));
+  simd::fill_forward(first_bits(n) & ~ordinary, first, bins);
   return exceptions;
 }
 
@@ -60,8 +60,8 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   using W = Word<T>;
   constexpr u32 max_blocks = kTileValues / n;
   const u32 blocks = count_blocks<n>(tile);
-  u8* next_code = payload;
-  u8* planes = payload + padded(blocks * kCodeBytes<T>);
+  const u32 codes_bytes = blocks * kCodeBytes<T>;
+  u8* planes = payload + padded(codes_bytes);
   u8 first_residuals[(max_blocks + 1) * sizeof(W)];
   u8* next_first = first_residuals;
   Exceptions<T, n, max_blocks> exceptions;
@@ -71,45 +71,56 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   const simd::Bins<T, Q> quantizer(q);
   const Insides<n> insides(tile);
   const u8* next = values;
-  for (u32 b = 0; b < blocks; ++b) {
-    const u64 inside = insides[b];
-    simd::Rows<n, W> bins, words;
-    if (__builtin_expect(inside == first_bits(n) && quantizer.from_values(next, bins), 1)) {
-      words = words_of<prediction>(bins);
-      next += n * sizeof(T);
-    } else {
-      alignas(64) W positions[n];
-      const u64 mask = quantize_run<n>(quantizer, next, inside, positions);
-      if (mask != 0) exceptions.add(b, to_values(mask, inside));
-      bins = simd::load_rows<n, W>(positions);
-      words = simd::keep(words_of<prediction>(bins), inside);
-      next += count_ones(inside) * sizeof(T);
-    }
+  simd::Rows<n, W> bins[kBatchBlocks<n>], words[kBatchBlocks<n>];
+  u64 is_inside[kBatchBlocks<n>];
+  for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
+    const u32 batch = batch_at<n>(first, blocks);
+    for_batch<n>(batch, [&](u32 b) {
+      const u64 inside = is_inside[b] = insides[first + b];
+      if (__builtin_expect(inside == first_bits(n) && quantizer.from_values(next, bins[b]), 1)) {
+        next += n * sizeof(T);
+      } else {
+        simd::Rows<n, W> block;  // not bins[b]: that is in registers as long as nobody asks for its address
+        const u64 mask = quantize_run<n>(quantizer, next, inside, block);
+        bins[b] = block;
+        if (mask != 0) exceptions.add(first + b, mask, inside);
+        next += count_ones(inside) * sizeof(T);
+      }
+    });
     if (__builtin_expect(is_constant, 0)) {
-      if (b == 0) constant = simd::first_of(bins);
-      is_constant = simd::all_are(bins, constant);
+      if (first == 0) constant = simd::first_of(bins[0]);
+      for (u32 b = 0; b < batch; ++b) is_constant &= simd::all_are(bins[b], constant);
     }
 
-    const W first = simd::first_of(words);
-    words = simd::with_first(words, W{0});
-    const W rest = simd::any_bits(words);
-    u32 count = planes_of_bits<W>(rest | first);
-    u32 first_size = 0;
-    W kept_first = first;
-    if constexpr (may_be_outlier) {  // no other branches: which of the two is smaller nobody could foresee
-      const u32 outlier_count = width_of<W>(rest | 1);
-      const u32 size = first_size_of<W>(first >> 1);
-      const u32 picked = u32{0} - static_cast<u32>(outlier_count * (n / 8) + size < count * (n / 8));
-      store(next_first, static_cast<W>(first >> 1));
-      first_size = size & picked;
-      next_first += first_size;
-      count ^= (count ^ outlier_count) & picked;
-      kept_first &= static_cast<W>(~(W{0} - (picked & 1)) | 1);
-    }
-    planes = simd::store_planes<n>(words, count, planes, kept_first);
-    const u32 packed = pack_code<T>({count - static_cast<u32>(count != 0), first_size});
-    memcpy(next_code, &packed, kCodeBytes<T>);
-    next_code += kCodeBytes<T>;
+    for_batch<n>(batch, [&](u32 b) { words_of<prediction>(bins[b], words[b]); });
+    for_batch<n>(batch, [&](u32 b) {
+      if (__builtin_expect(is_inside[b] != first_bits(n), 0)) words[b] = simd::keep(words[b], is_inside[b]);
+    });
+
+    for_batch<n>(batch, [&](u32 b) {
+      const W first_word = simd::first_of(words[b]);
+      const W rest = simd::any_bits_behind_first(words[b]);
+      u32 count = planes_of_bits<W>(rest | first_word);
+      u32 first_size = 0;
+      [[maybe_unused]] W first_mask = ~W{0};  // what counts of the first word
+      if constexpr (may_be_outlier) {         // no branches: which of the two is smaller nobody could foresee
+        const u32 outlier_count = width_of<W>(rest | 1);
+        const u32 size = first_size_of<W>(first_word >> 1);
+        const u32 picked = u32{0} - static_cast<u32>(outlier_count * (n / 8) + size < count * (n / 8));
+        store(next_first, static_cast<W>(first_word >> 1));
+        first_size = size & picked;
+        next_first += first_size;
+        count ^= (count ^ outlier_count) & picked;
+        first_mask = static_cast<W>(~(W{0} - (picked & 1)) | 1);
+      }
+      if constexpr (may_be_outlier) {
+        planes = simd::store_planes_masked<n>(words[b], first_mask, count, planes);
+      } else {
+        planes = simd::store_planes<n>(words[b], count, planes);
+      }
+      const u32 packed = pack_code<T>({count - static_cast<u32>(count != 0), first_size});
+      memcpy(payload + (first + b) * kCodeBytes<T>, &packed, kCodeBytes<T>);
+    });
   }
 
   if (exceptions.count() == 0 && is_constant) return write_constant<T>(bits_of(q, constant), tile.count, payload);
@@ -119,7 +130,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   const u32 first_bytes = static_cast<u32>(next_first - first_residuals);
   const u32 size = static_cast<u32>(planes - payload) + exceptions.measure(tile, values) + padded(first_bytes);
   if (size >= tile.count * sizeof(T)) return kStoreTile;
-  memset(next_code, 0, padded(blocks * kCodeBytes<T>) - blocks * kCodeBytes<T>);
+  memset(payload + codes_bytes, 0, padded(codes_bytes) - codes_bytes);
   u8* const end = exceptions.write(tile, values, planes);
   memcpy(end, first_residuals, first_bytes);
   memset(end + first_bytes, 0, padded(first_bytes) - first_bytes);
@@ -169,31 +180,40 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   const simd::Bins<T, Q> quantizer(q);
   const Insides<n> insides(tile);
   u8* next = values;
-  for (u32 b = 0; b < blocks; ++b) {
-    Code code;
-    unpack_code<T>(load_code<T>(payload, b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
-    const bool is_plain = code.first_size == 0;
-    const u32 count = is_plain && code.width == 0 ? 0 : code.width + 1;
-    W first = 0;
-    if constexpr (may_be_outlier) {
-      // Zero for a plain block; else the sign is position 0's in the first plane.
-      const W magnitude = load<W>(next_first) & static_cast<W>(first_bits(8 * code.first_size));
-      const bool is_negative = !is_plain && *planes >> 7 != 0;
-      first = is_negative ? W{0} - magnitude : magnitude;
-      next_first += code.first_size;
-    }
-    const simd::Rows<n, W> bins = bins_of<n, prediction, W>(planes, count, is_plain, first);
-    planes += count * (n / 8);
-    const u64 inside = insides[b];
-    if (__builtin_expect(inside == first_bits(n), 1)) {
-      quantizer.to_values(bins, next);
-      next += n * sizeof(T);
-    } else {
-      alignas(64) W positions[n];
-      simd::store_rows(bins, positions);
-      store_inside<n>(quantizer, positions, inside, next);
-      next += count_ones(inside) * sizeof(T);
-    }
+  simd::LoadedPlanes<n, W> loaded[kBatchBlocks<n>];
+  simd::Rows<n, W> bins[kBatchBlocks<n>];
+  bool is_plain[kBatchBlocks<n>];
+  W firsts[kBatchBlocks<n>];
+  for (u32 start = 0; start < blocks; start += kBatchBlocks<n>) {
+    const u32 batch = batch_at<n>(start, blocks);
+    for_batch<n>(batch, [&](u32 b) {
+      Code code;
+      unpack_code<T>(load_code<T>(payload, start + b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
+      is_plain[b] = code.first_size == 0;
+      const u32 count = is_plain[b] && code.width == 0 ? 0 : code.width + 1;
+      firsts[b] = 0;
+      if constexpr (may_be_outlier) {
+        // Zero for a plain block; else the sign is position 0's in the first plane.
+        const W magnitude = load<W>(next_first) & static_cast<W>(first_bits(8 * code.first_size));
+        const bool is_negative = !is_plain[b] && *planes >> 7 != 0;
+        firsts[b] = is_negative ? W{0} - magnitude : magnitude;
+        next_first += code.first_size;
+      }
+      loaded[b].load(planes, count);
+      planes += count * (n / 8);
+    });
+    for_batch<n>(batch, [&](u32 b) { bins_of<prediction>(loaded[b], is_plain[b], firsts[b], bins[b]); });
+    for_batch<n>(batch, [&](u32 b) {
+      const u64 inside = insides[start + b];
+      if (__builtin_expect(inside == first_bits(n), 1)) {
+        quantizer.to_values(bins[b], next);
+        next += n * sizeof(T);
+      } else {
+        const simd::Rows<n, W> block = bins[b];
+        store_inside<n>(quantizer, block, inside, next);
+        next += count_ones(inside) * sizeof(T);
+      }
+    });
   }
   return section_bytes == 0 || restore_exceptions<T, n>(tile, section, section_bytes, values);
 }

@@ -4,11 +4,9 @@
 #include "dispatch/params.h"
 
 #include <cmath>
-#include <limits>
 
 #include "codecs/bounds.h"
 #include "dispatch/registry.h"
-#include "dispatch/swap.h"
 
 namespace h5lossy {
 namespace {
@@ -23,31 +21,6 @@ const char* const kCodecList = "0 (auto)"
 const char* const kBoundNames[] = {"absolute", "pointwise-relative", "range-relative", "lossless"};
 
 template <class T>
-h5l_range value_range_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
-  using W = scalar::Word<T>;
-  const bool has_fill = params.has_fill != 0;
-  const bool skip_zeros = params.maybe_padded != 0;
-  const bool swap = params.big_endian != 0;
-  const W fill_bits = static_cast<W>(params.fill_bits);
-  T min = std::numeric_limits<T>::infinity();
-  T max = -min;
-  std::uint64_t count = 0;
-  for (std::size_t at = 0; at < raw.size(); at += sizeof(T)) {
-    W bits = scalar::load<W>(raw.data() + at);
-    if (swap) bits = swap_bytes(bits);
-    const W magnitude = bits & ~scalar::kSignBit<T>;
-    if (magnitude >= scalar::kInfinity<T>) continue;
-    if ((has_fill && bits == fill_bits) || (skip_zeros && magnitude == 0)) continue;
-    const T x = scalar::bit_cast<T>(bits);
-    min = x < min ? x : min;
-    max = x > max ? x : max;
-    ++count;
-  }
-  if (count == 0) return {0, 0, 0};
-  return {static_cast<double>(min), static_cast<double>(max), count};
-}
-
-template <class T>
 Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
   Quantizer quantizer;
   quantizer.kind = static_cast<BoundKind>(params.bound_kind);
@@ -57,7 +30,7 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
     case BoundKind::absolute:
       return scalar::make_absolute<T>(quantizer, params.bound);
     case BoundKind::range_relative: {
-      const h5l_range range = value_range_of<T>(params, raw);
+      const h5l_range range = value_range(params, raw);
       return scalar::make_absolute<T>(quantizer, absolute_bound(params.bound, range.min, range.max));
     }
     case BoundKind::pointwise_relative:
@@ -130,7 +103,11 @@ bool fill_needs_care(std::uint32_t value_bytes, std::uint64_t fill_bits) {
 }
 
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw) {
-  return params.value_bytes == 4 ? value_range_of<float>(params, raw) : value_range_of<double>(params, raw);
+  const RangeFunctions& functions = best_ranges();
+  const ValidValues valid{params.fill_bits, params.has_fill != 0, params.maybe_padded != 0, params.big_endian != 0};
+  const FoundRange found = (params.value_bytes == 4 ? functions.float32 : functions.float64)(
+      valid, raw.data(), raw.size() / params.value_bytes);
+  return {found.min, found.max, found.count};
 }
 
 double absolute_bound(double range_relative, double min, double max) {

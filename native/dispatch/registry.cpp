@@ -6,6 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "dispatch/self_test.h"
 
 namespace h5lossy {
@@ -13,20 +17,24 @@ namespace h5lossy {
 #define H5L_CODEC(number, name) extern const Codec name##_codec;
 namespace scalar {
 extern const ChecksumFunction checksum_function;
+extern const RangeFunctions range_functions;
 #include "dispatch/codecs.def"
 }  // namespace scalar
 #if defined(__x86_64__)
 namespace avx2 {
 extern const ChecksumFunction checksum_function;
+extern const RangeFunctions range_functions;
 #include "dispatch/codecs.def"
 }  // namespace avx2
 namespace avx512 {
 extern const ChecksumFunction checksum_function;
+extern const RangeFunctions range_functions;
 #include "dispatch/codecs.def"
 }  // namespace avx512
 #elif defined(__aarch64__)
 namespace neon {
 extern const ChecksumFunction checksum_function;
+extern const RangeFunctions range_functions;
 #include "dispatch/codecs.def"
 }  // namespace neon
 #endif
@@ -55,9 +63,14 @@ constexpr CodecEntry kAvx512Codecs[] = {
 
 // What native/CMakeLists.txt lets each backend's compiler use. The compiler's own test also asks whether the system keeps
 // the registers.
+bool has_lzcnt() {  // of which Clang 14's test knows nothing
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_LZCNT) != 0;
+}
+
 bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-         __builtin_cpu_supports("popcnt");
+  return has_lzcnt() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
 }
 
 bool has_avx512() {
@@ -77,12 +90,13 @@ constexpr CodecEntry kNeonCodecs[] = {
 
 constexpr Backend kBackends[] = {
 #if defined(__x86_64__)
-    {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function},
-    {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function},
+    {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function, avx512::range_functions},
+    {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function, avx2::range_functions},
 #elif defined(__aarch64__)
-    {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function},  // part of every AArch64
+    {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function,
+     neon::range_functions},  // part of every AArch64
 #endif
-    {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function},
+    {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function, scalar::range_functions},
 };
 
 constexpr char kBackendVariable[] = "H5LOSSY_BACKEND";
@@ -142,6 +156,12 @@ ChecksumFunction best_checksum() {
   const Backend* backend = nullptr;
   const bool has_backend = choose_backend(backend, Message(nullptr)) == H5L_OK;
   return has_backend ? backend->checksum : scalar::checksum_function;
+}
+
+const RangeFunctions& best_ranges() {
+  const Backend* backend = nullptr;
+  const bool has_backend = choose_backend(backend, Message(nullptr)) == H5L_OK;
+  return has_backend ? backend->ranges : scalar::range_functions;
 }
 
 const CodecEntry* codec_entry(std::uint32_t codec) {

@@ -9,6 +9,7 @@
 
 #include "codecs/checksum.h"
 #include "codecs/codec.h"
+#include "codecs/range.h"
 #include "format/message.h"
 
 namespace h5lossy {
@@ -24,6 +25,7 @@ struct Backend {
   bool (*runs_here)();
   std::span<const CodecEntry> codecs;
   const ChecksumFunction& checksum;
+  const RangeFunctions& ranges;
 
   // Null for a number that this build does not have.
   [[nodiscard]] const CodecEntry* find(std::uint32_t codec) const;
@@ -38,6 +40,9 @@ std::span<const Backend> backends();
 
 // The checksum of that backend; of the plainest one where none can be used, since it has no floating point to go wrong.
 ChecksumFunction best_checksum();
+
+// The same for ranges of values.
+const RangeFunctions& best_ranges();
 
 // Null for a number that this build does not have. The functions are one backend's; all else is the same in all.
 const CodecEntry* codec_entry(std::uint32_t codec);

@@ -327,16 +327,14 @@ H5L_ROWS_FN void halves(const Rows<n, u64>& words, Rows<n, u32>& result) {
   if constexpr (r + 1 < Rows<n, u32>::count) halves<half, n, r + 1>(words, result);
 }
 
-// Writes the lowest `planes` bits of the words as planes; returns where the next ones go. The first word may have more
-// bits, `first`: what they depend on may come late.
 template <u32 n>
-H5L_ROWS_FN u8* store_planes(const Rows<n, u32>& words, u32 planes, u8* out, u32 first = 0) {
+H5L_ROWS_FN u8* store_planes(const Rows<n, u32>& words, u32 first, u32 planes, u8* out) {
   store_words(words, first, planes, out);
   return out + planes * (n / 8);
 }
 
 template <u32 n>
-H5L_ROWS_FN u8* store_planes(const Rows<n, u64>& words, u32 planes, u8* out, u64 first = 0) {
+H5L_ROWS_FN u8* store_planes(const Rows<n, u64>& words, u64 first, u32 planes, u8* out) {
   Rows<n, u32> part;
   halves<0>(words, part);
   store_words(part, static_cast<u32>(first), planes, out);
@@ -345,6 +343,18 @@ H5L_ROWS_FN u8* store_planes(const Rows<n, u64>& words, u32 planes, u8* out, u64
     store_words(part, static_cast<u32>(first >> 32), planes - 32, out + 4 * n);
   }
   return out + planes * (n / 8);
+}
+
+// Writes the lowest `planes` bits of the words as planes; returns where the next ones go.
+template <u32 n, class W>
+H5L_ROWS_FN u8* store_planes(const Rows<n, W>& words, u32 planes, u8* out) {
+  return store_planes<n>(words, W{0}, planes, out);
+}
+
+// The same, where `first_mask` is what counts of the first word. It comes late, and goes in last.
+template <u32 n, class W>
+H5L_ROWS_FN u8* store_planes_masked(const Rows<n, W>& words, W first_mask, u32 planes, u8* out) {
+  return store_planes<n>(with_first(words, W{0}), static_cast<W>(first_of(words) & first_mask), planes, out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -407,63 +417,106 @@ H5L_ROWS_FN Rows<n, W> load_differences(const u8* from, u32 planes, bool keep_fi
 
 // From the sums of differences in words of half the size.
 template <u32 n, class Half, class W>
-H5L_ROWS_FN Rows<n, W> bins_of_sums(const Rows<n, Half>& sums, Vector<Half> last, Edge<W>& edge) {
-  Rows<n, W> bins;
+H5L_ROWS_FN void bins_of_sums(const Rows<n, Half>& sums, Vector<Half> last, Edge<W>& edge, Rows<n, W>& bins) {
   sign_extend_rows(sums, bins);
 #pragma GCC unroll 16
   for (u32 r = 0; r < bins.count; ++r) bins.at[r] += edge;
   edge += sign_extend<0>(last);
-  return bins;
 }
 
 template <auto before, u32 n>
-H5L_ROWS_FN Rows<n, u32> load_bins(const u8* from, u32 planes, bool keep_first, Edge<u32>& edge) {
+H5L_ROWS_FN void load_bins(const u8* from, u32 planes, bool keep_first, Edge<u32>& edge, Rows<n, u32>& bins) {
   // Sums of differences of 11 planes along 32 positions fit into 16 bits; in several dimensions no way is longer.
   if (__builtin_expect(planes > 11, 0)) {
-    return sum_rows<before>(load_differences<n, u32>(from, planes, keep_first), edge);
+    bins = load_differences<n, u32>(from, planes, keep_first);
+    sum_rows<before>(bins, edge);
+    return;
   }
   Edge<u16> last = {};
-  const ShortRows<n> sums = sum_rows<before>(from_sign_last(load_sixteen<n>(from, planes), keep_first), last);
-  return bins_of_sums<n, u16, u32>(sums, last, edge);
+  ShortRows<n> sums = from_sign_last(load_sixteen<n>(from, planes), keep_first);
+  sum_rows<before>(sums, last);
+  bins_of_sums<n, u16, u32>(sums, last, edge, bins);
 }
 
 template <auto before, u32 n>
-H5L_ROWS_FN Rows<n, u64> load_bins(const u8* from, u32 planes, bool keep_first, Edge<u64>& edge) {
+H5L_ROWS_FN void load_bins(const u8* from, u32 planes, bool keep_first, Edge<u64>& edge, Rows<n, u64>& bins) {
   // So do those of 27 planes in 32 bits.
-  if (__builtin_expect(planes > 27, 0))
-    return sum_rows<before>(load_differences<n, u64>(from, planes, keep_first), edge);
+  if (__builtin_expect(planes > 27, 0)) {
+    bins = load_differences<n, u64>(from, planes, keep_first);
+    sum_rows<before>(bins, edge);
+    return;
+  }
   Edge<u32> last = {};
-  const Rows<n, u32> sums = load_bins<before, n>(from, planes, keep_first, last);
-  return bins_of_sums<n, u32, u64>(sums, last, edge);
+  Rows<n, u32> sums;
+  load_bins<before, n>(from, planes, keep_first, last, sums);
+  bins_of_sums<n, u32, u64>(sums, last, edge, bins);
 }
+
+// The planes of a block, and the differences or bins that they are of. What `load` reads may be read later.
+template <u32 n, class W>
+class LoadedPlanes {
+ public:
+  H5L_ROWS_FN void load(const u8* from, u32 planes) {
+    from_ = from;
+    planes_ = planes;
+  }
+
+  // Without the first difference if `keep_first` is false.
+  H5L_ROWS_FN void differences(bool keep_first, Rows<n, W>& words) const {
+    words = load_differences<n, W>(from_, planes_, keep_first);
+  }
+
+  template <auto before>
+  H5L_ROWS_FN void bins(bool keep_first, Edge<W>& edge, Rows<n, W>& bins) const {
+    load_bins<before, n>(from_, planes_, keep_first, edge, bins);
+  }
+
+ private:
+  const u8* from_;
+  u32 planes_;
+};
 
 #else
 
 using blocks::kPlanesOverrun;
 
 template <u32 n, class W>
-inline u8* store_planes(Rows<n, W> words, u32 planes, u8* out, W first = 0) {
-  words.at[0] |= first;
+u8* store_planes_masked(const Rows<n, W>& words, W first_mask, u32 planes, u8* out) {
+  return blocks::store_planes<n>(words.at, first_mask, planes, out);
+}
+
+template <u32 n, class W>
+u8* store_planes(const Rows<n, W>& words, u32 planes, u8* out) {
   return blocks::store_planes<n>(words.at, ~W{0}, planes, out);
 }
 
 template <u32 n, class W>
-inline Rows<n, W> load_differences(const u8* from, u32 planes, bool keep_first) {
-  Rows<n, W> rows = {};
-  if (planes != 0) {
+class LoadedPlanes {
+ public:
+  void load(const u8* from, u32 planes) {
+    if (planes == 0) {
+      words_ = {};
+      return;
+    }
     blocks::Plane<n> bytes[blocks::kMaxRows<kWordBits<W> - 1>];
     blocks::load_planes<n>(from, planes, bytes);
-    blocks::words_of_rows<n>(bytes, planes, rows.at);
+    blocks::words_of_rows<n>(bytes, planes, words_.at);
   }
-  for (u32 i = 0; i < n; ++i) rows.at[i] = blocks::from_sign_last(rows.at[i]);
-  if (!keep_first) rows.at[0] = 0;
-  return rows;
-}
 
-template <auto before, u32 n, class W>
-inline Rows<n, W> load_bins(const u8* from, u32 planes, bool keep_first, Edge<W>& edge) {
-  return sum_rows<before>(load_differences<n, W>(from, planes, keep_first), edge);
-}
+  void differences(bool keep_first, Rows<n, W>& words) const {
+    for (u32 i = 0; i < n; ++i) words.at[i] = blocks::from_sign_last(words_.at[i]);
+    if (!keep_first) words.at[0] = 0;
+  }
+
+  template <auto before>
+  void bins(bool keep_first, Edge<W>& edge, Rows<n, W>& bins) const {
+    differences(keep_first, bins);
+    sum_rows<before>(bins, edge);
+  }
+
+ private:
+  Rows<n, W> words_;
+};
 
 #endif
 

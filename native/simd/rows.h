@@ -12,6 +12,7 @@
 #include "codecs/blocks.h"
 #include "codecs/portable.h"
 #include "simd/lanes.h"
+#include "simd/sums.h"
 
 #if defined(__AVX512VBMI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__GFNI__)
 #define H5L_ROWS_AVX512 1
@@ -28,6 +29,12 @@
 #define H5L_ROWS_FN [[gnu::always_inline]] inline
 
 namespace h5lossy::H5L_TARGET::simd {
+
+#if defined(H5L_ROWS_VECTOR)
+inline constexpr bool kRowsAreRegisters = true;
+#else
+inline constexpr bool kRowsAreRegisters = false;
+#endif
 
 #if defined(H5L_ROWS_VECTOR)
 
@@ -250,6 +257,11 @@ H5L_ROWS_FN W first_of(const Rows<n, W>& rows) {
 }
 
 template <u32 n, class W>
+H5L_ROWS_FN W word_at(const Rows<n, W>& rows, u32 i) {
+  return load<W>(reinterpret_cast<const u8*>(&rows) + i * sizeof(W));
+}
+
+template <u32 n, class W>
 H5L_ROWS_FN Rows<n, W> with_first(Rows<n, W> rows, W first) {
   Vector<W> others = ~Vector<W>{};
   others[0] = 0;
@@ -342,17 +354,19 @@ H5L_ROWS_FN void differences_from(const Rows<n, W>& bins, Edge<W> edge, Rows<n, 
 
 // Differences of a block, signs last.
 template <auto before, u32 n, class W>
-H5L_ROWS_FN Rows<n, W> differences(const Rows<n, W>& bins, Edge<W> edge) {
-  Rows<n, W> words;
+H5L_ROWS_FN void differences(const Rows<n, W>& bins, Edge<W> edge, Rows<n, W>& words) {
   differences_from<before>(bins, edge, words);
-  return words;
 }
 
 template <u32 n, class W>
-H5L_ROWS_FN Rows<n, W> signs_last(Rows<n, W> rows) {
+H5L_ROWS_FN void signs_last(const Rows<n, W>& numbers, Rows<n, W>& words) {
 #pragma GCC unroll 16
-  for (u32 r = 0; r < rows.count; ++r) rows.at[r] = to_sign_last<W>(rows.at[r]);
-  return rows;
+  for (u32 r = 0; r < words.count; ++r) words.at[r] = to_sign_last<W>(numbers.at[r]);
+}
+
+template <u32 n, class W>
+H5L_ROWS_FN W any_bits_behind_first(const Rows<n, W>& rows) {
+  return any_bits(with_first(rows, W{0}));
 }
 
 // Sums along the predictions within a row: of 2, 4, 8 ... neighbours, from the sums of half as many. A lane of an upper
@@ -419,7 +433,7 @@ H5L_ROWS_FN void carry_rows(const Rows<n, W>& sums, Rows<n, W>& carries) {
 
 // Bins from differences, where `edge` has the same word in all lanes; and the next block's edge in a run.
 template <auto before, u32 n, class W>
-H5L_ROWS_FN Rows<n, W> sum_rows(Rows<n, W> rows, Edge<W>& edge) {
+H5L_ROWS_FN void sum_rows(Rows<n, W>& rows, Edge<W>& edge) {
   Rows<n, W> carries;
 #pragma GCC unroll 16
   for (u32 r = 0; r < rows.count; ++r) rows.at[r] = sum_row<before, 1, W>(rows.at[r]);
@@ -429,8 +443,38 @@ H5L_ROWS_FN Rows<n, W> sum_rows(Rows<n, W> rows, Edge<W>& edge) {
   edge = carries.at[last] + spread_lane<kLanes<W> - 1, W>(rows.at[last]);
 #pragma GCC unroll 16
   for (u32 r = 0; r < rows.count; ++r) rows.at[r] += carries.at[r];
-  return rows;
 }
+
+#if defined(H5L_ROWS_AVX512)
+
+// Gives the lanes of row `r` that `holes` names the word of the lane before them that is none, the first ones `last`.
+template <u32 r, u32 n, class W>
+H5L_ROWS_FN void fill_rows_forward(u64 holes, Vector<W> last, Rows<n, W>& rows) {
+  constexpr u32 lanes = kLanes<W>;
+  constexpr static auto up_to = places<W>([](u32 lane) { return (2u << lane) - 1; });
+  const u32 kept = static_cast<u32>(~holes >> (r * lanes)) & static_cast<u32>(blocks::first_bits(lanes));
+  const Register here = raw<W>(all_lanes(static_cast<W>(kept))) & _mm512_load_si512(up_to.at);
+  Register row = raw<W>(rows.at[r]);
+  if constexpr (sizeof(W) == 4) {  // of the words that are kept, the one that so many of them begin with
+    const Register number = _mm512_sub_epi32(_mm512_popcnt_epi32(here), _mm512_set1_epi32(1));
+    row = _mm512_maskz_compress_epi32(static_cast<__mmask16>(kept), row);
+    row = _mm512_mask_permutexvar_epi32(raw<W>(last), _mm512_test_epi32_mask(here, here), number, row);
+  } else {
+    const Register number = _mm512_sub_epi64(_mm512_popcnt_epi64(here), _mm512_set1_epi64(1));
+    row = _mm512_maskz_compress_epi64(static_cast<__mmask8>(kept), row);
+    row = _mm512_mask_permutexvar_epi64(raw<W>(last), _mm512_test_epi64_mask(here, here), number, row);
+  }
+  rows.at[r] = row_of<W>(row);
+  if constexpr (r + 1 < Rows<n, W>::count)
+    fill_rows_forward<r + 1>(holes, spread_lane<lanes - 1, W>(row_of<W>(row)), rows);
+}
+
+template <u32 n, class W>
+H5L_ROWS_FN void fill_forward(u64 holes, W last, Rows<n, W>& rows) {
+  fill_rows_forward<0>(holes, all_lanes(last), rows);
+}
+
+#endif
 
 #else
 
@@ -459,6 +503,11 @@ H5L_ROWS_FN Rows<n, W> all_words(W word) {
   Rows<n, W> rows;
   for (u32 i = 0; i < n; ++i) rows.at[i] = word;
   return rows;
+}
+
+template <u32 n, class W>
+H5L_ROWS_FN W word_at(const Rows<n, W>& rows, u32 i) {
+  return rows.at[i];
 }
 
 template <u32 n, class W>
@@ -521,26 +570,66 @@ H5L_ROWS_FN W word_of(Edge<W> edge) {
 }
 
 template <auto before, u32 n, class W>
-H5L_ROWS_FN Rows<n, W> differences(const Rows<n, W>& bins, Edge<W> edge) {
-  Rows<n, W> words;
+H5L_ROWS_FN void differences(const Rows<n, W>& bins, Edge<W> edge, Rows<n, W>& words) {
   words.at[0] = blocks::to_sign_last(static_cast<W>(bins.at[0] - edge));
-  for (u32 i = 1; i < n; ++i) words.at[i] = blocks::to_sign_last(static_cast<W>(bins.at[i] - bins.at[before(i)]));
-  return words;
+  for (u32 i = 1; i < n; ++i) words.at[i] = blocks::to_sign_last(static_cast<W>(bins.at[i] - bins.at[i - 1]));
+#pragma GCC unroll 64
+  for (u32 i = 1; i < n; ++i) {  // apart from the others, which become vector code
+    if (before(i) == i - 1) continue;
+    words.at[i] = blocks::to_sign_last(static_cast<W>(bins.at[i] - bins.at[before(i)]));
+  }
 }
 
 template <u32 n, class W>
-H5L_ROWS_FN Rows<n, W> signs_last(Rows<n, W> rows) {
-  for (u32 i = 0; i < n; ++i) rows.at[i] = blocks::to_sign_last(rows.at[i]);
-  return rows;
+H5L_ROWS_FN void signs_last(const Rows<n, W>& numbers, Rows<n, W>& words) {
+  for (u32 i = 0; i < n; ++i) words.at[i] = blocks::to_sign_last(numbers.at[i]);
 }
 
+template <u32 n, class W>
+H5L_ROWS_FN W any_bits_behind_first(const Rows<n, W>& rows) {
+  W any = 0;
+  for (u32 i = 1; i < n; ++i) any |= rows.at[i];
+  return any;
+}
+
+// Not inlined: GCC would do several blocks at once, with more shuffles than sums.
 template <auto before, u32 n, class W>
-H5L_ROWS_FN Rows<n, W> sum_rows(Rows<n, W> rows, Edge<W>& edge) {
-  rows.at[0] += edge;
+[[gnu::noinline]] void sum_rows(Rows<n, W>& rows, Edge<W>& edge) {
+  constexpr bool is_run = [] {
+    for (u32 i = 1; i < n; ++i) {
+      if (before(i) != i - 1) return false;
+    }
+    return true;
+  }();
+  if constexpr (is_run) {
+    edge = running_sums(rows.at, n, edge);
+  } else {
+    rows.at[0] += edge;
 #pragma GCC unroll 64
-  for (u32 i = 1; i < n; ++i) rows.at[i] += rows.at[before(i)];
-  edge = rows.at[n - 1];
-  return rows;
+    for (u32 i = 1; i < n; ++i) rows.at[i] += rows.at[before(i)];
+    edge = rows.at[n - 1];
+  }
+}
+
+#endif
+
+#if !defined(H5L_ROWS_AVX512)
+
+// Gives positions of `holes` the word of the position before them, the first ones `last`.
+template <u32 n, class W>
+void fill_forward(u64 holes, W last, Rows<n, W>& rows) {
+  if (holes == blocks::first_bits(n)) {
+    rows = all_words<n>(last);
+    return;
+  }
+  W words[n];
+  store_rows(rows, words);
+#pragma GCC unroll 8
+  for (u32 i = 0; i < n; ++i, holes >>= 1) {  // no branch: nobody could foresee it
+    const W is_hole = W{0} - static_cast<W>(holes & 1);
+    words[i] = last = (last & is_hole) | (words[i] & ~is_hole);
+  }
+  rows = load_rows<n, W>(words);
 }
 
 #endif

@@ -97,8 +97,11 @@ class Block {
       words[i] = sign_last(differences[i]);
     }
     const auto block = to_rows<n>(bins);
-    CHECK(to_words(rows::differences<prediction>(block, rows::edge_of(edge))) == words, "%s", name.c_str());
-    CHECK(to_words(rows::signs_last(to_rows<n>(differences))) == words, "%s", name.c_str());
+    rows::Rows<n, W> result;
+    rows::differences<prediction>(block, rows::edge_of(edge), result);
+    CHECK(to_words(result) == words, "%s", name.c_str());
+    rows::signs_last(to_rows<n>(differences), result);
+    CHECK(to_words(result) == words, "%s", name.c_str());
     CHECK(rows::first_of(block) == bins[0] && rows::word_of<W>(rows::last_of(block)) == bins[n - 1], "%s",
           name.c_str());
     CHECK(blocks::width_of(rows::any_bits(to_rows<n>(words))) == planes_of(words), "%s", name.c_str());
@@ -120,8 +123,15 @@ class Block {
     const u32 planes = random_.one_in(4) ? least + static_cast<u32>(random_.below(most - least + 1)) : least;
     const std::vector<u8> bytes = planes_naively<n>(words, planes);
     const std::span<std::uint8_t> out = written_.at_end(bytes.size() + rows::kPlanesOverrun);
-    const u8* const end =
-        rows::store_planes<n>(rows::with_first(to_rows<n>(words), W{0}), planes, out.data(), words[0]);
+    std::vector<W> masked = words;
+    for (const W first_mask : {static_cast<W>(~W{0}), W{1}}) {
+      masked[0] = words[0] & first_mask;
+      const std::vector<u8> expected = planes_naively<n>(masked, planes);
+      const u8* const end = rows::store_planes_masked<n>(to_rows<n>(words), first_mask, planes, out.data());
+      CHECK(end == out.data() + bytes.size(), "%s, %u planes: %td bytes", name.c_str(), planes, end - out.data());
+      CHECK(std::equal(expected.begin(), expected.end(), out.begin()), "%s, %u planes", name.c_str(), planes);
+    }
+    const u8* const end = rows::store_planes<n>(to_rows<n>(words), planes, out.data());
     CHECK(end == out.data() + bytes.size(), "%s, %u planes: %td bytes", name.c_str(), planes, end - out.data());
     CHECK(std::equal(bytes.begin(), bytes.end(), out.begin()), "%s, %u planes", name.c_str(), planes);
 
@@ -132,11 +142,13 @@ class Block {
       if (!keep_first) rest[0] = 0;
       std::vector<W> sums(n);
       for (u32 i = 0; i < n; ++i) sums[i] = static_cast<W>(rest[i] + (i == 0 ? edge : sums[prediction(i)]));
-      const auto loaded = rows::load_differences<n, W>(in.data(), planes, keep_first);
-      CHECK(to_words(loaded) == rest, "%s, %u planes", name.c_str(), planes);
+      rows::LoadedPlanes<n, W> loaded;
+      loaded.load(in.data(), planes);
+      loaded.differences(keep_first, result);
+      CHECK(to_words(result) == rest, "%s, %u planes", name.c_str(), planes);
       rows::Edge<W> last = rows::edge_of(edge);
-      CHECK(to_words(rows::load_bins<prediction, n>(in.data(), planes, keep_first, last)) == sums, "%s, %u planes",
-            name.c_str(), planes);
+      loaded.template bins<prediction>(keep_first, last, result);
+      CHECK(to_words(result) == sums, "%s, %u planes", name.c_str(), planes);
       if (prediction(n - 1) == n - 2) {
         CHECK(rows::word_of<W>(last) == sums[n - 1], "%s, %u planes", name.c_str(), planes);
       }

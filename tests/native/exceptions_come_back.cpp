@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "check.h"
+#include "codecs/block_tiles.h"
 #include "frames.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "simd/block_tiles.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -218,7 +218,7 @@ class Check {
     for (u32 b = 0; b < blocks_.size(); ++b) {
       const u64 mask = blocks::to_values(blocks_[b].exceptions, blocks_[b].inside);
       found += static_cast<u32>(std::popcount(mask));
-      if (mask != 0) exceptions.add(b, mask);
+      if (mask != 0) exceptions.add(b, blocks_[b].exceptions, blocks_[b].inside);
     }
     CHECK(exceptions.count() == found, "%u exceptions, expected %u", exceptions.count(), found);
     const u32 size = exceptions.measure(tile_, values);

@@ -19,6 +19,28 @@ auto with_quantizer(const Quantizer& quantizer, Run run) {
   return run(absolute_quantizer<T>(quantizer));
 }
 
+// Tiles are worked on in batches, one step after the other for all blocks of a batch. With vectors a batch is one block,
+// which stays in registers. Without, what one step stores the next one loads in any width: within a block, loads would wait
+// for stores that they straddle.
+template <u32 n>
+inline constexpr u32 kBatchBlocks = simd::kRowsAreRegisters ? 1 : 1024 / n;
+
+template <u32 n>
+u32 batch_at(u32 first, u32 blocks) {
+  return blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
+}
+
+// Calls step(0), step(1) ... for the blocks of a batch. Without a loop for a batch of one: compilers would see too late that
+// its arrays are registers.
+template <u32 n, class Step>
+H5L_ROWS_FN void for_batch(u32 batch, Step step) {
+  if constexpr (kBatchBlocks<n> == 1) {
+    step(0);
+  } else {
+    for (u32 b = 0; b < batch; ++b) step(b);
+  }
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Nearly all blocks are whole and have no exceptions: these stay in registers, see simd/rows.h. Of all others the bins are
 // put into an array, by position.
@@ -55,37 +77,20 @@ void gather(const u8* positions, u64 inside, u8* values) {
 
 // The bins of any block, by position. Bit i of the answer: position i is an exception, and has no bin yet.
 template <u32 n, class W, class Bins>
-[[gnu::noinline]] u64 quantize_any(const Bins& quantizer, const u8* values, u64 inside, W* bins) {
+u64 quantize_any(const Bins& quantizer, const u8* values, u64 inside, simd::Rows<n, W>& bins) {
   alignas(64) u8 positions[n * sizeof(W)];
   if (inside != first_bits(n)) {
     spread<n, W>(values, inside, positions);
     values = positions;
   }
-  simd::Rows<n, W> rows;
-  const u64 exceptions = quantizer.template exceptions<n>(values, rows);
-  simd::store_rows(rows, bins);
-  return exceptions & inside;
-}
-
-// Gives positions of `holes` the bin of the position before them, the first ones `last`.
-template <u32 n, class W>
-void fill_forward(u64 holes, W last, W* bins) {
-  if (holes == first_bits(n)) {
-    for (u32 i = 0; i < n; ++i) bins[i] = last;
-    return;
-  }
-#pragma GCC unroll 8
-  for (u32 i = 0; i < n; ++i, holes >>= 1) {  // no branch: nobody could foresee it
-    const W is_hole = W{0} - static_cast<W>(holes & 1);
-    bins[i] = last = (last & is_hole) | (bins[i] & ~is_hole);
-  }
+  return quantizer.template exceptions<n>(values, bins) & inside;
 }
 
 // The values of a block that are inside of the data, not all.
 template <u32 n, class W, class Bins>
-[[gnu::noinline]] void store_inside(const Bins& quantizer, const W* bins, u64 inside, u8* values) {
+[[gnu::noinline]] void store_inside(const Bins& quantizer, const simd::Rows<n, W>& bins, u64 inside, u8* values) {
   alignas(64) u8 positions[n * sizeof(W)];
-  quantizer.to_values(simd::load_rows<n, W>(bins), positions);
+  quantizer.to_values(bins, positions);
   gather<W>(positions, inside, values);
 }
 
@@ -108,8 +113,9 @@ class Exceptions {
   static constexpr u32 kMaxGroups = (max_blocks + kGroupBlocks - 1) / kGroupBlocks;
 
  public:
-  // The exceptions of a block, not none.
-  void add(u32 block, u64 mask) {
+  // The exceptions of a block by position, not none. Not inlined, for the registers of the loop around it.
+  [[gnu::noinline]] void add(u32 block, u64 positions, u64 inside) {
+    const u64 mask = to_values(positions, inside);
     groups_[block / kGroupBlocks].present |= u32{1} << (block % kGroupBlocks);
     masks_[block] = static_cast<Plane<n>>(mask);
     found_ += count_ones(mask);
