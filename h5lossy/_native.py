@@ -104,6 +104,10 @@ _EXCEPTIONS: dict[int, type[Exception]] = {
 }
 
 
+#: What is raised for a frame that cannot be decoded.
+FRAME_ERRORS = (CorruptFrameError, TruncatedFrameError, UnsupportedError)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Params:
     """``h5l_params``: what to do with a chunk of values. ``h5lossy.h`` explains every field."""
@@ -347,6 +351,10 @@ def inspect(frame: Any) -> FrameFields:
     info, message = _ffi.new("h5l_frame_info *"), _new_message()
     with _readable(frame) as data:
         check(_lib.h5l_inspect(data, len(data), info, message), message)
+    return _fields(info)
+
+
+def _fields(info: Any) -> FrameFields:
     return FrameFields(
         version=info.version,
         codec=info.codec,
@@ -381,6 +389,166 @@ def decode_range(frame: Any, first: int, out: npt.NDArray[Any]) -> None:
             _lib.h5l_decode_range(data, len(data), first, out.size, room, out.nbytes, message),
             message,
         )
+
+
+# ------------------------------------------------------------------------------------------------
+# GPUs
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """``h5l_counts``: chunks that this process has encoded and decoded, and by whom."""
+
+    cpu_encoded: int
+    cpu_decoded: int
+    gpu_encoded: int
+    gpu_decoded: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceBatch:
+    """``h5l_device_batch``: chunks of one shape on a GPU. Addresses are numbers."""
+
+    count: int
+    raw_bytes: int
+    raw: int = 0
+    raw_stride: int = 0
+    frames: int = 0
+    frame_stride: int = 0
+    frame_bytes: int = 0
+    workspace: int = 0
+    workspace_bytes: int = 0
+    stream: int = 0
+
+
+def counts() -> Counts:
+    """Return how many chunks went through the CPU and the GPU so far."""
+    c = _ffi.new("h5l_counts *")
+    _lib.h5l_get_counts(c)
+    return Counts(
+        cpu_encoded=c.cpu_encoded,
+        cpu_decoded=c.cpu_decoded,
+        gpu_encoded=c.gpu_encoded,
+        gpu_decoded=c.gpu_decoded,
+    )
+
+
+def describe_devices() -> str:
+    """Return what GPUs there are and where chunks go, as lines of text. Opens the GPUs."""
+    text = _ffi.new("char[]", 1 + int(_lib.h5l_describe_devices(_ffi.NULL, 0)))
+    _lib.h5l_describe_devices(text, len(text))
+    return _text(text)
+
+
+def device_of(address: int) -> int:
+    """Return the GPU that memory belongs to, -1 if to none."""
+    return int(_lib.h5l_device_of(_ffi.cast("void *", address)))
+
+
+def inspect_header(header: bytes, frame_bytes: int) -> FrameFields:
+    """Read the header of a frame of which only the first 64 bytes are at hand."""
+    info, message = _ffi.new("h5l_frame_info *"), _new_message()
+    with _readable(header) as data:
+        check(_lib.h5l_inspect_header(data, len(data), frame_bytes, info, message), message)
+    return _fields(info)
+
+
+def device_encode_workspace(params: Params, batch: DeviceBatch) -> int:
+    """Return how many bytes `device_encode` needs."""
+    size, message = _ffi.new("uint64_t *"), _new_message()
+    status = _lib.h5l_device_encode_workspace(_c_params(params), _c_batch(batch), size, message)
+    check(status, message)
+    return int(size[0])
+
+
+def device_encode(params: Params, batch: DeviceBatch) -> None:
+    """Start to encode chunks."""
+    message = _new_message()
+    check(_lib.h5l_device_encode(_c_params(params), _c_batch(batch), message), message)
+
+
+def device_decode_workspace(info: FrameFields, batch: DeviceBatch) -> int:
+    """Return how many bytes `device_decode` needs."""
+    size, message = _ffi.new("uint64_t *"), _new_message()
+    status = _lib.h5l_device_decode_workspace(_c_fields(info), _c_batch(batch), size, message)
+    check(status, message)
+    return int(size[0])
+
+
+def device_decode(
+    info: FrameFields, batch: DeviceBatch, first: int, values: int, statuses: int
+) -> None:
+    """Start to decode values of frames; `statuses` is an address, with a uint32 for each frame."""
+    message = _new_message()
+    status = _lib.h5l_device_decode(
+        _c_fields(info), _c_batch(batch), first, values, _ffi.cast("uint32_t *", statuses), message
+    )
+    check(status, message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceArray:
+    """``h5l_device_array``: an array on a GPU and how it is cut into chunks."""
+
+    data: int
+    value_bytes: int
+    strides: tuple[int, ...]
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    padding: int = 0
+
+
+def device_gather(array: DeviceArray, first: int, batch: DeviceBatch) -> None:
+    """Start to copy chunks of an array to the batch."""
+    message = _new_message()
+    check(_lib.h5l_device_gather(_c_device_array(array), first, _c_batch(batch), message), message)
+
+
+def device_scatter(array: DeviceArray, first: int, batch: DeviceBatch) -> None:
+    """Start to copy chunks of the batch to an array."""
+    message = _new_message()
+    check(_lib.h5l_device_scatter(_c_device_array(array), first, _c_batch(batch), message), message)
+
+
+def _c_device_array(array: DeviceArray) -> Any:
+    c = _ffi.new("h5l_device_array *")
+    c.data = _ffi.cast("void *", array.data)
+    c.value_bytes = array.value_bytes
+    c.rank = len(array.shape)
+    c.strides[0 : len(array.shape)] = array.strides
+    c.shape[0 : len(array.shape)] = array.shape
+    c.chunk[0 : len(array.shape)] = array.chunk
+    c.padding = array.padding
+    return c
+
+
+def _c_batch(batch: DeviceBatch) -> Any:
+    c = _ffi.new("h5l_device_batch *")
+    c.count = batch.count
+    c.raw_bytes = batch.raw_bytes
+    c.raw = _ffi.cast("void *", batch.raw)
+    c.raw_stride = batch.raw_stride
+    c.frames = _ffi.cast("void *", batch.frames)
+    c.frame_stride = batch.frame_stride
+    c.frame_bytes = _ffi.cast("uint64_t *", batch.frame_bytes)
+    c.workspace = _ffi.cast("void *", batch.workspace)
+    c.workspace_bytes = batch.workspace_bytes
+    c.stream = _ffi.cast("void *", batch.stream)
+    return c
+
+
+def _c_fields(info: FrameFields) -> Any:
+    c = _ffi.new("h5l_frame_info *")
+    c.codec = info.codec
+    c.bound_kind = info.bound_kind
+    c.value_bytes = info.value_bytes
+    c.big_endian = info.big_endian
+    c.mode = info.mode
+    c.raw_bytes = info.raw_bytes
+    c.rank = len(info.dims)
+    c.dims[0 : len(info.dims)] = info.dims
+    return c
 
 
 def default_threads() -> int:

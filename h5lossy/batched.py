@@ -29,7 +29,8 @@ import numpy as np
 from h5py import h5d, h5p, h5z
 from h5py._objects import phil
 
-from h5lossy import _native
+from h5lossy import _device_chunks, _native
+from h5lossy._arrays import cupy_memory, device_of, is_device_array, new_cupy_memory
 from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
 from h5lossy._boxes import Grid, as_selection
 from h5lossy._libhdf5 import chunk_options
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from h5lossy._arrays import DeviceMemory
     from h5lossy._boxes import Box, Pieces, Place, Selection
     from h5lossy._progress import Report
     from h5lossy._sources import Source
@@ -85,6 +87,9 @@ def write(
         that broadcasts to it; ``numpy.memmap`` is fine. Or what can be cut like an array and has a
         shape, such as another dataset or a dask array: it is read part by part. Or a generator, or
         another iterable that is no list or tuple: its items are consecutive blocks along axis 0.
+        Or an array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack): if the
+        selection is the whole dataset, of the array's type and a codec that is not `Auto`, it is
+        encoded there, and only frames are copied to the host.
     selection : index, optional
         Numbers and slices, as in ``dataset[selection]``. Default: everything. Chunks that it
         covers in part are read, changed and written again by HDF5. Slices with steps, lists and
@@ -140,6 +145,12 @@ def write(
     if verify not in {None, "write"}:
         raise InvalidArgumentError(f'verify must be "write" or None, got {verify!r}')
     with reporting(progress, f"writing {dataset.name}") as report:
+        if is_device_array(values):
+            memory = cupy_memory(values)
+            is_direct = chosen is not None and verify is None
+            if is_direct and _write_from_gpu(dataset, memory, chosen, report):
+                return
+            values = memory.library.to_host(memory)
         if chosen is None:
             _require_chunks(dataset, whole=verify is None)
             check_at_once(values)
@@ -165,7 +176,7 @@ def read(
     dataset: h5py.Dataset,
     selection: Any = ...,
     *,
-    out: npt.NDArray[Any] | None = None,
+    out: Any = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> Any:
@@ -179,8 +190,10 @@ def read(
         Numbers and slices, as in ``dataset[selection]``. Default: everything. Slices with steps,
         lists and masks are left to h5py. Of a chunk of which the selection needs little, only the
         tiles with wanted values are decoded; the checksum of its payload is then not checked.
-    out : numpy.ndarray, optional
-        Where the values go: an array of the selection's shape and the dataset's type.
+    out : array or "cupy", optional
+        Where the values go: an array of the selection's shape and the dataset's type, which may be
+        on a GPU. "cupy": a new array on CuPy's current GPU. Only frames are copied there, where the
+        selection is the whole dataset, of a codec that is not `Auto`, in the machine's byte order.
     threads : int, optional
         At most so many decode. Default: as for `write`.
     progress : function or bool, optional
@@ -217,6 +230,9 @@ def read(
     count = _checked_threads(threads)
     _check_open(dataset)
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
+    if isinstance(out, str) or is_device_array(out):
+        with reporting(progress, f"reading {dataset.name}") as report:
+            return _read_to_gpu(dataset, selection, chosen, out, threads=count, report=report)
     layout = _Layout.of(dataset) if chosen is not None else None
     with reporting(progress, f"reading {dataset.name}") as report:
         if chosen is None or layout is None:
@@ -233,6 +249,96 @@ def _require_chunks(dataset: h5py.Dataset, *, whole: bool) -> None:
             f'verify="write" needs whole chunks of {dataset.name}, which h5lossy alone has '
             "compressed; write those, or leave it out and compare with h5lossy.assess"
         )
+
+
+def _covers(dataset: h5py.Dataset, chosen: Selection) -> bool:
+    return bool(chosen.shape == dataset.shape and math.prod(dataset.shape))
+
+
+def _write_from_gpu(
+    dataset: h5py.Dataset, memory: DeviceMemory, chosen: Selection, report: Report
+) -> bool:
+    """Write a whole dataset from a GPU; return whether that was possible."""
+    layout = _Layout.of(dataset)
+    if layout is None or not _covers(dataset, chosen):
+        return False
+    fits = memory.shape == dataset.shape and memory.dtype == layout.dtype
+    if not fits or not _device_chunks.is_possible(memory, layout.params):
+        return False
+    places = _places(dataset.shape, layout.chunks)
+    space = Space(dataset)
+    done = 0
+    try:
+        padding = int(as_bits(layout.fill))
+        for frames in _device_chunks.encode(memory, layout.params, layout.chunks, padding):
+            for frame in frames:
+                space.reserve(len(frame))
+                _write_chunk(dataset, next(places), frame)
+                done += 1
+            report(min(done * layout.chunk_bytes, memory.nbytes), memory.nbytes)
+    except Exception as error:
+        written = tuple(itertools.islice(_places(dataset.shape, layout.chunks), done))
+        total = math.prod(-(-n // c) for n, c in zip(dataset.shape, layout.chunks, strict=True))
+        state = f"{done} of {total} chunks of {dataset.name} were written"
+        text = f"{state}: {type(error).__name__}: {error}"
+        raise IncompleteWriteError(text, written, total) from error
+    finally:
+        space.release()
+    return True
+
+
+def _read_to_gpu(
+    dataset: h5py.Dataset,
+    selection: Any,
+    chosen: Selection | None,
+    out: Any,
+    *,
+    threads: int,
+    report: Report,
+) -> Any:
+    native = dataset.dtype.newbyteorder("=")
+    shape = dataset[selection].shape if chosen is None else chosen.shape
+    if isinstance(out, str):
+        if out != "cupy":
+            raise InvalidArgumentError(f'out must be an array or "cupy", got {out!r}')
+        memory = new_cupy_memory(shape, native)
+    else:
+        memory = cupy_memory(out)
+        if memory.shape != shape or memory.dtype != native:
+            raise InvalidArgumentError(
+                f"out must be an array of {native} and shape {shape}, "
+                f"got one of {memory.dtype} and shape {memory.shape}"
+            )
+    layout = _Layout.of(dataset) if chosen is not None else None
+    if (
+        chosen is None
+        or layout is None
+        or not _covers(dataset, chosen)
+        or not _device_chunks.is_possible(memory, layout.params)
+    ):
+        values = np.ascontiguousarray(read(dataset, selection, threads=threads)).astype(native)
+        memory.owner[...] = memory.library.upload(values, device_of(memory)).owner
+        return memory.owner if isinstance(out, str) else out
+    places = list(_places(dataset.shape, layout.chunks))
+
+    def read_frame(number: int, room: npt.NDArray[np.uint8]) -> Any:
+        return _read_chunk(dataset, places[number], room)
+
+    for done, left in _device_chunks.decode(memory, layout.chunks, read_frame):
+        for number in left:  # HDF5 has the chunk, or nobody, or it is broken and raises
+            box = tuple(
+                slice(at, min(at + c, n))
+                for at, c, n in zip(places[number], layout.chunks, dataset.shape, strict=True)
+            )
+            values = np.ascontiguousarray(read(dataset, box, threads=threads)).astype(native)
+            memory.owner[box] = memory.library.upload(values, device_of(memory)).owner
+        report(min(done * layout.chunk_bytes, memory.nbytes), memory.nbytes)
+    return memory.owner if isinstance(out, str) else out
+
+
+def _places(shape: Place, chunks: Place) -> Iterator[Place]:
+    """Yield where each chunk begins, in C order."""
+    return itertools.product(*(range(0, n, c) for n, c in zip(shape, chunks, strict=True)))
 
 
 @dataclass(frozen=True)

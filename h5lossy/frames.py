@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy import _native
+from h5lossy import _device, _native
+from h5lossy._arrays import device_of, is_device_array
 from h5lossy._values import checked_dtype, fill_bits, is_big_endian
 from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.codecs import CODECS, Codec
 from h5lossy.errors import BoundError, CorruptFrameError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from typing_extensions import Buffer
 
 
@@ -124,7 +124,7 @@ def max_encoded_size(raw_bytes: int) -> int:
     return size
 
 
-def encode(array: npt.ArrayLike, codec: Codec, *, fill_value: Any = None) -> bytes:
+def encode(array: Any, codec: Codec, *, fill_value: Any = None) -> Any:
     """Encode an array into one frame.
 
     Parameters
@@ -132,7 +132,8 @@ def encode(array: npt.ArrayLike, codec: Codec, *, fill_value: Any = None) -> byt
     array : array-like
         float32 or float64 of either byte order, any shape and memory layout, less than 4 GiB - 40
         bytes. The frame holds the values in C order. A mask of a masked array is ignored, as h5py
-        does.
+        does. It may be on a GPU: of CuPy, of PyTorch, or anything else with
+        ``__cuda_array_interface__`` or DLPack.
     codec : Codec
         Codec and bound: ``PFPL(absolute=1e-3)`` and the like. A range-relative bound is taken over
         the whole array, zeros included.
@@ -142,8 +143,9 @@ def encode(array: npt.ArrayLike, codec: Codec, *, fill_value: Any = None) -> byt
 
     Returns
     -------
-    bytes
-        The frame; the same for the same values on every machine.
+    bytes, or an array of bytes on the GPU
+        The frame; the same for the same values on every machine. That of an array on a GPU is there
+        too, as an array of the same library (PyTorch, else CuPy).
 
     Raises
     ------
@@ -162,33 +164,38 @@ def encode(array: npt.ArrayLike, codec: Codec, *, fill_value: Any = None) -> byt
     """
     if not isinstance(codec, Codec):
         raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
+
+    def params_of(values: Any) -> _native.Params:
+        dtype = checked_dtype(values.dtype)
+        max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
+        return dataclasses.replace(
+            codec.params(),
+            value_bytes=dtype.itemsize,
+            big_endian=is_big_endian(dtype),
+            fill_bits=fill_bits(fill_value, dtype),
+            shape=_frame_shape(values.shape),
+        )
+
+    if is_device_array(array):
+        return _device.encode(array, params_of)
     values = np.asarray(array, order="C")
-    dtype = checked_dtype(values.dtype)
-    max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
-    params = dataclasses.replace(
-        codec.params(),
-        value_bytes=dtype.itemsize,
-        big_endian=is_big_endian(dtype),
-        fill_bits=fill_bits(fill_value, dtype),
-        shape=_frame_shape(values.shape),
-    )
-    return _native.encode(params, values)
+    return _native.encode(params_of(values), values)
 
 
 def decode(
-    frame: Buffer,
+    frame: Any,
     start: int | None = None,
     stop: int | None = None,
     *,
     shape: tuple[int, ...] | None = None,
-) -> npt.NDArray[Any]:
+) -> Any:
     """Decode a frame, or some of its values.
 
     Parameters
     ----------
     frame : bytes-like
         The frame, contiguous in memory. It may come from anywhere: a broken one raises, and never
-        does harm.
+        does harm. An array of bytes on a GPU is decoded there.
     start, stop : int, optional
         Decode the values from number `start` up to, but not including, number `stop`:
         ``0 <= start <= stop <= count``. Only the tiles that hold them are read, so the payload's
@@ -200,7 +207,7 @@ def decode(
     -------
     numpy.ndarray
         float32 or float64 in the byte order of the data that was encoded; ``uint8`` where the
-        encoder was not told the type.
+        encoder was not told the type. Of a frame on a GPU, an array there, in the GPU's byte order.
 
     Raises
     ------
@@ -224,7 +231,12 @@ def decode(
     >>> decode(frame, 4)
     array([4., 5.], dtype=float32)
     """
-    info = _native.inspect(frame)
+    on_device = is_device_array(frame)
+    memory = None
+    if on_device:
+        memory, info = _device.open_frame(frame)
+    else:
+        info = _native.inspect(frame)
     dtype = _frame_dtype(info)
     count = info.raw_bytes // dtype.itemsize
     first = 0 if start is None else operator.index(start)
@@ -234,6 +246,11 @@ def decode(
             f"start and stop must be 0 <= start <= stop <= {count}, the frame's number of values, "
             f"got start={first}, stop={end}"
         )
+    if memory is not None:
+        native = dtype.newbyteorder("=")  # GPUs have no other
+        target = memory.library.empty((end - first,), native, device_of(memory))
+        _device.decode(memory, info, first, target)
+        return target.owner if shape is None else target.owner.reshape(shape)
     flat = np.empty(end - first, dtype)
     try:
         values = flat if shape is None else flat.reshape(shape)

@@ -83,6 +83,8 @@ class Config:
         The backend in use; None where the self-test of its arithmetic fails.
     backends : dict of str to bool
         The backends in this build, best first, and whether this machine can run each.
+    devices : str
+        What GPUs there are and where chunks go (``H5LOSSY_DEVICE``), as lines of text.
     libhdf5s : tuple of LibHDF5
         The HDF5 libraries that are loaded, h5py's first.
     """
@@ -92,6 +94,7 @@ class Config:
     plugin_path: str
     backend: str | None
     backends: dict[str, bool]
+    devices: str
     libhdf5s: tuple[LibHDF5, ...]
 
 
@@ -145,6 +148,7 @@ def get_config() -> Config:
         plugin_path=PLUGIN_PATH,
         backend=_native.backend_name(),
         backends=_native.backends(),
+        devices=_native.describe_devices().rstrip(),
         libhdf5s=tuple(
             LibHDF5(
                 path=library.path,

@@ -14,6 +14,30 @@
 #include "format/message.h"
 #include "h5lossy.h"
 
+namespace h5lossy {
+namespace {
+
+void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_bytes, h5l_frame_info& info) {
+  info.version = kFormatVersion;
+  info.codec = header.codec;
+  info.bound_kind = header.bound_kind;
+  info.value_bytes = header.value_bytes;
+  info.big_endian = header.big_endian ? 1 : 0;
+  info.mode = header.mode;
+  info.has_checksum = header.has_checksum ? 1 : 0;
+  info.header_bytes = static_cast<std::uint32_t>(header.header_bytes);
+  info.raw_bytes = header.raw_bytes;
+  info.frame_bytes = frame_bytes;
+  info.tiles = tiles;
+  info.bound = header.bound;
+  info.step = header.step;
+  info.rank = header.has_dims ? 3 : 0;
+  for (std::size_t i = 0; i < 3; ++i) info.dims[i] = header.has_dims ? header.dims[i] : 0;
+}
+
+}  // namespace
+}  // namespace h5lossy
+
 using namespace h5lossy;
 
 extern "C" {
@@ -80,23 +104,24 @@ h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* in
     *info = {};
     Frame opened;
     if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
-    const FrameHeader& header = opened.header;
-    info->version = kFormatVersion;
-    info->codec = header.codec;
-    info->bound_kind = header.bound_kind;
-    info->value_bytes = header.value_bytes;
-    info->big_endian = header.big_endian ? 1 : 0;
-    info->mode = header.mode;
-    info->has_checksum = header.has_checksum ? 1 : 0;
-    info->header_bytes = static_cast<uint32_t>(header.header_bytes);
-    info->raw_bytes = header.raw_bytes;
-    info->frame_bytes = frame_bytes;
-    info->tiles = opened.tiles;
+    describe(opened.header, opened.tiles, frame_bytes, *info);
     info->stored_tiles = count_stored_tiles(opened);
-    info->bound = header.bound;
-    info->step = header.step;
-    info->rank = header.has_dims ? 3 : 0;
-    for (std::size_t i = 0; i < 3; ++i) info->dims[i] = header.has_dims ? header.dims[i] : 0;
+    return H5L_OK;
+  });
+}
+
+h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t frame_bytes, h5l_frame_info* info,
+                              h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (info == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "info must not be null");
+    *info = {};
+    if (const h5l_status status = check_pointer(header, header_bytes, "header", why); status != H5L_OK) return status;
+    FrameHeader read;
+    std::uint32_t tiles = 0;
+    if (const h5l_status status = open_header(bytes_of(header, header_bytes), read, tiles, why); status != H5L_OK) {
+      return status;
+    }
+    describe(read, tiles, frame_bytes, *info);
     return H5L_OK;
   });
 }

@@ -21,6 +21,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NATIVE = ROOT / "native"
 PACKAGE = ROOT / "h5lossy"
+KERNELS = ROOT / "kernels"
 
 SOURCES = sorted(
     path
@@ -40,7 +41,7 @@ MAY_INCLUDE = {
     "dispatch": {"codecs", "format", "gpu", "include"},
     "assess": {"codecs", "dispatch", "format", "gpu", "include"},
     "filter": {"dispatch", "format", "include"},
-    ".": {"dispatch", "filter", "format", "include"},  # api.cpp
+    ".": {"dispatch", "filter", "format", "gpu", "include"},  # api.cpp
 }
 
 
@@ -80,7 +81,18 @@ def importers(*packages: str, among: list[Path]) -> set[str]:
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
+@pytest.mark.parametrize("path", sorted(KERNELS.iterdir()), ids=name)
+def test_a_kernel_includes_kernels_codecs_and_plans_only(path: Path) -> None:
+    for included in includes(path):
+        if included == "emulated_gpu.h":  # of tests/native: a CPU in place of a GPU
+            assert path.name == "vocabulary.cuh"
+            continue
+        beside = (KERNELS / included).is_file()
+        codec = included.startswith("codecs/") and (NATIVE / included).is_file()
+        assert beside or codec or included == "gpu/plans.h", included
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if NATIVE in p.parents], ids=name)
 def test_a_native_file_includes_only_what_its_folder_may_know(path: Path) -> None:
     folder = path.relative_to(NATIVE).parts[0] if len(path.relative_to(NATIVE).parts) > 1 else "."
     for included in includes(path):

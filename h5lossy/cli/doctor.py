@@ -100,6 +100,7 @@ def _print_backends(config: Config) -> list[str]:
             for name, usable in config.backends.items()
         ],
     )
+    say(config.devices)
     if config.backend is not None:
         return []
     wanted = os.environ.get("H5LOSSY_BACKEND")

@@ -212,6 +212,21 @@ H5L_FN Quantizer make_absolute(Quantizer quantizer, double bound) {
   return quantizer;
 }
 
+// The absolute bound for a range-relative one over [min, max], all finite and `relative` above 0; 0 where only lossless
+// will do.
+H5L_FN double bound_of_range(double relative, double min, double max) {
+  constexpr double largest = 0x1.fffffffffffffp1023;
+  if (!(max > min)) return 0;
+  const double range = subtract(max, min);
+  double bound = range <= largest ? multiply(relative, range)
+                                  : multiply(2.0, multiply(relative, subtract(multiply(max, 0.5), multiply(min, 0.5))));
+  if (bound == 0) return 0;
+  if (!(bound <= largest)) bound = largest;
+  // Two roundings above, each at most half an ulp up.
+  const u64 bits = bit_cast<u64>(bound);
+  return bits <= 2 ? 0 : bit_cast<double>(bits - 2);
+}
+
 template <class T>
 H5L_FN Quantizer make_pointwise(Quantizer quantizer, double bound) {
   constexpr u64 limit = u64{1} << (kMantissaBits<T> - 1);

@@ -3,7 +3,6 @@
 
 #include "dispatch/params.h"
 
-#include <bit>
 #include <cmath>
 
 #include "codecs/bounds.h"
@@ -116,14 +115,7 @@ double absolute_bound(double range_relative, double min, double max) {
       !std::isfinite(max)) {
     return 0;
   }
-  const double range = max - min;
-  double bound = std::isfinite(range) ? range_relative * range : 2 * (range_relative * (max / 2 - min / 2));
-  if (bound == 0) return 0;
-  constexpr double largest = std::numeric_limits<double>::max();
-  if (!(bound <= largest)) bound = largest;
-  // Two roundings above, each at most half an ulp up.
-  const std::uint64_t bits = std::bit_cast<std::uint64_t>(bound);
-  return bits <= 2 ? 0 : std::bit_cast<double>(bits - 2);
+  return scalar::bound_of_range(range_relative, min, max);
 }
 
 Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw) {

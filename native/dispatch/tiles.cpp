@@ -8,7 +8,9 @@
 #include <cstring>
 
 #include "dispatch/auto.h"
+#include "dispatch/calls.h"
 #include "dispatch/choice.h"
+#include "dispatch/device_choice.h"
 #include "dispatch/parallel_tiles.h"
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
@@ -18,6 +20,7 @@
 #include "dispatch/workspace.h"
 #include "format/bytes.h"
 #include "format/checksum.h"
+#include "gpu/chunks.h"
 
 namespace h5lossy {
 namespace {
@@ -105,12 +108,11 @@ void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::s
   frame_bytes = kHeaderBytes + raw.size();
 }
 
-h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
-                        const Message& why, std::uint32_t threads) {
-  if (raw.empty() || params.value_bytes == 0 || raw.size() % params.value_bytes != 0) {
-    store_chunk(params, raw, frame, frame_bytes);
-    return H5L_OK;
-  }
+namespace {
+
+// A chunk that has a type, on the CPU.
+h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
+                         const Message& why, std::uint32_t threads) {
   const Quantizer quantizer = make_quantizer(params, raw);
   Choice choice;
   if (const h5l_status status = choose(params, quantizer, raw, choice, why); status != H5L_OK) return status;
@@ -156,8 +158,31 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
   return H5L_OK;
 }
 
-h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
-  FrameHeader header;
+}  // namespace
+
+h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
+                        const Message& why, std::uint32_t threads) {
+  if (raw.empty() || params.value_bytes == 0 || raw.size() % params.value_bytes != 0) {
+    store_chunk(params, raw, frame, frame_bytes);
+    return H5L_OK;
+  }
+  // Which codec auto picks is found out on the CPU, and most of its work is that.
+  if (params.codec == H5L_CODEC_AUTO) {
+    return encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
+  }
+  Turn turn(Direction::encode, params.codec, params.value_bytes, raw.size());
+  h5l_status status = H5L_OK;
+  if (turn.device() == nullptr ||
+      !gpu::encode_chunk(*turn.device(), make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) {
+    if (turn.device() != nullptr) turn.give_up();
+    status = encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
+  }
+  if (status == H5L_OK) turn.finish();
+  return status;
+}
+
+h5l_status open_header(Bytes bytes, FrameHeader& header, std::uint32_t& tiles, const Message& why) {
+  tiles = 0;
   if (const h5l_status status = read_header(bytes, header, why); status != H5L_OK) return status;
   if (header.codec == H5L_CODEC_STORED) {
     if (header.mode != 0) {
@@ -165,18 +190,24 @@ h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
                       "mode %u of a stored frame is not in this version of h5lossy; a newer one may read it",
                       header.mode);
     }
-    if (const h5l_status status = check_size(header, why); status != H5L_OK) return status;
-    return read_frame(bytes, header, 0, frame, why);
+    return check_size(header, why);
   }
   Choice choice;
   if (const h5l_status status = open_codec(header, choice, why); status != H5L_OK) return status;
   header.has_dims = choice.has_dims;
   if (const h5l_status status = check_size(header, why); status != H5L_OK) return status;
   open_geometry(header, choice);
-  if (const h5l_status status = read_frame(bytes, header, choice.geometry.tiles(), frame, why); status != H5L_OK) {
-    return status;
-  }
-  if (header.bound_kind == H5L_BOUND_LOSSLESS && !choice.codec->has_lossless) {
+  tiles = choice.geometry.tiles();
+  return H5L_OK;
+}
+
+h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
+  FrameHeader header;
+  std::uint32_t tiles = 0;
+  if (const h5l_status status = open_header(bytes, header, tiles, why); status != H5L_OK) return status;
+  if (const h5l_status status = read_frame(bytes, header, tiles, frame, why); status != H5L_OK) return status;
+  if (header.codec != H5L_CODEC_STORED && header.bound_kind == H5L_BOUND_LOSSLESS &&
+      !codec_entry(header.codec)->codec->has_lossless) {
     return why.fail(H5L_CORRUPT, "codec %u has no lossless frames", header.codec);
   }
   return H5L_OK;
@@ -195,13 +226,36 @@ std::uint32_t count_stored_tiles(const Frame& frame) {
   return stored;
 }
 
-h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
+namespace {
+
+h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
   threads = threads_for_chunk(threads, raw.size());
   if (frame.header.has_checksum) {
     const std::uint32_t sum = sum_payload(frame, best_checksum(), threads);
     if (const h5l_status status = check_payload(frame, sum, why); status != H5L_OK) return status;
   }
   return decode_values(frame, 0, raw, why, threads);
+}
+
+}  // namespace
+
+h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
+  const FrameHeader& header = frame.header;
+  if (header.codec != H5L_CODEC_STORED && !raw.empty()) {
+    Turn turn(Direction::decode, header.codec, header.value_bytes, raw.size());
+    // What the GPU takes amiss, the CPU knows the words for.
+    if (turn.device() != nullptr &&
+        gpu::decode_chunk(*turn.device(), make_decode_call(header, 0, raw.size() / header.value_bytes, 1), frame.bytes,
+                          raw)) {
+      turn.finish();
+      return H5L_OK;
+    }
+    if (turn.device() != nullptr) turn.give_up();
+    const h5l_status status = decode_on_cpu(frame, raw, why, threads);
+    if (status == H5L_OK) turn.finish();
+    return status;
+  }
+  return decode_on_cpu(frame, raw, why, threads);
 }
 
 h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes raw, const Message& why,

@@ -172,6 +172,7 @@ h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& he
   }
   frame.tile_table = front.subspan(header.header_bytes);
   frame.payload = bytes.subspan(front.size());
+  frame.bytes = bytes;
 
   std::uint32_t end = 0;
   for (std::uint32_t i = 0; i < tiles; ++i) {

@@ -47,6 +47,7 @@ struct Frame {
   std::uint32_t tiles = 0;
   std::span<const std::uint8_t> tile_table;
   std::span<const std::uint8_t> payload;
+  std::span<const std::uint8_t> bytes;  // all of it
 
   // Payload bytes of tile i, i < tiles.
   [[nodiscard]] std::span<const std::uint8_t> tile_payload(std::uint32_t i) const;

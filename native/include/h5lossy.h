@@ -4,7 +4,7 @@
  * The C API of h5lossy: chunks of float32 or float64 values to frames and back, within an error bound.
  *
  * libh5lossy is also the HDF5 plugin; this header is for callers that have bytes in memory. All functions are
- * re-entrant, allocate nothing that outlives the call (but for the threads of the _batch functions), never print, and
+ * re-entrant, allocate nothing that outlives the call (but for the threads of the _batch functions and a GPU's memory), and
  * never read or write outside the buffers that they are given, however broken a frame is. They leave the caller's
  * floating-point environment as it was.
  *
@@ -144,6 +144,11 @@ h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_byte
 
 /* Reads and checks a frame's header and tile table, but not its payload. */
 h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message);
+
+/* The same, but for stored_tiles (0), of a frame of which only the first bytes are at hand: at least 64, or all. Tile table
+ * and checksums are not checked. */
+h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t frame_bytes, h5l_frame_info* info,
+                              h5l_message* message);
 
 /* Decodes a whole frame after checking all of it. raw_bytes must be what h5l_inspect says. */
 h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, h5l_message* message);
@@ -371,6 +376,83 @@ h5l_status h5l_assess_merge(const h5l_assess_params* params, void* state, const 
 /* What is known so far. Leaves the state as it is; either result may be NULL. */
 h5l_status h5l_assess_result(const h5l_assess_params* params, const void* state, h5l_assess_points_result* points,
                              h5l_assess_field_result* field, h5l_message* message);
+
+/* GPUs
+ *
+ * h5l_encode and h5l_decode, and so the HDF5 filter, use a GPU by themselves: the environment variable H5LOSSY_DEVICE is
+ * "auto" (the faster one, the default), "cpu", "gpu" or "gpu:N". The bytes are the same. Where a GPU that was asked for cannot
+ * be used, the CPU does the work, and one line on standard error says why; nothing else is ever printed.
+ *
+ * The functions below are for data that is on a GPU already. They need no more than the CUDA driver; `stream` is a
+ * CUstream (or cudaStream_t) of the device that the pointers belong to, and all work goes to it: nothing is allocated,
+ * nobody waits, and it can be captured into a CUDA graph (after one call of the same kind, which loads the kernels). */
+
+/* How many chunks have been encoded and decoded by h5l_encode, h5l_decode and the filter, in this process, and by whom. */
+typedef struct h5l_counts {
+  uint64_t cpu_encoded;
+  uint64_t cpu_decoded;
+  uint64_t gpu_encoded;
+  uint64_t gpu_decoded;
+} h5l_counts;
+
+void h5l_get_counts(h5l_counts* counts);
+
+/* What GPUs there are, where chunks go, and why: lines of text. Opens the GPUs. Returns how many bytes the text has, of which
+ * at most capacity - 1 are written, and a NUL. */
+size_t h5l_describe_devices(char* text, size_t capacity);
+
+/* The GPU that memory belongs to; -1 if to none. */
+int h5l_device_of(const void* pointer);
+
+/* Chunks of one shape on a GPU, and room for their frames. All strides are in bytes. */
+typedef struct h5l_device_batch {
+  uint32_t count;        /* chunks, at most 65535 */
+  uint32_t reserved;     /* 0 */
+  uint64_t raw_bytes;    /* of a chunk */
+  void* raw;             /* of the first chunk; aligned to a value, best to 16 bytes */
+  uint64_t raw_stride;   /* a multiple of a value's size */
+  void* frames;          /* of the first chunk; aligned to 4 bytes, best to 16 */
+  uint64_t frame_stride; /* a multiple of 4; to encode, at least raw_bytes + 40 */
+  uint64_t* frame_bytes; /* of each frame, on the GPU: encoding writes it, decoding reads it */
+  void* workspace;       /* aligned to 16 bytes */
+  uint64_t workspace_bytes;
+  void* stream;
+} h5l_device_batch;
+
+/* Workspace for h5l_device_encode: reads count and raw_bytes of `batch`. */
+h5l_status h5l_device_encode_workspace(const h5l_params* params, const h5l_device_batch* batch, uint64_t* bytes,
+                                       h5l_message* message);
+
+/* Starts to encode chunks, in the byte order of the GPU. With a range-relative bound each chunk's own range counts. Not for
+ * codec 0 (auto), which has to be chosen on the host. */
+h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* batch, h5l_message* message);
+
+h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t* bytes,
+                                       h5l_message* message);
+
+/* Starts to decode values [first, first + values) of each frame, all alike, to `raw`. `info` tells what the frames are: codec,
+ * mode, bound kind, type and shape. statuses[i], on the GPU, becomes 0; or 1 if frame i is corrupt; or 2 if it is something
+ * else than `info` says, or broken in a way that h5l_decode has words for. Stored frames, and lossless ones of PFPL, are
+ * always fine. However broken a frame is, nothing outside of the buffers is touched. */
+h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
+                             uint32_t* statuses, h5l_message* message);
+
+/* Chunks of an array on a GPU. */
+typedef struct h5l_device_array {
+  void* data;
+  uint32_t value_bytes; /* 4 or 8 */
+  uint32_t rank;        /* 1 to 8 */
+  int64_t strides[8];   /* in bytes */
+  uint64_t shape[8];
+  uint32_t chunk[8]; /* extents of a chunk */
+  uint64_t padding;  /* bits of a value: what a chunk holds behind the array's edge */
+} h5l_device_array;
+
+/* Starts to copy chunks [first, first + batch->count), numbered in C order over the array, to `raw` of the batch, or from there. */
+h5l_status h5l_device_gather(const h5l_device_array* array, uint64_t first, const h5l_device_batch* batch,
+                             h5l_message* message);
+h5l_status h5l_device_scatter(const h5l_device_array* array, uint64_t first, const h5l_device_batch* batch,
+                              h5l_message* message);
 
 /* cffi: end */
 

@@ -1,0 +1,307 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+How fast the GPU encodes and decodes, beside a copy on the device.
+
+    python benchmarks/gpu.py [--quick] [--json FILE]
+
+Times are CUDA events around whole calls, from the first kernel's start to the last one's end:
+memory is there before, and nothing is copied to the host. GB/s are 10^9 original bytes a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import platform
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cupy
+import h5py
+import numpy as np
+
+import h5lossy
+from h5lossy import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MIB = 1 << 20
+
+CODECS = {
+    "pfpl": h5lossy.PFPL,
+    "cuszp2-plain": lambda **bound: h5lossy.CuSZp2(mode="plain", **bound),
+    "cuszp2-outlier": lambda **bound: h5lossy.CuSZp2(mode="outlier", **bound),
+    "aatrox": h5lossy.Aatrox,
+}
+
+
+def event_times(run: Callable[[], None], runs: int = 15, warmups: int = 5) -> list[float]:
+    """Return seconds of each run."""
+    seconds = []
+    for i in range(warmups + runs):
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        if i >= warmups:
+            seconds.append(cupy.cuda.get_elapsed_time(begin, end) / 1e3)
+    return seconds
+
+
+def speed(size: int, seconds: list[float]) -> dict[str, float]:
+    """Give GB/s, median and range."""
+    return {
+        "gb_per_s": size / 1e9 / statistics.median(seconds),
+        "gb_per_s_min": size / 1e9 / max(seconds),
+        "gb_per_s_max": size / 1e9 / min(seconds),
+    }
+
+
+class Batch:
+    """Chunks of a field on the device, with all that a call needs."""
+
+    def __init__(self, field: Any, chunk_values: int, codec: Any) -> None:
+        self.field = field
+        self.count = field.size // chunk_values
+        item = field.dtype.itemsize
+        self.raw_bytes = chunk_values * item
+        self.bytes = self.count * self.raw_bytes
+        self.frame_stride = -(-(self.raw_bytes + 40) // 256) * 256
+        self.frames = cupy.empty(self.count * self.frame_stride, cupy.uint8)
+        self.sizes = cupy.zeros(self.count, cupy.uint64)
+        self.statuses = cupy.zeros(self.count, cupy.uint32)
+        self.out = cupy.empty_like(field)
+        self.params = dataclasses.replace(codec.params(), value_bytes=item, shape=(chunk_values,))
+        stream = cupy.cuda.get_current_stream().ptr
+        self.batch = _native.DeviceBatch(
+            count=self.count,
+            raw_bytes=self.raw_bytes,
+            raw=field.data.ptr,
+            raw_stride=self.raw_bytes,
+            frames=self.frames.data.ptr,
+            frame_stride=self.frame_stride,
+            frame_bytes=self.sizes.data.ptr,
+            stream=stream,
+        )
+        needed = _native.device_encode_workspace(self.params, self.batch)
+        # Decoding keeps a job for each frame.
+        self.workspace = cupy.empty(max(needed, 512 * self.count), cupy.uint8)
+        self.batch = dataclasses.replace(
+            self.batch, workspace=self.workspace.data.ptr, workspace_bytes=self.workspace.nbytes
+        )
+        self.encode()
+        header = self.frames[:64].get().tobytes()
+        self.info = _native.inspect_header(header, int(self.sizes[0]))
+        self.decode_batch = dataclasses.replace(self.batch, raw=self.out.data.ptr)
+
+    def encode(self) -> None:
+        """Start to encode all chunks."""
+        _native.device_encode(self.params, self.batch)
+
+    def decode(self, first: int = 0, values: int | None = None) -> None:
+        """Start to decode all chunks, or a range of the values of each."""
+        count = self.raw_bytes // self.field.dtype.itemsize if values is None else values
+        _native.device_decode(self.info, self.decode_batch, first, count, self.statuses.data.ptr)
+
+    def check(self, bound: float) -> dict[str, float]:
+        """Return ratio and largest error, once all values have been found to keep the bound."""
+        self.out.fill(cupy.nan)
+        self.decode()
+        assert not self.statuses.any(), self.statuses
+        error = float(cupy.abs(self.field.astype("f8") - self.out.astype("f8")).max())
+        assert error <= bound, (error, bound)
+        return {"ratio": self.bytes / int(self.sizes.sum()), "error_of_bound": error / bound}
+
+
+def measure(field: Any, chunk_values: int, name: str, bound: float) -> dict[str, Any]:
+    """Measure one codec on chunks of one size."""
+    batch = Batch(field, chunk_values, CODECS[name](absolute=bound))
+    quality = batch.check(bound)
+    return {
+        "codec": name,
+        "chunk_bytes": batch.raw_bytes,
+        "chunks": batch.count,
+        **quality,
+        "encode": speed(batch.bytes, event_times(batch.encode)),
+        "decode": speed(batch.bytes, event_times(batch.decode)),
+    }
+
+
+def random_access(field: Any, name: str, bound: float) -> dict[str, Any]:
+    """Time one range of 4096 values, from the call until its end is seen by the host."""
+    batch = Batch(field, field.size, CODECS[name](absolute=bound))
+    stream = cupy.cuda.get_current_stream()
+    empty = cupy.RawKernel('extern "C" __global__ void nothing() {}', "nothing")
+    times: dict[str, list[float]] = {"range": [], "empty_launch": []}
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        first = int(rng.integers(field.size // 4096)) * 4096
+        stream.synchronize()
+        begin = time.perf_counter()
+        batch.decode(first, 4096)
+        stream.synchronize()
+        times["range"].append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        empty((1,), (1,), ())
+        stream.synchronize()
+        times["empty_launch"].append(time.perf_counter() - begin)
+    return {
+        "codec": name,
+        "chunk_bytes": batch.raw_bytes,
+        **{f"{key}_us": 1e6 * statistics.median(value[20:]) for key, value in times.items()},
+    }
+
+
+def wall_time(run: Callable[[], object], runs: int = 7) -> float:
+    """Return the median of wall-clock seconds, after a warm-up."""
+    seconds = []
+    for _ in range(runs + 1):
+        begin = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds[1:])
+
+
+def files(field: Any, name: str, bound: float, folder: Path) -> dict[str, Any]:
+    """Time whole datasets: from the GPU to a file and back, beside h5py and a plain file."""
+    path, plain = folder / "h5lossy-gpu.h5", folder / "h5lossy-gpu.bin"
+    cube = field.reshape(512, 512, 512)
+    codec = CODECS[name](absolute=bound)
+    host = cube.get()
+
+    def fresh() -> Any:
+        file = h5py.File(path, "w", libver="latest")
+        return file, file.create_dataset(
+            "a", cube.shape, "f4", chunks=(4, 256, 256), compression=codec
+        )
+
+    def write_gpu() -> None:
+        file, dataset = fresh()
+        h5lossy.write(dataset, cube)
+        file.close()
+
+    def write_h5py() -> None:
+        file, dataset = fresh()
+        dataset[...] = cube.get()
+        file.close()
+
+    out = cupy.empty_like(cube)
+
+    def read_gpu() -> None:
+        with h5py.File(path) as file:
+            h5lossy.read(file["a"], out=out)
+        cupy.cuda.get_current_stream().synchronize()
+
+    def read_h5py() -> None:
+        with h5py.File(path) as file:
+            out.set(file["a"][...])
+        cupy.cuda.get_current_stream().synchronize()
+
+    times = {"write_h5py": wall_time(write_h5py, 1), "write_gpu": wall_time(write_gpu)}
+    blob = bytes(path.stat().st_size)
+    times["write_plain"] = wall_time(lambda: plain.write_bytes(blob))
+    times["read_plain"] = wall_time(plain.read_bytes)
+    times["read_gpu"] = wall_time(read_gpu)
+    assert float(np.abs(out.get() - host).max()) <= bound * (1 + 1e-6)
+    times["read_h5py"] = wall_time(read_h5py, 1)
+    ratio = host.nbytes / len(blob)
+    path.unlink()
+    plain.unlink()
+    return {
+        "codec": name,
+        "ratio": ratio,
+        "chunk_bytes": 4 * 256 * 256 * 4,
+        **{f"{key}_gb_per_s": host.nbytes / 1e9 / value for key, value in times.items()},
+    }
+
+
+def main() -> None:
+    """Measure, print a table, and write the numbers as JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--field", type=Path, help="a .npy file in place of the field that is made")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    field = cupy.asarray(np.load(arguments.field)) if arguments.field else make_field()
+    field = field.ravel()
+    span = float(field.max() - field.min())
+    source, target = field, cupy.empty_like(field)
+    copy = speed(field.nbytes, event_times(lambda: cupy.copyto(target, source)))
+    device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    print(f"{device}: device copy {copy['gb_per_s']:.0f} GB/s one way", flush=True)
+    results: dict[str, Any] = {
+        "device": device,
+        "python": platform.python_version(),
+        "cupy": cupy.__version__,
+        "driver": cupy.cuda.runtime.driverGetVersion(),
+        "field_bytes": field.nbytes,
+        "copy": copy,
+        "kernels": [],
+        "random_access": [],
+        "files": [],
+    }
+    bounds = [1e-3] if arguments.quick else [1e-2, 1e-3, 1e-4]
+    sizes = (
+        [field.nbytes, MIB]
+        if arguments.quick
+        else [field.nbytes, 4 * MIB, MIB, MIB // 4, MIB // 16]
+    )
+    for relative in bounds:
+        for name in CODECS:
+            for size in sizes:
+                # A batch is half the field, as one with 1 MiB chunks is: 256 of them.
+                part = field if size == field.nbytes else field[: field.size // 2]
+                chunk = min(size, part.nbytes) // field.dtype.itemsize
+                row = {"bound": relative, **measure(part, chunk, name, relative * span)}
+                results["kernels"].append(row)
+                encode, decode = (
+                    f"{way['gb_per_s']:6.0f} ({way['gb_per_s_min']:.0f}-{way['gb_per_s_max']:.0f})"
+                    for way in (row["encode"], row["decode"])
+                )
+                chunks = f"{row['chunks']:5} x {row['chunk_bytes'] / MIB:8.3f} MiB"
+                ratio = f"ratio {row['ratio']:7.2f}"
+                print(
+                    f"{name:15} {relative:g} {chunks}  {ratio}  encode {encode}  decode {decode}",
+                    flush=True,
+                )
+    for name in CODECS:
+        row = random_access(field[: MIB // 4], name, 1e-3 * span)
+        results["random_access"].append(row)
+        line = f"{row['range_us']:.1f} us, empty launch {row['empty_launch_us']:.1f} us"
+        print(f"{name:15} 4096 values: {line}", flush=True)
+    for name in ["pfpl"] if arguments.quick else CODECS:
+        if field.size != 512**3:
+            continue
+        row = files(field, name, 1e-3 * span, Path("/dev/shm"))  # noqa: S108
+        results["files"].append(row)
+        rounded = {key: round(v, 2) if isinstance(v, float) else v for key, v in row.items()}
+        print(rounded, flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def make_field(edge: int = 512) -> Any:
+    """Make a rough field like turbulence: a Gaussian one, E(k) ~ k^-5/3."""
+    k = cupy.fft.fftfreq(edge) * edge
+    kz = cupy.fft.rfftfreq(edge) * edge
+    k2 = k[:, None, None] ** 2 + k[None, :, None] ** 2 + kz[None, None, :] ** 2
+    amplitude = (k2 + 1) ** (-(5 / 3 + 2) / 4)
+    amplitude[0, 0, 0] = 0
+    rng = cupy.random.default_rng(0)
+    shape = k2.shape
+    spectrum = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) * amplitude
+    field = cupy.fft.irfftn(spectrum, s=(edge,) * 3)
+    field = ((field - field.mean()) / field.std()).astype(cupy.float32)
+    cupy.get_default_memory_pool().free_all_blocks()
+    return field
+
+
+if __name__ == "__main__":
+    sys.exit(main())

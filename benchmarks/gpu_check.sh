@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# All that needs a GPU, in one call: tests, compute-sanitizer on some of them, the benchmark. Usage: benchmarks/gpu_check.sh FOLDER
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:?a folder for the results}
+mkdir -p "$out"
+export PYTHONPATH=${PYTHONPATH:-$PWD}
+python3 -m pytest -q -m gpu -n 8 -p no:cacheprovider -p no:benchmark tests/gpu
+for tool in memcheck racecheck; do
+  compute-sanitizer --tool "$tool" --error-exitcode 9 --target-processes all --kernel-regex kernel_substring=h5l_ \
+    python3 benchmarks/gpu_sanitize.py > "$out/$tool.txt" 2>&1 || { tail -30 "$out/$tool.txt"; exit 1; }
+  tail -2 "$out/$tool.txt"
+done
+python3 benchmarks/gpu.py --json "$out/gpu.json"

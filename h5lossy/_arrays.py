@@ -1,0 +1,254 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arrays on a GPU: CuPy's, PyTorch's, and all that have ``__cuda_array_interface__`` or DLPack.
+
+The only module that knows these libraries. Neither is imported before such an array is seen; new
+arrays come from the library that the given one is from, or from CuPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy.errors import UnsupportedError
+
+_DLPACK_CUDA = 2
+_ANY_DIRECTION = 4  # cudaMemcpyDefault
+
+
+def is_device_array(array: Any) -> bool:
+    """Return whether an object's values are in the memory of a GPU."""
+    if isinstance(array, np.ndarray | bytes | bytearray | memoryview):
+        return False
+    if hasattr(array, "__cuda_array_interface__"):
+        return True
+    if not hasattr(array, "__dlpack_device__") or not hasattr(array, "__dlpack__"):
+        return False
+    return int(array.__dlpack_device__()[0]) == _DLPACK_CUDA
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """An array on a GPU, whatever its library.
+
+    Attributes
+    ----------
+    owner : object
+        The library's own array, which keeps the memory.
+    address : int
+        Of the first value.
+    shape, strides : tuple of int
+        Strides in bytes.
+    dtype : numpy.dtype
+        Type of the values.
+    library : Library
+        Where it is from.
+    """
+
+    owner: Any
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    library: Library
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the values stand one behind the other in C order."""
+        expected = self.dtype.itemsize
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != expected:
+                return False
+            expected *= extent
+        return True
+
+
+class Library:
+    """What is needed of a library of GPU arrays."""
+
+    def current_stream(self, device: int) -> int:
+        """Return the handle of the stream that the caller's work is on."""
+        raise NotImplementedError
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, device: int) -> DeviceMemory:
+        """Make a new array, in C order."""
+        raise NotImplementedError
+
+    def contiguous(self, memory: DeviceMemory) -> DeviceMemory:
+        """Return the same values in C order."""
+        raise NotImplementedError
+
+    def to_host(self, memory: DeviceMemory) -> np.ndarray[Any, Any]:
+        """Copy to the host, and wait for that."""
+        raise NotImplementedError
+
+    def copied(self, memory: DeviceMemory, count: int) -> Any:
+        """Return the first values of a one-dimensional array, in memory of their own."""
+        raise NotImplementedError
+
+    def upload(self, values: np.ndarray[Any, Any], device: int) -> DeviceMemory:
+        """Copy to a GPU."""
+        raise NotImplementedError
+
+    def reshaped(self, memory: DeviceMemory, shape: tuple[int, ...]) -> Any:
+        """Return the library's array in another shape."""
+        return memory.owner.reshape(shape)
+
+
+class _CuPy(Library):
+    def __init__(self) -> None:
+        try:
+            self._cupy: Any = importlib.import_module("cupy")
+        except ImportError as error:
+            raise UnsupportedError(
+                "arrays on a GPU need CuPy: pip install h5lossy[cuda13], or [cuda12]"
+            ) from error
+
+    def wrap(self, array: Any) -> DeviceMemory:
+        if not isinstance(array, self._cupy.ndarray):
+            has_interface = hasattr(array, "__cuda_array_interface__")
+            array = self._cupy.asarray(array) if has_interface else self._cupy.from_dlpack(array)
+        return DeviceMemory(
+            array,
+            int(array.data.ptr),
+            tuple(array.shape),
+            tuple(array.strides),
+            np.dtype(array.dtype),
+            self,
+        )
+
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
+        return self.wrap(self._cupy.empty(shape, dtype))
+
+    def current_stream(self, device: int) -> int:
+        with self._cupy.cuda.Device(device):
+            return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, device: int) -> DeviceMemory:
+        with self._cupy.cuda.Device(device):
+            return self.wrap(self._cupy.empty(shape, dtype))
+
+    def contiguous(self, memory: DeviceMemory) -> DeviceMemory:
+        with memory.owner.device:
+            return self.wrap(self._cupy.ascontiguousarray(memory.owner))
+
+    def to_host(self, memory: DeviceMemory) -> np.ndarray[Any, Any]:
+        host: np.ndarray[Any, Any] = self._cupy.asnumpy(memory.owner)
+        return host
+
+    def copied(self, memory: DeviceMemory, count: int) -> Any:
+        with memory.owner.device:
+            return memory.owner[:count].copy()
+
+    def upload(self, values: np.ndarray[Any, Any], device: int) -> DeviceMemory:
+        with self._cupy.cuda.Device(device):
+            return self.wrap(self._cupy.asarray(values))
+
+    def pinned(self, size: int) -> np.ndarray[Any, Any]:
+        """Return bytes of the host that the GPU copies from and to by itself."""
+        return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+
+    def stream(self, device: int) -> Any:
+        """Return a new stream; `copy` and `mark` take it, and None for the caller's own."""
+        with self._cupy.cuda.Device(device):
+            return self._cupy.cuda.Stream(non_blocking=True)
+
+    def copy(self, to: int, source: int, size: int, stream: Any = None) -> None:
+        """Start to copy bytes between the host and a GPU."""
+        stream = stream or self._cupy.cuda.get_current_stream()
+        self._cupy.cuda.runtime.memcpyAsync(to, source, size, _ANY_DIRECTION, stream.ptr)
+
+    def mark(self, stream: Any = None) -> Any:
+        """Return an event, whose `synchronize` waits for all that the stream has been given."""
+        event = self._cupy.cuda.Event(block=False, disable_timing=True)
+        event.record(stream or self._cupy.cuda.get_current_stream())
+        return event
+
+
+class _Torch(Library):
+    def __init__(self) -> None:
+        self._torch: Any = importlib.import_module("torch")
+
+    def wrap(self, tensor: Any) -> DeviceMemory:
+        tensor = tensor.detach()
+        dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
+        return DeviceMemory(
+            tensor,
+            int(tensor.data_ptr()),
+            tuple(tensor.shape),
+            tuple(dtype.itemsize * stride for stride in tensor.stride()),
+            dtype,
+            self,
+        )
+
+    def current_stream(self, device: int) -> int:
+        return int(self._torch.cuda.current_stream(device).cuda_stream)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, device: int) -> DeviceMemory:
+        # Older versions have no unsigned types but bytes.
+        name = {"uint32": "int32", "uint64": "int64"}.get(np.dtype(dtype).name)
+        kind = getattr(self._torch, name or np.dtype(dtype).name)
+        return self.wrap(self._torch.empty(shape, dtype=kind, device=f"cuda:{device}"))
+
+    def contiguous(self, memory: DeviceMemory) -> DeviceMemory:
+        return self.wrap(memory.owner.contiguous())
+
+    def to_host(self, memory: DeviceMemory) -> np.ndarray[Any, Any]:
+        host: np.ndarray[Any, Any] = memory.owner.cpu().numpy()
+        return host
+
+    def copied(self, memory: DeviceMemory, count: int) -> Any:
+        return memory.owner[:count].clone()
+
+    def upload(self, values: np.ndarray[Any, Any], device: int) -> DeviceMemory:
+        tensor = self._torch.from_numpy(np.ascontiguousarray(values))
+        return self.wrap(tensor.to(f"cuda:{device}"))
+
+
+_libraries: dict[str, Any] = {}
+
+
+def device_memory(array: Any) -> DeviceMemory:
+    """Describe an array for which `is_device_array` is true."""
+    name = "torch" if type(array).__module__.partition(".")[0] == "torch" else "cupy"
+    if name not in _libraries:
+        _libraries[name] = _Torch() if name == "torch" else _CuPy()
+    memory: DeviceMemory = _libraries[name].wrap(array)
+    return memory
+
+
+def cupy_memory(array: Any) -> DeviceMemory:
+    """Describe an array on a GPU as an array of CuPy's, whatever it is."""
+    if "cupy" not in _libraries:
+        _libraries["cupy"] = _CuPy()
+    memory: DeviceMemory = _libraries["cupy"].wrap(array)
+    return memory
+
+
+def new_cupy_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
+    """Make an array of CuPy's on its current GPU."""
+    if "cupy" not in _libraries:
+        _libraries["cupy"] = _CuPy()
+    memory: DeviceMemory = _libraries["cupy"].new(shape, dtype)
+    return memory
+
+
+def device_of(memory: DeviceMemory) -> int:
+    """Return the number of the GPU that an array is on."""
+    return max(0, _native.device_of(memory.address))

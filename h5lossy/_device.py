@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frames of arrays on a GPU, which stay there."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._arrays import device_memory, device_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from h5lossy._arrays import DeviceMemory
+
+_HEADER_BYTES = 64  # what inspect_header takes, at most
+
+
+def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> Any:
+    """Encode an array on a GPU; `params_of` makes the parameters once its type is known."""
+    memory = device_memory(array)
+    params = params_of(memory)
+    device = device_of(memory)
+    library = memory.library
+    is_auto = params.codec == 0 and params.bound_kind != _native.BOUND_LOSSLESS
+    if memory.size == 0 or is_auto:
+        # What auto picks is found out on the host.
+        frame = _native.encode(params, np.ascontiguousarray(library.to_host(memory)))
+        return library.upload(np.frombuffer(frame, np.uint8).copy(), device).owner
+    values = memory if memory.is_contiguous else library.contiguous(memory)
+    room = library.empty((_native.max_encoded_size(values.nbytes) + 3,), np.uint8, device)
+    size = library.empty((1,), np.uint64, device)
+    batch = _native.DeviceBatch(
+        count=1,
+        raw_bytes=values.nbytes,
+        raw=values.address,
+        frames=room.address,
+        frame_bytes=size.address,
+        stream=library.current_stream(device),
+    )
+    needed = _native.device_encode_workspace(params, batch)
+    workspace = library.empty((needed,), np.uint8, device)
+    _native.device_encode(
+        params,
+        dataclasses.replace(batch, workspace=workspace.address, workspace_bytes=needed),
+    )
+    return library.copied(room, int(library.to_host(size)[0]))
+
+
+def open_frame(frame: Any) -> tuple[DeviceMemory, _native.FrameFields]:
+    """Return a frame on a GPU, as bytes, and what its header says."""
+    memory = device_memory(frame)
+    library = memory.library
+    if not memory.is_contiguous or memory.address % 4:
+        memory = library.upload(library.to_host(memory), device_of(memory))
+    flat = device_memory(memory.owner.reshape(-1))
+    start = device_memory(flat.owner[: -(-_HEADER_BYTES // flat.dtype.itemsize)])
+    header = library.to_host(start).tobytes()
+    return flat, _native.inspect_header(header, flat.nbytes)
+
+
+def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: DeviceMemory) -> None:
+    """Decode the values from number `first` on into `flat`, as many as it holds."""
+    if flat.size == 0:
+        return
+    library = memory.library
+    device = device_of(memory)
+    small = library.empty((2,), np.uint64, device)  # frame_bytes, status
+    sizes = library.upload(np.array([memory.nbytes], np.int64), device)
+    batch = _native.DeviceBatch(
+        count=1,
+        raw_bytes=info.raw_bytes,
+        raw=flat.address,
+        frames=memory.address,
+        frame_bytes=sizes.address,
+        stream=library.current_stream(device),
+    )
+    status = 2
+    if info.value_bytes in {4, 8}:
+        needed = _native.device_decode_workspace(info, batch)
+        workspace = library.empty((needed,), np.uint8, device)
+        _native.device_decode(
+            info,
+            dataclasses.replace(batch, workspace=workspace.address, workspace_bytes=needed),
+            first,
+            flat.size,
+            small.address,
+        )
+        status = int(library.to_host(small)[0]) & 0xFFFFFFFF
+    if status == 0:
+        return
+    # Broken, or of a kind that only the host knows.
+    host = library.to_host(memory).view(np.uint8)
+    dtype = np.dtype(f"{'>' if info.big_endian else '<'}f{info.value_bytes}")
+    if info.value_bytes == 1:
+        dtype = np.dtype(np.uint8)
+    values = np.empty(flat.size, dtype)
+    if flat.nbytes == info.raw_bytes:
+        _native.decode(host, values)
+    else:
+        _native.decode_range(host, first, values)
+    flat.owner[...] = library.upload(values.astype(flat.dtype, copy=False), device).owner

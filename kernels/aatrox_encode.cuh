@@ -1,0 +1,463 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// AATROX's encoder: a thread block for a part of a tile, a thread for a block of 32 values.
+#pragma once
+
+#include "aatrox_parts.cuh"
+
+namespace h5lossy::H5L_TARGET::aatrox {
+
+template <class T>
+struct alignas(16) EncodeShared {
+  u8 input[kPartValues * sizeof(T)];                                       // rows of values
+  u32 staged[kThreads * (kMaxWidth<T> + 1)];                               // planes that wait for their place
+  u8 staged_codes[kThreads];                                               // and their codes
+  T staged_initial;
+  alignas(16) u8 value_before[16];                                         // the value in front of the part
+  T warp_ends[kWarps];
+  T firsts[kThreads], lasts[kThreads];  // ordinary bins of each thread
+  u8 has_ordinary[kThreads];
+  T bin_before;
+  u32 has_bin_before;
+  u64 common;
+  u32 totals[kWarps];
+  u32 more_totals[kWarps];
+  u32 first_exceptions[kWarps];
+  u32 groups[kWarps][3];  // present, full, uniform
+  Spot waiting;  // what is staged
+  u32 waiting_planes;
+};
+
+template <class T, class Q>
+class Encoder {
+  using W = Word<T>;
+  using Shared = EncodeShared<T>;
+  static constexpr u32 kValueWords = sizeof(T) / 4;
+  static constexpr u32 kNone = 32 * kThreads;
+
+ public:
+  H5L_DEVICE Encoder(Shared& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {}
+
+  // Where the values of an item are, and how many.
+  H5L_DEVICE const u8* values_of(const Spot& spot) const {
+    return raw_of(plan_, spot.chunk) + u64{spot.index} * (kPartValues * sizeof(T));
+  }
+  H5L_DEVICE u32 count_of(const Spot& spot) const {
+    const u32 left = plan_.shape.count - spot.index * kPartValues;
+    return left < kPartValues ? left : kPartValues;
+  }
+  H5L_DEVICE static u32 part_of(const Spot& spot) { return spot.index % kTileParts; }
+
+  H5L_DEVICE void start(const Spot& spot) {
+    const u8* const values = values_of(spot);
+    start_rows<kRowBytes<T>, sizeof(T)>(shared_.input, values, count_of(spot) * static_cast<u32>(sizeof(T)));
+    if (thread() == 0 && part_of(spot) != 0) copy_async<sizeof(T)>(shared_.value_before, values - sizeof(T));
+  }
+
+  // The part's word; not yet published.
+  H5L_DEVICE u64 measure(const Spot& spot) {
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
+    values_ = values_of(spot);
+    part_ = part_of(spot);
+    const u32 count = count_of(spot);
+    const u32 begin = thread() * kThreadValues;
+    inside_ = begin >= count ? 0 : static_cast<u32>(first_bits(count - begin < 32 ? count - begin : 32));
+    finish_start<kRowBytes<T>>(values_, count * static_cast<u32>(sizeof(T)));
+    if (inside_ != ~0u) clear_outside<T>(shared_.input, inside_);
+
+    T bins[kThreadValues];
+    load_row<kRowBytes<T>>(shared_.input, bins);
+    T values[kThreadValues];
+    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) values[i] = bins[i];
+    bool is_fine = bins_of_row(q, shared_.input, values, bins);
+    exceptions_ = 0;
+    T before = bins[0];  // of the thread's first bin
+    bool has_before = true;
+    if (thread() == 0 && part_ != 0) {
+      W bin = 0;
+      has_before = bin_of(q, *reinterpret_cast<const W*>(shared_.value_before), bin);
+      if (has_before) before = number_of_bin<T>(bin);
+    }
+    if (lane() == kWarpThreads - 1) shared_.warp_ends[warp()] = bins[kThreadValues - 1];
+    if (any_in_block(!is_fine || !has_before)) bins_with_exceptions(q, spot.item, is_fine, has_before, before, bins);
+    const T other = shuffle_up(bins[kThreadValues - 1], 1);
+    if (lane() != 0) before = other;
+    if (lane() == 0 && warp() != 0) before = shared_.warp_ends[warp() - 1];
+    if (thread() == 0) {
+      initial_ = bins[0];
+      if (part_ == 0) before = bins[0];
+    }
+
+    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
+      words_[i] = word_of_difference(subtract(bins[i], i == 0 ? before : bins[i == 0 ? 0 : i - 1]));
+    }
+    if (inside_ != ~0u) {
+      H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
+        if ((inside_ >> i & 1) == 0) words_[i] = 0;
+      }
+    }
+    W any = 0;
+    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) any |= words_[i];
+    width_ = width_of(static_cast<W>((any & kDifferenceBits<T>) >> 1));
+
+    PartWord part = {};
+    const u32 own = (width_ == 0 ? 0 : width_ + 1) | (exceptions_ != 0 ? 1u << 16 : 0);
+    u32 totals = 0;
+    planes_at_ = scan_of_block(own, shared_.totals, totals) & 0xFFFF;
+    part.planes = totals & 0xFFFF;
+    const u32 layer = ballot(width_ != 0);
+    if (lane() == 0) shared_.more_totals[warp()] = layer != 0 ? 1 : 0;
+    sync_block();
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) part.layers |= shared_.more_totals[w] << w;
+    part.has_ordinary = true;
+    has_exceptions_ = totals >> 16 != 0;
+    if (thread() == 0) part.initial_is_zero = initial_ == T{0};
+    if (has_exceptions_) measure_section(spot.item, part);
+    return pack(part);
+  }
+
+  [[nodiscard]] H5L_DEVICE bool can_wait() const { return !has_exceptions_; }
+
+  // Stages the part's shares of the payload.
+  H5L_DEVICE void write() {
+    shared_.staged_codes[thread()] = static_cast<u8>(width_);
+    if (thread() == 0) shared_.staged_initial = initial_;
+    store_planes<kMaxWidth<T> + 1>(words_, width_ == 0 ? 0 : width_ + 1, 1, shared_.staged + planes_at_);
+  }
+
+  // Writes what is staged, of an item of a tile, in the tile's place. Returns the checksum.
+  H5L_DEVICE u32 emit_staged(u8* to, const Spot& spot, u32 tile, const TileLayout& layout, u32 planes) const {
+    const u32 part = part_of(spot);
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
+    u32 sum = 0;
+    if (layout.form == Form::stored) {
+      const u32 bytes = count_of(spot) * static_cast<u32>(sizeof(T));
+      const u32 first = part * kPartValues * static_cast<u32>(sizeof(T));
+      const u32* const words = reinterpret_cast<const u32*>(values_of(spot));
+      emit(to + first, bytes, first / 4, tile, sum, [&](u32 i) { return words[i]; });
+      return sum;
+    }
+    WordWriter writer(to, tile);
+    if (layout.form != Form::full) {
+      if (layout.form == Form::constant_bin && layout.bytes != 0 && part == 0 && thread() == 0) {
+        writer.put_value(0, bits_of(q, bin_of_number(shared_.staged_initial)));
+      }
+      return writer.sum();
+    }
+    // Codes of the part's layers.
+    const u32 own_layers = layout.layers >> (kPartLayers * part) & 0xF;
+    const u32 first_code = 1 + kLayerBlocks / 4 * ones(layout.layers & ((u32{1} << (kPartLayers * part)) - 1));
+    const u32 codes = count_of(spot);
+    if (thread() < kThreads / 4) {
+      const u32 layer = thread() / 8;
+      if ((own_layers >> layer & 1) != 0 && thread() * 4 * kBlockValues < codes) {
+        const u32 at = first_code + 8 * ones(own_layers & ((u32{1} << layer) - 1)) + thread() % 8;
+        writer.put(at, reinterpret_cast<const u32*>(shared_.staged_codes)[thread()]);
+      }
+    }
+    const u32 initial_at = padded(layout.codes_bytes) / 4;
+    if (part == 0 && thread() == 0) {
+      writer.put(0, layout.layers);
+      writer.put_value(initial_at, bin_of_number(shared_.staged_initial));
+    }
+    const u32 planes_at = initial_at + kValueWords + layout.planes_before;
+    emit(to + 4 * planes_at, 4 * planes, planes_at, tile, sum, [&](u32 i) { return shared_.staged[i]; });
+    return sum + writer.sum();
+  }
+
+  // The part's shares of the section of exceptions.
+  H5L_DEVICE u32 emit_section(u8* to, u32 tile, const TileLayout& layout) const {
+    WordWriter writer(to, tile);
+    if (layout.form == Form::constant_bits) {
+      if (part_ == 0 && thread() == 0) writer.put_value(0, common_);
+      return writer.sum();
+    }
+    if (layout.form != Form::full) return 0;
+    const u32 at = padded(layout.codes_bytes) / 4 + kValueWords + layout.planes;
+    constexpr u32 head = 1 + kValueWords;
+    const u32 groups_before = layout.groups & ((u32{1} << (kPartLayers * part_)) - 1);
+    const u32 own_groups = layout.groups >> (kPartLayers * part_) & 0xF;
+    if (groups_before == 0 && thread() == 0) {
+      writer.put(at, layout.groups);
+      writer.put_value(at + 1, common_);
+    }
+    if (thread() < kPartLayers && (own_groups >> thread() & 1) != 0) {
+      const u32 place = at + head + 3 * (ones(groups_before) + ones(own_groups & lanes_below()));
+      for (u32 i = 0; i < 3; ++i) writer.put(place + i, shared_.groups[thread()][i]);
+    }
+    const u32 masks = at + head + 3 * ones(layout.groups);
+    if (has_mask_) writer.put(masks + layout.masks_before + mask_at_, exceptions_);
+    if (has_bits_) {
+      u32 next = masks + layout.masks + (layout.bits_before + bits_at_) * kValueWords;
+      for (u32 mask = exceptions_; mask != 0; mask &= mask - 1, next += kValueWords) {
+        writer.put_value(next, own_value(lowest_bit(u64{mask})));
+      }
+    }
+    return writer.sum();
+  }
+
+  // The first bin of the tile, where the first part has exceptions only. By its first thread, once all parts' words are
+  // there.
+  H5L_DEVICE void find_initial(const Spot& spot, u32 parts) {
+    const u32 item = spot.item;
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
+    initial_ = 0;
+    for (u32 i = 1; i < parts; ++i) {
+      const PartWord part = unpack(wait_for(plan_.parts + item + i));
+      if (!part.has_ordinary) continue;
+      if (part.groups != 0) {
+        fence();
+        initial_ = number_of_record(records()[item + i].first);
+      } else {
+        W bin = 0;
+        bin_of(q, *reinterpret_cast<const W*>(values_of(spot) + u64{i} * (kPartValues * sizeof(T))), bin);
+        initial_ = number_of_bin<T>(bin);
+      }
+      return;
+    }
+  }
+
+  H5L_DEVICE void write_initial() { shared_.staged_initial = initial_; }
+
+  [[nodiscard]] H5L_DEVICE bool lacks_initial() const { return part_ == 0 && !has_ordinary_; }
+
+ private:
+  H5L_DEVICE PartRecord* records() const {
+    return reinterpret_cast<PartRecord*>(plan_.parts + plan_.chunks * plan_.items_per_chunk);
+  }
+  H5L_DEVICE static T number_of_record(u64 word) { return bit_cast<T>(static_cast<W>(word)); }
+  [[nodiscard]] H5L_DEVICE W own_value(u32 i) const {
+    return reinterpret_cast<const W*>(values_)[thread() * kThreadValues + i];
+  }
+
+  // Exceptions take the bin of the value before them in the tile, or else of the first one behind them that is ordinary.
+  H5L_DEVICE void bins_with_exceptions(const Q& q, u32 item, bool is_fine, bool has_before, T& before,
+                                       T (&bins)[kThreadValues]) {
+    RowBins<T> found;
+    found.has_ordinary = inside_ != 0;
+    found.first = found.last = bins[0];
+    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
+      if ((inside_ >> i & 1) != 0) found.last = bins[i];
+    }
+    if (!is_fine) found = bins_one_by_one<T>(q, shared_.input, inside_);
+    exceptions_ = found.exceptions;
+    if (thread() == 0) {
+      if (part_ == 0) has_before = false;
+      if (part_ != 0 && !has_before) {
+        for (u32 i = 1; i <= part_ && !has_before; ++i) {
+          const PartWord part = unpack(wait_for(plan_.parts + item - i));
+          if (!part.has_ordinary) continue;
+          fence();
+          before = number_of_record(records()[item - i].last);
+          has_before = true;
+        }
+      }
+      shared_.bin_before = before;
+      shared_.has_bin_before = has_before ? 1 : 0;
+    }
+    shared_.firsts[thread()] = found.first;
+    shared_.lasts[thread()] = found.last;
+    shared_.has_ordinary[thread()] = found.has_ordinary ? 1 : 0;
+    sync_block();
+    T start = found.first;
+    bool has_start = false;
+    for (u32 t = thread(); t > 0 && !has_start; --t) {
+      has_start = shared_.has_ordinary[t - 1] != 0;
+      if (has_start) start = shared_.lasts[t - 1];
+    }
+    if (!has_start && shared_.has_bin_before != 0) {
+      has_start = true;
+      start = shared_.bin_before;
+    }
+    if (!has_start) {
+      start = 0;
+      for (u32 t = thread(); t < kThreads && !has_start; ++t) {
+        has_start = shared_.has_ordinary[t] != 0;
+        if (has_start) start = shared_.firsts[t];
+      }
+    }
+    if (!is_fine) {
+      if (exceptions_ != 0) fill_forward<T>(shared_.input, inside_, exceptions_, start);
+      load_row<kRowBytes<T>>(shared_.input, bins);
+    }
+    if (lane() == kWarpThreads - 1) shared_.warp_ends[warp()] = bins[kThreadValues - 1];
+    if (thread() == 0 && !has_before) before = bins[0];
+    sync_block();
+  }
+
+  H5L_DEVICE void measure_section(u32 item, PartWord& part) {
+    u32 least = exceptions_ == 0 ? kNone : thread() * 32 + lowest_bit(u64{exceptions_});
+    for (u32 by = 16; by != 0; by /= 2) {
+      const u32 other = shuffle_xor(least, by);
+      least = other < least ? other : least;
+    }
+    if (lane() == 0) shared_.first_exceptions[warp()] = least;
+    sync_block();
+    if (thread() == 0) {
+      least = kNone;
+      for (u32 w = 0; w < kWarps; ++w) least = shared_.first_exceptions[w] < least ? shared_.first_exceptions[w] : least;
+      W common = reinterpret_cast<const W*>(values_)[least];
+      for (u32 i = part_; i > 0; --i) {
+        if (unpack(wait_for(plan_.parts + item - i)).groups == 0) continue;
+        fence();
+        common = static_cast<W>(records()[item - i].common);
+        break;
+      }
+      shared_.common = common;
+    }
+    sync_block();
+    common_ = static_cast<W>(shared_.common);
+    bool is_uniform = true;
+    for (u32 mask = exceptions_; mask != 0; mask &= mask - 1) is_uniform &= own_value(lowest_bit(u64{mask})) == common_;
+    const bool is_present = exceptions_ != 0, is_full = exceptions_ == inside_;
+    has_ordinary_ = any_in_block(!is_full);
+    part.only_common = !any_in_block(!is_full || !is_uniform);
+    part.has_ordinary = has_ordinary_;
+    has_mask_ = is_present && !is_full;
+    has_bits_ = is_present && !is_uniform;
+    u32 totals = 0;
+    const u32 before = scan_of_block((has_mask_ ? 1u : 0) | (has_bits_ ? ones(exceptions_) : 0) << 16, shared_.totals, totals);
+    mask_at_ = before & 0xFFFF;
+    bits_at_ = before >> 16;
+    part.masks = totals & 0xFFFF;
+    part.bits = totals >> 16;
+    const u32 present = ballot(is_present), full = ballot(is_present && is_full), uniform = ballot(is_present && is_uniform);
+    if (lane() == 0) {
+      shared_.groups[warp()][0] = present;
+      shared_.groups[warp()][1] = full;
+      shared_.groups[warp()][2] = uniform;
+    }
+    sync_block();
+    H5L_UNROLL for (u32 g = 0; g < kWarps; ++g) part.groups |= shared_.groups[g][0] != 0 ? 1u << g : 0;
+    if (thread() != 0) return;
+    PartRecord record = {common_, 0, 0};
+    for (u32 t = 0; t < kThreads; ++t) {
+      if (shared_.has_ordinary[t] == 0) continue;
+      record.last = bit_cast<W>(shared_.lasts[t]);
+    }
+    for (u32 t = 0; t < kThreads; ++t) {
+      if (shared_.has_ordinary[t] == 0) continue;
+      record.first = bit_cast<W>(shared_.firsts[t]);
+      break;
+    }
+    records()[item] = record;
+    fence();
+  }
+
+  Shared& shared_;
+  const EncodePlan& plan_;
+  const u8* values_ = nullptr;
+  u32 part_ = 0;
+  u32 inside_ = 0, exceptions_ = 0;
+  W words_[kThreadValues];
+  T initial_ = 0;  // of the first thread: the part's first bin
+  u32 width_ = 0, planes_at_ = 0;
+  bool has_exceptions_ = false, has_ordinary_ = true;
+  bool has_mask_ = false, has_bits_ = false;
+  u32 mask_at_ = 0, bits_at_ = 0;
+  W common_ = 0;
+};
+
+// The places of a thread block's items, where an item is a part of a tile.
+template <class T>
+class PartPlaces {
+ public:
+  // Where an item's tile begins in its chunk's payload, and its layout. All threads call it.
+  H5L_DEVICE u32 begin_of(const EncodePlan& plan, const Spot& spot, TileLayout& layout, u32* totals) {
+    const u32 first = spot.item - spot.index;
+    const u32 tile = spot.index / kTileParts;
+    const bool knows = known_chunk_ == first + 1 && known_tile_ <= tile;
+    u32 sum = 0;
+    for (u32 t = (knows ? known_tile_ : 0) + warp() * 4; t < tile; t += kWarps * 4) {
+      const u32 own = t + lane() / kTileParts;
+      const TileLayout other = layout_of<T>(own < tile ? word_of(plan, first, own) : 0, values_of(plan, own), 0);
+      if (own < tile && lane() % kTileParts == 0) sum += other.bytes;
+    }
+    layout = layout_of<T>(word_of(plan, first, tile), values_of(plan, tile), spot.index % kTileParts);
+    sum = sum_of_warp(sum);
+    if (lane() == 0) totals[warp()] = sum;
+    sync_block();
+    u32 begin = knows ? known_end_ : 0;
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) begin += totals[w];
+    known_chunk_ = first + 1;
+    known_tile_ = tile + 1;
+    known_end_ = begin + layout.bytes;
+    return begin;
+  }
+
+ private:
+  // The word of the lane's part of a tile.
+  H5L_DEVICE static u64 word_of(const EncodePlan& plan, u32 first, u32 tile) {
+    const u32 in_chunk = tile * kTileParts + lane() % kTileParts;
+    return in_chunk < plan.items_per_chunk ? wait_for(plan.parts + first + in_chunk) : 0;
+  }
+  H5L_DEVICE static u32 values_of(const EncodePlan& plan, u32 tile) {
+    const u32 left = plan.shape.count - tile * kTileValues;
+    return tile * kTileValues >= plan.shape.count ? 1 : left < kTileValues ? left : kTileValues;
+  }
+
+  u32 known_chunk_ = 0;  // the first item of a chunk and 1; 0: none is known
+  u32 known_tile_ = 0, known_end_ = 0;
+};
+
+template <class T, class Q>
+H5L_DEVICE void encode(const EncodePlan& plan) {
+  auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
+  Encoder<T, Q> encoder(shared, plan);
+  PartPlaces<T> places;
+  const Walk walk(plan);
+  const Spot& waiting = shared.waiting;  // there, and not in registers
+  const u32& waiting_planes = shared.waiting_planes;
+  bool is_waiting = false;
+
+  const auto place_item = [&](const Spot& spot, u32 planes, bool with_exceptions) {
+    TileLayout layout;
+    const u32 begin = places.begin_of(plan, spot, layout, shared.more_totals);
+    const u32 tile = spot.index / kTileParts, part = spot.index % kTileParts;
+    if (with_exceptions && encoder.lacks_initial()) {
+      if (thread() == 0) {
+        const u32 left = plan.items_per_chunk - tile * kTileParts;
+        encoder.find_initial(spot, left < kTileParts ? left : kTileParts);
+        encoder.write_initial();
+      }
+      sync_block();
+    }
+    u8* const to = place_tile(plan, spot.chunk, tile, begin, begin + layout.bytes, part == 0);
+    u32 sum = 0;
+    if (to != nullptr) {
+      sum = encoder.emit_staged(to, spot, tile, layout, planes);
+      if (with_exceptions) sum += encoder.emit_section(to, tile, layout);
+    }
+    add_checksum(plan, spot.chunk, sum);
+  };
+
+  Spot spot = walk.first<false>(plan);
+  if (spot.chunk < plan.chunks) encoder.start(spot);
+  while (spot.chunk < plan.chunks) {
+    const u64 word = encoder.measure(spot);
+    if (thread() == 0) store_relaxed(plan.parts + spot.item, word);
+    const Spot next = walk.next<false>(plan, spot);
+    sync_block();
+    if (next.chunk < plan.chunks) encoder.start(next);
+    if (is_waiting) place_item(waiting, waiting_planes, false);
+    sync_block();
+    encoder.write();
+    is_waiting = encoder.can_wait();
+    if (is_waiting) {
+      if (thread() == 0) {
+        shared.waiting = spot;
+        shared.waiting_planes = unpack(word).planes;
+      }
+    } else {
+      sync_block();
+      place_item(spot, unpack(word).planes, true);
+    }
+    spot = next;
+  }
+  if (!is_waiting) return;
+  sync_block();
+  place_item(waiting, waiting_planes, false);
+}
+
+}  // namespace h5lossy::H5L_TARGET::aatrox

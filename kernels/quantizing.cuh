@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The quantizers on the GPU: those of codecs/bounds.h for whole rows of values that are all good at the first try, with
+// few instructions and none that converts. A row with any other value says so, and is done again value by value with the
+// functions of bounds.h.
+#pragma once
+
+#include "codecs/blocks.h"
+#include "codecs/bounds.h"
+#include "codecs/pfpl.h"
+#include "vocabulary.cuh"
+
+namespace h5lossy::H5L_TARGET {
+
+// The quantizer that a kernel works with, from what the host says of a chunk.
+template <class T, class Q>
+struct QuantizerAs;
+template <class T>
+struct QuantizerAs<T, AbsoluteQuantizer<T>> {
+  H5L_DEVICE static AbsoluteQuantizer<T> make(const Quantizer& q) { return absolute_quantizer<T>(q); }
+};
+template <class T>
+struct QuantizerAs<T, PointwiseQuantizer<T>> {
+  H5L_DEVICE static PointwiseQuantizer<T> make(const Quantizer& q) { return pointwise_quantizer<T>(q); }
+};
+template <class T>
+struct QuantizerAs<T, blocks::FoldedQuantizer<T>> {
+  H5L_DEVICE static blocks::FoldedQuantizer<T> make(const Quantizer& q) { return blocks::folded_quantizer<T>(q); }
+};
+template <class T>
+struct QuantizerAs<T, pfpl::NoQuantizer<T>> {
+  H5L_DEVICE static pfpl::NoQuantizer<T> make(const Quantizer&) { return {}; }
+};
+
+template <class T, class Q>
+H5L_DEVICE Q quantizer_as(const Quantizer& q) {
+  return QuantizerAs<T, Q>::make(q);
+}
+
+template <class Q>
+inline constexpr bool kIsLosslessQuantizer = false;
+template <class T>
+inline constexpr bool kIsLosslessQuantizer<pfpl::NoQuantizer<T>> = true;
+
+// 2^m: added to a number below it, this leaves the whole part in the mantissa.
+template <class T>
+inline constexpr Word<T> kWholeBits = Word<T>{FloatTraits<T>::bias + kMantissaBits<T>} << kMantissaBits<T>;
+
+// The bins of a row, as numbers of the value's type; 0 with the sign of its value. False: a value is not good at the first
+// try.
+//
+// Rounding half away from zero is symmetric, so the work is done on magnitudes: toward zero, the sum with 2^m is the whole
+// part of a value in steps. A largest error does without a chain of tests; it passes over NaN, which the bits of the sums
+// show, as they show a bin that is too large.
+template <class T, u32 n>
+H5L_DEVICE bool signed_bins_of_row(const AbsoluteQuantizer<T>& q, const u8* rows, const T (&values)[n], T (&bins)[n]) {
+  using W = Word<T>;
+  constexpr W whole_bits = kWholeBits<T>;
+  constexpr W half_bits = FloatTraits<T>::below_half;
+  const T whole = bit_cast<T>(whole_bits), half = bit_cast<T>(half_bits);
+  T error = 0;
+  W used = 0;
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) {
+    const T x = values[i], size = without_sign(x);
+    const T sum = add_toward_zero(add(multiply(size, q.inverse_step), half), whole);
+    const T bin = subtract(sum, whole);
+    used |= bit_cast<W>(sum);
+    error = larger(error, without_sign(subtract(size, multiply(bin, q.step))));
+    bins[i] = bit_cast<T>(static_cast<W>(bit_cast<W>(bin) | (bit_cast<W>(x) & kSignBit<T>)));
+  }
+  bool is_good = error <= q.bound && used < whole_bits + kBinLimit<T>;
+  if (q.has_fill) {  // the values once more, from where they were, so that they take no registers until here
+    H5L_UNROLL for (u32 i = 0; i < n; ++i) {
+      is_good &= *value_in_rows<n * sizeof(T), W>(const_cast<u8*>(rows), thread(), i) != q.fill_bits;
+      is_good &= bit_cast<W>(add(multiply(bins[i], q.step), T{0})) != q.fill_bits;
+    }
+  }
+  return is_good;
+}
+
+// The same without -0.0.
+template <class T, u32 n>
+H5L_DEVICE bool bins_of_row(const AbsoluteQuantizer<T>& q, const u8* rows, const T (&values)[n], T (&bins)[n]) {
+  const bool is_good = signed_bins_of_row(q, rows, values, bins);
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) bins[i] = add(bins[i], T{0});
+  return is_good;
+}
+
+template <class Q, class T, u32 n>
+H5L_DEVICE bool bins_of_row(const Q&, const u8*, const T (&)[n], T (&)[n]) {
+  return false;
+}
+
+// PFPL's words of a row, each with kWordBias added; `words` are the values' bits at first.
+template <class Q>
+inline constexpr u64 kWordBias = 0;
+template <class T>
+inline constexpr u64 kWordBias<AbsoluteQuantizer<T>> = kWholeBits<T>;
+
+template <class T, class W, u32 n>
+H5L_DEVICE bool zigzags_of(const AbsoluteQuantizer<T>& q, const u8* rows, W (&words)[n]) {
+  constexpr W whole_bits = kWholeBits<T>;
+  T values[n], bins[n];
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) values[i] = bit_cast<T>(words[i]);
+  if (!signed_bins_of_row(q, rows, values, bins)) return false;
+  // |2 bin + 1/2| is the zigzag number and a half; the mantissa of the sum with 2^m - 1/2 holds it.
+  const T whole = subtract(bit_cast<T>(whole_bits), T(0.5));
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) {
+    words[i] = bit_cast<W>(add(without_sign(multiply_add_exact(bins[i], T(2), T(0.5))), whole));
+  }
+  return true;
+}
+
+template <class Q, class W, u32 n>
+H5L_DEVICE bool zigzags_of(const Q&, const u8*, W (&)[n]) {
+  return false;
+}
+
+// What PFPL's words decode to, in their place. Where all are codes, no conversion is needed: the zigzag number and a half,
+// with a sign, is twice the bin and a half.
+template <class T, class W, u32 n>
+H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
+  constexpr W whole_bits = kWholeBits<T>;
+  W used = 0;
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) used |= words[i];
+  if (any_in_warp(used > kMantissaMask<T>)) {
+    H5L_UNROLL for (u32 i = 0; i < n; ++i) words[i] = pfpl::bits_of(q, words[i]);
+    return;
+  }
+  const T whole = subtract(bit_cast<T>(whole_bits), T(0.5));
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) {
+    const T and_half = subtract(bit_cast<T>(static_cast<W>(words[i] | whole_bits)), whole);
+    const W sign = words[i] << (8 * sizeof(W) - 1);
+    const T with_sign = bit_cast<T>(static_cast<W>(bit_cast<W>(and_half) ^ sign));
+    words[i] = bit_cast<W>(multiply(multiply_add_exact(with_sign, T(0.5), T(-0.25)), q.step));
+  }
+}
+
+template <class Q, class W, u32 n>
+H5L_DEVICE void values_of_words(const Q& q, W (&words)[n]) {
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) words[i] = pfpl::bits_of(q, words[i]);
+}
+
+}  // namespace h5lossy::H5L_TARGET

@@ -1,0 +1,324 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The GPU's own vocabulary: threads, warps and barriers, loads and stores, and single instructions that the compiler does
+// not find by itself. Kernels use nothing else of CUDA, so that the same sources also run on a CPU, where emulated_gpu.h
+// (tests/native) stands in for the device: the tests of the kernels need no GPU.
+//
+// Functions that exchange values within a warp or a thread block are called by all of its threads.
+#pragma once
+
+#include "codecs/checksum.h"
+#include "codecs/portable.h"
+#include "gpu/plans.h"
+
+namespace h5lossy::H5L_TARGET {
+
+// Four words that are loaded and stored at once.
+struct alignas(16) Quad {
+  u32 x, y, z, w;
+};
+
+}  // namespace h5lossy::H5L_TARGET
+
+#if defined(__CUDACC__)
+#define H5L_DEVICE __device__ __forceinline__
+#define H5L_UNROLL _Pragma("unroll")
+#define H5L_NO_UNROLL _Pragma("unroll 1")
+#else
+#define H5L_DEVICE inline
+#define H5L_UNROLL
+#define H5L_NO_UNROLL
+#include "emulated_gpu.h"
+#endif
+
+namespace h5lossy::H5L_TARGET {
+
+using gpu::kThreads;
+inline constexpr u32 kWarpThreads = 32;
+inline constexpr u32 kWarps = kThreads / kWarpThreads;
+
+#if defined(__CUDACC__)
+
+H5L_DEVICE u32 thread() { return threadIdx.x; }
+H5L_DEVICE u32 block_number() { return blockIdx.x; }
+H5L_DEVICE u32 block_row() { return blockIdx.y; }
+H5L_DEVICE u32 grid_blocks() { return gridDim.x; }
+H5L_DEVICE u32 grid_rows() { return gridDim.y; }
+
+H5L_DEVICE u8* shared_memory() {
+  extern __shared__ __align__(16) u8 memory[];
+  return memory;
+}
+
+H5L_DEVICE void sync_block() { __syncthreads(); }
+H5L_DEVICE void sync_warp() { __syncwarp(); }
+H5L_DEVICE bool any_in_block(bool flag) { return __syncthreads_or(flag) != 0; }
+
+template <class W>
+H5L_DEVICE W shuffle(W value, u32 from) {
+  return __shfl_sync(~0u, value, static_cast<int>(from));
+}
+template <class W>
+H5L_DEVICE W shuffle_up(W value, u32 by) {
+  return __shfl_up_sync(~0u, value, by);
+}
+template <class W>
+H5L_DEVICE W shuffle_xor(W value, u32 mask) {
+  return __shfl_xor_sync(~0u, value, static_cast<int>(mask));
+}
+H5L_DEVICE u32 ballot(bool flag) { return __ballot_sync(~0u, flag); }
+
+H5L_DEVICE void atomic_add(u32* to, u32 value) { atomicAdd(to, value); }
+H5L_DEVICE u32 atomic_add_and_get(u32* to, u32 value) { return atomicAdd(to, value); }
+H5L_DEVICE void atomic_min(u64* to, u64 value) { atomicMin(to, value); }
+H5L_DEVICE void atomic_max(u64* to, u64 value) { atomicMax(to, value); }
+H5L_DEVICE void fence() { __threadfence(); }
+
+// Words that other thread blocks write and read in the same launch.
+H5L_DEVICE void store_relaxed(u64* to, u64 value) { asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(to), "l"(value)); }
+H5L_DEVICE u64 load_relaxed(const u64* from) {
+  u64 value;
+  asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(from));
+  return value;
+}
+H5L_DEVICE void store_relaxed(u32* to, u32 value) { asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value)); }
+// Each of the four by itself is one load.
+H5L_DEVICE Quad load_relaxed_four(const u32* from) {
+  Quad quad;
+  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
+               : "l"(from));
+  return quad;
+}
+// Memory that nobody writes to in the launch.
+H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
+H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
+H5L_DEVICE void wait_a_little() { __nanosleep(20); }
+
+// Copies that run on while the thread goes on. A thread waits for its own.
+template <u32 bytes>
+H5L_DEVICE void copy_async(u8* to_shared, const u8* from) {
+  const u32 to = static_cast<u32>(__cvta_generic_to_shared(to_shared));
+  if constexpr (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes));
+  }
+}
+H5L_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Bits of `a` where the mask has ones, of `b` elsewhere. Written out, since compilers make two instructions of it.
+template <u32 mask>
+H5L_DEVICE u32 merge(u32 a, u32 b) {
+  u32 merged;
+  asm("lop3.b32 %0, %1, %2, %3, 0xCA;" : "=r"(merged) : "n"(mask), "r"(a), "r"(b));
+  return merged;
+}
+
+// Byte i of the result is byte (selector >> 4 i) & 7 of the eight bytes `low`, `high`.
+H5L_DEVICE u32 permute(u32 low, u32 high, u32 selector) { return __byte_perm(low, high, selector); }
+
+// The 32 bits from bit `shift` (below 32) on of the 64 bits `low`, `high`; and those that a shift to the left brings up.
+H5L_DEVICE u32 funnel_right(u32 low, u32 high, u32 shift) { return __funnelshift_r(low, high, shift); }
+H5L_DEVICE u32 funnel_left(u32 low, u32 high, u32 shift) { return __funnelshift_l(low, high, shift); }
+
+H5L_DEVICE u32 ones(u32 word) { return static_cast<u32>(__popc(word)); }
+
+H5L_DEVICE float add_toward_zero(float a, float b) { return __fadd_rz(a, b); }
+H5L_DEVICE double add_toward_zero(double a, double b) { return __dadd_rz(a, b); }
+H5L_DEVICE float without_sign(float a) { return fabsf(a); }  // a modifier of other instructions
+H5L_DEVICE double without_sign(double a) { return fabs(a); }
+// Only where the result is exact, so that it is no other one than that of two operations.
+H5L_DEVICE float multiply_add_exact(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+H5L_DEVICE double multiply_add_exact(double a, double b, double c) { return __fma_rn(a, b, c); }
+H5L_DEVICE float larger(float a, float b) { return fmaxf(a, b); }
+H5L_DEVICE double larger(double a, double b) { return fmax(a, b); }
+
+// Values that nobody reads again soon.
+template <class W>
+H5L_DEVICE void store_streaming(W* to, W word) {
+  if constexpr (sizeof(W) == 16) {
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(word.x), "r"(word.y), "r"(word.z),
+                 "r"(word.w)
+                 : "memory");
+  } else {
+    *to = word;
+  }
+}
+
+#endif
+
+H5L_DEVICE u32 lane() { return thread() % kWarpThreads; }
+H5L_DEVICE u32 warp() { return thread() / kWarpThreads; }
+H5L_DEVICE u32 lanes_below() { return (u32{1} << lane()) - 1; }
+H5L_DEVICE u32 lowest_one(u32 word) { return ones(~word & (word - 1)); }  // of a word that is not 0
+H5L_DEVICE bool any_in_warp(bool flag) { return ballot(flag) != 0; }
+
+template <class W>
+H5L_DEVICE W sum_of_warp(W value) {
+  for (u32 by = 16; by != 0; by /= 2) value += shuffle_xor(value, by);
+  return value;
+}
+
+template <class W>
+H5L_DEVICE W or_of_warp(W value) {
+  for (u32 by = 16; by != 0; by /= 2) value |= shuffle_xor(value, by);
+  return value;
+}
+
+// Sum over the lanes up to and with this one.
+template <class W>
+H5L_DEVICE W scan_of_warp(W value) {
+  for (u32 by = 1; by < kWarpThreads; by *= 2) {
+    const W before = shuffle_up(value, by);
+    if (lane() >= by) value += before;
+  }
+  return value;
+}
+
+// Sum over the threads before this one, and over all. `totals` has kWarps words of shared memory, which must be free, and
+// are free again after the block's next barrier.
+template <class W>
+H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
+  const W inclusive = scan_of_warp(value);
+  if (lane() == kWarpThreads - 1) totals[warp()] = inclusive;
+  sync_block();
+  W before = 0;
+  total = 0;
+  H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
+    if (w < warp()) before += totals[w];
+    total += totals[w];
+  }
+  return before + inclusive - value;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rows of values in shared memory: one for each thread, in pieces of 16 bytes, which are swapped so that threads that read
+// the same piece of their rows meet no bank conflicts.
+
+template <u32 row_bytes>
+H5L_DEVICE u32 place_in_rows(u32 row, u32 piece) {
+  return row * row_bytes + (piece ^ (row & 7)) * 16;
+}
+
+template <u32 row_bytes, class W>
+H5L_DEVICE W* value_in_rows(u8* rows, u32 row, u32 i) {
+  const u32 at = i * static_cast<u32>(sizeof(W));
+  return reinterpret_cast<W*>(rows + place_in_rows<row_bytes>(row, at / 16) + at % 16);
+}
+
+// A thread's whole row.
+template <u32 row_bytes, class W>
+H5L_DEVICE void load_row(const u8* rows, W (&words)[row_bytes / sizeof(W)]) {
+  H5L_UNROLL for (u32 piece = 0; piece < row_bytes / 16; ++piece) {
+    const Quad quad = *reinterpret_cast<const Quad*>(rows + place_in_rows<row_bytes>(thread(), piece));
+    if constexpr (sizeof(W) == 4) {
+      words[4 * piece] = bit_cast<W>(quad.x);
+      words[4 * piece + 1] = bit_cast<W>(quad.y);
+      words[4 * piece + 2] = bit_cast<W>(quad.z);
+      words[4 * piece + 3] = bit_cast<W>(quad.w);
+    } else {
+      words[2 * piece] = bit_cast<W>(u64{quad.x} | u64{quad.y} << 32);
+      words[2 * piece + 1] = bit_cast<W>(u64{quad.z} | u64{quad.w} << 32);
+    }
+  }
+}
+
+template <u32 row_bytes, class W>
+H5L_DEVICE void store_row(u8* rows, const W (&words)[row_bytes / sizeof(W)]) {
+  H5L_UNROLL for (u32 piece = 0; piece < row_bytes / 16; ++piece) {
+    Quad quad;
+    if constexpr (sizeof(W) == 4) {
+      quad = {bit_cast<u32>(words[4 * piece]), bit_cast<u32>(words[4 * piece + 1]), bit_cast<u32>(words[4 * piece + 2]),
+              bit_cast<u32>(words[4 * piece + 3])};
+    } else {
+      const u64 low = bit_cast<u64>(words[2 * piece]), high = bit_cast<u64>(words[2 * piece + 1]);
+      quad = {static_cast<u32>(low), static_cast<u32>(low >> 32), static_cast<u32>(high), static_cast<u32>(high >> 32)};
+    }
+    *reinterpret_cast<Quad*>(rows + place_in_rows<row_bytes>(thread(), piece)) = quad;
+  }
+}
+
+// Whether each warp brings its own rows.
+template <u32 row_bytes>
+H5L_DEVICE bool rows_are_own(const u8* from, u32 bytes) {
+  return bytes == kThreads * row_bytes && reinterpret_cast<u64>(from) % 16 == 0;
+}
+
+// Starts to copy `bytes` (a multiple of `unit`, the size of a value) of consecutive values into the rows. What is behind
+// them is not touched.
+template <u32 row_bytes, u32 unit>
+H5L_DEVICE void start_rows(u8* rows, const u8* from, u32 bytes) {
+  const auto address = reinterpret_cast<u64>(from);
+  if (rows_are_own<row_bytes>(from, bytes)) {
+    const u32 first = warp() * kWarpThreads * row_bytes;
+    H5L_UNROLL for (u32 i = 0; i < row_bytes / 16; ++i) {
+      const u32 at = first + (i * kWarpThreads + lane()) * 16;
+      copy_async<16>(rows + place_in_rows<row_bytes>(at / row_bytes, at % row_bytes / 16), from + at);
+    }
+    return;
+  }
+  const u32 quads = address % 16 == 0 ? bytes / 16 : 0;
+  for (u32 i = thread(); i < quads; i += kThreads) {
+    copy_async<16>(rows + place_in_rows<row_bytes>(i * 16 / row_bytes, i * 16 % row_bytes / 16), from + i * 16);
+  }
+  for (u32 at = quads * 16 + thread() * unit; at < bytes; at += kThreads * unit) {
+    copy_async<unit>(rows + place_in_rows<row_bytes>(at / row_bytes, at % row_bytes / 16) + at % 16, from + at);
+  }
+}
+
+// Waits until the rows are there that start_rows was asked for.
+template <u32 row_bytes>
+H5L_DEVICE void finish_start(const u8* from, u32 bytes) {
+  wait_for_copies();
+  rows_are_own<row_bytes>(from, bytes) ? sync_warp() : sync_block();
+}
+
+// Stores `bytes` of the rows as consecutive values, after a barrier.
+template <u32 row_bytes, class W>
+H5L_DEVICE void finish_rows(const u8* rows, u8* to, u32 bytes) {
+  const auto address = reinterpret_cast<u64>(to);
+  const u32 quads = address % 16 == 0 ? bytes / 16 : 0;
+  for (u32 i = thread(); i < quads; i += kThreads) {
+    store_streaming(reinterpret_cast<Quad*>(to + i * 16), *reinterpret_cast<const Quad*>(
+        rows + place_in_rows<row_bytes>(i * 16 / row_bytes, i * 16 % row_bytes / 16)));
+  }
+  for (u32 at = quads * 16 + thread() * static_cast<u32>(sizeof(W)); at < bytes; at += kThreads * sizeof(W)) {
+    *reinterpret_cast<W*>(to + at) = *reinterpret_cast<const W*>(
+        rows + place_in_rows<row_bytes>(at / row_bytes, at % row_bytes / 16) + at % 16);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Bits of eight bytes in each byte lane of eight words: bit c of row r goes to bit r of row c. Its own inverse.
+
+H5L_DEVICE void transpose_bytes(u32 (&rows)[8]) {
+  H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+    const u32 a = rows[i], b = rows[i + 4];
+    rows[i] = merge<0x0F0F0F0Fu>(a, b << 4);
+    rows[i + 4] = merge<0x0F0F0F0Fu>(a >> 4, b);
+  }
+  H5L_UNROLL for (u32 i = 0; i < 8; i += (i % 4 == 1 ? 3 : 1)) {
+    const u32 a = rows[i], b = rows[i + 2];
+    rows[i] = merge<0x33333333u>(a, b << 2);
+    rows[i + 2] = merge<0x33333333u>(a >> 2, b);
+  }
+  H5L_UNROLL for (u32 i = 0; i < 8; i += 2) {
+    const u32 a = rows[i], b = rows[i + 1];
+    rows[i] = merge<0x55555555u>(a, b << 1);
+    rows[i + 1] = merge<0x55555555u>(a >> 1, b);
+  }
+}
+
+// Byte `s` of the words at lanes 0 to 3 of a row.
+H5L_DEVICE u32 gather_bytes(u32 a, u32 b, u32 c, u32 d, u32 s) {
+  const u32 pair = s | (s + 4) << 4;
+  return permute(permute(a, b, pair), permute(c, d, pair), 0x5410);
+}
+
+// Half `s / 4` of a word, which holds its byte `s` as byte s % 4.
+H5L_DEVICE u32 half_of(u32 word, u32) { return word; }
+H5L_DEVICE u32 half_of(u64 word, u32 s) { return static_cast<u32>(s < 4 ? word : word >> 32); }
+
+}  // namespace h5lossy::H5L_TARGET

@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The part of the C API for data on a GPU.
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "dispatch/calls.h"
+#include "dispatch/checked_calls.h"
+#include "dispatch/device_choice.h"
+#include "dispatch/params.h"
+#include "dispatch/tiles.h"
+#include "format/frame.h"
+#include "format/message.h"
+#include "gpu/device.h"
+#include "h5lossy.h"
+
+namespace h5lossy {
+namespace {
+
+bool is_aligned(const void* pointer, std::uint64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
+// Opens the GPU that memory belongs to.
+h5l_status open_device(const void* pointer, gpu::Device*& device, const Message& why) {
+  std::string reason;
+  if (gpu::Device::count(reason) == 0) return why.fail(H5L_DEVICE_ERROR, "%s", reason.c_str());
+  const int ordinal = gpu::Device::of_pointer(pointer);
+  if (ordinal < 0) return why.fail(H5L_INVALID_ARGUMENT, "the values must be in the memory of a GPU");
+  device = gpu::Device::open(ordinal, reason);
+  return device != nullptr ? H5L_OK : why.fail(H5L_DEVICE_ERROR, "%s", reason.c_str());
+}
+
+h5l_status check_batch(const h5l_device_batch* batch, std::uint64_t value_bytes, const Message& why) {
+  if (batch == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "batch must not be null");
+  if (batch->count == 0 || batch->count > 65535) {
+    return why.fail(H5L_INVALID_ARGUMENT, "a batch has 1 to 65535 chunks, got %u", batch->count);
+  }
+  if (value_bytes != 4 && value_bytes != 8) {
+    return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",
+                    static_cast<unsigned>(value_bytes));
+  }
+  if (batch->raw_bytes == 0 || batch->raw_bytes > kMaxRawBytes || batch->raw_bytes % value_bytes != 0) {
+    return why.fail(H5L_INVALID_ARGUMENT, "a chunk must have 1 to %zu bytes, a multiple of %u, got %llu", kMaxRawBytes,
+                    static_cast<unsigned>(value_bytes), static_cast<unsigned long long>(batch->raw_bytes));
+  }
+  return H5L_OK;
+}
+
+h5l_status check_memory(const h5l_device_batch& batch, std::uint64_t value_bytes, std::uint64_t workspace,
+                        const Message& why) {
+  if (batch.raw == nullptr || batch.frames == nullptr || batch.frame_bytes == nullptr || batch.workspace == nullptr) {
+    return why.fail(H5L_INVALID_ARGUMENT, "raw, frames, frame_bytes and workspace must not be null");
+  }
+  if (!is_aligned(batch.raw, value_bytes) || batch.raw_stride % value_bytes != 0) {
+    return why.fail(H5L_INVALID_ARGUMENT, "raw and raw_stride must be multiples of a value's %u bytes",
+                    static_cast<unsigned>(value_bytes));
+  }
+  if (!is_aligned(batch.frames, 4) || batch.frame_stride % 4 != 0 || !is_aligned(batch.frame_bytes, 8) ||
+      !is_aligned(batch.workspace, 16)) {
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "frames and frame_stride must be multiples of 4, frame_bytes of 8, workspace of 16 bytes");
+  }
+  if (batch.workspace_bytes < workspace) {
+    return why.fail(H5L_OUTPUT_TOO_SMALL, "the workspace needs %llu bytes, got %llu",
+                    static_cast<unsigned long long>(workspace), static_cast<unsigned long long>(batch.workspace_bytes));
+  }
+  return H5L_OK;
+}
+
+h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gpu::EncodeCall& call,
+                     const Message& why) {
+  if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
+  if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_batch(batch, params->value_bytes, why); status != H5L_OK) return status;
+  if (params->codec == H5L_CODEC_AUTO && params->bound_kind != H5L_BOUND_LOSSLESS) {
+    return why.fail(H5L_UNSUPPORTED, "codec 0 (auto) must be chosen on the host; name a codec");
+  }
+  call = make_encode_call(*params, static_cast<std::size_t>(batch->raw_bytes), batch->count);
+  call.big_endian = false;
+  return H5L_OK;
+}
+
+h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, std::uint64_t first,
+                     std::uint64_t values, gpu::DecodeCall& call, const Message& why) {
+  if (info == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "info must not be null");
+  if (const h5l_status status = check_batch(batch, info->value_bytes, why); status != H5L_OK) return status;
+  const std::uint64_t count = batch->raw_bytes / info->value_bytes;
+  if (info->raw_bytes != batch->raw_bytes) {
+    return why.fail(H5L_INVALID_ARGUMENT, "info says %llu raw bytes, the batch %llu",
+                    static_cast<unsigned long long>(info->raw_bytes),
+                    static_cast<unsigned long long>(batch->raw_bytes));
+  }
+  if (first > count || values > count - first) {
+    return why.fail(H5L_INVALID_ARGUMENT, "values %llu and %llu more were asked for; a frame holds %llu",
+                    static_cast<unsigned long long>(first), static_cast<unsigned long long>(values),
+                    static_cast<unsigned long long>(count));
+  }
+  FrameHeader header;
+  header.codec = static_cast<std::uint8_t>(info->codec);
+  header.value_bytes = static_cast<std::uint8_t>(info->value_bytes);
+  header.big_endian = info->big_endian != 0;
+  header.bound_kind = static_cast<std::uint8_t>(info->bound_kind);
+  header.mode = static_cast<std::uint8_t>(info->mode);
+  header.raw_bytes = static_cast<std::uint32_t>(info->raw_bytes);
+  std::copy_n(info->dims, 3, header.dims);
+  if (info->codec > 255 || info->mode > 255 || info->bound_kind > H5L_BOUND_LOSSLESS) {
+    return why.fail(H5L_INVALID_ARGUMENT, "no frame has codec %u, mode %u and bound kind %u", info->codec, info->mode,
+                    info->bound_kind);
+  }
+  call = make_decode_call(header, first, values, batch->count);
+  if (info->codec != H5L_CODEC_STORED && call.method.shape.tiles == 0) {
+    return why.fail(H5L_INVALID_ARGUMENT, "no frame has codec %u, mode %u and these dims", info->codec, info->mode);
+  }
+  return H5L_OK;
+}
+
+h5l_status failed(const gpu::Device& device, const Message& why) {
+  const std::string error = device.last_error();
+  return why.fail(H5L_DEVICE_ERROR, "%s", error.empty() ? "the GPU cannot run this kernel" : error.c_str());
+}
+
+// Copies chunks between an array and a batch.
+template <class Copy>
+h5l_status copy_chunks(const h5l_device_array* array, std::uint64_t first, const h5l_device_batch* batch,
+                       h5l_message* message, Copy copy) {
+  return guarded(message, [&](const Message& why) {
+    if (array == nullptr || batch == nullptr || array->rank == 0 || array->rank > 8) {
+      return why.fail(H5L_INVALID_ARGUMENT, "array and batch must not be null, and the rank from 1 to 8");
+    }
+    gpu::ChunkPlan plan = {};
+    std::uint64_t chunks = 1, values = 1;
+    for (std::uint32_t i = 0; i < array->rank; ++i) {
+      if (array->chunk[i] == 0 || array->shape[i] == 0) {
+        return why.fail(H5L_INVALID_ARGUMENT, "extents must not be 0");
+      }
+      plan.strides[i] = array->strides[i];
+      plan.extents[i] = array->shape[i];
+      plan.chunk[i] = array->chunk[i];
+      chunks *= (array->shape[i] + array->chunk[i] - 1) / array->chunk[i];
+      values *= array->chunk[i];
+      if (values > kMaxRawBytes) return why.fail(H5L_INVALID_ARGUMENT, "a chunk has at most %zu bytes", kMaxRawBytes);
+    }
+    if (const h5l_status status = check_batch(batch, array->value_bytes, why); status != H5L_OK) return status;
+    if (batch->raw_bytes != values * array->value_bytes || first > chunks || batch->count > chunks - first) {
+      return why.fail(
+          H5L_INVALID_ARGUMENT, "the array has %llu chunks of %llu bytes; %u from number %llu on do not fit",
+          static_cast<unsigned long long>(chunks), static_cast<unsigned long long>(values * array->value_bytes),
+          batch->count, static_cast<unsigned long long>(first));
+    }
+    gpu::Device* device = nullptr;
+    if (const h5l_status status = open_device(array->data, device, why); status != H5L_OK) return status;
+    plan.array = static_cast<std::uint8_t*>(array->data);
+    plan.rank = array->rank;
+    plan.value_bytes = array->value_bytes;
+    plan.first_chunk = first;
+    plan.chunks = batch->count;
+    plan.chunk_values = static_cast<std::uint8_t*>(batch->raw);
+    plan.chunk_stride = batch->raw_stride;
+    plan.padding = array->padding;
+    const gpu::Current current(*device);
+    gpu::StreamLauncher launcher(*device, batch->stream);
+    return current.ok() && copy(launcher, plan) ? H5L_OK : failed(*device, why);
+  });
+}
+
+}  // namespace
+}  // namespace h5lossy
+
+using namespace h5lossy;
+
+extern "C" {
+
+void h5l_get_counts(h5l_counts* found) {
+  if (found == nullptr) return;
+  const Counts all = counts();
+  *found = {all.cpu[0], all.cpu[1], all.gpu[0], all.gpu[1]};
+}
+
+size_t h5l_describe_devices(char* text, size_t capacity) {
+  std::string described;
+  guarded(nullptr, [&](const Message&) {
+    described = describe_devices();
+    return H5L_OK;
+  });
+  if (capacity != 0 && text != nullptr) {
+    const std::size_t size = std::min(described.size(), capacity - 1);
+    std::memcpy(text, described.data(), size);
+    text[size] = 0;
+  }
+  return described.size();
+}
+
+int h5l_device_of(const void* pointer) {
+  int ordinal = -1;
+  guarded(nullptr, [&](const Message&) {
+    ordinal = gpu::Device::of_pointer(pointer);
+    return H5L_OK;
+  });
+  return ordinal;
+}
+
+h5l_status h5l_device_encode_workspace(const h5l_params* params, const h5l_device_batch* batch, uint64_t* bytes,
+                                       h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    gpu::EncodeCall call;
+    if (bytes == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "bytes must not be null");
+    if (const h5l_status status = make_call(params, batch, call, why); status != H5L_OK) return status;
+    *bytes = gpu::encode_workspace_bytes(call);
+    return H5L_OK;
+  });
+}
+
+h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* batch, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    gpu::EncodeCall call;
+    if (const h5l_status status = make_call(params, batch, call, why); status != H5L_OK) return status;
+    const std::uint64_t workspace = gpu::encode_workspace_bytes(call);
+    if (const h5l_status status = check_memory(*batch, params->value_bytes, workspace, why); status != H5L_OK) {
+      return status;
+    }
+    if (batch->frame_stride < batch->raw_bytes + kHeaderBytes && batch->count > 1) {
+      return why.fail(H5L_OUTPUT_TOO_SMALL, "a frame needs room for %llu bytes, frame_stride is %llu",
+                      static_cast<unsigned long long>(batch->raw_bytes + kHeaderBytes),
+                      static_cast<unsigned long long>(batch->frame_stride));
+    }
+    gpu::Device* device = nullptr;
+    if (const h5l_status status = open_device(batch->raw, device, why); status != H5L_OK) return status;
+    call.raw = static_cast<const std::uint8_t*>(batch->raw);
+    call.raw_stride = batch->raw_stride;
+    call.frames = static_cast<std::uint8_t*>(batch->frames);
+    call.frame_stride = batch->frame_stride;
+    call.frame_bytes = reinterpret_cast<u64*>(batch->frame_bytes);
+    const gpu::Current current(*device);
+    gpu::StreamLauncher launcher(*device, batch->stream);
+    const bool started = current.ok() && gpu::encode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));
+    return started ? H5L_OK : failed(*device, why);
+  });
+}
+
+h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t* bytes,
+                                       h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    gpu::DecodeCall call;
+    if (bytes == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "bytes must not be null");
+    if (const h5l_status status = make_call(info, batch, 0, 0, call, why); status != H5L_OK) return status;
+    *bytes = gpu::decode_workspace_bytes(call);
+    return H5L_OK;
+  });
+}
+
+h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
+                             uint32_t* statuses, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    gpu::DecodeCall call;
+    if (const h5l_status status = make_call(info, batch, first, values, call, why); status != H5L_OK) return status;
+    const std::uint64_t workspace = gpu::decode_workspace_bytes(call);
+    if (const h5l_status status = check_memory(*batch, info->value_bytes, workspace, why); status != H5L_OK) {
+      return status;
+    }
+    if (statuses == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "statuses must not be null");
+    gpu::Device* device = nullptr;
+    if (const h5l_status status = open_device(batch->raw, device, why); status != H5L_OK) return status;
+    call.frame = static_cast<const std::uint8_t*>(batch->frames);
+    call.frame_stride = batch->frame_stride;
+    call.frame_bytes = reinterpret_cast<const u64*>(batch->frame_bytes);
+    call.raw = static_cast<std::uint8_t*>(batch->raw);
+    call.raw_stride = batch->raw_stride;
+    call.statuses = statuses;
+    const gpu::Current current(*device);
+    gpu::StreamLauncher launcher(*device, batch->stream);
+    bool started = current.ok() && gpu::decode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));
+    for (std::uint32_t i = 0; started && call.big_endian && i < batch->count; ++i) {
+      started = gpu::swap(launcher, call.raw + i * call.raw_stride, values, info->value_bytes);
+    }
+    return started ? H5L_OK : failed(*device, why);
+  });
+}
+
+h5l_status h5l_device_gather(const h5l_device_array* array, uint64_t first, const h5l_device_batch* batch,
+                             h5l_message* message) {
+  return copy_chunks(array, first, batch, message, gpu::gather);
+}
+
+h5l_status h5l_device_scatter(const h5l_device_array* array, uint64_t first, const h5l_device_batch* batch,
+                              h5l_message* message) {
+  return copy_chunks(array, first, batch, message, gpu::scatter);
+}
+
+}  // extern "C"

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "gpu/chunks.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace h5lossy::gpu {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+// Copies through pinned memory go in pieces, so that the host copies one while the device has the one before.
+constexpr std::size_t kPieceBytes = std::size_t{512} * 1024;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+CudaPointer address(const void* pointer) { return static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer)); }
+
+// One call's traffic. The first error ends it.
+class Traffic {
+ public:
+  Traffic(Device& device, CudaStream stream) : device_(device), driver_(device.driver()), stream_(stream) {}
+  // Whoever uses the lane next must not find copies under way.
+  ~Traffic() {
+    if (!is_idle_) driver_.wait_for_stream(stream_);
+  }
+  Traffic(const Traffic&) = delete;
+  Traffic& operator=(const Traffic&) = delete;
+
+  void upload(std::uint8_t* to, std::uint8_t* pinned, std::span<const std::uint8_t> from) {
+    for (std::size_t at = 0; at < from.size() && ok(); at += kPieceBytes) {
+      is_idle_ = false;
+      const std::size_t size = std::min(kPieceBytes, from.size() - at);
+      std::memcpy(pinned + at, from.data() + at, size);
+      note(driver_.copy_to_device(address(to + at), pinned + at, size, stream_), "copy to the device");
+    }
+  }
+  void download(void* pinned, const void* from, std::size_t size) {
+    is_idle_ = false;
+    if (ok()) note(driver_.copy_to_host(pinned, address(from), size, stream_), "copy to the host");
+  }
+  void wait() {
+    if (ok()) note(driver_.wait_for_stream(stream_), "kernels");
+    is_idle_ = true;
+  }
+  [[nodiscard]] bool ok() const { return result_ == 0; }
+
+ private:
+  void note(CudaResult result, const char* what) {
+    result_ = result;
+    if (result != 0) device_.report(result, what);
+  }
+
+  Device& device_;
+  const Driver& driver_;
+  CudaStream stream_;
+  CudaResult result_ = 0;
+  bool is_idle_ = true;
+};
+
+}  // namespace
+
+bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t> raw, std::span<std::uint8_t> frame,
+                  std::size_t& frame_bytes) {
+  const Current current(device);
+  if (!current.ok()) return false;
+  const LaneUse lane(device);
+  const std::size_t room = aligned(raw.size() + 40), raw_room = aligned(raw.size());
+  const std::size_t workspace = encode_workspace_bytes(call);
+  if (!lane->reserve(raw_room + room + kAlignment + workspace, room + kAlignment)) return false;
+  std::uint8_t* const memory = lane->memory();
+  call.raw = memory;
+  call.frames = memory + raw_room;
+  call.frame_bytes = reinterpret_cast<u64*>(memory + raw_room + room);
+  std::uint8_t* const pinned = lane->pinned();
+  u64* const size = reinterpret_cast<u64*>(pinned + room);
+
+  Traffic traffic(device, lane->stream());
+  StreamLauncher launcher(device, lane->stream());
+  traffic.upload(memory, pinned, raw);
+  if (!traffic.ok()) return false;
+  if (call.big_endian && !swap(launcher, memory, call.method.shape.count, call.value_bytes)) return false;
+  if (!encode(launcher, call, memory + raw_room + room + kAlignment)) return false;
+  traffic.download(size, call.frame_bytes, sizeof *size);
+  traffic.wait();
+  if (!traffic.ok() || *size > raw.size() + 40 || *size > frame.size()) return false;
+  traffic.download(pinned, call.frames, *size);
+  traffic.wait();
+  if (!traffic.ok()) return false;
+  frame_bytes = *size;
+  std::memcpy(frame.data(), pinned, frame_bytes);
+  return true;
+}
+
+bool decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t> frame, std::span<std::uint8_t> raw) {
+  const Current current(device);
+  if (!current.ok()) return false;
+  const LaneUse lane(device);
+  const std::size_t frame_room = aligned(frame.size()), raw_room = aligned(raw.size());
+  const std::size_t workspace = decode_workspace_bytes(call);
+  if (!lane->reserve(frame_room + raw_room + kAlignment + workspace, frame_room + raw_room + kAlignment)) return false;
+  std::uint8_t* const memory = lane->memory();
+  std::uint8_t* const small = memory + frame_room + raw_room;  // what is not values
+  std::uint8_t* const pinned = lane->pinned();
+  std::uint8_t* const pinned_small = pinned + frame_room + raw_room;
+  call.frame = memory;
+  call.raw = memory + frame_room;
+  call.frame_bytes = reinterpret_cast<u64*>(small);
+  call.statuses = reinterpret_cast<u32*>(small + 8);
+  const u64 size = frame.size();
+
+  Traffic traffic(device, lane->stream());
+  StreamLauncher launcher(device, lane->stream());
+  traffic.upload(memory, pinned, frame);
+  traffic.upload(small, pinned_small, {reinterpret_cast<const std::uint8_t*>(&size), sizeof size});
+  if (!traffic.ok() || !decode(launcher, call, small + kAlignment)) return false;
+  if (call.big_endian && !swap(launcher, call.raw, call.wanted, call.value_bytes)) return false;
+  u32* const status = reinterpret_cast<u32*>(pinned_small + 64);
+  traffic.download(status, call.statuses, sizeof *status);
+  traffic.download(pinned + frame_room, call.raw, raw.size());
+  traffic.wait();
+  if (!traffic.ok() || *status != static_cast<u32>(DecodeStatus::ok)) return false;
+  std::memcpy(raw.data(), pinned + frame_room, raw.size());
+  return true;
+}
+
+}  // namespace h5lossy::gpu

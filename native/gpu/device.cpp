@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "gpu/device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "gpu/modules.h"
+
+namespace h5lossy::gpu {
+namespace {
+
+// Streams that work at the same time; each holds two chunks' memory or so.
+constexpr std::uint32_t kMaxLanes = 8;
+
+struct Devices {
+  const Driver* driver = nullptr;
+  std::string why;
+  int count = 0;
+  pid_t process = 0;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Device>> opened;
+  std::vector<std::string> failures;
+  Devices() {
+    const char* reason = "";
+    driver = open_driver(reason);
+    process = getpid();
+    if (driver == nullptr) {
+      why = reason;
+      return;
+    }
+    if (const CudaResult result = driver->init(0); result != 0) {
+      const char* name = nullptr;
+      driver->error_name(result, &name);
+      why = std::string("the CUDA driver does not start: ") + (name == nullptr ? "unknown error" : name);
+      return;
+    }
+    if (driver->device_count(&count) != 0) count = 0;
+    if (count == 0) why = "there is no GPU";
+    opened.resize(static_cast<std::size_t>(count));
+    failures.resize(static_cast<std::size_t>(count));
+  }
+};
+
+// Never destroyed: HDF5 calls filters as late as at exit, when the driver may be gone already.
+Devices& devices() {
+  static Devices* const all = new Devices;
+  return *all;
+}
+
+std::string name_of(const Driver& driver, CudaResult result) {
+  const char* name = nullptr;
+  driver.error_name(result, &name);
+  return name == nullptr ? "error " + std::to_string(result) : name;
+}
+
+}  // namespace
+
+int Device::count(std::string& why) {
+  Devices& all = devices();
+  why = all.why;
+  return all.count;
+}
+
+Device* Device::open(int ordinal, std::string& why) {
+  Devices& all = devices();
+  why = all.why;
+  if (all.count == 0) return nullptr;
+  if (getpid() != all.process) {
+    why = "this process is a fork of one that used the GPU, and CUDA does not work in such";
+    return nullptr;
+  }
+  if (ordinal < 0 || ordinal >= all.count) {
+    why = "there is no GPU " + std::to_string(ordinal) + "; there are " + std::to_string(all.count);
+    return nullptr;
+  }
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto i = static_cast<std::size_t>(ordinal);
+  if (all.opened[i] == nullptr && all.failures[i].empty()) {
+    std::unique_ptr<Device> device(new Device(*all.driver, ordinal));
+    if (device->start(all.failures[i])) all.opened[i] = std::move(device);
+  }
+  if (all.opened[i] == nullptr) {
+    why = all.failures[i];
+    return nullptr;
+  }
+  if (all.opened[i]->is_broken()) {
+    why = all.opened[i]->last_error();
+    return nullptr;
+  }
+  return all.opened[i].get();
+}
+
+int Device::of_pointer(const void* pointer) {
+  Devices& all = devices();
+  if (all.count == 0 || getpid() != all.process) return -1;
+  unsigned type = 0;
+  int ordinal = -1;
+  const auto address = static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer));
+  if (all.driver->pointer_attribute(&type, kPointerMemoryType, address) != 0 || type != kMemoryTypeDevice) return -1;
+  return all.driver->pointer_attribute(&ordinal, kPointerDevice, address) == 0 ? ordinal : -1;
+}
+
+bool Device::start(std::string& why) {
+  CudaDevice device = 0;
+  char name[128] = "";
+  int major = 0, minor = 0, cooperative = 0;
+  CudaResult result = driver_.device(&device, ordinal_);
+  if (result == 0) result = driver_.device_name(name, sizeof name, device);
+  if (result == 0) result = driver_.device_attribute(&multiprocessors_, kMultiprocessors, device);
+  if (result == 0) result = driver_.device_attribute(&major, kComputeMajor, device);
+  if (result == 0) result = driver_.device_attribute(&minor, kComputeMinor, device);
+  if (result == 0) result = driver_.device_attribute(&cooperative, kCooperativeLaunch, device);
+  name_ = name;
+  if (result == 0 && (major < 8 || cooperative == 0)) {
+    why = name_ + " is too old: h5lossy needs compute capability 8.0 or later";
+    return false;
+  }
+  if (result == 0) result = driver_.retain_context(&context_, device);
+  if (result == 0) {
+    Code code = find_code(major, minor);
+    how_ = code.how;
+    if (code.image == nullptr) {
+      why = code.how;
+      return false;
+    }
+    image_ = std::move(code.memory);
+    const Current current(*this);
+    if (current.ok()) result = driver_.load_module(&module_, image_.empty() ? code.image : image_.data());
+  }
+  if (result == 0) return true;
+  why = name_ + " cannot be used: " + name_of(driver_, result);
+  return false;
+}
+
+const Kernel* Device::kernel(const char* name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto found = kernels_.find(name); found != kernels_.end()) {
+    return found->second.resident == 0 ? nullptr : &found->second;
+  }
+  Kernel& kernel = kernels_[name];
+  const std::string symbol = std::string("h5l_") + name;
+  CudaPointer shared_at = 0;
+  std::size_t size = 0;
+  std::uint32_t shared = 0;
+  int resident = 0;
+  if (driver_.function(&kernel.function, module_, symbol.c_str()) != 0 ||
+      driver_.global(&shared_at, &size, module_, (symbol + "_shared_bytes").c_str()) != 0 || size != sizeof shared) {
+    return nullptr;
+  }
+  // On the null stream, which nobody captures: the first use of a kernel must not be in a capture.
+  if (driver_.copy_to_host(&shared, shared_at, sizeof shared, nullptr) != 0 || driver_.wait_for_stream(nullptr) != 0 ||
+      driver_.set_function_attribute(kernel.function, kMaxDynamicSharedBytes, static_cast<int>(shared)) != 0) {
+    return nullptr;
+  }
+  driver_.set_function_attribute(kernel.function, kPreferredSharedCarveout, 100);
+  kernel.shared_bytes = shared;
+  if (driver_.occupancy(&resident, kernel.function, kThreads, shared) != 0 || resident <= 0) return nullptr;
+  kernel.resident = static_cast<std::uint32_t>(resident * multiprocessors_);
+  return &kernel;
+}
+
+bool Device::report(CudaResult result, const char* what) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_error_ = name_ + ": " + what + ": " + name_of(driver_, result);
+  // Of these a context recovers.
+  if (result != kCudaOutOfMemory && result != kCudaTooManyBlocks) is_broken_.store(true, std::memory_order_relaxed);
+  return is_broken();
+}
+
+std::string Device::last_error() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return last_error_;
+}
+
+bool StreamLauncher::launch(const char* name, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t,
+                            bool together) {
+  const Kernel* const kernel = device_.kernel(name);
+  if (kernel == nullptr) return false;
+  void* arguments[] = {const_cast<void*>(plan)};
+  const Driver& driver = device_.driver();
+  const CudaResult result = together ? driver.launch_together(kernel->function, blocks, rows, 1, kThreads, 1, 1,
+                                                              kernel->shared_bytes, stream_, arguments)
+                                     : driver.launch(kernel->function, blocks, rows, 1, kThreads, 1, 1,
+                                                     kernel->shared_bytes, stream_, arguments, nullptr);
+  if (result != 0) device_.report(result, name);
+  return result == 0;
+}
+
+bool StreamLauncher::clear(void* memory, std::size_t bytes) {
+  if (bytes == 0) return true;
+  const auto address = static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(memory));
+  const CudaResult result = device_.driver().clear(address, 0, bytes, stream_);
+  if (result != 0) device_.report(result, "memset");
+  return result == 0;
+}
+
+std::uint32_t StreamLauncher::resident_blocks(const char* name) {
+  const Kernel* const kernel = device_.kernel(name);
+  return kernel == nullptr ? 0 : kernel->resident;
+}
+
+// The device's memory goes with its context; streams and memory of a lane that is dropped after an error stay behind.
+Lane::~Lane() = default;
+
+bool Lane::reserve(std::size_t device_bytes, std::size_t pinned_bytes) {
+  const Driver& driver = device_.driver();
+  CudaResult result = stream_ == nullptr ? driver.create_stream(&stream_, kStreamNonBlocking) : 0;
+  if (result == 0 && device_bytes > memory_bytes_) {
+    if (memory_ != 0) driver.free(memory_);
+    memory_ = 0;
+    memory_bytes_ = 0;
+    result = driver.allocate(&memory_, device_bytes);
+    if (result == 0) memory_bytes_ = device_bytes;
+  }
+  if (result == 0 && pinned_bytes > pinned_bytes_) {
+    if (pinned_ != nullptr) driver.free_pinned(pinned_);
+    pinned_ = nullptr;
+    pinned_bytes_ = 0;
+    void* memory = nullptr;
+    result = driver.allocate_pinned(&memory, pinned_bytes, 1);  // for all contexts
+    if (result == 0) {
+      pinned_ = static_cast<std::uint8_t*>(memory);
+      pinned_bytes_ = pinned_bytes;
+    }
+  }
+  if (result != 0) device_.report(result, "memory for a chunk");
+  return result == 0;
+}
+
+LaneUse::LaneUse(Device& device) : device_(device) {
+  std::unique_lock<std::mutex> lock(device.mutex_);
+  device.lane_is_free_.wait(lock, [&] { return !device.free_lanes_.empty() || device.lanes_ < kMaxLanes; });
+  if (device.free_lanes_.empty()) {
+    ++device.lanes_;
+    lane_ = std::make_unique<Lane>(device);
+    return;
+  }
+  lane_ = std::move(device.free_lanes_.back());
+  device.free_lanes_.pop_back();
+}
+
+LaneUse::~LaneUse() {
+  {
+    const std::lock_guard<std::mutex> lock(device_.mutex_);
+    device_.free_lanes_.push_back(std::move(lane_));
+  }
+  device_.lane_is_free_.notify_one();
+}
+
+}  // namespace h5lossy::gpu

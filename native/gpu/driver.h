@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// CUDA's driver (libcuda.so.1) and run-time compiler (libnvrtc.so), opened when they are first needed: the library must
+// load where there is neither. The only file that knows their symbols; declared here, so that no CUDA headers are needed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace h5lossy::gpu {
+
+using CudaResult = int;  // 0 is success
+using CudaDevice = int;
+using CudaContext = void*;
+using CudaModule = void*;
+using CudaFunction = void*;
+using CudaStream = void*;
+using CudaPointer = std::uint64_t;
+
+inline constexpr CudaResult kCudaOutOfMemory = 2;
+inline constexpr CudaResult kCudaTooManyBlocks = 720;  // of a cooperative launch
+
+// Attributes of devices, functions and pointers, by the driver's numbers.
+inline constexpr int kMultiprocessors = 16, kComputeMajor = 75, kComputeMinor = 76, kCooperativeLaunch = 95;
+inline constexpr int kMaxDynamicSharedBytes = 8, kPreferredSharedCarveout = 9;
+inline constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerDevice = 9;
+inline constexpr unsigned kMemoryTypeDevice = 2;
+inline constexpr unsigned kStreamNonBlocking = 1;
+
+// name, symbol, parameters.
+#define H5L_DRIVER_FUNCTIONS(X)                                                                                       \
+  X(init, "cuInit", (unsigned))                                                                                       \
+  X(driver_version, "cuDriverGetVersion", (int*))                                                                     \
+  X(device_count, "cuDeviceGetCount", (int*))                                                                         \
+  X(device, "cuDeviceGet", (CudaDevice*, int))                                                                        \
+  X(device_name, "cuDeviceGetName", (char*, int, CudaDevice))                                                         \
+  X(device_attribute, "cuDeviceGetAttribute", (int*, int, CudaDevice))                                                \
+  X(retain_context, "cuDevicePrimaryCtxRetain", (CudaContext*, CudaDevice))                                           \
+  X(push_context, "cuCtxPushCurrent_v2", (CudaContext))                                                               \
+  X(pop_context, "cuCtxPopCurrent_v2", (CudaContext*))                                                                \
+  X(load_module, "cuModuleLoadData", (CudaModule*, const void*))                                                      \
+  X(function, "cuModuleGetFunction", (CudaFunction*, CudaModule, const char*))                                        \
+  X(global, "cuModuleGetGlobal_v2", (CudaPointer*, std::size_t*, CudaModule, const char*))                            \
+  X(set_function_attribute, "cuFuncSetAttribute", (CudaFunction, int, int))                                           \
+  X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, CudaFunction, int, std::size_t))                 \
+  X(launch, "cuLaunchKernel",                                                                                         \
+    (CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**, void**)) \
+  X(launch_together, "cuLaunchCooperativeKernel",                                                                     \
+    (CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**))         \
+  X(allocate, "cuMemAlloc_v2", (CudaPointer*, std::size_t))                                                           \
+  X(free, "cuMemFree_v2", (CudaPointer))                                                                              \
+  X(allocate_pinned, "cuMemHostAlloc", (void**, std::size_t, unsigned))                                               \
+  X(free_pinned, "cuMemFreeHost", (void*))                                                                            \
+  X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CudaPointer, const void*, std::size_t, CudaStream))                      \
+  X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void*, CudaPointer, std::size_t, CudaStream))                              \
+  X(clear, "cuMemsetD8Async", (CudaPointer, unsigned char, std::size_t, CudaStream))                                  \
+  X(create_stream, "cuStreamCreate", (CudaStream*, unsigned))                                                         \
+  X(wait_for_stream, "cuStreamSynchronize", (CudaStream))                                                             \
+  X(pointer_attribute, "cuPointerGetAttribute", (void*, int, CudaPointer))                                            \
+  X(error_name, "cuGetErrorName", (CudaResult, const char**))
+
+struct Driver {
+#define X(name, symbol, parameters) CudaResult(*name) parameters = nullptr;
+  H5L_DRIVER_FUNCTIONS(X)
+#undef X
+};
+
+// Null where there is no driver; `why` then says so.
+const Driver* open_driver(const char*& why);
+
+using NvrtcProgram = void*;
+
+#define H5L_NVRTC_FUNCTIONS(X)                                                              \
+  X(version, "nvrtcVersion", (int*, int*))                                                  \
+  X(create, "nvrtcCreateProgram",                                                           \
+    (NvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*)) \
+  X(compile, "nvrtcCompileProgram", (NvrtcProgram, int, const char* const*))                \
+  X(cubin_size, "nvrtcGetCUBINSize", (NvrtcProgram, std::size_t*))                          \
+  X(cubin, "nvrtcGetCUBIN", (NvrtcProgram, char*))                                          \
+  X(log_size, "nvrtcGetProgramLogSize", (NvrtcProgram, std::size_t*))                       \
+  X(log, "nvrtcGetProgramLog", (NvrtcProgram, char*))                                       \
+  X(destroy, "nvrtcDestroyProgram", (NvrtcProgram*))
+
+struct Nvrtc {
+#define X(name, symbol, parameters) int(*name) parameters = nullptr;
+  H5L_NVRTC_FUNCTIONS(X)
+#undef X
+};
+
+// Null where there is no compiler. H5LOSSY_NVRTC may name the library's file.
+const Nvrtc* open_nvrtc();
+
+}  // namespace h5lossy::gpu

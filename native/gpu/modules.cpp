@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "gpu/modules.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "gpu/driver.h"
+
+// Made by native/CMakeLists.txt.
+struct H5LEmbeddedFile {
+  const char* name;  // as it is included; that of the fatbin is ""
+  const char* begin;
+  const char* end;
+};
+extern "C" const H5LEmbeddedFile h5l_embedded_files[];  // the last one has no name (null)
+
+namespace h5lossy::gpu {
+namespace {
+
+constexpr char kMainSource[] = "kernels.cu";
+
+const H5LEmbeddedFile* find_file(const char* name) {
+  for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
+    if (std::strcmp(file->name, name) == 0) return file;
+  }
+  return nullptr;
+}
+
+// FNV-1a of all sources: a cache must not outlive them.
+std::uint64_t hash_of_sources() {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
+    for (const char* at = file->begin; at != file->end; ++at) {
+      hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001B3u;
+    }
+  }
+  return hash;
+}
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// "" where there is no place for a cache.
+std::string cache_folder() {
+  if (const std::string own = variable("H5LOSSY_CACHE_DIR"); !own.empty()) return own;
+  if (const std::string all = variable("XDG_CACHE_HOME"); !all.empty()) return all + "/h5lossy";
+  const std::string home = variable("HOME");
+  return home.empty() ? "" : home + "/.cache/h5lossy";
+}
+
+bool read_file(const std::string& path, std::vector<char>& bytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return false;
+  bytes.assign(std::istreambuf_iterator<char>(file), {});
+  return !bytes.empty();
+}
+
+// Several processes may do this at the same time: each writes a file of its own, and the last name wins.
+void write_file(const std::string& folder, const std::string& path, const std::vector<char>& bytes) {
+  for (std::size_t at = folder.find('/', 1);; at = folder.find('/', at + 1)) {
+    mkdir(folder.substr(0, at).c_str(), 0700);
+    if (at == std::string::npos) break;
+  }
+  const std::string part = path + "." + std::to_string(getpid());
+  {
+    std::ofstream file(part, std::ios::binary);
+    if (!file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()))) return;
+  }
+  if (std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
+}
+
+bool compile(const Nvrtc& nvrtc, int major, int minor, std::vector<char>& cubin, std::string& log) {
+  std::vector<std::string> texts;
+  std::vector<const char*> names, headers;
+  for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
+    texts.emplace_back(file->begin, file->end);
+    names.push_back(file->name);
+  }
+  for (const std::string& text : texts) headers.push_back(text.c_str());
+  const H5LEmbeddedFile* const main = find_file(kMainSource);
+  if (main == nullptr) return false;
+  const std::string source(main->begin, main->end);
+  NvrtcProgram program = nullptr;
+  if (nvrtc.create(&program, source.c_str(), kMainSource, static_cast<int>(names.size()), headers.data(),
+                   names.data()) != 0) {
+    return false;
+  }
+  const std::string architecture = "--gpu-architecture=sm_" + std::to_string(10 * major + minor);
+  const char* const options[] = {architecture.c_str(), "--std=c++20", "--fmad=false",
+                                 "--device-as-default-execution-space"};
+  bool is_done = nvrtc.compile(program, static_cast<int>(std::size(options)), options) == 0;
+  std::size_t size = 0;
+  if (!is_done && nvrtc.log_size(program, &size) == 0 && size > 0) {
+    log.resize(size);
+    nvrtc.log(program, log.data());
+  }
+  is_done = is_done && nvrtc.cubin_size(program, &size) == 0 && size > 0;
+  if (is_done) {
+    cubin.resize(size);
+    is_done = nvrtc.cubin(program, cubin.data()) == 0;
+  }
+  nvrtc.destroy(&program);
+  return is_done;
+}
+
+}  // namespace
+
+Code find_code(int major, int minor) {
+  Code code;
+  if (const H5LEmbeddedFile* const built_in = find_file(""); built_in != nullptr) {
+    code.image = built_in->begin;
+    code.how = "built in";
+    return code;
+  }
+  if (find_file(kMainSource) == nullptr) {
+    code.how = "this build has no kernels";
+    return code;
+  }
+  char name[64];
+  std::snprintf(name, sizeof name, "/kernels-%016" PRIx64 "-sm_%d%d.cubin", hash_of_sources(), major, minor);
+  const std::string folder = cache_folder();
+  if (!folder.empty() && read_file(folder + name, code.memory)) {
+    code.how = "compiled earlier, in " + folder + name;
+    code.image = code.memory.data();
+    return code;
+  }
+  const Nvrtc* const nvrtc = open_nvrtc();
+  if (nvrtc == nullptr) {
+    code.how =
+        "the kernels were not built in, and there is no NVRTC to compile them (libnvrtc.so.13; H5LOSSY_NVRTC may name "
+        "it)";
+    return code;
+  }
+  int version[2] = {};
+  nvrtc->version(&version[0], &version[1]);
+  const std::string nvrtc_name = "NVRTC " + std::to_string(version[0]) + "." + std::to_string(version[1]);
+  std::string log;
+  if (!compile(*nvrtc, major, minor, code.memory, log)) {
+    code.memory.clear();
+    code.how = nvrtc_name + " cannot compile the kernels: " + log.substr(0, 400);
+    return code;
+  }
+  if (!folder.empty()) write_file(folder, folder + name, code.memory);
+  code.how = "compiled by " + nvrtc_name;
+  code.image = code.memory.data();
+  return code;
+}
+
+}  // namespace h5lossy::gpu

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What the host tells the kernels: plain data, compiled on both sides. Pointers are the device's.
+#pragma once
+
+#include "codecs/codec.h"
+#include "codecs/portable.h"
+
+namespace h5lossy::gpu {
+
+// Threads of every thread block.
+inline constexpr u32 kThreads = 128;
+
+// Items are what a thread block encodes at once: tiles, or, of AATROX, parts of tiles.
+inline constexpr u32 kPartValues = 4096;
+
+// One thread block may wait for what the next ones of the grid say about their parts of the same tile, so a grid has this
+// many at least, or one for each item.
+inline constexpr u32 kLeastBlocks = 16;
+
+// How the values of one chunk lie; the same for all chunks of a batch.
+struct Shape {
+  u32 count;      // values
+  u32 raw_bytes;  // of all values
+  u32 tiles;
+  u32 dims[3];   // z, y, x: with blocks in several dimensions
+  u32 boxes[3];  // such blocks along each axis
+};
+
+// All chunks of a batch have one shape, one codec and one mode. Chunks whose quantizer is not the kernel's (lossless or
+// not) are left out: another launch does them.
+struct EncodePlan {
+  const u8* raw;  // of the first chunk; aligned to a value, and so is the stride
+  u64 raw_stride;
+  u8* frames;  // each with room for raw_bytes + 40; aligned to 4 bytes, and so is the stride
+  u64 frame_stride;
+  const Quantizer* quantizers;  // of each chunk; null: all have `quantizer`
+  Quantizer quantizer;
+  u32 chunks;
+  u32 mode;
+  u32 header_bytes;
+  u32 items_per_chunk;
+  u32 with_checksum;
+  Shape shape;
+  u32* sizes;  // of each item, where items are tiles; 0 at the start, aligned to 16 bytes: see placing.cuh
+  u64* parts;  // where they are parts of tiles: a word for each, 0 at the start, and behind them three more for each
+  u32* sums;   // of each chunk: checksum of its payload, 0 at the start
+  u32* table_sums;  // of each chunk: the tile table's share of the header's checksum, 0 at the start
+  u32* totals;      // of each chunk: bytes of its payload
+};
+
+// Headers, and stored frames for chunks that do not shrink.
+struct FinishPlan {
+  EncodePlan encode;
+  double bound;  // as requested
+  u32 requested_kind;
+  u32 codec;
+  u32 value_bytes;
+  u32 big_endian;    // what the header says; the values are little-endian here
+  u32* done;         // two for each chunk: thread blocks that have stored their share, and its checksum; 0 at the start
+  u64* frame_bytes;  // of each chunk
+};
+
+// The quantizers for a range-relative bound, one for each chunk.
+struct RangePlan {
+  const u8* raw;
+  u64 raw_stride;
+  u32 chunks;
+  u32 count;  // values of a chunk
+  u32 value_bytes;
+  u32 skip_zeros;
+  u32 has_fill;  // the range leaves it out
+  u64 fill_bits;
+  double bound;
+  Quantizer quantizer;  // what those for the chunks are made from
+  u64* ends;            // two for each chunk, 0 at the start: the largest value, and the smallest one's complement
+  Quantizer* quantizers;
+};
+
+// Values of the other byte order.
+struct SwapPlan {
+  u8* values;
+  u64 count;
+  u32 value_bytes;
+};
+
+// Chunks cut from an array, or put back into it. Behind the array's end a chunk is padded.
+struct ChunkPlan {
+  u8* array;       // of the first value
+  i64 strides[8];  // in bytes
+  u64 extents[8];  // of the array; an axis of 1 value has stride 0
+  u32 chunk[8];
+  u32 rank;
+  u32 value_bytes;
+  u64 first_chunk;  // chunks are numbered in C order over the array
+  u32 chunks;
+  u8* chunk_values;
+  u64 chunk_stride;
+  u64 padding;  // bits of a value
+};
+
+// How decoding a frame went. `other`: it is broken, or of another kind than was asked for; the host has to look at it.
+enum class DecodeStatus : u32 { ok = 0, corrupt = 1, other = 2 };
+
+// Which kernel a frame is for: that of the batch's codec and bound kind, or PFPL's for lossless frames, or none.
+enum class FrameForm : u32 { main = 0, lossless = 1, stored = 2, none = 3 };
+
+// One frame, whose header and tile table have been checked.
+struct DecodeJob {
+  const u8* payload;  // aligned to 4 bytes
+  const u32* ends;    // tile table
+  u8* raw;            // aligned to a value; receives values [first, first + wanted)
+  u64 first, wanted;
+  FrameForm form;
+  u32 payload_bytes;
+  u32 first_tile;  // the first tile that holds any of them
+  u32 tiles;       // that hold them
+  u32 check_sum;   // whether payload_sum is there to be checked
+  u32 payload_sum;
+  u32 check_table;  // whether the tile table's share of the header's checksum is still to be found
+  u32 table_sum;    // what it must be
+  u32 header_words;
+  Quantizer quantizer;
+  Shape shape;
+};
+
+struct DecodePlan {
+  const DecodeJob* jobs;
+  u32 count;
+  u32 mode;
+  FrameForm form;   // of the jobs that the kernel is for
+  u32* sums;        // of each frame: checksum of its payload, 0 at the start
+  u32* table_sums;  // of each frame: its tile table's share of the header's checksum, 0 at the start
+  u32* statuses;    // of each frame: DecodeStatus
+};
+
+// Checks frames that are to be of one kind, and makes their jobs.
+struct OpenPlan {
+  const u8* frames;
+  u64 frame_stride;
+  const u64* frame_bytes;  // of each frame
+  u32 count;
+  u32 codec, mode, kind, value_bytes, big_endian;  // what is asked for
+  u32 header_bytes;
+  Shape shape;
+  u32 pfpl_tile_values;
+  u64 first, wanted;
+  u32 first_tile, tiles;
+  u8* raw;
+  u64 raw_stride;
+  DecodeJob* jobs;
+  u32* statuses;
+};
+
+}  // namespace h5lossy::gpu

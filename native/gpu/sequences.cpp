@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "gpu/sequences.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace h5lossy::gpu {
+namespace {
+
+constexpr std::size_t kMaxName = 64;
+constexpr std::uint32_t kMaxRows = 65535;  // of a grid
+
+// Hands out pieces of a call's workspace. Without memory it only counts.
+class Pieces {
+ public:
+  explicit Pieces(std::uint8_t* memory) : memory_(memory) {}
+
+  template <class T>
+  T* take(std::size_t count) {
+    T* const piece = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
+    bytes_ += (count * sizeof(T) + 15) / 16 * 16;
+    return piece;
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::uint8_t* memory_;
+  std::size_t bytes_ = 0;
+};
+
+std::uint32_t items_per_chunk(const Method& method) {
+  return method.is_split ? (method.shape.count + kPartValues - 1) / kPartValues : method.shape.tiles;
+}
+
+// As in kernels.def.
+void name_kernel(char (&name)[kMaxName], const Method& method, const char* direction, std::uint32_t value_bytes,
+                 BoundKind kind) {
+  const char* const quantizer = kind == BoundKind::pointwise_relative ? "pointwise"
+                                : kind == BoundKind::lossless         ? "lossless"
+                                                                      : "absolute";
+  const int length = std::snprintf(name, kMaxName, "%s_%s_%s_%s", method.codec, direction,
+                                   value_bytes == 4 ? "f32" : "f64", quantizer);
+  if (method.mode != 0) {  // a codec whose modes have dimensions
+    std::snprintf(name + length, kMaxName - static_cast<std::size_t>(length), "_%ud", method.dimensions);
+  }
+}
+
+// What the encoder of one method keeps of its chunks.
+struct EncodePieces {
+  u32* sizes;
+  u64* parts;
+  u32 *sums, *table_sums, *done, *totals;
+  std::size_t cleared;  // bytes, from sums on
+};
+
+EncodePieces take_pieces(Pieces& pieces, const EncodeCall& call, const Method& method) {
+  const std::size_t items = std::size_t{call.chunks} * items_per_chunk(method);
+  EncodePieces taken = {};
+  const std::size_t begin = pieces.bytes();
+  taken.sums = pieces.take<u32>(call.chunks);
+  taken.table_sums = pieces.take<u32>(call.chunks);
+  taken.done = pieces.take<u32>(2 * std::size_t{call.chunks});
+  taken.totals = pieces.take<u32>(call.chunks);
+  if (method.is_split) {
+    taken.cleared = pieces.bytes() - begin + 8 * items;
+    taken.parts = pieces.take<u64>(4 * items);  // records need not be cleared
+  } else {
+    taken.sizes = pieces.take<u32>(items);
+    taken.cleared = pieces.bytes() - begin;
+  }
+  return taken;
+}
+
+struct EncodeMemory {
+  EncodePieces main, lossless;
+  u64* ends;
+  Quantizer* quantizers;
+};
+
+bool needs_main(const EncodeCall& call) { return call.from_range || call.quantizer.kind != BoundKind::lossless; }
+bool needs_lossless(const EncodeCall& call) { return call.from_range || call.quantizer.kind == BoundKind::lossless; }
+
+EncodeMemory take_memory(Pieces& pieces, const EncodeCall& call) {
+  EncodeMemory memory = {};
+  if (needs_main(call)) memory.main = take_pieces(pieces, call, call.method);
+  if (needs_lossless(call)) memory.lossless = take_pieces(pieces, call, call.lossless);
+  if (call.from_range) {
+    memory.ends = pieces.take<u64>(2 * std::size_t{call.chunks});
+    memory.quantizers = pieces.take<Quantizer>(call.chunks);
+  }
+  return memory;
+}
+
+bool make_quantizers(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory) {
+  RangePlan plan = {};
+  plan.raw = call.raw;
+  plan.raw_stride = call.raw_stride;
+  plan.chunks = call.chunks;
+  plan.count = call.method.shape.count;
+  plan.value_bytes = call.value_bytes;
+  plan.skip_zeros = call.skip_zeros ? 1 : 0;
+  plan.has_fill = call.range_has_fill ? 1 : 0;
+  plan.fill_bits = call.range_fill_bits;
+  plan.bound = call.bound;
+  plan.quantizer = call.quantizer;
+  plan.ends = memory.ends;
+  plan.quantizers = memory.quantizers;
+  // Enough loads in flight for the whole device, and a few values at least for each thread.
+  const std::uint32_t most = std::max(1u, 4096 / call.chunks);
+  const std::uint32_t blocks = std::clamp(plan.count / (16 * kThreads), 1u, most);
+  return launcher.clear(memory.ends, 16 * std::size_t{call.chunks}) &&
+         launcher.launch("measure_ranges", blocks, call.chunks, &plan, sizeof plan, false) &&
+         launcher.launch("make_quantizers", (call.chunks + kThreads - 1) / kThreads, 1, &plan, sizeof plan, false);
+}
+
+bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& method, const EncodePieces& pieces,
+                 const Quantizer* quantizers, bool is_lossless) {
+  EncodePlan plan = {};
+  plan.raw = call.raw;
+  plan.raw_stride = call.raw_stride;
+  plan.frames = call.frames;
+  plan.frame_stride = call.frame_stride;
+  plan.quantizers = quantizers;
+  plan.quantizer = call.quantizer;
+  plan.chunks = call.chunks;
+  plan.mode = method.mode;
+  plan.header_bytes = method.header_bytes;
+  plan.items_per_chunk = items_per_chunk(method);
+  plan.with_checksum = call.with_checksum ? 1 : 0;
+  plan.shape = method.shape;
+  plan.sizes = pieces.sizes;
+  plan.parts = pieces.parts;
+  plan.table_sums = pieces.table_sums;
+  plan.sums = pieces.sums;
+  plan.totals = pieces.totals;
+  FinishPlan finish = {};
+  finish.encode = plan;
+  finish.bound = call.bound;
+  finish.requested_kind = call.requested_kind;
+  finish.codec = method.number;
+  finish.value_bytes = call.value_bytes;
+  finish.big_endian = call.big_endian ? 1 : 0;
+  finish.done = pieces.done;
+  finish.frame_bytes = call.frame_bytes;
+
+  char kernel[kMaxName];
+  const BoundKind kind = is_lossless       ? BoundKind::lossless
+                         : call.from_range ? BoundKind::range_relative
+                                           : call.quantizer.kind;
+  name_kernel(kernel, method, "encode", call.value_bytes, kind);
+  const std::uint32_t resident = launcher.resident_blocks(kernel);
+  const std::uint64_t items = std::uint64_t{call.chunks} * plan.items_per_chunk;
+  if (resident < kLeastBlocks || items > 0x7FFFFFFF) return false;
+  const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
+  // Where all chunks are stored, all thread blocks are of use.
+  const std::uint32_t columns = std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / call.chunks));
+  return launcher.clear(pieces.sums, pieces.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
+         launcher.launch(is_lossless ? "finish_lossless_frames" : "finish_frames", columns, call.chunks, &finish,
+                         sizeof finish, false);
+}
+
+}  // namespace
+
+std::size_t encode_workspace_bytes(const EncodeCall& call) {
+  Pieces pieces(nullptr);
+  take_memory(pieces, call);
+  return pieces.bytes();
+}
+
+bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace) {
+  if (call.chunks == 0) return true;
+  if (call.chunks > kMaxRows) return false;
+  Pieces pieces(workspace);
+  const EncodeMemory memory = take_memory(pieces, call);
+  if (call.from_range && !make_quantizers(launcher, call, memory)) return false;
+  if (needs_main(call) && !encode_with(launcher, call, call.method, memory.main, memory.quantizers, false))
+    return false;
+  return !needs_lossless(call) || encode_with(launcher, call, call.lossless, memory.lossless, memory.quantizers, true);
+}
+
+std::size_t decode_workspace_bytes(const DecodeCall& call) {
+  Pieces pieces(nullptr);
+  pieces.take<DecodeJob>(call.frames);
+  pieces.take<u32>(2 * std::size_t{call.frames});
+  return pieces.bytes();
+}
+
+bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace) {
+  if (call.frames == 0 || call.wanted == 0) return true;
+  if (call.frames > kMaxRows) return false;
+  Pieces pieces(workspace);
+  const Method& method = call.method;
+  OpenPlan open = {};
+  open.frames = call.frame;
+  open.frame_stride = call.frame_stride;
+  open.frame_bytes = call.frame_bytes;
+  open.count = call.frames;
+  open.codec = method.number;
+  open.mode = method.mode;
+  open.kind = call.kind;
+  open.value_bytes = call.value_bytes;
+  open.big_endian = call.big_endian ? 1 : 0;
+  open.header_bytes = method.header_bytes;
+  open.shape = method.shape;
+  open.pfpl_tile_values = call.pfpl_tile_values;
+  open.first = call.first;
+  open.wanted = call.wanted;
+  open.first_tile = call.first_tile;
+  open.tiles = call.tiles;
+  open.raw = call.raw;
+  open.raw_stride = call.raw_stride;
+  open.jobs = pieces.take<DecodeJob>(call.frames);
+  open.statuses = call.statuses;
+  DecodePlan plan = {};
+  plan.jobs = open.jobs;
+  plan.count = call.frames;
+  plan.mode = method.mode;
+  plan.sums = pieces.take<u32>(2 * std::size_t{call.frames});
+  plan.table_sums = plan.sums + call.frames;
+  plan.statuses = call.statuses;
+  const bool is_whole = call.wanted == method.shape.count;
+  if (is_whole && !launcher.clear(plan.sums, 8 * std::size_t{call.frames})) return false;
+  if (!launcher.launch("open_frames", 1, call.frames, &open, sizeof open, false)) return false;
+
+  char kernel[kMaxName];
+  if (method.number != 0) {
+    name_kernel(kernel, method, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
+    const std::uint64_t tiles = std::uint64_t{call.tiles} * (method.is_split ? method.tile_values / kPartValues : 1);
+    plan.form = FrameForm::main;
+    if (!launcher.launch(kernel, static_cast<std::uint32_t>(tiles), call.frames, &plan, sizeof plan, false))
+      return false;
+  }
+  // Few frames are of another form, or all.
+  const auto wanted_bytes = static_cast<std::uint64_t>(call.wanted * call.value_bytes);
+  const auto blocks =
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted_bytes / 16384, 1, std::max(1u, 528 / call.frames)));
+  if (method.number != 1 || call.kind != static_cast<std::uint32_t>(BoundKind::lossless)) {
+    Method pfpl;
+    pfpl.codec = "pfpl";
+    name_kernel(kernel, pfpl, "decode", call.value_bytes, BoundKind::lossless);
+    plan.form = FrameForm::lossless;
+    if (!launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false)) return false;
+  }
+  plan.form = FrameForm::stored;
+  if (!launcher.launch("copy_stored", blocks, call.frames, &plan, sizeof plan, false)) return false;
+  if (!is_whole) return true;
+  return launcher.launch("check_sums", (call.frames + kThreads - 1) / kThreads, 1, &plan, sizeof plan, false);
+}
+
+bool swap(Launcher& launcher, std::uint8_t* values, std::uint64_t count, std::uint32_t value_bytes) {
+  const SwapPlan plan = {values, count, value_bytes};
+  const auto blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count / (8 * kThreads), 1, 2048));
+  return launcher.launch("swap_values", blocks, 1, &plan, sizeof plan, false);
+}
+
+namespace {
+
+bool copy_chunks(Launcher& launcher, const char* kernel, const ChunkPlan& plan) {
+  std::uint64_t values = 1;
+  for (std::uint32_t i = 0; i < plan.rank; ++i) values *= plan.chunk[i];
+  if (plan.chunks == 0) return true;
+  const auto blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(values / (4 * kThreads), 1, 1024));
+  return plan.chunks <= kMaxRows && launcher.launch(kernel, blocks, plan.chunks, &plan, sizeof plan, false);
+}
+
+}  // namespace
+
+bool gather(Launcher& launcher, const ChunkPlan& plan) { return copy_chunks(launcher, "gather_chunks", plan); }
+bool scatter(Launcher& launcher, const ChunkPlan& plan) { return copy_chunks(launcher, "scatter_chunks", plan); }
+
+}  // namespace h5lossy::gpu

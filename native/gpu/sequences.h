@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Which kernels a batch of chunks takes, in which order, with what memory. Knows no CUDA: a Launcher starts them. All
+// pointers are the device's; nothing is allocated and nobody waits, so a sequence can be captured into a CUDA graph.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/plans.h"
+
+namespace h5lossy::gpu {
+
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  // Starts a kernel of kernels.def with its plan. With `together`, all thread blocks must run at the same time.
+  virtual bool launch(const char* kernel, std::uint32_t blocks, std::uint32_t rows, const void* plan,
+                      std::size_t plan_bytes, bool together) = 0;
+  virtual bool clear(void* memory, std::size_t bytes) = 0;
+  // How many thread blocks of a kernel run at the same time; 0 where there is no such kernel.
+  virtual std::uint32_t resident_blocks(const char* kernel) = 0;
+};
+
+// A codec in one of its modes, for chunks of one shape.
+struct Method {
+  const char* codec = "";
+  std::uint32_t number = 0;
+  std::uint32_t mode = 0;
+  std::uint32_t dimensions = 1;  // of its blocks
+  std::uint32_t header_bytes = 0;
+  std::uint32_t tile_values = 0;
+  std::uint32_t extents[3] = {};  // of a block in several dimensions; 0: none
+  bool is_split = false;          // a thread block encodes parts of tiles
+  Shape shape = {};
+};
+
+struct EncodeCall {
+  Method method;    // for chunks that have bins
+  Method lossless;  // PFPL, for those that have none
+  std::uint32_t value_bytes = 4;
+  std::uint32_t requested_kind = 0;
+  double bound = 0;
+  bool with_checksum = true;
+  bool big_endian = false;  // what headers say
+  Quantizer quantizer;
+  bool from_range = false;  // the quantizers come from the chunks' own ranges
+  bool skip_zeros = false;
+  bool range_has_fill = false;
+  std::uint64_t range_fill_bits = 0;
+  std::uint32_t chunks = 0;
+  const std::uint8_t* raw = nullptr;
+  std::uint64_t raw_stride = 0;
+  std::uint8_t* frames = nullptr;
+  std::uint64_t frame_stride = 0;
+  u64* frame_bytes = nullptr;
+};
+
+// Bytes of memory that a call needs, aligned to 16 bytes.
+std::size_t encode_workspace_bytes(const EncodeCall& call);
+[[nodiscard]] bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace);
+
+struct DecodeCall {
+  Method method;  // of the frames; others are for the host
+  std::uint32_t kind = 0;
+  std::uint32_t pfpl_tile_values = 0;
+  std::uint32_t value_bytes = 4;
+  bool big_endian = false;
+  std::uint64_t first = 0, wanted = 0;      // values of each frame
+  std::uint32_t first_tile = 0, tiles = 0;  // that hold them
+  std::uint32_t frames = 0;
+  const std::uint8_t* frame = nullptr;
+  std::uint64_t frame_stride = 0;
+  const u64* frame_bytes = nullptr;
+  std::uint8_t* raw = nullptr;
+  std::uint64_t raw_stride = 0;
+  std::uint32_t* statuses = nullptr;  // of each frame: DecodeStatus
+};
+
+std::size_t decode_workspace_bytes(const DecodeCall& call);
+[[nodiscard]] bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace);
+
+// Turns values of the other byte order, in their place.
+[[nodiscard]] bool swap(Launcher& launcher, std::uint8_t* values, std::uint64_t count, std::uint32_t value_bytes);
+
+[[nodiscard]] bool gather(Launcher& launcher, const ChunkPlan& plan);
+[[nodiscard]] bool scatter(Launcher& launcher, const ChunkPlan& plan);
+
+}  // namespace h5lossy::gpu

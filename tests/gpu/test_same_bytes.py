@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The GPU gives the CPU's bytes: frames of GPU arrays, and what they decode to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpu_data as data
+import h5lossy
+from matrix import BOUNDS, SETTINGS
+
+SHAPES: list[tuple[int, ...]] = [
+    (1,),
+    (2,),
+    (33,),
+    (4095,),
+    (4096,),
+    (4097,),
+    (70_001,),
+    (262_144,),
+    (3, 10),
+    (129, 257),
+    (512, 512),
+    (5, 6, 7),
+    (33, 34, 35),
+    (64, 64, 64),
+    (2, 3, 17, 19),
+]
+
+
+def same_bits(left: Any, right: Any) -> bool:
+    return left.dtype == right.dtype and left.tobytes() == right.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_frames_and_values_are_the_same(setting: str, bound: str, dtype: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    codec = SETTINGS[setting](**BOUNDS[bound])
+    for shape in SHAPES:
+        for kind in data.KINDS:
+            values = data.make(kind, shape, dtype)
+            fill = data.FILL if kind == "masked" else None
+            expected = h5lossy.encode(values, codec, fill_value=fill)
+            frame = h5lossy.encode(cupy.asarray(values), codec, fill_value=fill)
+            assert isinstance(frame, cupy.ndarray)
+            assert frame.get().tobytes() == expected, (shape, kind)
+            decoded = h5lossy.decode(expected)
+            assert same_bits(h5lossy.decode(frame).get(), decoded), (shape, kind)
+            first, end = values.size // 3, values.size // 3 + max(1, values.size // 4)
+            part = h5lossy.decode(frame, first, end).get()
+            assert same_bits(part, decoded[first:end]), (shape, kind)
+
+
+@pytest.mark.parametrize("kind", data.KINDS)
+@pytest.mark.parametrize("setting", ["pfpl", "cuszp2-outlier-1", "cuszp2-plain-1", "aatrox"])
+def test_large_chunks(setting: str, kind: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    assert setting in SETTINGS
+    for dtype, count in (("<f4", 20_000_003), ("<f8", 5_000_001)):
+        values = data.make(kind, (count,), dtype)
+        codec = SETTINGS[setting](absolute=1e-3)
+        frame = h5lossy.encode(cupy.asarray(values), codec)
+        assert frame.get().tobytes() == h5lossy.encode(values, codec)
+        assert same_bits(h5lossy.decode(frame).get(), h5lossy.decode(frame.get().tobytes()))
+
+
+def test_layouts_and_offsets() -> None:
+    cupy = pytest.importorskip("cupy")
+    values = cupy.asarray(data.make("rough", (70, 81), "f4"))
+    codec = h5lossy.CuSZp2(absolute=1e-3)
+    for view in (values.T, values[::2], values[:, 1:], values.ravel()[1:], values.ravel()[3:]):
+        assert h5lossy.encode(view, codec).get().tobytes() == h5lossy.encode(view.get(), codec)
+
+
+def test_torch_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    values = data.make("rough", (300, 301), "f4")
+    codec = h5lossy.PFPL(absolute=1e-3)
+    frame = h5lossy.encode(torch.from_numpy(values).cuda(), codec)
+    assert isinstance(frame, torch.Tensor)
+    assert frame.is_cuda
+    assert frame.cpu().numpy().tobytes() == h5lossy.encode(values, codec)
+    decoded = h5lossy.decode(frame, shape=(300, 301))
+    assert isinstance(decoded, torch.Tensor)
+    assert same_bits(decoded.cpu().numpy().ravel(), h5lossy.decode(frame.cpu().numpy().tobytes()))
+
+
+def test_other_streams() -> None:
+    cupy = pytest.importorskip("cupy")
+    codec = h5lossy.Aatrox(absolute=1e-3)
+    values = data.make("rough", (1_000_003,), "f4")
+    expected = h5lossy.encode(values, codec)
+    for non_blocking in (False, True):
+        with cupy.cuda.Stream(non_blocking=non_blocking):
+            frame = h5lossy.encode(cupy.asarray(values), codec)
+            assert frame.get().tobytes() == expected
+            decoded = h5lossy.decode(frame).get()
+        assert np.abs(decoded - values).max() <= 1e-3

@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The GPU's kernels, run on the CPU (emulated_gpu.h), give the library's frames and values, for hostile values, fill values
+// and sizes of all kinds; and call a broken frame broken, without touching anything but their buffers.
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "dispatch/calls.h"
+#include "dispatch/params.h"
+#include "dispatch/registry.h"
+#include "dispatch/tiles.h"
+#include "format/frame.h"
+#include "frames.h"
+#include "gpu/sequences.h"
+#include "methods.h"
+#include "values.h"
+
+#include "aatrox_decode.cuh"
+#include "aatrox_encode.cuh"
+#include "cuszp2_decode.cuh"
+#include "cuszp2_encode.cuh"
+#include "finishing.cuh"
+#include "pfpl_decode.cuh"
+#include "pfpl_encode.cuh"
+
+namespace h5lossy::test {
+namespace {
+
+using namespace gpu;
+
+template <class Plan>
+struct Kernel {
+  std::size_t shared_bytes;
+  std::function<void(const Plan&)> run;
+};
+
+template <class Plan>
+std::map<std::string, Kernel<Plan>>& kernels() {
+  static std::map<std::string, Kernel<Plan>> all;
+  return all;
+}
+
+void list_kernels() {
+  using namespace H5L_TARGET;
+#define H5L_KERNEL(name, Plan, Shared, blocks, function) \
+  kernels<gpu::Plan>()[#name] = {sizeof(Shared), [](const gpu::Plan& plan) { function(plan); }};
+#include "kernels.def"
+#undef H5L_KERNEL
+}
+
+template <class Plan>
+bool launch(const std::string& name, std::uint32_t blocks, std::uint32_t rows, const void* plan,
+            std::size_t plan_bytes) {
+  const auto found = kernels<Plan>().find(name);
+  if (found == kernels<Plan>().end()) return false;
+  CHECK(plan_bytes == sizeof(Plan), "%s", name.c_str());
+  emulation::launch(blocks, rows, found->second.shared_bytes,
+                    [&] { found->second.run(*static_cast<const Plan*>(plan)); });
+  return true;
+}
+
+class EmulatedLauncher : public Launcher {
+ public:
+  explicit EmulatedLauncher(std::uint32_t resident) : resident_(resident) {}
+  bool launch(const char* kernel, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes,
+              bool together) override {
+    // Nobody waits for anybody: fewer do the same.
+    if (!together) blocks = std::min(blocks, 3u);
+    const bool found = test::launch<EncodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<DecodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<FinishPlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<OpenPlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<RangePlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<SwapPlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<ChunkPlan>(kernel, blocks, rows, plan, plan_bytes);
+    CHECK(found, "no kernel %s", kernel);
+    return true;
+  }
+  bool clear(void* memory, std::size_t bytes) override {
+    std::memset(memory, 0, bytes);
+    return true;
+  }
+  std::uint32_t resident_blocks(const char*) override { return resident_; }
+
+ private:
+  std::uint32_t resident_;
+};
+
+// Memory that begins at a multiple of 16, as the device's does, `offset` bytes behind it.
+class Aligned {
+ public:
+  explicit Aligned(std::size_t size, std::size_t offset = 0) : memory_(size / 16 + 3), offset_(offset), size_(size) {
+    std::fill_n(data(), size, std::uint8_t{0xCD});
+  }
+  Aligned(const Bytes& bytes, std::size_t offset) : Aligned(bytes.size(), offset) {
+    std::copy(bytes.begin(), bytes.end(), data());
+  }
+  std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(memory_.data()) + offset_; }
+  Bytes bytes(std::size_t size) { return Bytes(data(), data() + size); }
+
+ private:
+  struct alignas(16) Piece {
+    std::uint8_t bytes[16];
+  };
+  std::vector<Piece> memory_;
+  std::size_t offset_, size_;
+};
+
+// Encodes chunks of one size as the GPU does.
+std::vector<Bytes> encode_with_kernels(const h5l_params& params, const std::vector<Bytes>& chunks, std::uint32_t blocks,
+                                       std::size_t offset) {
+  const std::size_t raw_bytes = chunks.front().size();
+  const std::size_t raw_stride = (raw_bytes + 15) / 16 * 16 + 16, frame_stride = (raw_bytes + 40 + 3) / 4 * 4 + 4;
+  Aligned raw(chunks.size() * raw_stride, offset), frames(chunks.size() * frame_stride);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    std::copy(chunks[i].begin(), chunks[i].end(), raw.data() + i * raw_stride);
+  }
+  std::vector<u64> frame_bytes(chunks.size());
+  EncodeCall call = make_encode_call(params, raw_bytes, static_cast<std::uint32_t>(chunks.size()));
+  call.raw = raw.data();
+  call.raw_stride = raw_stride;
+  call.frames = frames.data();
+  call.frame_stride = frame_stride;
+  call.frame_bytes = frame_bytes.data();
+  Aligned workspace(encode_workspace_bytes(call));
+  EmulatedLauncher launcher(std::max(blocks, kLeastBlocks));
+  CHECK(gpu::encode(launcher, call, workspace.data()), "codec %u", params.codec);
+  std::vector<Bytes> result;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const std::uint8_t* const frame = frames.data() + i * frame_stride;
+    CHECK(frame_bytes[i] <= raw_bytes + 40, "%llu bytes", frame_bytes[i]);
+    result.emplace_back(frame, frame + frame_bytes[i]);
+    for (std::size_t b = raw_bytes + 40; b < frame_stride; ++b) CHECK(frame[b] == 0xCD, "byte %zu", b);
+  }
+  return result;
+}
+
+// Decodes values of a frame that is like `header`. False: broken.
+bool decode_with_kernels(const FrameHeader& header, const Bytes& bytes, std::uint64_t first, std::uint64_t wanted,
+                         Bytes& values, std::size_t offset) {
+  Aligned frame(bytes, 4 * (offset % 4));
+  Aligned raw(values.size() + 64, header.value_bytes * (offset % 2));
+  const u64 frame_bytes = bytes.size();
+  u32 status = 77;
+  DecodeCall call = make_decode_call(header, first, wanted, 1);
+  call.frame = frame.data();
+  call.frame_bytes = &frame_bytes;
+  call.raw = raw.data();
+  call.statuses = &status;
+  Aligned workspace(decode_workspace_bytes(call));
+  EmulatedLauncher launcher(kLeastBlocks);
+  CHECK(gpu::decode(launcher, call, workspace.data()), "codec %u", header.codec);
+  for (std::size_t i = values.size(); i < values.size() + 64; ++i) CHECK(raw.data()[i] == 0xCD, "byte %zu", i);
+  values = raw.bytes(values.size());
+  return status == 0;
+}
+
+std::vector<std::uint32_t> some_extents(Random& random, const Method& method, std::size_t most) {
+  if (!method.has_boxes) return {};
+  std::vector<std::uint32_t> extents(2 + random.below(2));
+  std::size_t left = most;
+  for (std::uint32_t& extent : extents) {
+    extent = static_cast<std::uint32_t>(1 + random.below(std::min<std::size_t>(left, 40)));
+    left = std::max<std::size_t>(1, left / extent);
+  }
+  return extents;
+}
+
+template <class T>
+void check(const Method& method, const Setting& setting, Random& random, std::uint64_t hostile_one_in) {
+  h5l_params params = make_params(method, setting.kind, setting.bound, sizeof(T));
+  const std::size_t tile = method.tile_values(sizeof(T));
+  const std::size_t most = std::min<std::size_t>(3 * tile, 70000);
+  std::size_t count = random.one_in(3) ? tile * (1 + random.below(most / tile)) : 1 + random.below(most);
+  if (random.one_in(8)) count = 1 + random.below(70);
+  if (const auto extents = some_extents(random, method, most); !extents.empty()) {
+    set_shape(params, extents);
+    count = 1;
+    for (const std::uint32_t extent : extents) count *= extent;
+  }
+  Values<T> source(random, setting, hostile_one_in);
+  const Bits<T> fills[] = {kSign<T>, std::bit_cast<Bits<T>>(T{-999}), 12345, source.hostile()};
+  params.has_fill = random.one_in(2);
+  params.fill_bits = params.has_fill != 0 ? fills[random.below(std::size(fills))] : 0;
+  params.maybe_padded = random.one_in(2);
+  params.no_checksum = random.one_in(4);
+  std::vector<Bytes> chunks(1 + random.below(3));
+  for (Bytes& chunk : chunks) {
+    std::vector<Bits<T>> values = source.make(count);
+    // Long runs of one value too: of the fill value, of zeros, of others.
+    for (std::uint64_t runs = random.below(4); runs > 0; --runs) {
+      const std::size_t begin = random.below(count), end = begin + random.below(count - begin + 1);
+      const Bits<T> value = random.one_in(2) ? fills[random.below(4)] : random.one_in(2) ? 0 : source.hostile();
+      std::fill(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end),
+                value);
+    }
+    chunk = to_bytes<T>(values, false);
+  }
+  const std::size_t offset = sizeof(T) * random.below(2);
+  const auto frames = encode_with_kernels(params, chunks, 2 + static_cast<std::uint32_t>(random.below(3)), offset);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const Bytes expected = encode(params, chunks[i]);
+    const auto differs = std::mismatch(expected.begin(), expected.end(), frames[i].begin(), frames[i].end()).first;
+    CHECK(expected == frames[i],
+          "%s: frames of %zu and %zu bytes differ at %td, payload at %zu: chunk %zu of %zu, %zu values, float%zu, kind "
+          "%u, bound %.17g, fill %u 0x%" PRIx64,
+          method.name.c_str(), expected.size(), frames[i].size(), differs - expected.begin(), payload_begin(expected),
+          i, chunks.size(), count, 8 * sizeof(T), setting.kind, setting.bound, params.has_fill,
+          std::uint64_t{params.fill_bits});
+    Frame frame;
+    CHECK(open_frame(expected, frame, Message(nullptr)) == H5L_OK, "%zu bytes", expected.size());
+    Bytes values(chunks[i].size());
+    CHECK(decode_with_kernels(frame.header, expected, 0, count, values, random.below(4)), "%s", method.name.c_str());
+    const Bytes decoded = decode(expected);
+    const auto wrong = std::mismatch(decoded.begin(), decoded.end(), values.begin()).first;
+    CHECK(values == decoded, "%s: %zu values, float%zu, kind %u, bound %.17g: byte %td of %zu", method.name.c_str(),
+          count, 8 * sizeof(T), setting.kind, setting.bound, wrong - decoded.begin(), decoded.size());
+    const std::size_t first = random.below(count), wanted = 1 + random.below(count - first);
+    Bytes part(wanted * sizeof(T));
+    CHECK(decode_with_kernels(frame.header, expected, first, wanted, part, random.below(4)), "%s", method.name.c_str());
+    CHECK(std::equal(part.begin(), part.end(), decoded.begin() + static_cast<std::ptrdiff_t>(first * sizeof(T))),
+          "%s: values %zu to %zu of %zu", method.name.c_str(), first, first + wanted, count);
+
+    // Damage: broken for both, or the same values from both.
+    Bytes broken = expected;
+    const std::size_t payload_at = payload_begin(expected);
+    const std::size_t begin = random.one_in(4) ? 0 : payload_at;
+    if (begin == broken.size()) continue;
+    for (std::uint64_t hits = 1 + random.below(3); hits > 0; --hits) {
+      std::uint8_t& byte = broken[begin + random.below(broken.size() - begin)];
+      byte = random.one_in(2) ? static_cast<std::uint8_t>(random.next())
+                              : static_cast<std::uint8_t>(byte ^ 1u << random.below(8));
+    }
+    if (random.one_in(10)) broken.resize(random.below(broken.size()));
+    const FrameHeader header = frame.header;
+    Bytes expected_values(chunks[i].size()), actual_values(chunks[i].size());
+    const bool is_fine = open_frame(broken, frame, Message(nullptr)) == H5L_OK &&
+                         frame.header.raw_bytes == header.raw_bytes &&
+                         decode_chunk(frame, expected_values, Message(nullptr)) == H5L_OK;
+    CHECK(decode_with_kernels(header, broken, 0, count, actual_values, random.below(4)) == is_fine || is_fine,
+          "%s: damage, %d expected: %zu values, float%zu, kind %u", method.name.c_str(), is_fine ? 1 : 0, count,
+          8 * sizeof(T), setting.kind);
+  }
+}
+
+template <class T>
+void check_all(const Method& method, int rounds) {
+  Random random(21);
+  for (const Setting& setting : settings<T>()) {
+    for (const std::uint64_t hostile_one_in : {0u, 1000u, 30u, 2u}) {
+      for (int i = 0; i < rounds; ++i) check<T>(method, setting, random, hostile_one_in);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+// Arguments: how often, and which codec alone.
+int main(int count, char** arguments) {
+  const int rounds = count > 1 ? std::atoi(arguments[1]) : 1;
+  const int only = count > 2 ? std::atoi(arguments[2]) : 0;
+  const int only_mode = count > 3 ? std::atoi(arguments[3]) : -1;
+  h5lossy::test::list_kernels();
+  for (const h5lossy::test::Method& method : h5lossy::test::methods()) {
+    if (only != 0 && static_cast<int>(method.codec) != only) continue;
+    if (only_mode >= 0 && static_cast<int>(method.mode) != only_mode) continue;
+    std::fprintf(stderr, "%s\n", method.name.c_str());
+    h5lossy::test::check_all<float>(method, rounds);
+    h5lossy::test::check_all<double>(method, rounds);
+  }
+}
