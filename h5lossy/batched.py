@@ -147,8 +147,11 @@ def write(
     with reporting(progress, f"writing {dataset.name}") as report:
         if is_device_array(values):
             memory = cupy_memory(values)
-            is_direct = chosen is not None and verify is None
-            if is_direct and _write_from_gpu(dataset, memory, chosen, report):
+            if (  # verification judges on the host
+                verify is None
+                and chosen is not None
+                and _write_from_gpu(dataset, memory, chosen, report)
+            ):
                 return
             values = memory.library.to_host(memory)
         if chosen is None:

@@ -422,8 +422,9 @@ class Chunk:
         decoded = decode(frame)
         if decoded.dtype.itemsize == 1:  # the encoder was not told the type
             decoded = decoded.view(self.dataset.dtype)
-        whole = decoded.reshape(self.dataset.chunks)
-        return whole[tuple(slice(0, s.stop - s.start) for s in self.selection)]
+        whole: npt.NDArray[Any] = decoded.reshape(self.dataset.chunks)
+        inside: npt.NDArray[Any] = whole[tuple(slice(0, s.stop - s.start) for s in self.selection)]
+        return inside
 
 
 def chunks_of(dataset: h5py.Dataset) -> Iterator[Chunk]:
