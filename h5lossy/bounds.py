@@ -327,7 +327,12 @@ class _Judge:
         """Turn what `__call__` measures into the bound's own measure."""
         if self._kind is not BoundKind.RANGE_RELATIVE or measure == 0 or math.isinf(measure):
             return measure
-        return float(Fraction(measure) / self._extent) if self._extent else math.inf
+        if not self._extent:
+            return math.inf
+        try:
+            return float(Fraction(measure) / self._extent)
+        except OverflowError:  # so many ranges that no float can say it
+            return math.inf
 
     def _exceeds(self, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Decide in rational arithmetic; equal pairs once."""
