@@ -288,7 +288,12 @@ def _in_bound_units(points: _native.PointsResult, kind: BoundKind, extent: Fract
     largest = max(-points.error_min, points.error_max)
     if kind is not BoundKind.RANGE_RELATIVE or largest == 0 or math.isinf(largest):
         return largest
-    return float(Fraction(largest) / extent) if extent else math.inf
+    if not extent:
+        return math.inf
+    try:
+        return float(Fraction(largest) / extent)
+    except OverflowError:  # so many ranges that no float can say it
+        return math.inf
 
 
 def exact_limits(

@@ -98,6 +98,13 @@ def test_decoded_data_is_judged_as_by_fractions(
         assert_judged(chunk.values, decoded, h5lossy.PFPL(**bound).bound, chunk.fill_value)
 
 
+def test_an_error_of_more_ranges_than_a_float_can_say_is_infinite() -> None:
+    x, y = np.array([0.0, 5e-324]), np.array([1e300, 0.0])
+    bound = h5lossy.PFPL(range_relative=1e-3).bound
+    assert_judged(x, y, bound, None)
+    assert largest_error(x, y, bound).max_error == np.inf
+
+
 @pytest.mark.parametrize("size", [4, 8])
 @hypothesis.given(data=st.data())
 def test_any_two_arrays_are_judged_as_by_fractions(size: int, data: st.DataObject) -> None:

@@ -36,9 +36,8 @@ template <class T>
 H5L_FN FoldedQuantizer<T> folded_quantizer(const Quantizer& quantizer) {
   const PointwiseQuantizer<T> pointwise = pointwise_quantizer<T>(quantizer);
   constexpr Word<T> smallest_normal = kMantissaMask<T> + 1;
-  constexpr Word<T> largest_bin = kBinLimit<T> / 2 - 2;
   const Word<T> steps_down = (kOne<T> - smallest_normal) / pointwise.scale;
-  return {pointwise, (steps_down < largest_bin ? steps_down : largest_bin) + 1};
+  return {pointwise, (steps_down < kPointwiseBinLimit<T> ? steps_down : kPointwiseBinLimit<T>)+1};
 }
 
 template <class T>

@@ -140,28 +140,16 @@ struct PointwiseQuantizer {
   Word<T> scale;  // S = 2 E + 1
   bool has_fill;
   Word<T> fill_bits;
-  T inverse_scale;  // about 1 / S; what comes of it is corrected
 };
 
 template <class T>
 H5L_FN PointwiseQuantizer<T> pointwise_quantizer(const Quantizer& q) {
-  return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits), T{1} / static_cast<T>(q.scale)};
+  return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits)};
 }
 
 // Bins of a magnitude are at most this, up and down.
 template <class T>
 inline constexpr Word<T> kPointwiseBinLimit = kBinLimit<T> / 2 - 2;
-
-// How many steps a distance is, rounded to nearest, without the division, which vectors do not have. Where the number is
-// within the limit it is right; elsewhere it is above the limit too (docs/design/bound.md).
-template <class T>
-H5L_FN Word<T> steps_of_distance(const PointwiseQuantizer<T>& q, Word<T> distance) {
-  using Int = typename FloatTraits<T>::Int;
-  const T about = multiply(static_cast<T>(static_cast<Int>(distance)), q.inverse_scale);
-  const Word<T> steps = static_cast<Word<T>>(static_cast<Int>(about));
-  const Int rest = static_cast<Int>(distance - steps * q.scale);
-  return steps + (rest > static_cast<Int>(q.scale / 2) ? 1 : 0);
-}
 
 // |x'| for a bin; wraps for the bins of a hostile file.
 template <class T>

@@ -36,36 +36,4 @@ bool bins_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bin
   return q.has_fill ? bins_of_group<true, n>(q, values, bins) : bins_of_group<false, n>(q, values, bins);
 }
 
-// The same for a pointwise-relative quantizer, with zeros of either sign as good as others: what `number(bits, bin)` makes
-// of a value and its magnitude's bin, and 0 for a zero.
-template <bool has_fill, u32 n, class T, class Number>
-bool numbers_of_group(PointwiseQuantizer<T> q, const u8* values, Word<T>* numbers, Number number) {
-  using W = Word<T>;
-  constexpr W normals = kInfinity<T> - (kMantissaMask<T> + 1);
-  W doubtful = 0;
-  for (u32 i = 0; i < n; ++i) {
-    const W bits = load<W>(values + i * sizeof(T));
-    const W u = bits & ~kSignBit<T>;
-    const bool below_one = u < kOne<T>;
-    const W steps = steps_of_distance(q, static_cast<W>(below_one ? kOne<T> - u : u - kOne<T>));
-    const W bin = below_one ? W{0} - steps : steps;
-    const W rebuilt = kOne<T> + bin * q.scale;
-    bool good = (u - (kMantissaMask<T> + 1) < normals) & (rebuilt - (kMantissaMask<T> + 1) < normals) &
-                (steps <= kPointwiseBinLimit<T>);
-    if constexpr (has_fill) good &= (rebuilt | (bits & kSignBit<T>)) != q.fill_bits;
-    const bool zero = u == 0;
-    good |= zero;
-    if constexpr (has_fill) good &= bits != q.fill_bits;
-    doubtful |= good ? W{0} : W{1};
-    numbers[i] = zero ? W{0} : number(bits, bin);
-  }
-  return doubtful == 0;
-}
-
-template <u32 n, class T, class Number>
-bool numbers_of_group(const PointwiseQuantizer<T>& q, const u8* values, Word<T>* numbers, Number number) {
-  return q.has_fill ? numbers_of_group<true, n>(q, values, numbers, number)
-                    : numbers_of_group<false, n>(q, values, numbers, number);
-}
-
 }  // namespace h5lossy::H5L_TARGET

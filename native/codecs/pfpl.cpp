@@ -165,21 +165,6 @@ bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   return true;
 }
 
-// Calls `run` with the quantizer that the bound kind asks for.
-template <class T, class Run>
-auto with_quantizer(const Quantizer& quantizer, Run run) {
-  switch (quantizer.kind) {
-    case BoundKind::absolute:
-    case BoundKind::range_relative:
-      return run(absolute_quantizer<T>(quantizer));
-    case BoundKind::pointwise_relative:
-      return run(pointwise_quantizer<T>(quantizer));
-    case BoundKind::lossless:
-      break;
-  }
-  return run(NoQuantizer<T>{});
-}
-
 template <class T>
 u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload) {
   return with_quantizer<T>(quantizer, [&](const auto& q) { return encode_with<T>(q, values, tile.count, payload); });

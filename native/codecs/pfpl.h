@@ -109,4 +109,21 @@ H5L_FN Word<T> bits_of(const NoQuantizer<T>&, Word<T> word) {
   return word;
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+
+// Calls `run` with the quantizer that the bound kind asks for.
+template <class T, class Run>
+H5L_FN auto with_quantizer(const Quantizer& quantizer, Run run) {
+  switch (quantizer.kind) {
+    case BoundKind::absolute:
+    case BoundKind::range_relative:
+      return run(absolute_quantizer<T>(quantizer));
+    case BoundKind::pointwise_relative:
+      return run(pointwise_quantizer<T>(quantizer));
+    case BoundKind::lossless:
+      break;
+  }
+  return run(NoQuantizer<T>{});
+}
+
 }  // namespace h5lossy::H5L_TARGET::pfpl

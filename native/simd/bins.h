@@ -8,6 +8,7 @@
 #include "codecs/blocks.h"
 #include "codecs/groups.h"
 #include "codecs/portable.h"
+#include "simd/quantizers.h"
 #include "simd/rows.h"
 
 namespace h5lossy::H5L_TARGET::simd {
@@ -39,55 +40,39 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
  public:
   using W = Word<T>;
 
-  explicit LaneQuantizer(const AbsoluteQuantizer<T>& q)
-      : bound_(all_lanes(q.bound)),
-        step_(all_lanes(q.step)),
-        inverse_step_(all_lanes(q.inverse_step)),
-        has_fill_(q.has_fill),
-        fill_bits_(all_lanes(q.fill_bits)) {}
+  explicit LaneQuantizer(const AbsoluteQuantizer<T>& q) : lanes_(q), fill_(q.has_fill, q.fill_bits) {}
 
   [[nodiscard]] H5L_ROWS_FN Tried<W> try_once(Vector<W> bits) const {
-    const Vector<W> bin = nearest_bin(bits);
+    const Vector<W> bin = lanes_.nearest_bin(bits);
     return {bin, good(bits, bin, distance(bits, bin))};
   }
 
   // With the second chance of quantize().
   [[nodiscard]] H5L_ROWS_FN Tried<W> try_twice(Vector<W> bits) const {
-    using Int = typename FloatTraits<T>::Int;
-    const Vector<W> bin = nearest_bin(bits);
+    const Vector<W> bin = lanes_.nearest_bin(bits);
     const Vector<T> first = distance(bits, bin);
-    const Vector<W> sign = (Vector<W>)((Vector<Int>)first >> (kWordBits<W> - 1));
-    const Vector<W> neighbour = bin + (sign | 1);  // a NaN's sign does not matter
+    const Vector<W> neighbour = lanes_.neighbour(bin, first);
     const Mask<W> is_good = good(bits, bin, first);
     return {choose(is_good, bin, neighbour), is_good | good(bits, neighbour, distance(bits, neighbour))};
   }
 
-  [[nodiscard]] H5L_ROWS_FN Vector<W> to_bits(Vector<W> bin) const { return (Vector<W>)(to_float(bin) * step_ + T{0}); }
+  [[nodiscard]] H5L_ROWS_FN Vector<W> to_bits(Vector<W> bin) const { return lanes_.to_bits(bin); }
 
  private:
-  [[nodiscard]] H5L_ROWS_FN Vector<W> nearest_bin(Vector<W> bits) const {
-    const Vector<T> s = (Vector<T>)bits * inverse_step_;
-    const Vector<W> half = ((Vector<W>)s & kSignBit<T>) | W{FloatTraits<T>::below_half};
-    return truncated(s + (Vector<T>)half);
-  }
-
   [[nodiscard]] H5L_ROWS_FN Vector<T> distance(Vector<W> bits, Vector<W> bin) const {
-    return (Vector<T>)bits - bin_to_float(bin) * step_;
+    return (Vector<T>)bits - lanes_.rebuilt(bin);
   }
 
   // See bin_is_good().
   [[nodiscard]] H5L_ROWS_FN Mask<W> good(Vector<W> bits, Vector<W> bin, Vector<T> difference) const {
-    const Vector<T> magnitude = (Vector<T>)((Vector<W>)difference & ~kSignBit<T>);
     Mask<W> is_good = is_less(bin + (kBinLimit<T> - 1), all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))) &
-                      is_at_most(magnitude, bound_);
-    if (has_fill_)
-      is_good = is_good & invert<W>(is_equal(bits, fill_bits_)) & invert<W>(is_equal(to_bits(bin), fill_bits_));
+                      lanes_.is_close(difference);
+    if (fill_.exists()) is_good = is_good & fill_.is_not(bits) & fill_.is_not(to_bits(bin));
     return is_good;
   }
 
-  Vector<T> bound_, step_, inverse_step_;
-  bool has_fill_;
-  Vector<W> fill_bits_;
+  AbsoluteLanes<T> lanes_;
+  FillLanes<T> fill_;
 };
 
 template <class T>
@@ -96,34 +81,22 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
   using W = Word<T>;
 
   explicit LaneQuantizer(const blocks::FoldedQuantizer<T>& q)
-      : scale_(all_lanes(q.pointwise.scale)),
-        half_(all_lanes(q.pointwise.scale / 2)),
-        inverse_scale_(all_lanes(q.pointwise.inverse_scale)),
-        offset_(all_lanes(q.offset)),
-        has_fill_(q.pointwise.has_fill),
-        fill_bits_(all_lanes(q.pointwise.fill_bits)) {
+      : lanes_(q.pointwise), fill_(q.pointwise.has_fill, q.pointwise.fill_bits), offset_(all_lanes(q.offset)) {
     const W up = (kInfinity<T> - 1 - kOne<T>) / q.pointwise.scale;
     bins_ = all_lanes(q.offset + (up < kPointwiseBinLimit<T> ? up : kPointwiseBinLimit<T>));
   }
 
   [[nodiscard]] H5L_ROWS_FN Tried<W> try_once(Vector<W> bits) const {
-    using Int = typename FloatTraits<T>::Int;
     const Vector<W> u = bits & ~kSignBit<T>;
-    const Vector<W> distance = u - kOne<T>;
-    // See steps_of_distance(): here with its sign, so the quotient may be one off to either side.
-    Vector<W> bin = truncated(to_float(distance) * inverse_scale_);
-    const Vector<W> rest = distance - bin * scale_;
-    bin = choose(is_above(rest, half_), bin + 1, bin);
-    bin = choose(is_above(W{0} - half_, rest), bin - 1, bin);
+    const Vector<W> bin = lanes_.nearest_bin(u);
     const Vector<W> folded = bin + offset_;  // at least 1
-    constexpr W normals = kInfinity<T> - (kMantissaMask<T> + 1);
-    const Mask<W> is_good = is_less(folded - 1, bins_) & is_less(u - (kMantissaMask<T> + 1), all_lanes(normals));
+    const Mask<W> is_good = is_less(folded - 1, bins_) & lanes_.is_normal(u);
     const Mask<W> is_zero = is_equal(u, Vector<W>{});
-    const Vector<W> sign = (Vector<W>)((Vector<Int>)bits >> (kWordBits<W> - 1));
+    const Vector<W> sign = sign_of_lanes<T>(bits);
     Tried<W> tried = {choose(is_zero, Vector<W>{}, (folded ^ sign) - sign), is_good | is_zero};
-    if (has_fill_) {
-      const Mask<W> gives_fill = is_equal((bin * scale_ + kOne<T>) | (bits & kSignBit<T>), fill_bits_);
-      tried.good = tried.good & invert<W>(is_equal(bits, fill_bits_)) & (is_zero | invert<W>(gives_fill));
+    if (fill_.exists()) {
+      const Mask<W> gives_no_fill = fill_.is_not(lanes_.rebuilt(bin) | (bits & kSignBit<T>));
+      tried.good = tried.good & fill_.is_not(bits) & (is_zero | gives_no_fill);
     }
     return tried;
   }
@@ -131,19 +104,16 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
   [[nodiscard]] H5L_ROWS_FN Tried<W> try_twice(Vector<W> bits) const { return try_once(bits); }
 
   [[nodiscard]] H5L_ROWS_FN Vector<W> to_bits(Vector<W> bin) const {
-    using Int = typename FloatTraits<T>::Int;
-    const Vector<W> sign = (Vector<W>)((Vector<Int>)bin >> (kWordBits<W> - 1));
+    const Vector<W> sign = sign_of_lanes<T>(bin);
     const Vector<W> steps = ((bin ^ sign) - sign) - offset_;
-    const Vector<W> bits = ((steps * scale_ + kOne<T>)&~kSignBit<T>) | (bin & kSignBit<T>);
+    const Vector<W> bits = (lanes_.rebuilt(steps) & ~kSignBit<T>) | (bin & kSignBit<T>);
     return choose(is_equal(bin, Vector<W>{}), Vector<W>{}, bits);
   }
 
  private:
-  Vector<W> scale_, half_;
-  Vector<T> inverse_scale_;
+  PointwiseLanes<T> lanes_;
+  FillLanes<T> fill_;
   Vector<W> offset_;
-  bool has_fill_;
-  Vector<W> fill_bits_;
   Vector<W> bins_;  // how many a magnitude has
 };
 

@@ -8,6 +8,7 @@
 
 #include "codecs/pfpl.h"
 #include "simd/lanes.h"
+#include "simd/quantizers.h"
 
 #if H5L_HAS_LANES
 
@@ -15,8 +16,7 @@ namespace h5lossy::H5L_TARGET::simd {
 
 template <class T>
 inline Vector<Word<T>> zigzag_lanes(Vector<Word<T>> bin) {
-  using Int = typename FloatTraits<T>::Int;
-  return (bin << 1) ^ (Vector<Word<T>>)((Vector<Int>)bin >> (8 * sizeof(T) - 1));
+  return (bin << 1) ^ sign_of_lanes<T>(bin);
 }
 
 template <class Q>
@@ -27,24 +27,19 @@ class Words<AbsoluteQuantizer<T>> {
  public:
   using W = Word<T>;
 
-  explicit Words(const AbsoluteQuantizer<T>& q)
-      : bound_(all_lanes(q.bound)),
-        step_(all_lanes(q.step)),
-        inverse_step_(all_lanes(q.inverse_step)),
-        has_fill_(q.has_fill),
-        fill_bits_(all_lanes(q.fill_bits)) {}
+  explicit Words(const AbsoluteQuantizer<T>& q) : lanes_(q), fill_(q.has_fill, q.fill_bits) {}
 
   // The words of n vectors of values, in place. `has_no_word` is set where a value has none.
   template <u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
-    has_fill_ ? from_bits<true>(bits, has_no_word) : from_bits<false>(bits, has_no_word);
+    fill_.exists() ? from_bits<true>(bits, has_no_word) : from_bits<false>(bits, has_no_word);
   }
 
   template <u32 n>
   void to_bits(Vector<W> (&words)[n]) const {
     Vector<W> rebuilt[n], any = {};
     for (u32 i = 0; i < n; ++i) {
-      rebuilt[i] = (Vector<W>)(bin_to_float(unzigzag_lanes(words[i])) * step_);
+      rebuilt[i] = (Vector<W>)lanes_.rebuilt(unzigzag_lanes(words[i]));
       any |= words[i];
     }
     const Vector<W> codes = all_lanes(static_cast<W>(kMantissaMask<T> + 1));
@@ -65,7 +60,7 @@ class Words<AbsoluteQuantizer<T>> {
   template <bool has_fill, u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
     Tried tries[n];
-    for (u32 i = 0; i < n; ++i) tries[i] = try_bin<has_fill>(bits[i], nearest_bin(bits[i]));
+    for (u32 i = 0; i < n; ++i) tries[i] = try_bin<has_fill>(bits[i], lanes_.nearest_bin(bits[i]));
     Mask<W> good = tries[0].good;
     Vector<W> any = tries[0].word;
     for (u32 i = 1; i < n; ++i) {
@@ -79,36 +74,25 @@ class Words<AbsoluteQuantizer<T>> {
     }
   }
 
-  Vector<W> nearest_bin(Vector<W> bits) const {
-    const Vector<T> s = (Vector<T>)bits * inverse_step_;
-    const Vector<W> half = ((Vector<W>)s & kSignBit<T>) | W{FloatTraits<T>::below_half};
-    return truncated(s + (Vector<T>)half);
-  }
-
   // See bin_is_good(): a zigzag number says whether its bin is in range, and as it says it of the or of several, all are.
   static Mask<W> is_in_range(Vector<W> word) { return is_less(word, all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))); }
 
   template <bool has_fill>
   Tried try_bin(Vector<W> bits, Vector<W> bin) const {
-    const Vector<T> rebuilt = bin_to_float(bin) * step_;
+    const Vector<T> rebuilt = lanes_.rebuilt(bin);
     const Vector<T> difference = (Vector<T>)bits - rebuilt;
-    Mask<W> good = is_at_most((Vector<T>)((Vector<W>)difference & ~kSignBit<T>), bound_);
-    if constexpr (has_fill) {
-      const Vector<W> rebuilt_bits = (Vector<W>)(rebuilt + T{0});
-      good = good & invert<W>(is_equal(rebuilt_bits, fill_bits_)) & invert<W>(is_equal(bits, fill_bits_));
-    }
+    Mask<W> good = lanes_.is_close(difference);
+    if constexpr (has_fill) good = good & fill_.is_not(bits) & fill_.is_not((Vector<W>)(rebuilt + T{0}));
     return {zigzag_lanes<T>(bin), difference, good};
   }
 
   // With the second chance of quantize(), then the bits of lanes that are still not good.
   template <bool has_fill>
   Vector<W> with_exceptions(Vector<W> bits, bool& has_no_word) const {
-    using Int = typename FloatTraits<T>::Int;
-    const Vector<W> bin = nearest_bin(bits);
+    const Vector<W> bin = lanes_.nearest_bin(bits);
     const Tried first = try_bin<has_fill>(bits, bin);
     const Mask<W> first_good = first.good & is_in_range(first.word);
-    const Vector<W> sign = (Vector<W>)((Vector<Int>)first.difference >> (kWordBits<W> - 1));
-    const Tried second = try_bin<has_fill>(bits, bin + (sign | 1));  // a NaN's sign does not matter
+    const Tried second = try_bin<has_fill>(bits, lanes_.neighbour(bin, first.difference));
     const Mask<W> second_good = second.good & is_in_range(second.word);
     // Of what is kept exactly only 0 may look like a code.
     const Mask<W> reads_as_code = is_less(bits - 1, all_lanes(kMantissaMask<T>));
@@ -116,9 +100,8 @@ class Words<AbsoluteQuantizer<T>> {
     return choose(first_good, first.word, choose(second_good, second.word, bits));
   }
 
-  Vector<T> bound_, step_, inverse_step_;
-  bool has_fill_;
-  Vector<W> fill_bits_;
+  AbsoluteLanes<T> lanes_;
+  FillLanes<T> fill_;
 };
 
 template <class T>
@@ -126,12 +109,7 @@ class Words<PointwiseQuantizer<T>> {
  public:
   using W = Word<T>;
 
-  explicit Words(const PointwiseQuantizer<T>& q)
-      : scale_(all_lanes(q.scale)),
-        half_(all_lanes(q.scale / 2)),
-        inverse_scale_(all_lanes(q.inverse_scale)),
-        has_fill_(q.has_fill),
-        fill_bits_(all_lanes(q.fill_bits)) {
+  explicit Words(const PointwiseQuantizer<T>& q) : lanes_(q), fill_(q.has_fill, q.fill_bits) {
     const W down = (kOne<T> - (kMantissaMask<T> + 1)) / q.scale, up = (kInfinity<T> - 1 - kOne<T>) / q.scale;
     const W lowest = down < kPointwiseBinLimit<T> ? down : kPointwiseBinLimit<T>;
     const W highest = up < kPointwiseBinLimit<T> ? up : kPointwiseBinLimit<T>;
@@ -158,12 +136,10 @@ class Words<PointwiseQuantizer<T>> {
   }
 
  private:
-  static constexpr W kNormals = kInfinity<T> - (kMantissaMask<T> + 1);
-
   Vector<W> to_bits(Vector<W> word) const {
     const Vector<W> code = word + 1;
     const Vector<W> bin = unzigzag_lanes((word - 1) >> 1);
-    const Vector<W> rebuilt = ((bin * scale_ + kOne<T>)&~kSignBit<T>) | code << (kWordBits<W> - 1);
+    const Vector<W> rebuilt = (lanes_.rebuilt(bin) & ~kSignBit<T>) | code << (kWordBits<W> - 1);
     const Mask<W> is_bin = is_less(word - 1, all_lanes(static_cast<W>(kMantissaMask<T> - 1)));
     if (all<W>(is_bin)) [[likely]]
       return rebuilt;
@@ -180,19 +156,11 @@ class Words<PointwiseQuantizer<T>> {
 
   Tried try_bin(Vector<W> bits) const {
     const Vector<W> u = bits & ~kSignBit<T>;
-    const Vector<W> distance = u - kOne<T>;
-    // See steps_of_distance(): here with its sign, so the quotient may be one off to either side.
-    Vector<W> bin = truncated(to_float(distance) * inverse_scale_);
-    const Vector<W> rest = distance - bin * scale_;
-    bin = choose(is_above(rest, half_), bin + 1, bin);
-    bin = choose(is_above(W{0} - half_, rest), bin - 1, bin);
+    const Vector<W> bin = lanes_.nearest_bin(u);
     const Vector<W> zigzagged = zigzag_lanes<T>(bin);
     const Vector<W> word = zigzagged + zigzagged + 1 + (bits >> (kWordBits<W> - 1));
-    Mask<W> good = is_less(bin + lowest_, bins_) & is_less(u - (kMantissaMask<T> + 1), all_lanes(kNormals));
-    if (has_fill_) {
-      const Vector<W> rebuilt = (bin * scale_ + kOne<T>) | (bits & kSignBit<T>);
-      good = good & invert<W>(is_equal(bits, fill_bits_)) & invert<W>(is_equal(rebuilt, fill_bits_));
-    }
+    Mask<W> good = is_less(bin + lowest_, bins_) & lanes_.is_normal(u);
+    if (fill_.exists()) good = good & fill_.is_not(bits) & fill_.is_not(lanes_.rebuilt(bin) | (bits & kSignBit<T>));
     return {word, good};
   }
 
@@ -200,17 +168,15 @@ class Words<PointwiseQuantizer<T>> {
     const Vector<W> zero = {}, nan = all_lanes(pfpl::kDefaultNegativeNan<T>);
     const Mask<W> is_nan = is_equal(bits, nan);
     Mask<W> is_zero = is_equal(bits & ~kSignBit<T>, zero);
-    if (has_fill_) is_zero = is_zero & invert<W>(is_equal(bits, fill_bits_));
+    if (fill_.exists()) is_zero = is_zero & fill_.is_not(bits);
     const Vector<W> raw = (choose(is_nan, zero, bits) ^ pfpl::kCodeMask<T>)-1;
     const Mask<W> reads_as_code = is_less(all_lanes(pfpl::kCodeMask<T>), bits);
     has_no_word |= !all<W>(tried.good | is_nan | invert<W>(reads_as_code));
     return choose(tried.good, tried.word, choose(is_zero, zero, raw));
   }
 
-  Vector<W> scale_, half_;
-  Vector<T> inverse_scale_;
-  bool has_fill_;
-  Vector<W> fill_bits_;
+  PointwiseLanes<T> lanes_;
+  FillLanes<T> fill_;
   Vector<W> lowest_, bins_;  // bins from -lowest_ on, and how many
 };
 

@@ -23,7 +23,7 @@ from golden import FOLDER, Recipe, contents, digest, load
 from reference import frame as reference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 SPECIAL = {
     4: "0 80000000 1 80000001 7fffff 800000 7f7fffff ff7fffff 7f800000 ff800000 7fc00000 7f800001",
@@ -74,18 +74,22 @@ def recipes() -> dict[str, Recipe]:
     }
 
 
+def adder(found: dict[str, Recipe], codec: str) -> Callable[..., None]:
+    """Return what adds recipes, named after codec, what they show, and size of the type."""
+
+    def add(name: str, description: str, dtype: str, bound: Any, *values: Any, **more: Any) -> None:
+        recipe = Recipe(description, codec, dtype, bound, list(values), **more)
+        found[f"{codec}-{name}-f{dtype[-1]}"] = recipe
+
+    return add
+
+
 def pfpl_recipes() -> dict[str, Recipe]:
     """Return those of PFPL: whatever a decoder has a branch for."""
     found: dict[str, Recipe] = {}
+    add = adder(found, "pfpl")
     for size in (4, 8):
         dtype, tile = f"<f{size}", 16384 // size
-
-        def add(
-            name: str, description: str, dtype: str, bound: Any, *values: Any, **more: Any
-        ) -> None:
-            found[f"pfpl-{name}-f{dtype[-1]}"] = Recipe(
-                description, "pfpl", dtype, bound, list(values), **more
-            )
 
         smooth = walk(2 * tile + 700)
         add(
@@ -268,10 +272,7 @@ NANS = {4: "7fc00000 7fc01234 7f800001 ffc00001", 8: "7ff8000000000000 fff000000
 def block_recipes(codec: str, tile: int) -> dict[str, Recipe]:
     """Return those of what block codecs share: quantisers, exceptions, forms of a tile."""
     found: dict[str, Recipe] = {}
-
-    def add(name: str, description: str, dtype: str, bound: Any, *values: Any, **more: Any) -> None:
-        name = f"{codec}-{name}-f{dtype[-1]}"
-        found[name] = Recipe(description, codec, dtype, bound, list(values), **more)
+    add = adder(found, codec)
 
     for size in (4, 8):
         dtype, fill = f"<f{size}", FILL[size]
@@ -421,10 +422,7 @@ def block_recipes(codec: str, tile: int) -> dict[str, Recipe]:
 def cuszp2_recipes() -> dict[str, Recipe]:
     """Return those of what only cuSZp2 has: modes, dimensions, first residuals."""
     found: dict[str, Recipe] = {}
-
-    def add(name: str, description: str, dtype: str, bound: Any, *values: Any, **more: Any) -> None:
-        name = f"cuszp2-{name}-f{dtype[-1]}"
-        found[name] = Recipe(description, "cuszp2", dtype, bound, list(values), **more)
+    add = adder(found, "cuszp2")
 
     fields = {1: ([110], [3]), 2: ([10, 19], [2, -3]), 3: ([2, 5, 1, 6, 9], [40, 2, 5, 0, -1])}
     for dimensions, (shape, steps) in fields.items():
@@ -562,10 +560,7 @@ def aatrox_recipes() -> dict[str, Recipe]:
 def auto_recipes() -> dict[str, Recipe]:
     """Return those of codec 0, in which the library picks the codec."""
     found: dict[str, Recipe] = {}
-
-    def add(name: str, description: str, dtype: str, bound: Any, *values: Any, **more: Any) -> None:
-        name = f"auto-{name}-f{dtype[-1]}"
-        found[name] = Recipe(description, "auto", dtype, bound, list(values), **more)
+    add = adder(found, "auto")
 
     for size in (4, 8):
         dtype, fill = f"<f{size}", FILL[size]

@@ -19,6 +19,7 @@
 #include "format/checksum.h"
 #include "frames.h"
 #include "methods.h"
+#include "quantizers.h"
 #include "values.h"
 
 namespace h5lossy::this_machine {
@@ -53,17 +54,6 @@ std::vector<Other> others(std::uint32_t codec) {
     if (backend.runs_here()) found.push_back({backend.name, backend.find(codec)->codec});
   }
   return found;
-}
-
-template <class T>
-Quantizer make_quantizer(const Setting& setting, bool has_fill, Bits<T> fill) {
-  Quantizer quantizer;
-  quantizer.kind = static_cast<BoundKind>(setting.kind);
-  quantizer.has_fill = has_fill;
-  quantizer.fill_bits = fill;
-  if (setting.kind == H5L_BOUND_LOSSLESS) return quantizer;
-  if (setting.kind == H5L_BOUND_POINTWISE_RELATIVE) return scalar::make_pointwise<T>(quantizer, setting.bound);
-  return scalar::make_absolute<T>(quantizer, setting.bound);
 }
 
 // One tile; where it has boxes, the first one of a chunk of random extents.

@@ -13,6 +13,7 @@
 #include "dispatch/geometry.h"
 #include "guarded_memory.h"
 #include "methods.h"
+#include "quantizers.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -57,13 +58,7 @@ class Decoder {
 
   // False: the codec has none for this.
   bool make_quantizer(const Setting& setting) {
-    quantizer_ = {};
-    quantizer_.kind = static_cast<BoundKind>(setting.kind);
-    if (setting.kind == H5L_BOUND_POINTWISE_RELATIVE) {
-      quantizer_ = scalar::make_pointwise<T>(quantizer_, setting.bound);
-    } else if (setting.kind != H5L_BOUND_LOSSLESS) {
-      quantizer_ = scalar::make_absolute<T>(quantizer_, setting.bound);
-    }
+    quantizer_ = test::make_quantizer<T>(setting, false, 0);
     return quantizer_.kind != BoundKind::lossless || codec_.has_lossless;
   }
 

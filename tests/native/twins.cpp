@@ -12,13 +12,6 @@
 namespace h5lossy::H5L_TARGET {
 namespace {
 
-template <class T, class Run>
-auto with_quantizer(const Quantizer& quantizer, Run run) {
-  if (quantizer.kind == BoundKind::lossless) return run(pfpl::NoQuantizer<T>{});
-  if (quantizer.kind == BoundKind::pointwise_relative) return run(pointwise_quantizer<T>(quantizer));
-  return run(absolute_quantizer<T>(quantizer));
-}
-
 #if H5L_HAS_LANES
 template <class Q, class W>
 bool words_with(const Q& q, const u8* values, u32 count, W* words) {
@@ -59,12 +52,12 @@ void bits_with(const Q& q, const W* words, u32 count, W* bits) {
 
 template <class T>
 bool words_of(const Quantizer& quantizer, const u8* values, u32 count, Word<T>* words) {
-  return with_quantizer<T>(quantizer, [&](const auto& q) { return words_with(q, values, count, words); });
+  return pfpl::with_quantizer<T>(quantizer, [&](const auto& q) { return words_with(q, values, count, words); });
 }
 
 template <class T>
 void bits_of(const Quantizer& quantizer, const Word<T>* words, u32 count, Word<T>* bits) {
-  with_quantizer<T>(quantizer, [&](const auto& q) { bits_with(q, words, count, bits); });
+  pfpl::with_quantizer<T>(quantizer, [&](const auto& q) { bits_with(q, words, count, bits); });
 }
 
 template <class T>

@@ -12,31 +12,13 @@
 
 #include "all_twins.h"
 #include "check.h"
-#include "codecs/groups.h"
 #include "codecs/pfpl.h"
+#include "quantizers.h"
 #include "random.h"
 #include "values.h"
 
 namespace h5lossy::test {
 namespace {
-
-template <class T>
-Quantizer make_quantizer(const Setting& setting, bool has_fill, Bits<T> fill) {
-  Quantizer quantizer;
-  quantizer.kind = static_cast<BoundKind>(setting.kind);
-  quantizer.has_fill = has_fill;
-  quantizer.fill_bits = fill;
-  if (setting.kind == H5L_BOUND_LOSSLESS) return quantizer;
-  if (setting.kind == H5L_BOUND_POINTWISE_RELATIVE) return scalar::make_pointwise<T>(quantizer, setting.bound);
-  return scalar::make_absolute<T>(quantizer, setting.bound);
-}
-
-template <class T, class Check>
-void with_definition(const Quantizer& quantizer, Check check) {
-  if (quantizer.kind == BoundKind::lossless) return check(scalar::pfpl::NoQuantizer<T>{});
-  if (quantizer.kind == BoundKind::pointwise_relative) return check(scalar::pointwise_quantizer<T>(quantizer));
-  check(scalar::absolute_quantizer<T>(quantizer));
-}
 
 template <class T>
 void check_words(const Twins& twins, Random& random, const Setting& setting, std::uint64_t hostile_one_in) {
@@ -56,7 +38,7 @@ void check_words(const Twins& twins, Random& random, const Setting& setting, std
     if (random.one_in(4)) word = static_cast<W>(random.next() >> random.below(64));
   }
   twins.words<W>().bits_of(quantizer, others.data(), count, bits.data());
-  with_definition<T>(quantizer, [&](const auto& q) {
+  scalar::pfpl::with_quantizer<T>(quantizer, [&](const auto& q) {
     bool expect_words = true;
     for (u32 i = 0; i < count; ++i) expect_words &= scalar::pfpl::word_of(q, static_cast<W>(values[i]), expected[i]);
     CHECK(have_words == expect_words, "%s, float%zu: kind %u, bound %.17g", twins.backend, 8 * sizeof(T), setting.kind,
@@ -131,75 +113,66 @@ void check_sums(const Twins& twins, Random& random) {
   }
 }
 
-// The quotient without a division is that of the division wherever it is within the limit, and beyond it elsewhere:
-// docs/design/bound.md.
+// Pointwise-relative bins are found without a division; the definition has one. Both agree wherever the bin is within the
+// limit, and none is within it elsewhere: docs/design/bound.md.
 template <class T>
-void check_steps(Random& random) {
+void check_steps(const Twins& twins, Random& random) {
   using W = scalar::Word<T>;
-  constexpr W limit = scalar::kPointwiseBinLimit<T>, most = scalar::kInfinity<T> - scalar::kOne<T>;
-  const auto check = [](const scalar::PointwiseQuantizer<T>& q, W distance) {
-    const W expected = (distance + q.scale / 2) / q.scale, steps = scalar::steps_of_distance(q, distance);
-    CHECK(expected > limit ? steps > limit : steps == expected, "float%zu: %" PRIu64 " / %" PRIu64, 8 * sizeof(T),
-          std::uint64_t{distance}, std::uint64_t{q.scale});
-  };
+  constexpr W most = scalar::kInfinity<T> - 1 - scalar::kOne<T>, limit = scalar::kPointwiseBinLimit<T>;
+  constexpr u32 group = 64;
+  std::vector<W> values, words;
   for (int i = 0; i < 20000; ++i) {
     // S of every size, from 3 on, also next to powers of two.
     const W power = W{1} << random.below(scalar::kMantissaBits<T>);
     const W width = random.one_in(2) ? power : power + static_cast<W>(random.below(power));
     Quantizer quantizer;
+    quantizer.kind = BoundKind::pointwise_relative;
     quantizer.scale = 2 * (random.one_in(4) && width > 1 ? width - 1 : width) + 1;
     if (quantizer.scale > (u64{1} << scalar::kMantissaBits<T>)+1) quantizer.scale = 3;
     const auto q = scalar::pointwise_quantizer<T>(quantizer);
+    values.clear();
+    const auto add = [&](W distance) {
+      if (distance > most) return;
+      values.push_back(scalar::kOne<T> + distance);
+      values.push_back(scalar::kOne<T> - (distance < scalar::kOne<T> ? distance : scalar::kOne<T> - 1));
+    };
     for (int j = 0; j < 20; ++j) {
       // Just at the border between two numbers of steps: of any size, at the limit, and the largest.
       const W all = most / q.scale;
       const W reach = all < limit + 3 ? all : limit + 3;
       const W steps = j == 0 ? reach : j == 1 ? all : static_cast<W>(random.below(u64{reach >> random.below(20)} + 1));
       const W border = steps * q.scale + q.scale / 2;
-      for (W distance : {border - 1, border, border + 1, steps * q.scale}) {
-        if (distance <= most) check(q, distance);
-      }
+      for (W distance : {border - 1, border, border + 1, steps * q.scale}) add(distance);
     }
-    check(q, most);
-    check(q, static_cast<W>(random.below(most)));
+    add(most);
+    add(static_cast<W>(random.below(most)));
+    values.resize((values.size() + group - 1) / group * group, scalar::kOne<T>);
+    words.resize(values.size());
+    const auto* const raw = reinterpret_cast<const std::uint8_t*>(values.data());
+    CHECK(twins.words<W>().words_of(quantizer, raw, static_cast<u32>(values.size()), words.data()), "%s, float%zu",
+          twins.backend, 8 * sizeof(T));
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const bool is_up = values[k] >= scalar::kOne<T>;
+      const W distance = is_up ? values[k] - scalar::kOne<T> : scalar::kOne<T> - values[k];
+      const W steps = (distance + q.scale / 2) / q.scale;
+      W bin = 0, expected = 0;
+      const bool is_good = scalar::quantize(q, values[k], bin);
+      CHECK(!is_good || (steps <= limit && bin == (is_up ? steps : W{0} - steps)), "float%zu: 0x%" PRIx64 " / %" PRIu64,
+            8 * sizeof(T), std::uint64_t{values[k]}, std::uint64_t{q.scale});
+      scalar::pfpl::word_of(q, values[k], expected);
+      CHECK(words[k] == expected, "%s, float%zu: 0x%" PRIx64 " / %" PRIu64, twins.backend, 8 * sizeof(T),
+            std::uint64_t{values[k]}, std::uint64_t{q.scale});
+    }
   }
-}
-
-// Whole groups at once, as compilers make them of plain loops.
-template <class T>
-void check_groups(Random& random, const Setting& setting, std::uint64_t hostile_one_in) {
-  using W = scalar::Word<T>;
-  constexpr u32 n = 32;
-  Values<T> source(random, setting, hostile_one_in);
-  const std::vector<Bits<T>> values = source.make(n);
-  const std::vector<std::uint8_t> raw = to_bytes<T>(values, false);
-  const Quantizer quantizer =
-      make_quantizer<T>(setting, random.one_in(2), values[random.below(n)] ^ static_cast<Bits<T>>(random.below(2)));
-  if (quantizer.kind != BoundKind::pointwise_relative) return;
-  const auto q = scalar::pointwise_quantizer<T>(quantizer);
-  W numbers[n];
-  const bool good = scalar::numbers_of_group<n>(q, raw.data(), numbers, [](W, W bin) { return bin; });
-  bool expect_good = true;
-  for (u32 i = 0; i < n; ++i) {
-    const W bits = static_cast<W>(values[i]);
-    W bin = 0;
-    const bool is_zero = (bits & ~scalar::kSignBit<T>) == 0 && !(q.has_fill && bits == q.fill_bits);
-    const bool is_good = is_zero || scalar::quantize(q, bits, bin);
-    expect_good &= is_good;
-    CHECK(!is_good || numbers[i] == bin, "float%zu: bound %.17g, value 0x%" PRIx64, 8 * sizeof(T), setting.bound,
-          std::uint64_t{bits});
-  }
-  CHECK(good == expect_good, "float%zu: bound %.17g", 8 * sizeof(T), setting.bound);
 }
 
 template <class T>
 void check_all() {
   Random random(17);
-  check_steps<T>(random);
+  for (const Twins& twins : all_twins()) check_steps<T>(twins, random);
   for (const Setting& setting : settings<T>()) {
     for (const std::uint64_t hostile_one_in : {0u, 1000u, 30u, 2u, 1u}) {
       for (int i = 0; i < 100; ++i) {
-        check_groups<T>(random, setting, hostile_one_in);
         for (const Twins& twins : all_twins()) check_words<T>(twins, random, setting, hostile_one_in);
       }
     }
