@@ -82,10 +82,12 @@ struct Shared {
 };
 
 // Never destroyed: filters are called as late as at exit.
-Shared& shared() {
-  static Shared* const all = new Shared;
-  return *all;
-}
+union Undying {
+  Shared all = {};
+  ~Undying() {}
+};
+constinit Undying undying;
+Shared& shared() { return undying.all; }
 
 // One warning in a process. A plugin has no other way to be heard.
 void warn(const std::string& what) {
