@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import cupy
 import h5py
 import numpy as np
+from synthetic import grf
 
 import h5lossy
 from h5lossy import _native
@@ -38,6 +39,7 @@ CODECS = {
     "cuszp2-plain": lambda **bound: h5lossy.CuSZp2(mode="plain", **bound),
     "cuszp2-outlier": lambda **bound: h5lossy.CuSZp2(mode="outlier", **bound),
     "aatrox": h5lossy.Aatrox,
+    "auto": h5lossy.Auto,
 }
 
 
@@ -229,7 +231,7 @@ def main() -> None:
     parser.add_argument("--field", type=Path, help="a .npy file in place of the field that is made")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    field = cupy.asarray(np.load(arguments.field)) if arguments.field else make_field()
+    field = cupy.asarray(np.load(arguments.field)) if arguments.field else grf((512, 512, 512))
     field = field.ravel()
     span = float(field.max() - field.min())
     source, target = field, cupy.empty_like(field)
@@ -285,22 +287,6 @@ def main() -> None:
         print(rounded, flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-
-
-def make_field(edge: int = 512) -> Any:
-    """Make a rough field like turbulence: a Gaussian one, E(k) ~ k^-5/3."""
-    k = cupy.fft.fftfreq(edge) * edge
-    kz = cupy.fft.rfftfreq(edge) * edge
-    k2 = k[:, None, None] ** 2 + k[None, :, None] ** 2 + kz[None, None, :] ** 2
-    amplitude = (k2 + 1) ** (-(5 / 3 + 2) / 4)
-    amplitude[0, 0, 0] = 0
-    rng = cupy.random.default_rng(0)
-    shape = k2.shape
-    spectrum = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) * amplitude
-    field = cupy.fft.irfftn(spectrum, s=(edge,) * 3)
-    field = ((field - field.mean()) / field.std()).astype(cupy.float32)
-    cupy.get_default_memory_pool().free_all_blocks()
-    return field
 
 
 if __name__ == "__main__":
