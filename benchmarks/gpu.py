@@ -39,7 +39,6 @@ CODECS = {
     "cuszp2-plain": lambda **bound: h5lossy.CuSZp2(mode="plain", **bound),
     "cuszp2-outlier": lambda **bound: h5lossy.CuSZp2(mode="outlier", **bound),
     "aatrox": h5lossy.Aatrox,
-    "auto": h5lossy.Auto,
 }
 
 
@@ -133,6 +132,18 @@ def measure(field: Any, chunk_values: int, name: str, bound: float) -> dict[str,
         **quality,
         "encode": speed(batch.bytes, event_times(batch.encode)),
         "decode": speed(batch.bytes, event_times(batch.decode)),
+    }
+
+
+def measure_auto(field: Any, chunk_values: int, bound: float) -> dict[str, Any]:
+    """Measure encoding where each chunk's codec is picked; decoding is that of the picked ones."""
+    batch = Batch(field, chunk_values, h5lossy.Auto(absolute=bound))
+    return {
+        "codec": "auto",
+        "chunk_bytes": batch.raw_bytes,
+        "chunks": batch.count,
+        "ratio": batch.bytes / int(batch.sizes.sum()),
+        "encode": speed(batch.bytes, event_times(batch.encode)),
     }
 
 
@@ -246,6 +257,7 @@ def main() -> None:
         "field_bytes": field.nbytes,
         "copy": copy,
         "kernels": [],
+        "auto": [],
         "random_access": [],
         "files": [],
     }
@@ -273,6 +285,12 @@ def main() -> None:
                     f"{name:15} {relative:g} {chunks}  {ratio}  encode {encode}  decode {decode}",
                     flush=True,
                 )
+    for size in (MIB,) if arguments.quick else (field.nbytes, MIB, MIB // 16):
+        part = field if size == field.nbytes else field[: field.size // 2]
+        row = measure_auto(part, size // field.dtype.itemsize, 1e-3 * span)
+        results["auto"].append(row)
+        line = f"ratio {row['ratio']:.2f}, encode {row['encode']['gb_per_s']:.0f}"
+        print(f"auto {row['chunks']} x {row['chunk_bytes'] / MIB:.3f} MiB  {line}", flush=True)
     for name in CODECS:
         row = random_access(field[: MIB // 4], name, 1e-3 * span)
         results["random_access"].append(row)
