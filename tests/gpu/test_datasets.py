@@ -13,6 +13,7 @@ import pytest
 import gpu_data as data
 import h5lossy
 from h5lossy import _native
+from h5lossy.bounds import value_range
 from matrix import BOUNDS, SETTINGS
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def test_the_range_of_an_array_is_the_hosts(kind: str, dtype: str) -> None:
             (cupy.asarray(values)[..., ::2], values[..., ::2]),
         ):
             for fill in (None, data.FILL):
-                assert h5lossy.value_range(array, fill) == h5lossy.value_range(expected, fill)
+                assert value_range(array, fill) == value_range(expected, fill)
                 assert codec.resolve(array, fill) == codec.resolve(expected, fill)
 
 
