@@ -22,7 +22,6 @@ from h5lossy import (
     PLUGIN_PATH,
     Config,
     H5LossyError,
-    _native,
     decode,
     encode,
     get_config,
@@ -118,7 +117,7 @@ def _print_backends(config: Config) -> list[str]:
     )
     if config.devices.startswith("GPU 0") and _is_automatic():
         _try_devices()
-    say(_native.describe_devices())
+    say(get_config().devices)
     if config.backend is not None:
         return []
     wanted = os.environ.get("H5LOSSY_BACKEND")
