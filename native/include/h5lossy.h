@@ -381,7 +381,8 @@ h5l_status h5l_assess_result(const h5l_assess_params* params, const void* state,
  *
  * h5l_encode and h5l_decode, and so the HDF5 filter, use a GPU by themselves: the environment variable H5LOSSY_DEVICE is
  * "auto" (the faster one, the default), "cpu", "gpu" or "gpu:N". The bytes are the same. Where a GPU that was asked for cannot
- * be used, the CPU does the work, and one line on standard error says why; nothing else is ever printed.
+ * be used, the CPU does the work, and one line on standard error says why. With H5LOSSY_COUNTS=1, another one tells
+ * h5l_counts when the process ends. Nothing else is ever printed.
  *
  * The functions below are for data that is on a GPU already. They need no more than the CUDA driver; `stream` is a
  * CUstream (or cudaStream_t) of the device that the pointers belong to, and all work goes to it: nothing is allocated,
