@@ -496,7 +496,14 @@ class DeviceArray:
     strides: tuple[int, ...]
     shape: tuple[int, ...]
     chunk: tuple[int, ...]
+    start: tuple[int, ...]
     padding: int = 0
+
+
+def device_pack(batch: DeviceBatch, packed: int) -> None:
+    """Start to copy frames to an address, each to the next multiple of 16 bytes."""
+    message = _new_message()
+    check(_lib.h5l_device_pack(_c_batch(batch), _ffi.cast("void *", packed), message), message)
 
 
 def device_gather(array: DeviceArray, first: int, batch: DeviceBatch) -> None:
@@ -519,6 +526,7 @@ def _c_device_array(array: DeviceArray) -> Any:
     c.strides[0 : len(array.shape)] = array.strides
     c.shape[0 : len(array.shape)] = array.shape
     c.chunk[0 : len(array.shape)] = array.chunk
+    c.start[0 : len(array.shape)] = array.start
     c.padding = array.padding
     return c
 
