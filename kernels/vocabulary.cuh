@@ -70,6 +70,7 @@ H5L_DEVICE W shuffle_xor(W value, u32 mask) {
 H5L_DEVICE u32 ballot(bool flag) { return __ballot_sync(~0u, flag); }
 
 H5L_DEVICE void atomic_add(u32* to, u32 value) { atomicAdd(to, value); }
+H5L_DEVICE void atomic_add(u64* to, u64 value) { atomicAdd(to, value); }
 H5L_DEVICE u32 atomic_add_and_get(u32* to, u32 value) { return atomicAdd(to, value); }
 H5L_DEVICE void atomic_min(u64* to, u64 value) { atomicMin(to, value); }
 H5L_DEVICE void atomic_max(u64* to, u64 value) { atomicMax(to, value); }

@@ -190,6 +190,7 @@ inline u32 atomic_add_and_get(u32* to, u32 value) {
   return before;
 }
 inline void atomic_add(u32* to, u32 value) { *to += value; }
+inline void atomic_add(u64* to, u64 value) { *to += value; }
 inline void atomic_min(u64* to, u64 value) { *to = value < *to ? value : *to; }
 inline void atomic_max(u64* to, u64 value) { *to = value > *to ? value : *to; }
 inline void fence() {}
