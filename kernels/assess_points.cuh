@@ -34,6 +34,15 @@ struct PointsShared {
   double handed[kWarps][2][kWarpThreads];
 };
 
+// A number's bits in its order, without sign; and back. 0 is for none: ordered numbers of doubles are above it.
+H5L_DEVICE u64 ordered(double value) {
+  const u64 bits = bit_cast<u64>(value);
+  return (bits >> 63) != 0 ? ~bits : bits | u64{1} << 63;
+}
+H5L_DEVICE double from_ordered(u64 number) {
+  return bit_cast<double>((number >> 63) != 0 ? number & ~(u64{1} << 63) : ~number);
+}
+
 // The octave of the lowest fine bins. Where the grid is known, they begin with the lowest octave that has linear bins of
 // its own, and otherwise so that errors may come to be 16 times the largest one that is known of.
 H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan) {
@@ -54,11 +63,30 @@ H5L_DEVICE u32 bin_of(double e, u32 base) {
   return 2 * kFineBins + sign * 2048 + static_cast<u32>(log < 0 ? 0 : log > 2047 ? 2047 : log);
 }
 
+// a / b, correctly rounded, without branches: b has the 24 bits of a float, and neither is near the limits of float64, or a
+// is 0. The reciprocal is right to 2^-52, so `quotient` is off by a few units in its last place at most, and `rest` is
+// exact. What is added to the quotient before it is rounded is off by 2^-50 of its last place; since b has 24 bits, a / b
+// is further than that, 2^-25, from any midpoint of two neighbours.
+H5L_DEVICE double divide_by_float(double a, double b) {
+  const double estimate = reciprocal_estimate(b);
+  const double lack = fused_multiply_add(-b, estimate, 1.0);
+  const double reciprocal = fused_multiply_add(estimate, fused_multiply_add(lack, lack, lack), estimate);
+  const double quotient = a * reciprocal;
+  const double rest = fused_multiply_add(-b, quotient, a);
+  return fused_multiply_add(rest, reciprocal, quotient);
+}
+H5L_DEVICE double divide(double a, float b) { return divide_by_float(a, static_cast<double>(b)); }
+H5L_DEVICE double divide(double a, double b) { return a / b; }
+
 // What a thread knows of all its values.
 struct ThreadExtrema {
-  double x_min = kInfinite, x_max = -kInfinite, y_min = kInfinite, y_max = -kInfinite;
   double e_min = kInfinite, e_max = -kInfinite, e_min_abs = kInfinite, pointwise_min = kInfinite, pointwise_max = 0;
   u32 zeros = 0, zeros_changed = 0, over_threshold = 0;
+};
+
+// No value within these is an extremum that a warp does not have, or may break the bound.
+struct Known {
+  double e_min, e_max, e_min_abs, pointwise_min, pointwise_max;
 };
 
 // Lane sums of a leaf, and what decides whether the bound may be broken in it.
@@ -74,7 +102,8 @@ class Points {
   H5L_DEVICE explicit Points(const PointsPlan& plan)
       : plan_(plan),
         shared_(*reinterpret_cast<PointsShared*>(shared_memory())),
-        fine_base_(static_cast<u32>(lowest_fine_octave(plan) + 1023) << 20) {}
+        fine_base_(static_cast<u32>(lowest_fine_octave(plan) + 1023) << 20),
+        threshold_(plan.params.pointwise_threshold > 0 ? plan.params.pointwise_threshold : kInfinite) {}
 
   H5L_DEVICE void run() {
     for (u32 i = thread(); i < kBlockBins; i += kThreads) shared_.table[i] = 0;
@@ -82,6 +111,7 @@ class Points {
     for (u32 i = thread(); i < sizeof(BlockTotals) / 8; i += kThreads) words[i] = 0;
     sync_block();
     if (thread() < H5L_SPECIAL_KINDS) shared_.totals.special_first[thread()] = ~u64{0};
+    begin_known();
     sync_block();
     for (u64 leaf = u64{block_number()} * kWarps + warp(); leaf < plan_.leaves; leaf += u64{grid_blocks()} * kWarps) {
       add_leaf(leaf);
@@ -104,11 +134,36 @@ class Points {
         a[r] = value(x + u64{row + r} * (kWarpThreads * sizeof(T)), plan_.params.original_big_endian);
         b[r] = value(y + u64{row + r} * (kWarpThreads * sizeof(T)), plan_.params.decoded_big_endian);
       }
-      bool is_plain = plan_.mask == nullptr && kept_ == row * kWarpThreads;
-      H5L_UNROLL for (u32 r = 0; r < kRows; ++r) is_plain = is_plain && counts(a[r]) && counts(b[r]);
+      T x_min = a[0], x_max = a[0], y_min = b[0], y_max = b[0];
+      bool has_zero = a[0] == 0;
+      H5L_UNROLL for (u32 r = 1; r < kRows; ++r) {
+        x_min = smaller_or_nan(a[r], x_min);
+        x_max = larger_or_nan(a[r], x_max);
+        y_min = smaller_or_nan(b[r], y_min);
+        y_max = larger_or_nan(b[r], y_max);
+        has_zero = has_zero | (a[r] == 0);
+      }
+      // False for NaN, too.
+      const T infinite = static_cast<T>(kInfinite);
+      bool is_plain = (x_min > -infinite) & (x_max < infinite) & (y_min > -infinite) & (y_max < infinite) &
+                      (kept_ == row * kWarpThreads) & (plan_.mask == nullptr);
+      if (plan_.params.has_fill != 0) {
+        const auto fill = static_cast<Word<T>>(plan_.params.fill_bits);
+        H5L_UNROLL for (u32 r = 0; r < kRows; ++r) {
+          is_plain = is_plain & (bit_cast<Word<T>>(a[r]) != fill) & (bit_cast<Word<T>>(b[r]) != fill);
+        }
+      }
       if (!any_in_warp(!is_plain)) {
         if (row == 0) set_pivots(shuffle(a[0], 0), shuffle(b[0], 0));
-        H5L_UNROLL for (u32 r = 0; r < kRows; ++r) add(a[r], b[r]);
+        x_min_ = x_min < x_min_ ? x_min : x_min_;
+        x_max_ = x_max > x_max_ ? x_max : x_max_;
+        y_min_ = y_min < y_min_ ? y_min : y_min_;
+        y_max_ = y_max > y_max_ ? y_max : y_max_;
+        if (!any_in_warp(has_zero) && plan_.params.flip_count == 0) {
+          add_plain(a, b);
+        } else {
+          H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) add(pick(a, r), pick(b, r));
+        }
         kept_ += kRows * kWarpThreads;
       } else {
         H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) {
@@ -131,19 +186,17 @@ class Points {
     return bit_cast<T>(is_swapped != 0 ? swapped(word) : word);
   }
 
-  // Whether a value is valid for sure, and not the fill value.
-  H5L_DEVICE bool counts(T v) const {
-    const auto word = bit_cast<Word<T>>(v);
-    return is_finite<T>(word) && !(plan_.params.has_fill != 0 && word == plan_.params.fill_bits);
-  }
-
   H5L_DEVICE void set_pivots(T x, T y) {
     pivot_x_ = static_cast<double>(x);
     pivot_e_ = static_cast<double>(y) - pivot_x_;
   }
 
-  // One valid point.
-  H5L_DEVICE void add(T original, T decoded) {
+  struct Point {
+    double x, y, e, size;
+  };
+
+  // Sums and the table, but for pointwise errors.
+  H5L_DEVICE Point sum(T original, T decoded) {
     const double x = static_cast<double>(original), y = static_cast<double>(decoded);
     const double e = y - x, size = fabs(e);
     const double from_x = x - pivot_x_, from_e = e - pivot_e_;
@@ -153,47 +206,119 @@ class Points {
     sums_.ee += from_e * from_e;
     sums_.xe += from_x * from_e;
     sums_.abs_e += size;
-    own_.x_min = least(x, own_.x_min);
-    own_.x_max = most(x, own_.x_max);
-    own_.y_min = least(y, own_.y_min);
-    own_.y_max = most(y, own_.y_max);
+    atomic_add(&shared_.table[bin_of(e, fine_base_)], 1u);
+    return {x, y, e, size};
+  }
+
+  H5L_DEVICE void track(double e, double size) {
     own_.e_min = least(e, own_.e_min);
     own_.e_max = most(e, own_.e_max);
     own_.e_min_abs = least(size, own_.e_min_abs);
     sums_.e_size = most(size, sums_.e_size);
-    if (x == 0) {
+  }
+  H5L_DEVICE void track_pointwise(double pointwise) {
+    sums_.pointwise_max = most(pointwise, sums_.pointwise_max);
+    own_.pointwise_min = least(pointwise, own_.pointwise_min);
+  }
+
+  // Rows of valid points, none of them 0, without thresholds of flips. Extrema are looked at only where there are new ones.
+  H5L_DEVICE void add_plain(const T (&a)[kRows], const T (&b)[kRows]) {
+    bool is_new = false;
+    H5L_UNROLL for (u32 r = 0; r < kRows; ++r) {
+      const Point point = sum(a[r], b[r]);
+      const double pointwise = divide(point.size, fabs(a[r]));
+      sums_.pointwise += pointwise;
+      own_.over_threshold += pointwise > threshold_ ? 1 : 0;
+      is_new = is_new | (point.e < known_.e_min) | (point.e > known_.e_max) | (point.size < known_.e_min_abs) |
+               (pointwise < known_.pointwise_min) | (pointwise > known_.pointwise_max);
+    }
+    if (!any_in_warp(is_new)) return;
+    H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) {
+      const double x = static_cast<double>(pick(a, r)), e = static_cast<double>(pick(b, r)) - x;
+      track(e, fabs(e));
+      track_pointwise(fabs(e) / fabs(x));
+    }
+    learn();
+  }
+
+  // Any other valid point.
+  H5L_DEVICE void add(T original, T decoded) {
+    const Point point = sum(original, decoded);
+    track(point.e, point.size);
+    if (point.x == 0) {
       ++own_.zeros;
-      if (e != 0) {
+      if (point.e != 0) {
         ++sums_.zeros_changed;
-        if (plan_.params.pointwise_threshold > 0) ++own_.over_threshold;
+        own_.over_threshold += threshold_ < kInfinite ? 1 : 0;
       }
     } else {
-      const double pointwise = size / fabs(x);
+      const double pointwise = point.size / fabs(point.x);
       sums_.pointwise += pointwise;
-      sums_.pointwise_max = most(pointwise, sums_.pointwise_max);
-      own_.pointwise_min = least(pointwise, own_.pointwise_min);
-      if (plan_.params.pointwise_threshold > 0 && pointwise > plan_.params.pointwise_threshold) ++own_.over_threshold;
+      own_.over_threshold += pointwise > threshold_ ? 1 : 0;
+      track_pointwise(pointwise);
     }
     for (u32 f = 0; f < plan_.params.flip_count; ++f) {
       const double side = plan_.params.flips[f];
-      if ((x >= side) != (y >= side)) atomic_add(&shared_.totals.flipped[f], u64{1});
+      if ((point.x >= side) != (point.y >= side)) atomic_add(&shared_.totals.flipped[f], u64{1});
     }
-    atomic_add(&shared_.table[bin_of(e, fine_base_)], 1u);
+  }
+
+  // What some leaves have: most values are not beyond. Values that are as far are still looked at, once in each warp, so
+  // that the first leaf with the largest error is found.
+  H5L_DEVICE void begin_known() {
+    const gpu::Seeds& seeds = *plan_.seeds;
+    // Behind an infinite one is none: there is nothing to look for, or nothing has been found.
+    const auto above = [](u64 seed) { return seed == 0 ? kInfinite : least(from_ordered(~seed + 1), kInfinite); };
+    const auto below = [](u64 seed) { return seed == 0 ? -kInfinite : most(from_ordered(seed - 1), -kInfinite); };
+    known_.e_min = above(seeds.e_min);
+    known_.e_min_abs = above(seeds.e_min_abs);
+    known_.pointwise_min = above(seeds.pointwise_min);
+    known_.e_max = below(seeds.e_max);
+    known_.pointwise_max = below(seeds.pointwise_max);
+    limit_known();
+  }
+
+  H5L_DEVICE void limit_known() {
+    const h5l_assess_params& params = plan_.params;
+    if (params.bound_kind == H5L_BOUND_ABSOLUTE) {
+      const double below = from_ordered(ordered(params.limit[0]) - 1);
+      known_.e_max = least(below, known_.e_max);
+      known_.e_min = most(-below, known_.e_min);
+    }
+    if (params.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
+      const double limit = pointwise_limit();
+      known_.pointwise_max = least(from_ordered(ordered(limit) - 1), known_.pointwise_max);
+    }
+  }
+
+  // Below it pointwise errors are within the bound: a quotient is off by a rounding or two.
+  H5L_DEVICE double pointwise_limit() const {
+    const double limit = plan_.params.limit[0];
+    return limit > 1e-280 ? limit * (1 - 0x1p-50) : 0;
+  }
+
+  H5L_DEVICE void learn() {
+    known_.e_min = least(least_of_warp(own_.e_min), known_.e_min);
+    known_.e_max = most(most_of_warp(own_.e_max), known_.e_max);
+    known_.e_min_abs = least(least_of_warp(own_.e_min_abs), known_.e_min_abs);
+    known_.pointwise_min = least(least_of_warp(own_.pointwise_min), known_.pointwise_min);
+    known_.pointwise_max = most(most_of_warp(most(sums_.pointwise_max, own_.pointwise_max)), known_.pointwise_max);
+    limit_known();
   }
 
   // A row of points, of which some may not count. `at` is the number of the lane's among the launch's.
   H5L_DEVICE void add_some(u64 at, T x, T y) {
     const bool is_masked = plan_.mask != nullptr && plan_.mask[at] != 0;
-    const auto a = bit_cast<Word<T>>(x), b = bit_cast<Word<T>>(y);
+    const auto x_bits = bit_cast<Word<T>>(x), y_bits = bit_cast<Word<T>>(y);
     const h5l_assess_params& params = plan_.params;
     u32 kind = H5L_SPECIAL_KINDS;
     if (is_masked) {
       atomic_add(&shared_.totals.masked, u64{1});
     } else {
-      kind = kind_of<T>(a, b, params);
+      kind = kind_of<T>(x_bits, y_bits, params);
       // As the format has it, other values may turn into a fill value of +0.0.
-      if (params.has_fill != 0 && params.fill_bits != 0 && a != params.fill_bits && b == params.fill_bits &&
-          is_finite<T>(a)) {
+      if (params.has_fill != 0 && params.fill_bits != 0 && x_bits != params.fill_bits &&
+          y_bits == params.fill_bits && is_finite<T>(x_bits)) {
         count_special(H5L_SPECIAL_FILL_MADE, at);
       }
       if (kind != H5L_SPECIAL_KINDS) count_special(kind, at);
@@ -209,7 +334,14 @@ class Points {
     }
     sync_warp();
     if (kept_ == 0 && count != 0) set_pivots(static_cast<T>(handed[0][0]), static_cast<T>(handed[1][0]));
-    if ((lane() - kept_) % kWarpThreads < count) add(static_cast<T>(handed[0][lane()]), static_cast<T>(handed[1][lane()]));
+    if ((lane() - kept_) % kWarpThreads < count) {
+      const T a = static_cast<T>(handed[0][lane()]), b = static_cast<T>(handed[1][lane()]);
+      x_min_ = a < x_min_ ? a : x_min_;
+      x_max_ = a > x_max_ ? a : x_max_;
+      y_min_ = b < y_min_ ? b : y_min_;
+      y_max_ = b > y_max_ ? b : y_max_;
+      add(a, b);
+    }
     sync_warp();
     kept_ += count;
   }
@@ -253,9 +385,7 @@ class Points {
       case H5L_BOUND_ABSOLUTE:
         return sums_.e_size >= params.limit[0];
       case H5L_BOUND_POINTWISE_RELATIVE:
-        // A quotient is off by a rounding or two.
-        return sums_.zeros_changed != 0 || !(params.limit[0] > 1e-280) ||
-               sums_.pointwise_max >= params.limit[0] * (1 - 0x1p-50);
+        return sums_.zeros_changed != 0 || sums_.pointwise_max >= pointwise_limit();
       default:
         return params.bound_kind == H5L_BOUND_LOSSLESS;
     }
@@ -303,13 +433,13 @@ class Points {
     if (lane() == 0) plan_.lists[block_number() * kWarps + warp()].count = listed_;
     // All warps' results, one behind the other, where the values that were handed on stood.
     ThreadExtrema all = own_;
-    all.x_min = least_of_warp(all.x_min);
-    all.y_min = least_of_warp(all.y_min);
+    const double x_min = least_of_warp(static_cast<double>(x_min_));
+    const double y_min = least_of_warp(static_cast<double>(y_min_));
+    const double x_max = most_of_warp(static_cast<double>(x_max_));
+    const double y_max = most_of_warp(static_cast<double>(y_max_));
     all.e_min = least_of_warp(all.e_min);
     all.e_min_abs = least_of_warp(all.e_min_abs);
     all.pointwise_min = least_of_warp(all.pointwise_min);
-    all.x_max = most_of_warp(all.x_max);
-    all.y_max = most_of_warp(all.y_max);
     all.e_max = most_of_warp(all.e_max);
     all.pointwise_max = most_of_warp(all.pointwise_max);
     all.zeros = sum_of_warp(all.zeros);
@@ -320,13 +450,13 @@ class Points {
       sync_block();
       if (w != warp() || lane() != 0) continue;
       const bool first = w == 0;
-      totals.x_min = first ? all.x_min : least(all.x_min, totals.x_min);
-      totals.y_min = first ? all.y_min : least(all.y_min, totals.y_min);
+      totals.x_min = first ? x_min : least(x_min, totals.x_min);
+      totals.y_min = first ? y_min : least(y_min, totals.y_min);
       totals.e_min = first ? all.e_min : least(all.e_min, totals.e_min);
       totals.e_min_abs = first ? all.e_min_abs : least(all.e_min_abs, totals.e_min_abs);
       totals.pointwise_min = first ? all.pointwise_min : least(all.pointwise_min, totals.pointwise_min);
-      totals.x_max = first ? all.x_max : most(all.x_max, totals.x_max);
-      totals.y_max = first ? all.y_max : most(all.y_max, totals.y_max);
+      totals.x_max = first ? x_max : most(x_max, totals.x_max);
+      totals.y_max = first ? y_max : most(y_max, totals.y_max);
       totals.e_max = first ? all.e_max : most(all.e_max, totals.e_max);
       totals.pointwise_max = first ? all.pointwise_max : most(all.pointwise_max, totals.pointwise_max);
       totals.zeros += all.zeros;
@@ -352,6 +482,10 @@ class Points {
   const PointsPlan& plan_;
   PointsShared& shared_;
   const u32 fine_base_;
+  const double threshold_;
+  T x_min_ = static_cast<T>(kInfinite), x_max_ = static_cast<T>(-kInfinite);
+  T y_min_ = static_cast<T>(kInfinite), y_max_ = static_cast<T>(-kInfinite);
+  Known known_;
   ThreadExtrema own_;
   LeafSums sums_;
   double pivot_x_ = 0, pivot_e_ = 0;
@@ -366,19 +500,40 @@ H5L_DEVICE void add_points(const PointsPlan& plan) {
   Points<T>(plan).run();
 }
 
-// The largest error of one leaf in each block's share: where the fine bins should be.
+// Extrema of one leaf in each block's share.
 template <class T>
 H5L_DEVICE void sample_errors(const PointsPlan& plan) {
-  double size = 0;
+  gpu::Seeds found = {};
+  double largest = 0;
   const u64 stride = plan.leaves / grid_blocks();
   for (u32 i = thread(); i < kLeafValues; i += kThreads) {
     const u64 at = block_number() * stride * kLeafValues + i;
-    const T x = Points<T>::value_at(plan.x, at, plan.params.original_big_endian);
-    const T y = Points<T>::value_at(plan.y, at, plan.params.decoded_big_endian);
-    if (Points<T>::is_valid_point(plan, at, x, y)) size = most(fabs(static_cast<double>(y) - static_cast<double>(x)), size);
+    const T a = Points<T>::value_at(plan.x, at, plan.params.original_big_endian);
+    const T b = Points<T>::value_at(plan.y, at, plan.params.decoded_big_endian);
+    if (!Points<T>::is_valid_point(plan, at, a, b)) continue;
+    const double x = static_cast<double>(a), e = static_cast<double>(b) - x;
+    const auto raise = [](u64& most, u64 number) { most = number > most ? number : most; };
+    raise(found.e_min, ~ordered(e));
+    raise(found.e_max, ordered(e));
+    raise(found.e_min_abs, ~ordered(fabs(e)));
+    largest = most(fabs(e), largest);
+    if (x == 0) continue;
+    raise(found.pointwise_min, ~ordered(fabs(e) / fabs(x)));
+    raise(found.pointwise_max, ordered(fabs(e) / fabs(x)));
   }
-  for (u32 by = kWarpThreads / 2; by != 0; by /= 2) size = most(shuffle_xor(size, by), size);
-  if (lane() == 0) atomic_max(plan.largest, bit_cast<u64>(size));
+  const auto publish = [](u64* to, u64 own) {
+    for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
+      const u64 other = shuffle_xor(own, by);
+      own = other > own ? other : own;
+    }
+    if (lane() == 0) atomic_max(to, own);
+  };
+  publish(plan.largest, bit_cast<u64>(largest));
+  publish(&plan.seeds->e_min, found.e_min);
+  publish(&plan.seeds->e_max, found.e_max);
+  publish(&plan.seeds->e_min_abs, found.e_min_abs);
+  publish(&plan.seeds->pointwise_min, found.pointwise_min);
+  publish(&plan.seeds->pointwise_max, found.pointwise_max);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -136,6 +136,28 @@ H5L_DEVICE double multiply_add_exact(double a, double b, double c) { return __fm
 H5L_DEVICE float larger(float a, float b) { return fmaxf(a, b); }
 H5L_DEVICE double larger(double a, double b) { return fmax(a, b); }
 
+// Fused on purpose: one rounding.
+H5L_DEVICE double fused_multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
+// 1 / a for a normal number, right to 19 bits or so.
+H5L_DEVICE double reciprocal_estimate(double a) {
+  double estimate;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(estimate) : "d"(a));
+  return estimate;
+}
+// NaN if one of them is.
+H5L_DEVICE float larger_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+H5L_DEVICE float smaller_or_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+H5L_DEVICE double larger_or_nan(double a, double b) { return a > b || a != a ? a : b; }
+H5L_DEVICE double smaller_or_nan(double a, double b) { return a < b || a != a ? a : b; }
+
 // Values that nobody reads again soon.
 template <class W>
 H5L_DEVICE void store_streaming(W* to, W word) {

@@ -21,7 +21,7 @@ constexpr std::size_t kAlignment = 256;
 constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
 
 // Where fine bins should be is looked up in so many leaves.
-constexpr std::uint64_t kSampledLeaves = 256;
+constexpr std::uint64_t kSampledLeaves = 64;
 
 // Memory for the cells of one launch, and for what windows keep between kernels.
 constexpr std::uint64_t kMostCellBytes = std::uint64_t{256} << 20;
@@ -99,9 +99,11 @@ i32 grid_of(double limit) {
 
 struct PointsMemory {
   PointsPart* part;
-  u64* largest;
   u32* too_narrow;
   std::size_t cleared;  // bytes from `part` on
+  u64* largest;
+  Seeds* seeds;
+  std::size_t begun;  // bytes from `largest` on
   Moments *moments, *sums;
   BlockTotals* totals;
   WarpList* lists;
@@ -114,6 +116,8 @@ PointsMemory take_memory(Pieces& pieces, std::uint64_t leaves, std::uint64_t blo
   memory.too_narrow = pieces.take<u32>(1);
   memory.cleared = pieces.bytes();
   memory.largest = pieces.take<u64>(1);
+  memory.seeds = pieces.take<Seeds>(1);
+  memory.begun = pieces.bytes() - memory.cleared;
   memory.moments = pieces.take<Moments>(leaves);
   memory.sums = pieces.take<Moments>(leaves / kGroup);
   memory.totals = pieces.take<BlockTotals>(blocks);
@@ -147,19 +151,18 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   plan.is_limited = params.histogram_limit > 0 ? 1 : 0;
   if (plan.is_limited != 0) plan.grid_exponent = grid_of(params.histogram_limit);
   plan.largest = memory.largest;
+  plan.seeds = memory.seeds;
   plan.moments = memory.moments;
   plan.totals = memory.totals;
   plan.lists = memory.lists;
   plan.tables = memory.tables;
   plan.part = memory.part;
   plan.too_narrow = memory.too_narrow;
-  if (plan.is_limited == 0) {
-    const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
-    const auto sampled = static_cast<std::uint32_t>(std::min(leaves, kSampledLeaves));
-    if (!launcher.clear(memory.largest, sizeof *memory.largest) ||
-        !launcher.launch(sample, sampled, 1, &plan, sizeof plan, false)) {
-      return false;
-    }
+  const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
+  const auto sampled = static_cast<std::uint32_t>(std::min(leaves, kSampledLeaves));
+  if (!launcher.clear(memory.largest, memory.begun) ||
+      !launcher.launch(sample, sampled, 1, &plan, sizeof plan, false)) {
+    return false;
   }
   const auto part = std::make_unique<PointsPart>();
   Grouped<Moments> grouped(state.moments.pushed(), leaves);

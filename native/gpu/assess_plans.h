@@ -40,6 +40,12 @@ struct WarpList {
   h5l_assess_point point[H5L_ASSESS_LISTED];
 };
 
+// Ordered numbers (assess_points.cuh) of the largest error and |e / x|; and of the lowest error, the smallest |e| and
+// |e / x|, complemented, so that all of them are maxima. 0: there is none.
+struct Seeds {
+  u64 e_min, e_min_abs, pointwise_min, e_max, pointwise_max;
+};
+
 // Whole leaves of points.
 struct PointsPlan {
   h5l_assess_params params;
@@ -49,7 +55,10 @@ struct PointsPlan {
   u32 blocks;        // of the launch that goes through all leaves
   u32 is_limited;    // the grid is known: grid_exponent
   i32 grid_exponent;
-  u64* largest;             // bits of the largest |e| that is known of, 0 at the start
+  // Of some leaves, as far as kernels have found: bits of the largest |e|, 0 at the start, which the bins come from; and
+  // extrema, which most values are not beyond.
+  u64* largest;
+  Seeds* seeds;
   assess::Moments* moments;  // of each leaf
   BlockTotals* totals;       // of each thread block
   WarpList* lists;           // of each warp

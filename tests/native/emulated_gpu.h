@@ -256,6 +256,21 @@ T multiply_add_exact(T a, T b, T c) {
 inline float larger(float a, float b) { return std::fmax(a, b); }
 inline double larger(double a, double b) { return std::fmax(a, b); }
 
+inline double fused_multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
+inline double reciprocal_estimate(double a) {
+  // 18 bits, as bad as it may be.
+  const double exact = 1.0 / a;
+  return bit_cast<double>(bit_cast<u64>(exact) >> 34 << 34);
+}
+template <class T>
+T larger_or_nan(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+template <class T>
+T smaller_or_nan(T a, T b) {
+  return a < b || a != a ? a : b;
+}
+
 template <class W>
 void store_streaming(W* to, W word) {
   if (reinterpret_cast<std::uintptr_t>(to) % sizeof(W) != 0) std::abort();
