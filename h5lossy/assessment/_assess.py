@@ -14,8 +14,8 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._values import fill_bits, is_big_endian
 from h5lossy.assessment import _numbers as numbers
-from h5lossy.assessment._device import on_device
 from h5lossy.assessment._climate import central_slope, climate, slices, spectrum
+from h5lossy.assessment._device import on_device
 from h5lossy.assessment._inputs import Input, common_dtype, opened, resolve_fill
 from h5lossy.assessment._walk import Fields, Layout, Walker, box_grid, position
 from h5lossy.assessment.needs import Need, parse_needs

@@ -127,9 +127,7 @@ class Walker:
         self._reach = reach
         self._shape = fields.layout.shape or (1,)
         self._on_device = fields.device is not None
-        self._in_memory = self._on_device or (
-            fields.original.is_array and fields.decoded.is_array
-        )
+        self._in_memory = self._on_device or (fields.original.is_array and fields.decoded.is_array)
         self._limit = memory_limit
         self._thickness, self._strip = self._choose_cuts()
 
@@ -249,7 +247,9 @@ class Walker:
             if source is None:
                 parts.append(None)
                 continue
-            if source.is_array or self._on_device:  # a view of everything that is needed, if it needs no conversion
+            if (
+                source.is_array or self._on_device
+            ):  # a view of everything that is needed, if it needs no conversion
                 parts.append(self._part(source, dtype, slab, slab.start))
                 continue
             new = self._part(source, dtype, slab, slab.fresh)

@@ -73,8 +73,7 @@ struct Grouped {
 
   bool fetch(AssessDevice& device, const char* kernel, std::uint64_t groups_per_block, Part* from, Part* group_sums) {
     const GroupPlan plan = {reinterpret_cast<const u8*>(from + head), reinterpret_cast<u8*>(group_sums), groups};
-    if (groups != 0 &&
-        !launch(device.launcher(), kernel, (groups + groups_per_block - 1) / groups_per_block, plan)) {
+    if (groups != 0 && !launch(device.launcher(), kernel, (groups + groups_per_block - 1) / groups_per_block, plan)) {
       return false;
     }
     return device.download(parts.data(), from, head * sizeof(Part)) &&
@@ -285,10 +284,10 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     take(pieces, sums);
     const char* const kernel = typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
     Grouped<StencilCell> grouped(state.stencils.pushed(), plan.cells);
-    const bool is_done = launch(device.launcher(), kernel, (plan.cells + 3) / 4, plan) &&
-                         grouped.fetch(device, "assess_group_stencils", 1,
-                                       reinterpret_cast<StencilCell*>(plan.results), sums) &&
-                         device.wait();
+    const bool is_done =
+        launch(device.launcher(), kernel, (plan.cells + 3) / 4, plan) &&
+        grouped.fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums) &&
+        device.wait();
     if (!is_done) return false;
     grouped.for_each([&](const StencilCell& cell, u32 level) {
       state.stencils.push(cell.sums, level);

@@ -47,9 +47,8 @@ bool AssessLane::download(void* to, const void* from, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
     if (pinned_used_ == kPinnedBytes && !wait()) return false;
     const std::size_t now = std::min(bytes - done, kPinnedBytes - pinned_used_);
-    const CudaResult result =
-        device_.driver().copy_to_host(lane_->pinned() + pinned_used_,
-                                      address(static_cast<const std::uint8_t*>(from) + done), now, lane_->stream());
+    const CudaResult result = device_.driver().copy_to_host(
+        lane_->pinned() + pinned_used_, address(static_cast<const std::uint8_t*>(from) + done), now, lane_->stream());
     if (result != 0) {
       device_.report(result, "copy to the host");
       return false;

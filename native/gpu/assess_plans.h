@@ -52,8 +52,8 @@ struct PointsPlan {
   const u8 *x, *y, *mask;  // of the first leaf; aligned to a value
   u64 first;               // the number of its first point
   u64 leaves;
-  u32 blocks;        // of the launch that goes through all leaves
-  u32 is_limited;    // the grid is known: grid_exponent
+  u32 blocks;      // of the launch that goes through all leaves
+  u32 is_limited;  // the grid is known: grid_exponent
   i32 grid_exponent;
   // Of some leaves, as far as kernels have found: bits of the largest |e|, 0 at the start, which the bins come from; and
   // extrema, which most values are not beyond.

@@ -53,8 +53,7 @@ bool launch(const std::string& name, std::uint32_t blocks, const void* plan, std
   const auto found = kernels<Plan>().find(name);
   if (found == kernels<Plan>().end()) return false;
   CHECK(plan_bytes == sizeof(Plan), "%s", name.c_str());
-  emulation::launch(blocks, 1, found->second.shared_bytes,
-                    [&] { found->second.run(*static_cast<const Plan*>(plan)); });
+  emulation::launch(blocks, 1, found->second.shared_bytes, [&] { found->second.run(*static_cast<const Plan*>(plan)); });
   return true;
 }
 
@@ -140,7 +139,8 @@ Field<T> make(std::vector<std::uint64_t> shape, Random& random, unsigned kind, d
   bool hostile_run = false;
   for (std::uint64_t i = 0; i < count; ++i) {
     value += static_cast<double>(random.below(2001)) / 1000.0 - 1.0;
-    T x = static_cast<T>(value), y = static_cast<T>(value + error * (static_cast<double>(random.below(2001)) / 1000 - 1));
+    T x = static_cast<T>(value),
+      y = static_cast<T>(value + error * (static_cast<double>(random.below(2001)) / 1000 - 1));
     if (kind == 3) x = 5, y = 5;
     if (kind == 1 && random.below(60) == 0) x = hostile<T>(random);
     if (kind == 1 && random.below(80) == 0) y = random.below(2) == 0 ? x : hostile<T>(random);
@@ -238,8 +238,7 @@ void check(std::vector<std::uint64_t> shape, Random& random) {
   params.bound_kind = kinds[random.below(5)];
   params.limit[0] = random.below(2) == 0 ? error : error * 0.99;
   params.half_limit[0] = params.limit[0] / 2;
-  params.histogram_limit =
-      params.bound_kind == H5L_BOUND_ABSOLUTE && random.below(3) != 0 ? params.limit[0] : 0;
+  params.histogram_limit = params.bound_kind == H5L_BOUND_ABSOLUTE && random.below(3) != 0 ? params.limit[0] : 0;
   params.pointwise_threshold = random.below(2) == 0 ? 1e-4 : 0;
   if (random.below(2) == 0) {
     params.has_fill = 1;
@@ -268,13 +267,14 @@ void check(std::vector<std::uint64_t> shape, Random& random) {
   const Result expected = assess(params, field, has_mask, nullptr, all, field.shape[0]);
   EmulatedDevice device(static_cast<std::uint32_t>(1 + random.below(3)));
   const std::uint64_t cut = params.rank == 1 ? 4096 : params.rank == 2 ? 16 : 1;
-  const Result found =
-      random.below(2) == 0
-          ? assess(params, field, has_mask, &device, all, field.shape[0])
-          : assess(params, field, has_mask, &device, 1 + random.below(all), cut * (1 + random.below(3)));
-  const bool same = same_bits(expected.points, found.points, "points") && same_bits(expected.field, found.field, "field");
+  const Result found = random.below(2) == 0 ? assess(params, field, has_mask, &device, all, field.shape[0])
+                                            : assess(params, field, has_mask, &device, 1 + random.below(all),
+                                                     cut * (1 + random.below(3)));
+  const bool same =
+      same_bits(expected.points, found.points, "points") && same_bits(expected.field, found.field, "field");
   CHECK(same,
-        "kind %u, float%zu, rank %u of %llu x ... = %llu, bound %u %g, limit %g, fill %u, mask %d, lags %u, stencils %u, window %u "
+        "kind %u, float%zu, rank %u of %llu x ... = %llu, bound %u %g, limit %g, fill %u, mask %d, lags %u, stencils "
+        "%u, window %u "
         "step %u",
         kind, 8 * sizeof(T), params.rank, static_cast<unsigned long long>(params.shape[0]),
         static_cast<unsigned long long>(all), params.bound_kind, params.limit[0], params.histogram_limit,
@@ -290,9 +290,9 @@ int main(int count, char** arguments) {
   const int rounds = count > 1 ? std::atoi(arguments[1]) : 2;
   list_kernels();
   h5lossy::test::Random random(4);
-  const std::vector<std::uint64_t> shapes[] = {{1},         {7},          {4096},        {70001}, {5, 3},
-                                               {70, 333},   {33, 17},     {9, 10, 11},   {18, 19, 300},
-                                               {1, 40, 50}, {6, 7, 8, 9}, {9, 5, 3, 40}, {600000}};
+  const std::vector<std::uint64_t> shapes[] = {{1},          {7},           {4096},      {70001},       {5, 3},
+                                               {70, 333},    {33, 17},      {9, 10, 11}, {18, 19, 300}, {1, 40, 50},
+                                               {6, 7, 8, 9}, {9, 5, 3, 40}, {600000}};
   for (int i = 0; i < rounds; ++i) {
     for (const auto& shape : shapes) {
       if (shape[0] == 600000 && i > 0) continue;
