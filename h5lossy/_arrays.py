@@ -165,7 +165,12 @@ class _CuPy(Library):
 
     def to_host(self, memory: DeviceMemory) -> np.ndarray[Any, Any]:
         with memory.owner.device:
-            host: np.ndarray[Any, Any] = self._cupy.asnumpy(memory.owner)
+            try:
+                host: np.ndarray[Any, Any] = self._cupy.asnumpy(memory.owner)
+            except MemoryError:  # other orders than C are copied first
+                host = np.empty(memory.shape, memory.dtype)
+                for part, to in zip(memory.owner, host, strict=True):
+                    to[...] = self.to_host(self.wrap(part))
         return host
 
     def copied(self, memory: DeviceMemory, count: int) -> Any:
@@ -177,8 +182,16 @@ class _CuPy(Library):
             return self.wrap(self._cupy.asarray(values))
 
     def assign(self, memory: DeviceMemory, values: np.ndarray[Any, Any]) -> None:
-        with memory.owner.device:
-            memory.owner[...] = self._cupy.asarray(values)
+        array = memory.owner
+        with array.device:
+            if array.flags.c_contiguous:  # takes no memory
+                array.reshape(-1).set(np.ascontiguousarray(values).reshape(-1))
+                return
+            try:
+                array[...] = self._cupy.asarray(values)
+            except MemoryError:
+                for part, of_host in zip(array, values, strict=True):
+                    self.assign(self.wrap(part), np.asarray(of_host))
 
     def value_range(
         self, memory: DeviceMemory, fill_bits: int | None
@@ -208,8 +221,14 @@ class _CuPy(Library):
         self._cupy.cuda.get_current_stream().synchronize()
 
     def pinned(self, size: int) -> np.ndarray[Any, Any]:
-        """Return bytes of the host that the GPU copies from and to by itself."""
-        return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+        """Return bytes of the host that the GPU copies from and to by itself, if there are any.
+
+        From and to others it copies too, while the caller waits.
+        """
+        try:
+            return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+        except (MemoryError, self._cupy.cuda.runtime.CUDARuntimeError):
+            return np.empty(size, np.uint8)
 
     def stream(self, device: int) -> Any:
         """Return a new stream; `copy` and `mark` take it, and None for the caller's own."""

@@ -93,6 +93,11 @@ class _Work:
             stream=self.stream,
         )
 
+    def wait(self, other_stream: Any = None) -> None:
+        """Wait for all that was started: whoever gets this memory next must find no copies."""
+        for stream in (None, other_stream):
+            self.library.mark(self.device, stream).synchronize()
+
     def firsts(self) -> list[int]:
         return list(range(0, self.total, self.most))
 
@@ -164,16 +169,20 @@ def encode(
         library.copy(work.device, slot.room.ctypes.data, slot.packed.address, size, copies)
         slot.copied = library.mark(work.device, copies)
 
-    start(0)
-    start(1)
-    fetch(0)
-    for i in range(len(firsts)):
-        start(i + 2)
-        fetch(i + 1)
-        slot = slots[i % len(slots)]
-        slot.copied.synchronize()
-        ends = slot.begins[:-1] + slot.frame_bytes
-        yield [slot.room[a:b] for a, b in zip(slot.begins.tolist(), ends.tolist(), strict=False)]
+    try:
+        start(0)
+        start(1)
+        fetch(0)
+        for i in range(len(firsts)):
+            start(i + 2)
+            fetch(i + 1)
+            slot = slots[i % len(slots)]
+            slot.copied.synchronize()
+            ends = slot.begins[:-1] + slot.frame_bytes
+            begins = slot.begins.tolist()
+            yield [slot.room[a:b] for a, b in zip(begins, ends.tolist(), strict=False)]
+    finally:
+        work.wait(copies)
 
 
 class _DecodeSlot:
@@ -206,13 +215,16 @@ def decode(
     firsts = work.firsts()
     slots = [_DecodeSlot(work) for _ in range(min(2, len(firsts)))]
     state = _DecodeState(work)
-    for i, first in enumerate(firsts):
-        slot = slots[i % len(slots)]
-        if slot.done is not None:
-            yield firsts[i - len(slots)] + work.most, state.finish(slot)
-        state.start(slot, first, work.count(first), read_frame)
-    for i in range(max(0, len(firsts) - len(slots)), len(firsts)):
-        yield firsts[i] + work.count(firsts[i]), state.finish(slots[i % len(slots)])
+    try:
+        for i, first in enumerate(firsts):
+            slot = slots[i % len(slots)]
+            if slot.done is not None:
+                yield firsts[i - len(slots)] + work.most, state.finish(slot)
+            state.start(slot, first, work.count(first), read_frame)
+        for i in range(max(0, len(firsts) - len(slots)), len(firsts)):
+            yield firsts[i] + work.count(firsts[i]), state.finish(slots[i % len(slots)])
+    finally:
+        work.wait()
 
 
 class _DecodeState:

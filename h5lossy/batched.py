@@ -150,7 +150,7 @@ def write(
             if (  # verification judges on the host
                 verify is None
                 and chosen is not None
-                and _write_from_gpu(dataset, memory, chosen, report)
+                and _write_from_gpu(dataset, memory, chosen, threads=count, report=report)
             ):
                 return
             values = memory.library.to_host(memory)
@@ -263,12 +263,15 @@ class _GpuWriter:
         layout: _Layout,
         memory: DeviceMemory,
         chosen: Selection,
+        *,
+        threads: int,
         report: Report,
     ) -> None:
         self._dataset = dataset
         self._layout = layout
         self._memory = memory
         self._box = chosen.box
+        self._threads = threads
         self._report = report
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
         self._space = Space(dataset)
@@ -337,7 +340,7 @@ class _GpuWriter:
         for part in Grid(box, self._dataset.shape, self._layout.chunks).boxes(
             self._layout.chunk_bytes, BLOCK_BYTES
         ):
-            write(self._dataset, self._on_host(part), part.slices)
+            write(self._dataset, self._on_host(part), part.slices, threads=self._threads)
             self._written.extend(part.places(self._layout.chunks))
             self._tell()
 
@@ -356,7 +359,12 @@ class _GpuWriter:
 
 
 def _write_from_gpu(
-    dataset: h5py.Dataset, memory: DeviceMemory, chosen: Selection, report: Report
+    dataset: h5py.Dataset,
+    memory: DeviceMemory,
+    chosen: Selection,
+    *,
+    threads: int,
+    report: Report,
 ) -> bool:
     """Write from a GPU, where that is of use; return whether it was."""
     layout = _Layout.of(dataset)
@@ -367,7 +375,7 @@ def _write_from_gpu(
         return False
     if Grid(chosen.box, dataset.shape, layout.chunks).whole is None:
         return False  # HDF5 does it all
-    _GpuWriter(dataset, layout, memory, chosen, report).run()
+    _GpuWriter(dataset, layout, memory, chosen, threads=threads, report=report).run()
     return True
 
 
@@ -402,6 +410,7 @@ def _read_to_gpu(
             return result
     values = np.ascontiguousarray(read(dataset, selection, threads=threads)).astype(native)
     memory.library.assign(memory, values.reshape(shape))
+    report(memory.nbytes, memory.nbytes)
     return result
 
 

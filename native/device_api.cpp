@@ -115,8 +115,8 @@ h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, 
   return H5L_OK;
 }
 
-h5l_status failed(const gpu::Device& device, const Message& why) {
-  const std::string error = device.last_error();
+h5l_status failed(gpu::Device& device, const Message& why) {
+  const std::string error = device.take_error();
   return why.fail(H5L_DEVICE_ERROR, "%s", error.empty() ? "the GPU cannot run this kernel" : error.c_str());
 }
 

@@ -3,6 +3,8 @@
 
 #include "dispatch/device_choice.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <bit>
 #include <cstdio>
@@ -50,7 +52,7 @@ struct Setting {
       } else {
         ordinal = 0;
         complaint = std::string(kVariable) + " is \"" + std::string(value).substr(0, 40) +
-                    "\"; it may be auto, cpu, gpu or gpu:N. Taken for auto";
+                    "\"; it may be auto, cpu, gpu or gpu:N, and is taken for auto";
       }
     }
   }
@@ -77,9 +79,9 @@ std::size_t slot_of(Direction direction, std::uint32_t codec, std::uint32_t valu
 struct Shared {
   std::atomic<std::uint64_t> counts[2][2] = {};  // CPU and GPU, by Direction
   std::atomic<std::uint64_t> bytes{0};
-  std::mutex mutex;  // of the slots and the warning
+  std::atomic<bool> has_warned{false};
+  std::mutex mutex;  // of the slots
   Slot slots[kCodecs * 4 * kSizes];
-  bool has_warned = false;
 };
 
 // Never destroyed: filters are called as late as at exit.
@@ -89,6 +91,12 @@ union Undying {
 };
 constinit Undying undying;
 Shared& shared() { return undying.all; }
+
+// A fork of a process that was here has no GPU, and must not wait for a mutex that a thread held which it does not have.
+bool is_fork() {
+  static const pid_t process = getpid();
+  return getpid() != process;
+}
 
 // With H5LOSSY_COUNTS=1, one line on standard error says at the end who did the work: h5repack and its like have no other
 // way to tell. The end is that of the process, or that of the library, if HDF5 unloads its plugins before.
@@ -114,14 +122,11 @@ class LastWord {
 
 // One warning in a process. A plugin has no other way to be heard.
 void warn(const std::string& what) {
-  Shared& all = shared();
-  {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    if (all.has_warned) return;
-    all.has_warned = true;
-  }
-  std::fprintf(stderr, "h5lossy: %s; the CPU does the work, with the same bytes\n", what.c_str());
+  if (shared().has_warned.exchange(true)) return;
+  std::fprintf(stderr, "h5lossy: %s\n", what.c_str());
 }
+
+constexpr char kInstead[] = "; the CPU does the work, with the same bytes";
 
 // The GPU, if it is its turn. In a process that it has never been opened in, `auto` does not open it for little.
 gpu::Device* pick(std::size_t slot, std::size_t raw_bytes) {
@@ -131,7 +136,7 @@ gpu::Device* pick(std::size_t slot, std::size_t raw_bytes) {
   if (set.wish == Wish::automatic) {
     if (!set.complaint.empty()) warn(set.complaint);
     const std::uint64_t before = all.bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
-    if (raw_bytes < kLeastChunk || before < kBytesBeforeGpu) return nullptr;
+    if (raw_bytes < kLeastChunk || before < kBytesBeforeGpu || is_fork()) return nullptr;
     const std::lock_guard<std::mutex> lock(all.mutex);
     const Slot& times = all.slots[slot];
     const bool is_tried = times.trials[0] >= kTrials && times.trials[1] >= kTrials;
@@ -139,7 +144,9 @@ gpu::Device* pick(std::size_t slot, std::size_t raw_bytes) {
   }
   std::string why;
   gpu::Device* const device = gpu::Device::open(set.ordinal, why);
-  if (device == nullptr && set.wish == Wish::gpu) warn(std::string(kVariable) + " asks for the GPU, but " + why);
+  if (device == nullptr && set.wish == Wish::gpu) {
+    warn(std::string(kVariable) + " asks for the GPU, but " + why + kInstead);
+  }
   return device;
 }
 
@@ -149,15 +156,23 @@ Turn::Turn(Direction direction, std::uint32_t codec, std::uint32_t value_bytes, 
     : direction_(direction), raw_bytes_(raw_bytes), slot_(slot_of(direction, codec, value_bytes, raw_bytes)) {
   static const LastWord last_word;
   device_ = pick(slot_, raw_bytes);
-  is_timed_ = setting().wish == Wish::automatic && raw_bytes >= kLeastChunk;
+  is_timed_ = setting().wish == Wish::automatic && raw_bytes >= kLeastChunk && !is_fork();
   if (is_timed_) begin_ = Clock::now();
 }
 
 void Turn::give_up() {
   // Without an error it was the frame, which the CPU has to look at.
-  if (const std::string error = device_->last_error(); !error.empty()) warn("the GPU failed (" + error + ")");
+  if (const std::string error = device_->take_error(); !error.empty()) {
+    warn("the GPU failed (" + error + ")" + kInstead);
+  }
   device_ = nullptr;
-  is_timed_ = false;
+  if (!is_timed_) return;
+  {
+    Shared& all = shared();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    ++all.slots[slot_].trials[1];  // one that never works is not tried for ever
+  }
+  begin_ = Clock::now();
 }
 
 void Turn::finish() {
@@ -206,19 +221,22 @@ std::string describe_devices() {
                          : "chunks of 128 KiB and more go to the faster one, once a process has had 256 MiB of them\n";
       break;
   }
+  if (is_fork()) return text;
   Shared& all = shared();
   const std::lock_guard<std::mutex> lock(all.mutex);
   for (std::uint32_t codec = 0; codec < kCodecs; ++codec) {
     for (std::uint32_t rest = 0; rest < 4 * kSizes; ++rest) {
       const Slot& times = all.slots[codec * 4 * kSizes + rest];
       if (times.trials[0] < kTrials || times.trials[1] < kTrials) continue;
-      char line[160];
+      char on_gpu[32] = "failed", line[160];
+      if (times.least[1] != ~0ull) {
+        std::snprintf(on_gpu, sizeof on_gpu, "%.3f", static_cast<double>(times.least[1]) / 1e6);
+      }
       std::snprintf(line, sizeof line,
-                    "%s %s, float%d, chunks below 2^%u bytes: CPU %.3f ms a MiB, GPU %.3f, so the %s\n",
+                    "%s %s, float%d, chunks below 2^%u bytes: CPU %.3f ms a MiB, GPU %s, so the %s\n",
                     codec == 0 ? "auto" : codec_name(codec), rest / kSizes % 2 == 0 ? "encode" : "decode",
                     rest / (2 * kSizes) == 0 ? 32 : 64, static_cast<unsigned>(rest % kSizes),
-                    static_cast<double>(times.least[0]) / 1e6, static_cast<double>(times.least[1]) / 1e6,
-                    times.least[0] < times.least[1] ? "CPU" : "GPU");
+                    static_cast<double>(times.least[0]) / 1e6, on_gpu, times.least[0] < times.least[1] ? "CPU" : "GPU");
       text += line;
     }
   }

@@ -72,7 +72,7 @@ bool AssessLane::wait() {
 }
 
 std::string AssessLane::error() const {
-  const std::string said = device_.last_error();
+  const std::string said = device_.take_error();
   return said.empty() ? device_.name() + " cannot run the kernels of the assessment" : said;
 }
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
+#include <utility>
 
 #include "gpu/modules.h"
 
@@ -15,6 +17,21 @@ namespace {
 
 // Streams that work at the same time; each holds two chunks' memory or so.
 constexpr std::uint32_t kMaxLanes = 8;
+
+std::string name_of(const Driver& driver, CudaResult result) {
+  const char* name = nullptr;
+  driver.error_name(result, &name);
+  return name == nullptr ? "error " + std::to_string(result) : name;
+}
+
+// Whether a context still works after an error: it was one of the call alone.
+bool is_passing(CudaResult result) {
+  for (const CudaResult one : {kCudaInvalidValue, kCudaOutOfMemory, kCudaInvalidImage, kCudaNoCode, kCudaInvalidHandle,
+                               kCudaNotFound, kCudaOutOfResources, kCudaTooManyBlocks}) {
+    if (result == one) return true;
+  }
+  return result >= kCudaFirstOfCapture && result <= kCudaLastOfCapture;
+}
 
 struct Devices {
   const Driver* driver = nullptr;
@@ -33,9 +50,7 @@ struct Devices {
       return;
     }
     if (const CudaResult result = driver->init(0); result != 0) {
-      const char* name = nullptr;
-      driver->error_name(result, &name);
-      why = std::string("the CUDA driver does not start: ") + (name == nullptr ? "unknown error" : name);
+      why = "the CUDA driver does not start: " + name_of(*driver, result);
       return;
     }
     if (driver->device_count(&count) != 0) count = 0;
@@ -49,12 +64,6 @@ struct Devices {
 Devices& devices() {
   static Devices* const all = new Devices;
   return *all;
-}
-
-std::string name_of(const Driver& driver, CudaResult result) {
-  const char* name = nullptr;
-  driver.error_name(result, &name);
-  return name == nullptr ? "error " + std::to_string(result) : name;
 }
 
 }  // namespace
@@ -88,7 +97,7 @@ Device* Device::open(int ordinal, std::string& why) {
     return nullptr;
   }
   if (all.opened[i]->is_broken()) {
-    why = all.opened[i]->last_error();
+    why = all.opened[i]->take_error();
     return nullptr;
   }
   return all.opened[i].get();
@@ -121,73 +130,81 @@ bool Device::start(std::string& why) {
   }
   if (result == 0) result = driver_.retain_context(&context_, device);
   if (result == 0) {
-    const Current current(*this);
-    if (current.ok()) result = load("kernels", why);
+    {
+      const Current current(*this);
+      result = current.ok() ? load("kernels", how_) : kCudaInvalidContext;
+    }
+    if (result != 0) driver_.release_context(device);
   }
   if (result == 0) return true;
-  if (why.empty()) why = name_ + " cannot be used: " + name_of(driver_, result);
+  why = name_ + " cannot be used: " + (how_.empty() ? "" : "kernels " + how_ + ": ") + name_of(driver_, result);
   return false;
 }
 
-// Loads a unit's code into the current context.
-CudaResult Device::load(const char* name, std::string& why) {
+// Loads a unit's code into the current context. `how` says where it is from, or why there is none.
+CudaResult Device::load(const char* name, std::string& how) {
   Unit& unit = units_[name];
   if (unit.module != nullptr) return 0;
   Code code = find_code(name, major_, minor_);
-  how_ = code.how;
-  if (code.image == nullptr) {
-    why = code.how;
-    return kCudaNoCode;
-  }
+  how = code.how;
+  if (code.image == nullptr) return kCudaNoCode;
   unit.image = std::move(code.memory);
   return driver_.load_module(&unit.module, unit.image.empty() ? code.image : unit.image.data());
 }
 
 const Kernel* Device::kernel(const char* name) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto found = kernels_.find(name); found != kernels_.end()) {
-    return found->second.resident == 0 ? nullptr : &found->second;
-  }
-  Kernel& kernel = kernels_[name];
-  const char* const unit = std::strncmp(name, "assess_", 7) == 0 ? "assess" : "kernels";
-  std::string why;
-  if (load(unit, why) != 0) {
-    last_error_ = why;
+  if (const auto found = kernels_.find(name); found != kernels_.end()) return &found->second;
+  // What failed is tried again the next time: there may be memory then, or no capture under way.
+  Kernel kernel;
+  if (const CudaResult result = find(name, kernel); result != 0) {
+    note(result, name);
     return nullptr;
   }
-  CudaModule module = units_[unit].module;
+  return &kernels_.emplace(name, kernel).first->second;
+}
+
+CudaResult Device::find(const char* name, Kernel& kernel) {
+  const char* const unit = std::strncmp(name, "assess_", 7) == 0 ? "assess" : "kernels";
+  std::string how;
+  CudaResult result = load(unit, how);
+  const CudaModule module = units_[unit].module;
   const std::string symbol = std::string("h5l_") + name;
   CudaPointer shared_at = 0;
   std::size_t size = 0;
   std::uint32_t shared = 0;
   int resident = 0;
-  if (driver_.function(&kernel.function, module, symbol.c_str()) != 0 ||
-      driver_.global(&shared_at, &size, module, (symbol + "_shared_bytes").c_str()) != 0 || size != sizeof shared) {
-    return nullptr;
-  }
+  if (result == 0) result = driver_.function(&kernel.function, module, symbol.c_str());
+  if (result == 0) result = driver_.global(&shared_at, &size, module, (symbol + "_shared_bytes").c_str());
+  if (result == 0 && size != sizeof shared) result = kCudaNotFound;
   // On the null stream, which nobody captures: the first use of a kernel must not be in a capture.
-  if (driver_.copy_to_host(&shared, shared_at, sizeof shared, nullptr) != 0 || driver_.wait_for_stream(nullptr) != 0 ||
-      driver_.set_function_attribute(kernel.function, kMaxDynamicSharedBytes, static_cast<int>(shared)) != 0) {
-    return nullptr;
+  if (result == 0) result = driver_.copy_to_host(&shared, shared_at, sizeof shared, nullptr);
+  if (result == 0) result = driver_.wait_for_stream(nullptr);
+  if (result == 0) {
+    result = driver_.set_function_attribute(kernel.function, kMaxDynamicSharedBytes, static_cast<int>(shared));
   }
-  driver_.set_function_attribute(kernel.function, kPreferredSharedCarveout, 100);
+  if (result == 0) driver_.set_function_attribute(kernel.function, kPreferredSharedCarveout, 100);
+  if (result == 0) result = driver_.occupancy(&resident, kernel.function, kThreads, shared);
+  if (result == 0 && resident <= 0) result = kCudaOutOfResources;
   kernel.shared_bytes = shared;
-  if (driver_.occupancy(&resident, kernel.function, kThreads, shared) != 0 || resident <= 0) return nullptr;
   kernel.resident = static_cast<std::uint32_t>(resident * multiprocessors_);
-  return &kernel;
+  return result;
 }
 
-bool Device::report(CudaResult result, const char* what) {
+void Device::report(CudaResult result, const char* what) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  note(result, what);
+}
+
+// The mutex is held.
+void Device::note(CudaResult result, const char* what) {
   last_error_ = name_ + ": " + what + ": " + name_of(driver_, result);
-  // Of these a context recovers.
-  if (result != kCudaOutOfMemory && result != kCudaTooManyBlocks) is_broken_.store(true, std::memory_order_relaxed);
-  return is_broken();
+  if (!is_passing(result)) is_broken_.store(true, std::memory_order_relaxed);
 }
 
-std::string Device::last_error() const {
+std::string Device::take_error() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return last_error_;
+  return is_broken() ? last_error_ : std::exchange(last_error_, {});
 }
 
 bool StreamLauncher::launch(const char* name, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t,
@@ -216,9 +233,6 @@ std::uint32_t StreamLauncher::resident_blocks(const char* name) {
   const Kernel* const kernel = device_.kernel(name);
   return kernel == nullptr ? 0 : kernel->resident;
 }
-
-// The device's memory goes with its context; streams and memory of a lane that is dropped after an error stay behind.
-Lane::~Lane() = default;
 
 bool Lane::reserve(std::size_t device_bytes, std::size_t pinned_bytes) {
   const Driver& driver = device_.driver();
@@ -249,8 +263,9 @@ LaneUse::LaneUse(Device& device) : device_(device) {
   std::unique_lock<std::mutex> lock(device.mutex_);
   device.lane_is_free_.wait(lock, [&] { return !device.free_lanes_.empty() || device.lanes_ < kMaxLanes; });
   if (device.free_lanes_.empty()) {
-    ++device.lanes_;
+    device.free_lanes_.reserve(kMaxLanes);  // so that giving them back takes no memory
     lane_ = std::make_unique<Lane>(device);
+    ++device.lanes_;
     return;
   }
   lane_ = std::move(device.free_lanes_.back());

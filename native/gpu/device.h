@@ -44,19 +44,22 @@ class Device {
   [[nodiscard]] const std::string& how() const { return how_; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
 
-  // Null: there is none of this name, or it does not fit the device.
+  // Null: there is none of this name, it does not fit the device, or cannot be loaded now.
   const Kernel* kernel(const char* name);
 
-  // After an error that leaves the context of no use, the device is not used again. False: it is still good.
-  bool report(CudaResult result, const char* what);
+  // Notes an error. After one that leaves the context of no use, the device is not used again.
+  void report(CudaResult result, const char* what);
   [[nodiscard]] bool is_broken() const { return is_broken_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::string last_error() const;
+  // The last error, which is forgotten then, unless it broke the device. "": there was none.
+  std::string take_error();
 
  private:
   friend class LaneUse;
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   bool start(std::string& why);
-  CudaResult load(const char* unit, std::string& why);
+  CudaResult load(const char* unit, std::string& how);
+  CudaResult find(const char* name, Kernel& kernel);
+  void note(CudaResult result, const char* what);
 
   const Driver& driver_;
   const int ordinal_;
@@ -65,7 +68,7 @@ class Device {
   int multiprocessors_ = 0;
   std::string name_, how_;
   std::atomic<bool> is_broken_{false};
-  mutable std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // of what follows
   std::string last_error_;
   struct Unit {  // of kernels, loaded when the first of them is asked for
     CudaModule module = nullptr;
@@ -110,11 +113,10 @@ class StreamLauncher : public Launcher {
 };
 
 // A stream with memory of the device and pinned memory of the host, for one call at a time. Both grow to what is needed
-// and stay.
+// and stay, as long as the process lives.
 class Lane {
  public:
   explicit Lane(Device& device) : device_(device) {}
-  ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 

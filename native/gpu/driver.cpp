@@ -55,7 +55,12 @@ const Nvrtc* open_nvrtc() {
       void* library = nullptr;
       const char* const named = std::getenv("H5LOSSY_NVRTC");
       if (named != nullptr && *named != '\0') library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
-      for (const char* const name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
+      // A driver does not load what a later NVRTC has made.
+      int version = 0;
+      const char* why = nullptr;
+      if (const Driver* const driver = open_driver(why); driver != nullptr) driver->driver_version(&version);
+      const bool is_older = version != 0 && version < 13000;
+      for (const char* const name : {is_older ? "libnvrtc.so.12" : "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
         if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
       }
       if (library == nullptr) return;

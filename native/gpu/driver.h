@@ -18,9 +18,12 @@ using CudaFunction = void*;
 using CudaStream = void*;
 using CudaPointer = std::uint64_t;
 
-inline constexpr CudaResult kCudaOutOfMemory = 2;
-inline constexpr CudaResult kCudaNoCode = 209;         // for this device
-inline constexpr CudaResult kCudaTooManyBlocks = 720;  // of a cooperative launch
+inline constexpr CudaResult kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaInvalidImage = 200;
+inline constexpr CudaResult kCudaInvalidContext = 201;
+inline constexpr CudaResult kCudaNoCode = 209;  // for this device
+inline constexpr CudaResult kCudaInvalidHandle = 400, kCudaNotFound = 500, kCudaOutOfResources = 701;
+inline constexpr CudaResult kCudaTooManyBlocks = 720;                             // of a cooperative launch
+inline constexpr CudaResult kCudaFirstOfCapture = 900, kCudaLastOfCapture = 909;  // what a capture does not allow
 
 // Attributes of devices, functions and pointers, by the driver's numbers.
 inline constexpr int kMultiprocessors = 16, kComputeMajor = 75, kComputeMinor = 76, kCooperativeLaunch = 95;
@@ -38,6 +41,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;
   X(device_name, "cuDeviceGetName", (char*, int, CudaDevice))                                                         \
   X(device_attribute, "cuDeviceGetAttribute", (int*, int, CudaDevice))                                                \
   X(retain_context, "cuDevicePrimaryCtxRetain", (CudaContext*, CudaDevice))                                           \
+  X(release_context, "cuDevicePrimaryCtxRelease_v2", (CudaDevice))                                                    \
   X(push_context, "cuCtxPushCurrent_v2", (CudaContext))                                                               \
   X(pop_context, "cuCtxPopCurrent_v2", (CudaContext*))                                                                \
   X(load_module, "cuModuleLoadData", (CudaModule*, const void*))                                                      \

@@ -71,11 +71,10 @@ void write_file(const std::string& folder, const std::string& path, const std::v
     if (at == std::string::npos) break;
   }
   const std::string part = path + "." + std::to_string(getpid());
-  {
-    std::ofstream file(part, std::ios::binary);
-    if (!file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()))) return;
-  }
-  if (std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
+  std::ofstream file(part, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();  // fails where the disk is full
+  if (!file || std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
 }
 
 // What h5lossy.h asks of the C library, which NVRTC does not have.

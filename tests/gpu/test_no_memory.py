@@ -19,6 +19,7 @@ values = data.make("rough", (1 << 22,), "f4")
 small = data.make("rough", (5000,), "f4")
 codec = h5lossy.CuSZp2(absolute=1e-3)
 field = cupy.asarray(values.reshape(64, 256, 256))
+wide = cupy.zeros((64, 256, 300), "f4")  # of which parts do not stand in C order
 h5lossy.encode(small, codec)  # opens the GPU
 assert _native.counts().gpu_encoded == 1
 
@@ -30,8 +31,8 @@ while size >= 1 << 20:
         size //= 2
 
 frame = h5lossy.encode(values, codec)
-c = _native.counts()
-assert (c.gpu_encoded, c.cpu_encoded) == (1, 1), c
+counts = _native.counts()
+assert (counts.gpu_encoded, counts.cpu_encoded) == (1, 1), counts
 with h5py.File("gpu", "w", driver="core", backing_store=False) as file:
     options = {"chunks": (8, 128, 128), "compression": codec}
     a = file.create_dataset("a", field.shape, "f4", **options)
@@ -40,6 +41,13 @@ with h5py.File("gpu", "w", driver="core", backing_store=False) as file:
     target.fill(0)
     h5lossy.read(a, out=target)
     assert np.abs(target.get() - values.reshape(target.shape)).max() <= 1e-3
+    h5lossy.read(a, out=wide[:, :, 9:265])
+    decoded = wide.get()
+    assert np.array_equal(decoded[:, :, 9:265], target.get())
+    assert not decoded[:, :, :9].any() and not decoded[:, :, 265:].any()
+    c = file.create_dataset("c", field.shape, "f4", **options)
+    h5lossy.write(c, wide[:, :, 9:265])
+    assert np.array_equal(c[...], a[...])
     b = file.create_dataset("b", data=values.reshape(field.shape), **options)
     for i in range(a.id.get_num_chunks()):
         at = a.id.get_chunk_info(i).chunk_offset
