@@ -249,18 +249,23 @@ def decode(
     if memory is not None:
         native = dtype.newbyteorder("=")  # GPUs have no other
         target = memory.library.empty((end - first,), native, device_of(memory))
+        on_gpu = _shaped(target.owner, end - first, shape)
         _device.decode(memory, info, first, target)
-        return target.owner if shape is None else target.owner.reshape(shape)
+        return on_gpu
     flat = np.empty(end - first, dtype)
-    try:
-        values = flat if shape is None else flat.reshape(shape)
-    except ValueError:
-        raise InvalidArgumentError(f"shape must hold {flat.size} values, got {shape}") from None
+    values = _shaped(flat, end - first, shape)
     if (first, end) == (0, count):
         _native.decode(frame, flat)
     else:
         _native.decode_range(frame, first, flat)
     return values
+
+
+def _shaped(flat: Any, count: int, shape: tuple[int, ...] | None) -> Any:
+    try:
+        return flat if shape is None else flat.reshape(shape)
+    except (ValueError, RuntimeError):  # PyTorch's is the latter
+        raise InvalidArgumentError(f"shape must hold {count} values, got {shape}") from None
 
 
 def inspect(frame: Buffer) -> FrameInfo:

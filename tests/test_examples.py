@@ -13,6 +13,7 @@ import h5py
 import pytest
 
 import h5lossy
+from h5lossy import _native
 from hdf5_helpers import environment, run
 
 FOLDER = Path(__file__).parents[1] / "examples"
@@ -24,7 +25,13 @@ EXAMPLES = {
     "03_netcdf_xarray.py": (("xarray", "h5netcdf", "netCDF4"), "sst.nc", "sst"),
     "04_many_threads.py": ((), "simulation.h5", "density"),
     "05_assess.py": ((), "packed.h5", "t"),
+    "06_gpu.py": (("GPU",), "pressure.h5", "p"),
 }
+
+
+def has_gpu() -> bool:
+    has_cupy = importlib.util.find_spec("cupy") is not None
+    return has_cupy and _native.describe_devices().startswith("GPU 0")
 
 
 def test_every_example_is_tested() -> None:
@@ -34,7 +41,9 @@ def test_every_example_is_tested() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name: str, tmp_path: Path) -> None:
     needed, file_name, dataset = EXAMPLES[name]
-    for package in needed:
+    if "GPU" in needed and not has_gpu():
+        pytest.skip("no GPU that CuPy can use")
+    for package in set(needed) - {"GPU"}:
         if importlib.util.find_spec(package) is None and shutil.which(package) is None:
             pytest.skip(f"{package} is not installed")
 
@@ -59,3 +68,11 @@ def test_the_h5repack_example_says_what_is_missing(tmp_path: Path) -> None:
     said = run(sys.executable, FOLDER / "02_h5repack.py", cwd=tmp_path, env=env)
 
     assert said.stdout.startswith("h5repack is not installed here (Debian: apt install hdf5-tools)")
+
+
+def test_the_gpu_example_says_what_is_missing(tmp_path: Path) -> None:
+    env = environment(CUDA_VISIBLE_DEVICES="")
+
+    said = run(sys.executable, FOLDER / "06_gpu.py", cwd=tmp_path, env=env)
+
+    assert said.stdout.startswith(("CuPy is not installed here: pip", "there is no GPU here ("))
