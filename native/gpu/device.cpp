@@ -137,7 +137,9 @@ bool Device::start(std::string& why) {
     if (result != 0) driver_.release_context(device);
   }
   if (result == 0) return true;
-  why = name_ + " cannot be used: " + (how_.empty() ? "" : "kernels " + how_ + ": ") + name_of(driver_, result);
+  why = name_ + " cannot be used: ";
+  why += result == kCudaNoCode && !how_.empty() ? how_ : name_of(driver_, result);
+  if (result != kCudaNoCode && !how_.empty()) why += ", for kernels " + how_;
   return false;
 }
 
@@ -157,16 +159,16 @@ const Kernel* Device::kernel(const char* name) {
   if (const auto found = kernels_.find(name); found != kernels_.end()) return &found->second;
   // What failed is tried again the next time: there may be memory then, or no capture under way.
   Kernel kernel;
-  if (const CudaResult result = find(name, kernel); result != 0) {
-    note(result, name);
+  std::string how;
+  if (const CudaResult result = find(name, kernel, how); result != 0) {
+    note(result, how.empty() ? name : name + (", " + how));
     return nullptr;
   }
   return &kernels_.emplace(name, kernel).first->second;
 }
 
-CudaResult Device::find(const char* name, Kernel& kernel) {
+CudaResult Device::find(const char* name, Kernel& kernel, std::string& how) {
   const char* const unit = std::strncmp(name, "assess_", 7) == 0 ? "assess" : "kernels";
-  std::string how;
   CudaResult result = load(unit, how);
   const CudaModule module = units_[unit].module;
   const std::string symbol = std::string("h5l_") + name;
@@ -197,7 +199,7 @@ void Device::report(CudaResult result, const char* what) {
 }
 
 // The mutex is held.
-void Device::note(CudaResult result, const char* what) {
+void Device::note(CudaResult result, const std::string& what) {
   last_error_ = name_ + ": " + what + ": " + name_of(driver_, result);
   if (!is_passing(result)) is_broken_.store(true, std::memory_order_relaxed);
 }

@@ -58,8 +58,8 @@ class Device {
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   bool start(std::string& why);
   CudaResult load(const char* unit, std::string& how);
-  CudaResult find(const char* name, Kernel& kernel);
-  void note(CudaResult result, const char* what);
+  CudaResult find(const char* name, Kernel& kernel, std::string& how);
+  void note(CudaResult result, const std::string& what);
 
   const Driver& driver_;
   const int ordinal_;

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 def _missing() -> str | None:
     described = _native.describe_devices()
-    if not described.startswith("GPU 0") or "kernels" not in described.partition("\n")[0]:
+    if not described.startswith("GPU 0") or ", kernels " not in described.partition("\n")[0]:
         return described.partition("\n")[0]
     if importlib.util.find_spec("cupy") is None:
         return "CuPy is not installed"
