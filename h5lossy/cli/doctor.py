@@ -115,7 +115,7 @@ def _print_backends(config: Config) -> list[str]:
             for name, usable in config.backends.items()
         ],
     )
-    if config.devices.startswith("GPU 0") and _is_automatic():
+    if ", kernels " in config.devices.partition("\n")[0] and _is_automatic():
         _try_devices()
     say(get_config().devices)
     if config.backend is not None:
