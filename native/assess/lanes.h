@@ -30,9 +30,17 @@ inline Vector<double> load_doubles(const double* from) {
 
 inline void store_doubles(double* to, Vector<double> vector) { memcpy(to, &vector, sizeof vector); }
 
-inline Vector<double> smaller(Vector<double> a, Vector<double> b) { return a < b ? a : b; }
-inline Vector<double> larger(Vector<double> a, Vector<double> b) { return a > b ? a : b; }
+// Of numbers or vectors. Where they are equal, or one is NaN, the second.
+template <class V>
+[[gnu::always_inline]] inline V smaller(V a, V b) {
+  return a < b ? a : b;
+}
+template <class V>
+[[gnu::always_inline]] inline V larger(V a, V b) {
+  return a > b ? a : b;
+}
 
+inline double magnitude(double value) { return __builtin_fabs(value); }
 inline Vector<double> magnitude(Vector<double> value) {
   return bit_cast<Vector<double>>(bit_cast<Vector<u64>>(value) & 0x7FFFFFFFFFFFFFFFu);
 }
@@ -115,6 +123,17 @@ struct WordOf<double> {
 };
 template <class T>
 using Word = typename WordOf<T>::Type;
+
+template <class T>
+struct SignedWordOf {
+  using Type = i32;
+};
+template <>
+struct SignedWordOf<double> {
+  using Type = i64;
+};
+template <class T>
+using SignedWord = typename SignedWordOf<T>::Type;
 
 // The bits of an exponent: all of them set in NaN and infinities.
 template <class T>
