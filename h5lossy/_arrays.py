@@ -106,6 +106,14 @@ class Library:
         """Copy to a GPU."""
         raise NotImplementedError
 
+    def device(self, device: int) -> Any:
+        """Return a context in which new arrays are on a GPU."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Wait for all work of the caller's stream."""
+        raise NotImplementedError
+
     def reshaped(self, memory: DeviceMemory, shape: tuple[int, ...]) -> Any:
         """Return the library's array in another shape."""
         return memory.owner.reshape(shape)
@@ -160,6 +168,12 @@ class _CuPy(Library):
         with self._cupy.cuda.Device(device):
             return self.wrap(self._cupy.asarray(values))
 
+    def device(self, device: int) -> Any:
+        return self._cupy.cuda.Device(device)
+
+    def wait(self) -> None:
+        self._cupy.cuda.get_current_stream().synchronize()
+
     def pinned(self, size: int) -> np.ndarray[Any, Any]:
         """Return bytes of the host that the GPU copies from and to by itself."""
         return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
@@ -205,6 +219,12 @@ class _Torch(Library):
         name = {"uint32": "int32", "uint64": "int64"}.get(np.dtype(dtype).name)
         kind = getattr(self._torch, name or np.dtype(dtype).name)
         return self.wrap(self._torch.empty(shape, dtype=kind, device=f"cuda:{device}"))
+
+    def device(self, device: int) -> Any:
+        return self._torch.cuda.device(device)
+
+    def wait(self) -> None:
+        self._torch.cuda.current_stream().synchronize()
 
     def contiguous(self, memory: DeviceMemory) -> DeviceMemory:
         return self.wrap(memory.owner.contiguous())

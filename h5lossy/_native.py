@@ -167,6 +167,7 @@ class AssessParams:
     shape: tuple[int, ...] = ()
     spacing: tuple[float, ...] = ()
     value_range: float = 0.0
+    on_device: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -822,6 +823,7 @@ def _c_assess_params(params: AssessParams) -> Any:
     c.shape[0 : len(params.shape)] = params.shape
     c.spacing[0 : len(params.spacing)] = params.spacing
     c.value_range = params.value_range
+    c.on_device = params.on_device
     return c
 
 
@@ -842,8 +844,12 @@ def _c_piece(piece: Piece) -> Any:
     return c
 
 
-def _address(array: npt.NDArray[Any] | None) -> Any:
-    return _ffi.NULL if array is None else _ffi.cast("void *", array.ctypes.data)
+def _address(array: Any) -> Any:
+    """Return where an array of NumPy's begins, or one of CuPy's."""
+    if array is None:
+        return _ffi.NULL
+    on_host = isinstance(array, np.ndarray)
+    return _ffi.cast("void *", array.ctypes.data if on_host else array.data.ptr)
 
 
 def _point(c: Any) -> Point:

@@ -276,6 +276,7 @@ typedef struct h5l_assess_params {
   uint64_t shape[4];
   double spacing[4];  /* distance of points along each axis */
   double value_range; /* SSIM's range, above 0 and finite; a piece before it is known does no SSIM */
+  uint32_t on_device; /* 1: values and masks are in the memory of one GPU, and no work on them is under way */
 } h5l_assess_params;
 
 /* One point of the field, by its number in C order. */
