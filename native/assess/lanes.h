@@ -5,6 +5,10 @@
 // whole groups of lanes.
 #pragma once
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include "assess/kernels.h"
 #include "assess/values.h"
 #include "codecs/portable.h"
@@ -131,6 +135,18 @@ inline Word<T> word_at(const u8* row, u64 i, bool big_endian) {
   return big_endian ? swapped(word) : word;
 }
 
+// As many values as float64.
+template <class T>
+[[gnu::always_inline]] inline Vector<double> load_as_doubles(const void* from) {
+  using Narrow [[gnu::vector_size(kDoubles * sizeof(T))]] = T;
+  Narrow values;
+  memcpy(&values, from, sizeof values);
+#if defined(__AVX512F__)  // g++ 12 converts halves
+  if constexpr (sizeof(T) == 4) return bit_cast<Vector<double>>(_mm512_cvtps_pd(bit_cast<__m256>(values)));
+#endif
+  return __builtin_convertvector(values, Vector<double>);
+}
+
 // Values of a row as float64.
 template <class T>
 inline void read_row(const u8* row, bool big_endian, u32 count, double* to) {
@@ -157,15 +173,20 @@ inline const u8* address(const u8* base, const i64* strides, const u64* at, cons
   return base + offset;
 }
 
+// Rows are short, and lie far apart: the processor does not see the next one coming.
 template <class T>
-inline void read_points(const assess::View& view, const assess::Rules& rules, const u64* at, u32 count, Row row) {
-  const u8* const original = address(view.original, view.original_strides, at, view.origin);
-  const u8* const decoded = address(view.decoded, view.decoded_strides, at, view.origin);
-  // Rows are short, and lie far apart: the processor does not see the next one coming.
+inline void prefetch_rows(const assess::View& view, const u8* original, const u8* decoded, u32 count) {
   for (u32 byte = 0; byte < count * sizeof(T); byte += 64) {
     __builtin_prefetch(original + kRowsAhead * view.original_strides[2] + byte);
     __builtin_prefetch(decoded + kRowsAhead * view.decoded_strides[2] + byte);
   }
+}
+
+template <class T>
+inline void read_points(const assess::View& view, const assess::Rules& rules, const u64* at, u32 count, Row row) {
+  const u8* const original = address(view.original, view.original_strides, at, view.origin);
+  const u8* const decoded = address(view.decoded, view.decoded_strides, at, view.origin);
+  prefetch_rows<T>(view, original, decoded, count);
   read_row<T>(original, rules.original_big_endian, count, row.x);
   read_row<T>(decoded, rules.decoded_big_endian, count, row.e);
   const u32 end = padded(count);

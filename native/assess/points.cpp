@@ -6,10 +6,6 @@
 
 #include <math.h>
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
 #include <memory>
 #include <utility>
 
@@ -281,17 +277,6 @@ template <int... kAt>
   return __builtin_shufflevector(a, b, ((kAt / 4 * 4 + kAt % 2 * 2 + 1) + (kAt % 4 / 2) * kCount)...);
 }
 
-template <class T>
-[[gnu::always_inline]] inline Vector<double> load_as_doubles(const T* from) {
-  using Narrow [[gnu::vector_size(kDoubles * sizeof(T))]] = T;
-  Narrow values;
-  memcpy(&values, from, sizeof values);
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) return bit_cast<Vector<double>>(_mm512_cvtps_pd(bit_cast<__m256>(values)));
-#endif
-  return __builtin_convertvector(values, Vector<double>);
-}
-
 // The sums of all lanes, as they lie in memory.
 struct LaneSums {
   Lanes x, xx, e, ee, xe, abs_e, pointwise;
@@ -392,9 +377,10 @@ void add_block(const T* x, const T* y, u32 count, const Reference& reference, La
       prefetch_ahead(x, lane, round);
       prefetch_ahead(y, lane, round);
       const u32 i = round + lane;
-      const Vector<double> first = add_errors<kZeros>(load_as_doubles(x + i), load_as_doubles(y + i), reference, sums);
-      const Vector<double> second =
-          add_errors<kZeros>(load_as_doubles(x + i + kSumLanes), load_as_doubles(y + i + kSumLanes), reference, sums);
+      const Vector<double> first =
+          add_errors<kZeros>(load_as_doubles<T>(x + i), load_as_doubles<T>(y + i), reference, sums);
+      const Vector<double> second = add_errors<kZeros>(load_as_doubles<T>(x + i + kSumLanes),
+                                                       load_as_doubles<T>(y + i + kSumLanes), reference, sums);
       waiting.count_and_keep(first, second, counters);
     }
     waiting.count_rest(counters);
