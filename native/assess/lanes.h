@@ -5,6 +5,7 @@
 // whole groups of lanes.
 #pragma once
 
+#include <math.h>
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
@@ -165,6 +166,25 @@ struct Row {
   double* valid;
 };
 
+// Makes errors of decoded values, and zeros of what is not finite, the fill value, or not valid already.
+inline void leave_out(double fill, u32 count, Row row) {
+  using Bits = Vector<i64>;
+  constexpr auto kAllOnes = static_cast<i64>(kExponent<double>);
+  const auto fill_bits = bit_cast<i64>(fill);
+  for (u32 i = 0; i < count; i += kDoubles) {
+    const Vector<double> x = load_doubles(row.x + i);
+    const Vector<double> y = load_doubles(row.e + i);
+    const Vector<double> valid = load_doubles(row.valid + i);
+    const Bits x_bits = bit_cast<Bits>(x);
+    const Bits y_bits = bit_cast<Bits>(y);
+    const Bits counts =
+        ((x_bits & kAllOnes) != kAllOnes) & ((y_bits & kAllOnes) != kAllOnes) & (x_bits != fill_bits) & (valid != 0.0);
+    store_doubles(row.valid + i, counts ? valid : Vector<double>{});
+    store_doubles(row.e + i, counts ? y - x : Vector<double>{});
+    store_doubles(row.x + i, counts ? x : Vector<double>{});
+  }
+}
+
 inline constexpr i64 kRowsAhead = 3;
 
 inline const u8* address(const u8* base, const i64* strides, const u64* at, const u64* origin) {
@@ -194,17 +214,15 @@ inline void read_points(const assess::View& view, const assess::Rules& rules, co
   if (rules.all_valid) {
     for (u32 i = 0; i < end; ++i) row.e[i] -= row.x[i];
   } else {
-    const u8* const mask = view.mask == nullptr ? nullptr : address(view.mask, view.mask_strides, at, view.origin);
-    for (u32 i = 0; i < count; ++i) {
-      const Word<T> x = word_at<T>(original, i, rules.original_big_endian);
-      const Word<T> y = word_at<T>(decoded, i, rules.decoded_big_endian);
-      const bool counts = is_finite<T>(x) && is_finite<T>(y) && !(rules.has_fill && x == rules.fill_bits) &&
-                          (mask == nullptr || mask[i] == 0);
-      row.valid[i] = counts ? 1.0 : 0.0;
-      row.e[i] = counts ? row.e[i] - row.x[i] : 0.0;
-      row.x[i] = counts ? row.x[i] : 0.0;
+    if (view.mask == nullptr) {
+      for (u32 i = 0; i < count; ++i) row.valid[i] = 1;
+    } else {
+      const u8* const mask = address(view.mask, view.mask_strides, at, view.origin);
+      for (u32 i = 0; i < count; ++i) row.valid[i] = mask[i] == 0 ? 1 : 0;
     }
     for (u32 i = count; i < end; ++i) row.valid[i] = 0;
+    leave_out(rules.has_fill ? static_cast<double>(bit_cast<T>(static_cast<Word<T>>(rules.fill_bits))) : HUGE_VAL, end,
+              row);
   }
 }
 
