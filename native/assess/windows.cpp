@@ -178,7 +178,7 @@ class Climber {
         columns_(own(column, kX)),
         rows_(own(column, kY)),
         stride_(padded(columns_)),
-        plane_(u64{quantities_of(rules)} * rows_ * stride_),
+        plane_(plane_doubles(rules, column)),
         volumes_(own(column, kZ)) {
     const u32 wide = wide_stride(plan, column);
     const auto take = [&memory](u64 count) {
@@ -201,7 +201,7 @@ class Climber {
   static u64 memory_doubles(const Rules& rules, const FieldPlan& plan, const Column& column) {
     const u64 stride = padded(own(column, kX));
     const u64 rows = own(column, kY);
-    const u64 plane = quantities_of(rules) * rows * stride;
+    const u64 plane = plane_doubles(rules, column);
     const u64 outer = plan.window[kW] == 1 ? 0 : plan.window[kW] * own(column, kZ) * plane;
     return ring_planes(plan) * plane + outer + kQuantities * (rows + plan.window[kY] - 1) * stride +
            (kBatch * kQuantities + 1) * stride + (kQuantities + 1) * wide_stride(plan, column);
@@ -234,6 +234,11 @@ class Climber {
   static u32 own(const Column& column, u32 axis) { return static_cast<u32>(column.end[axis] - column.first[axis]); }
   static u32 wide_stride(const FieldPlan& plan, const Column& column) {
     return padded(padded(own(column, kX)) + plan.window[kX] - 1) + kReadAhead;
+  }
+
+  // And a little more: planes whole pages apart would compete for the same places of the cache.
+  static u64 plane_doubles(const Rules& rules, const Column& column) {
+    return u64{quantities_of(rules)} * own(column, kY) * padded(own(column, kX)) + 72;
   }
 
   static u32 ring_planes(const FieldPlan& plan) { return plan.window[kZ] + kBatch - 1; }
