@@ -132,3 +132,46 @@ def test_what_it_cannot_do_is_said() -> None:
         assessor.merge(Assessor(x.shape, "f8"))
     with pytest.raises(InvalidArgumentError, match="still to come"):
         assessor.merge(Assessor(x.shape, "f4"))
+
+
+def test_positions_are_of_64_bits() -> None:
+    first = 2**32 + 4096 * 5
+    x = np.zeros(9000 + 15, np.float32)
+    y = x.copy()
+    y[7001] = 1
+    assessor = Assessor((2**33,), "f4", planes=(first, first + 9000), lags=15, **OPTIONS)
+    assessor.update(x, y)
+    report = assessor.result()
+    assert report.points == 9000
+    assert report.error.max_at == (first + 7001,)
+    assert report.bound is not None
+    assert [v.at for v in report.bound.listed] == [(first + 7001,)]
+    assert report.ssim is not None
+    assert report.ssim.min_at is not None
+    assert first + 7001 - 6 <= report.ssim.min_at[0] <= first + 7001
+
+
+def test_more_points_than_32_bits_count() -> None:
+    class Field:
+        """Zeros, and a few values near the end, that nobody has to hold."""
+
+        shape = (4160, 1024, 512)
+        dtype = np.dtype(np.float32)
+
+        def __init__(self, spike: float) -> None:
+            self.spike = spike
+
+        def __getitem__(self, selection: tuple[slice, ...]) -> np.ndarray:
+            planes = selection[0]
+            part = np.zeros((planes.stop - planes.start, *self.shape[1:]), np.float32)
+            if planes.start <= 4159 < planes.stop:
+                part[4159 - planes.start, 1023, 464:] = self.spike
+            return part
+
+    report = assess(Field(0.0), Field(2.0), absolute=1.0, metrics="bound")
+    assert report.points == report.valid == 4160 * 1024 * 512 > 2**31
+    assert report.error.max_at == (4159, 1023, 464)
+    assert report.bound is not None
+    assert report.bound.violations == 48
+    assert report.error.mean == pytest.approx(2 * 48 / report.points, rel=1e-12)
+    assert report.histogram.counts[128] == report.points - 48

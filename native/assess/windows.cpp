@@ -53,19 +53,19 @@ struct Sums {
     for (u32 k = 0; k + 7 < kInputs; ++k) eight[k] = four[k] + four[k + 4];
   }
 
-  template <u32 kOwn = kTerms>
+  template <u32 kOf = kTerms>
   [[gnu::always_inline]] V at(u32 k) const {
-    if constexpr (kOwn == 1) {
+    if constexpr (kOf == 1) {
       return one[k];
-    } else if constexpr (kOwn == 2) {
+    } else if constexpr (kOf == 2) {
       return two[k];
-    } else if constexpr (kOwn == 4) {
+    } else if constexpr (kOf == 4) {
       return four[k];
-    } else if constexpr (kOwn == 8) {
+    } else if constexpr (kOf == 8) {
       return eight[k];
     } else {
-      constexpr u32 kFirst = lower_power(kOwn);
-      return at<kFirst>(k) + at<kOwn - kFirst>(k + kFirst);
+      constexpr u32 kFirst = lower_power(kOf);
+      return at<kFirst>(k) + at<kOf - kFirst>(k + kFirst);
     }
   }
 };
