@@ -16,7 +16,7 @@ Importing h5lossy registers the filter in every HDF5 library that the process ha
 from __future__ import annotations
 
 from h5lossy import _native
-from h5lossy.assessment import DivergenceReport, Report, assess, assess_divergence
+from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
 from h5lossy.batched import read, write
 from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, largest_error
 from h5lossy.codecs import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2, from_filter_options
@@ -45,6 +45,7 @@ __all__ = [
     "PFPL",
     "PLUGIN_PATH",
     "Aatrox",
+    "Assessor",
     "Auto",
     "BoundError",
     "BoundKind",

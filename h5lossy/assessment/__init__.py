@@ -16,6 +16,8 @@ from h5lossy.assessment._assess import (
     assess_divergence,
     memory_bytes,
 )
+from h5lossy.assessment._assessor import Assessor
+from h5lossy.assessment.metrics import Block, Metric
 from h5lossy.assessment.needs import MEASURES, Need, parse_needs
 from h5lossy.assessment.report import SCHEMA, Failure, Report
 
@@ -24,8 +26,11 @@ __all__ = [
     "MEASURES",
     "PROFILES",
     "SCHEMA",
+    "Assessor",
+    "Block",
     "DivergenceReport",
     "Failure",
+    "Metric",
     "Need",
     "Report",
     "assess",

@@ -17,7 +17,13 @@ from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._climate import central_slope, climate, slices, spectrum
 from h5lossy.assessment._device import on_device
 from h5lossy.assessment._inputs import Input, common_dtype, opened, resolve_fill
-from h5lossy.assessment._walk import Fields, Layout, Walker, box_grid, position
+from h5lossy.assessment._walk import FIRST_CUT, Fields, Layout, Walker, box_grid, position
+from h5lossy.assessment.metrics import (
+    LocalRangeSimilarity,
+    Metric,
+    PointwiseHistogram,
+    run_metrics,
+)
 from h5lossy.assessment.needs import Need, parse_needs
 from h5lossy.assessment.report import (
     BoundCheck,
@@ -44,17 +50,15 @@ PROFILES: dict[str, frozenset[str]] = {
     "standard": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk"}),
     "climate": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk", "climate"}),
     "full": frozenset(
-        {"ssim", "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum"}
+        {"ssim", "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise"}
     ),
 }
 
 #: What may be named on its own.
-GROUPS: frozenset[str] = PROFILES["full"]
+GROUPS: frozenset[str] = PROFILES["full"] | {"ssim_zchecker"}
 
 #: Boxes of the map of errors; more chunks are put together.
 _MOST_BOXES = 4096
-
-_POINTWISE_THRESHOLD = 1e-4  # Baker et al. 2017: at most 5 % of the points above it
 
 _UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
@@ -73,6 +77,8 @@ class Settings:
     step: int
     lags: int
     flips: tuple[tuple[str, float], ...]
+    relative_threshold: float
+    metrics: tuple[Metric, ...]
     threads: int
     memory_limit: int
 
@@ -87,7 +93,7 @@ def assess(
     lossless: bool = False,
     bound: ErrorBound | None = None,
     need: str | None = None,
-    metrics: str | Iterable[str] = "standard",
+    metrics: str | Iterable[str | Metric] = "standard",
     data_range: float | None = None,
     mask: Any = None,
     fill_value: Any = "auto",
@@ -95,6 +101,7 @@ def assess(
     ssim: Mapping[str, int] | None = None,
     lags: int = 10,
     flips: Mapping[str, float] | None = None,
+    relative_threshold: float = 1e-4,
     pictures: bool = False,
     threads: int | None = None,
     memory_limit: int | str = "256 MiB",
@@ -118,9 +125,10 @@ def assess(
         that h5lossy compressed; otherwise none.
     need : str, optional
         Further thresholds to meet: "psnr>=70, ssim>=0.9999".
-    metrics : str or iterable of str, optional
-        A profile, "bound", "standard", "climate" or "full", or any of the groups "ssim",
-        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum". The reductions over
+    metrics : str or iterable of str and Metric, optional
+        A profile, "bound", "standard", "climate" or "full", or any of these, of the groups "ssim",
+        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise" and
+        "ssim_zchecker", and of your own metrics (`h5lossy.assessment.Metric`). The reductions over
         all points are always computed.
     data_range : float, optional
         Range that SSIM takes its constants of. Default: max - min of the original's valid values.
@@ -137,6 +145,9 @@ def assess(
         Largest lag of the autocorrelation, 0 to 16.
     flips : dict, optional
         Thresholds by name, up to 8; points that change sides are counted: ``{"rain": 1e-4}``.
+    relative_threshold : float, optional
+        Points whose error is above so much of their value are counted. Default 1e-4, of which
+        Baker et al. (2017) allow 5 %.
     pictures : bool, optional
         Keep slices for `Report.to_html`: the middle one, and the one with the largest error.
     threads : int, optional
@@ -171,28 +182,30 @@ def assess(
     'bound'
     """
     with opened(original, decoded) as (x, y):
-        promise, source = _promise(
-            y, bound, absolute, pointwise_relative, range_relative, lossless=lossless
+        given = bound_of(bound, absolute, pointwise_relative, range_relative, lossless=lossless)
+        promise, source = _promise(y, given)
+        settings = make_settings(
+            len(x.shape),
+            promise,
+            source,
+            need=need,
+            metrics=metrics,
+            data_range=data_range,
+            spacing=spacing,
+            ssim=ssim,
+            lags=lags,
+            flips=flips,
+            relative_threshold=relative_threshold,
+            threads=threads,
+            memory_limit=memory_limit,
         )
-        settings = Settings(
-            groups=_groups(metrics, need),
-            bound=promise,
-            bound_source=source,
-            needs=parse_needs(need) if need else (),
-            data_range=_checked_range(data_range),
-            spacing=_spacing(spacing, len(x.shape)),
-            **_window(ssim),
-            lags=_lags(lags),
-            flips=_flips(flips),
-            threads=_threads(threads),
-            memory_limit=memory_bytes(memory_limit),
-        )
+        x.threads = y.threads = threads
         dtype = common_dtype(x, y)
         fill = resolve_fill(fill_value, x, y, dtype)
         masked = None if mask is None else _mask(mask, x.shape)
         fields = Fields(original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape))
         with on_device(fields) as placed:
-            report = _Assessment(placed, fill, settings, progress).run()
+            report = Assessment(placed, fill, settings, progress).run()
         if pictures and report.valid:
             from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
 
@@ -200,7 +213,53 @@ def assess(
         return report
 
 
-class _Assessment:
+def make_settings(
+    rank: int,
+    bound: ErrorBound | None,
+    source: str,
+    *,
+    need: str | None,
+    metrics: str | Iterable[str | Metric],
+    data_range: float | None,
+    spacing: float | Sequence[float] | None,
+    ssim: Mapping[str, int] | None,
+    lags: int,
+    flips: Mapping[str, float] | None,
+    relative_threshold: float,
+    threads: int | None,
+    memory_limit: int | str,
+) -> Settings:
+    """Check the arguments of `assess` for fields with so many axes."""
+    groups, own = _groups(metrics, need)
+    window = _window(ssim)
+    if "pointwise" in groups:
+        own = (PointwiseHistogram(), *own)
+    if "ssim_zchecker" in groups:
+        own = (LocalRangeSimilarity(**window), *own)
+    return Settings(
+        groups=groups,
+        bound=bound,
+        bound_source=source,
+        needs=parse_needs(need) if need else (),
+        data_range=_checked_range(data_range),
+        spacing=_spacing(spacing, rank),
+        **window,
+        lags=_lags(lags),
+        flips=_flips(flips),
+        relative_threshold=_relative_threshold(relative_threshold),
+        metrics=own,
+        threads=_threads(threads),
+        memory_limit=memory_bytes(memory_limit),
+    )
+
+
+def _tell_nobody(_done: int, _total: int) -> None:
+    """Take the progress of those who did not ask."""
+
+
+class Assessment:
+    """One run of `assess`, or of an `Assessor`."""
+
     def __init__(
         self,
         fields: Fields,
@@ -213,7 +272,7 @@ class _Assessment:
         self._fill_bits = fill_bits(fill, fields.dtype)
         self._settings = settings
         self._undefined = numbers.Undefined()
-        self._told = progress or (lambda _done, _total: None)
+        self._told = progress or _tell_nobody
         self._done = 0
         self._has_field = len(fields.layout.shape) <= _native.ASSESS_MAX_RANK and bool(
             fields.layout.shape
@@ -223,7 +282,8 @@ class _Assessment:
             settings.bound.kind is BoundKind.RANGE_RELATIVE
         )
         self._passes = 2 if needs_range or is_relative else 1
-        self._total = fields.original.size * (self._passes + ("climate" in settings.groups))
+        more = ("climate" in settings.groups) + bool(settings.metrics)
+        self._total = fields.original.size * (self._passes + more)
 
     def _advance(self, points: int) -> None:
         self._done += points
@@ -241,15 +301,20 @@ class _Assessment:
         )
         extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
         value_range = own_range if settings.data_range is None else settings.data_range
-        params = self._params(extent, value_range)
+        params = self.params(extent, value_range)
         state = _native.AssessState(params)
-        reach = max(params.lags, params.window - 1, 2 if params.stencils else 0)
-        walker = Walker(fields, max(0, reach), settings.memory_limit)
+        walker = Walker(fields, reach(params), settings.memory_limit)
         boxes = self._boxes()
         walker.run(state, boxes=boxes, progress=self._advance)
-        return self._report(state, params, walker, boxes, (value_range, extent))
+        run_metrics(settings.metrics, fields, self.count_valid, self._advance)
+        return self.report(state, (value_range, extent), boxes, walker.amplification)
 
-    def _params(self, extent: Fraction, value_range: float | None) -> _native.AssessParams:
+    @property
+    def first_cut(self) -> int:
+        """Where the first axis may be cut: at multiples of this."""
+        return FIRST_CUT.get(len(self._fields.layout.shape), 1)
+
+    def params(self, extent: Fraction, value_range: float | None) -> _native.AssessParams:
         settings, fields = self._settings, self._fields
         layout = fields.layout
         fits = self._has_field
@@ -265,7 +330,7 @@ class _Assessment:
             limit=limit,
             half_limit=half,
             histogram_limit=limit[0] if limited else 0.0,
-            pointwise_threshold=_POINTWISE_THRESHOLD,
+            pointwise_threshold=settings.relative_threshold,
             flips=tuple(threshold for _, threshold in settings.flips),
             threads=settings.threads,
             lags=settings.lags if fits and "autocorrelation" in settings.groups else 0,
@@ -331,18 +396,23 @@ class _Assessment:
         """Return which points count."""
         return count_valid(x, y, mask, self._fill)
 
-    def _report(
+    def report(
         self,
         state: _native.AssessState,
-        params: _native.AssessParams,
-        walker: Walker,
-        boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
         ranges: tuple[float | None, Fraction],
+        boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
+        amplification: float = 1.0,
     ) -> Report:
+        """Make a report of what a state knows."""
+        params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
         value_range, extent = ranges
         points, field = state.result()
+        undefined.clear()
+        own = {metric.name: metric.result() for metric in settings.metrics}
+        if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:
+            undefined.none("ssim_zchecker", "there is no window of finite numbers")
         errors = numbers.errors(points, layout, params.pointwise_threshold, undefined)
         original = numbers.values(points, "original", undefined)
         report = Report(
@@ -360,6 +430,7 @@ class _Assessment:
             bound=self._bound_check(points, extent),
             correlation=numbers.correlation(points, undefined),
             histogram=numbers.histogram(points, undefined),
+            relative_histogram=own.pop("relative_histogram", None),
             ssim=(
                 numbers.similarity(
                     field,
@@ -372,6 +443,7 @@ class _Assessment:
                 if "ssim" in groups
                 else None
             ),
+            ssim_zchecker=own.pop("ssim_zchecker", None),
             derivatives=(
                 numbers.derivatives(field, layout, params.spacing, undefined)
                 if "derivatives" in groups
@@ -403,8 +475,9 @@ class _Assessment:
                 decoded=fields.decoded.name,
                 h5lossy=_native.version(),
                 passes=self._passes,
-                amplification=walker.amplification,
+                amplification=amplification,
             ),
+            metrics=own,
             undefined={},
         )
         failures = [*_failures(report), *(need.failure(report) for need in settings.needs)]
@@ -481,6 +554,11 @@ class _Assessment:
         )
 
 
+def reach(params: _native.AssessParams) -> int:
+    """Return how many points a stencil, pair or window reaches from its corner."""
+    return max(params.lags, params.window - 1, 2 if params.stencils else 0, 0)
+
+
 def count_valid(
     x: npt.NDArray[Any], y: npt.NDArray[Any], mask: npt.NDArray[Any] | None, fill: Any
 ) -> npt.NDArray[np.bool_]:
@@ -532,15 +610,15 @@ def _slabs(field: Input, memory_limit: int) -> Iterable[tuple[slice, ...]]:
         yield (slice(start, min(start + thick, field.shape[0])), *rest)
 
 
-def _promise(
-    decoded: Input,
+def bound_of(
     bound: ErrorBound | None,
     absolute: float | None,
     pointwise_relative: float | None,
     range_relative: float | None,
     *,
     lossless: bool,
-) -> tuple[ErrorBound | None, str]:
+) -> ErrorBound | None:
+    """Return the one bound that is given, if one is."""
     given = [] if bound is None else [bound]
     for kind, value in (
         (BoundKind.ABSOLUTE, absolute),
@@ -552,28 +630,53 @@ def _promise(
             given.append(ErrorBound(kind, value))
     if len(given) > 1:
         raise InvalidArgumentError(f"give one bound, got {', '.join(map(str, given))}")
-    if given:
-        return given[0], "given"
-    if decoded.dataset is not None:
+    return given[0] if given else None
+
+
+def _promise(decoded: Input, given: ErrorBound | None) -> tuple[ErrorBound | None, str]:
+    if given is None and decoded.dataset is not None:
         described = describe(decoded.dataset)
         if described is not None:
             return described.bound, "file"
-    return None, "given"
+    return given, "given"
 
 
-def _groups(metrics: str | Iterable[str], need: str | None) -> frozenset[str]:
-    if isinstance(metrics, str) and metrics in PROFILES:
-        groups = PROFILES[metrics]
-    else:
-        groups = frozenset([metrics] if isinstance(metrics, str) else metrics)
-    unknown = groups - GROUPS
+def _groups(
+    metrics: str | Iterable[str | Metric], need: str | None
+) -> tuple[frozenset[str], tuple[Metric, ...]]:
+    """Tell groups from the caller's own metrics."""
+    named: set[str] = set()
+    own: list[Metric] = []
+    for metric in [metrics] if isinstance(metrics, str) else metrics:
+        if isinstance(metric, str):
+            named |= PROFILES.get(metric, {metric})
+        elif isinstance(metric, Metric):
+            own.append(metric)
+        else:
+            raise InvalidArgumentError(
+                f"a metric is a name, or has name, halo, update and result; got {metric!r}"
+            )
+    unknown = named - GROUPS
     if unknown:
         raise InvalidArgumentError(
             f"metrics must be one of {', '.join(PROFILES)}, or some of "
             f"{', '.join(sorted(GROUPS))}; got {', '.join(sorted(map(str, unknown)))}"
         )
+    names = [metric.name for metric in own]
+    if len(set(names)) < len(names) or set(names) & {"relative_histogram", "ssim_zchecker"}:
+        raise InvalidArgumentError(f"metrics need names of their own, got {', '.join(names)}")
+    if any(metric.halo < 0 for metric in own):
+        raise InvalidArgumentError("a metric's halo is 0 or more planes")
     wanted = {n.measure.group for n in parse_needs(need)} if need else set()
-    return groups | frozenset(wanted - {""})
+    return frozenset(named | (wanted - {""})), tuple(own)
+
+
+def _relative_threshold(threshold: float) -> float:
+    if not (0 < threshold < math.inf):
+        raise InvalidArgumentError(
+            f"relative_threshold must be greater than 0 and finite, got {threshold!r}"
+        )
+    return float(threshold)
 
 
 def _checked_range(data_range: float | None) -> float | None:
@@ -680,7 +783,7 @@ class DivergenceReport:
     rms : float or None
         In the original.
     max_error, rmse : float or None
-        None where there is no such point.
+        None where there is no such point, or a number beyond float64.
     """
 
     points: int
@@ -739,7 +842,7 @@ def assess_divergence(
     error_squares: list[float] = []
     count = 0
     limit = memory_bytes(memory_limit)
-    with _all_opened(original, decoded) as components:
+    with np.errstate(over="ignore", invalid="ignore"), _all_opened(original, decoded) as components:
         shape = components[0][0].shape
         if len(components) != len(shape) or any(
             c.shape != shape for pair in components for c in pair
@@ -785,18 +888,23 @@ def assess_divergence(
             if not of_x.size:
                 continue
             count += of_x.size
-            largest = max(largest, float(np.abs(of_x).max()))
-            largest_error = max(largest_error, float(np.abs(of_e).max()))
+            # NumPy's maximum: NaN stays.
+            largest = float(np.maximum(largest, np.abs(of_x).max()))
+            largest_error = float(np.maximum(largest_error, np.abs(of_e).max()))
             squares.append(float((of_x * of_x).sum()))
             error_squares.append(float((of_e * of_e).sum()))
     if not count:
         return DivergenceReport(points=0, max=None, rms=None, max_error=None, rmse=None)
+
+    def known(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
     return DivergenceReport(
         points=count,
-        max=largest,
-        rms=math.sqrt(math.fsum(squares) / count),
-        max_error=largest_error,
-        rmse=math.sqrt(math.fsum(error_squares) / count),
+        max=known(largest),
+        rms=known(math.sqrt(sum(squares) / count)),
+        max_error=known(largest_error),
+        rmse=known(math.sqrt(sum(error_squares) / count)),
     )
 
 

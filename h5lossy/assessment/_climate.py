@@ -64,9 +64,9 @@ def dssim(x: Slice, y: Slice, valid: npt.NDArray[np.bool_]) -> float | None:
     """
     if min(x.shape) <= 2 * _REACH or not valid.any():
         return None
-    low = min(x[valid].min(), y[valid].min())
-    high = max(x[valid].max(), y[valid].max())
-    if not high > low:
+    low = float(min(x[valid].min(), y[valid].min()))
+    high = float(max(x[valid].max(), y[valid].max()))
+    if not high > low or not math.isfinite(high - low):
         return None
     a, b = (
         np.where(valid, np.round((f - low) / (high - low) * _LEVELS) / _LEVELS, 0) for f in (x, y)
@@ -108,7 +108,11 @@ def climate(
                 found.append(score)
                 places.append(at)
             progress(x.size)
-        why = "" if found else "every slice is constant or without valid points"
+        why = (
+            ""
+            if found
+            else "every slice is constant, or without valid points, or its range is beyond float64"
+        )
     if why:
         undefined.none("climate.dssim", why)
         return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
@@ -169,16 +173,19 @@ def spectrum(
     twice = np.where((last == 0) | (2 * last == shape[-1]), 1.0, 2.0)
     powers = []
     for field in (x, y):
-        power = np.abs(np.fft.rfftn(field.reshape(shape))) ** 2 * twice
+        with np.errstate(over="ignore", invalid="ignore"):
+            power = np.abs(np.fft.rfftn(field.reshape(shape))) ** 2 * twice
         powers.append(np.bincount(shell, power.reshape(-1)))
     top = min(shape) // 2
     ratios = tuple(
-        float(of_y / of_x) if of_x > 0 else None
+        float(of_y / of_x) if 0 < of_x < math.inf and of_y < math.inf else None
         for of_x, of_y in zip(powers[0][1 : top + 1], powers[1][1 : top + 1], strict=True)
     )
     below = [abs(r - 1) for r in ratios[: _K_MAX - 1] if r is not None]
     if not below:
-        undefined.none("spectrum.max_deviation", "the original has no power there")
+        undefined.none(
+            "spectrum.max_deviation", "the original has no power there, or one beyond float64"
+        )
     return Spectrum(ratio=ratios, k_max=_K_MAX, max_deviation=max(below, default=None))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import math
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -131,6 +131,7 @@ def _parts(report: Report) -> Iterable[str]:
         yield (_section("Slices", "") if i == 0 else "") + _panels(picture, report)
     yield '<div class="columns">'
     yield _section("Largest error of each chunk", _chunk_map(report))
+    yield _section("Errors relative to the value", _relative(report))
     yield _section("Power spectrum, decoded over original", _spectrum(report))
     yield "</div>"
     yield _section("Numbers", _table(report))
@@ -285,7 +286,7 @@ def _histogram(report: Report) -> str:
             )
     parts.append(_axis_text(x(0), _HEIGHT - 10, "0"))
     out = histogram.below + histogram.above
-    beyond = f" {out} points are further out." if out else ""
+    beyond = f" {out} {'points are' if out > 1 else 'point is'} further out." if out else ""
     note = "Signed errors, counts on a log axis." + (" Red: the bound." if limit else "") + beyond
     return f"<figure>{_svg(''.join(parts), 'histogram of errors')}<figcaption>{note}</figcaption></figure>"
 
@@ -341,6 +342,42 @@ def _autocorrelation(report: Report) -> str:
     )
 
 
+def _relative(report: Report) -> str:
+    histogram = report.relative_histogram
+    if histogram is None or histogram.first_octave is None:
+        return ""
+    counts = histogram.counts
+    top = math.log10(max(counts)) if max(counts) > 1 else 1.0
+    floor = -0.3
+    width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
+    base = _HEIGHT - _BOTTOM
+
+    def y(log: float) -> float:
+        return base - (log - floor) / (top * 1.05 - floor) * (base - _TOP)
+
+    parts = []
+    for power in range(0, int(top) + 1, 2 if top > 6 else 1):
+        parts.append(_line(_LEFT, y(power), _WIDTH - _RIGHT, y(power), 'stroke="var(--line)"'))
+        parts.append(_axis_text(_LEFT - 6, y(power) + 4, f"1e{power}" if power else "1", "end"))
+    for i, count in enumerate(counts):
+        if count:
+            at = y(math.log10(count))
+            parts.append(
+                f'<rect x="{_LEFT + i * width:.2f}" y="{at:.2f}" width="{max(width * 0.95, 0.6):.2f}" '
+                f'height="{base - at:.2f}" fill="var(--blue)"/>'
+            )
+    parts.append(_line(_LEFT, base, _WIDTH - _RIGHT, base, 'stroke="var(--soft)"'))
+    octaves = -(-len(counts) // 8)
+    for octave in range(0, octaves + 1, max(1, -(-octaves // 6))):
+        label = f"2^{histogram.first_octave + octave}"
+        parts.append(_axis_text(_LEFT + 8 * octave * width, _HEIGHT - 10, label))
+    note = f"|e| / |x| where x is not 0, both axes logarithmic. {histogram.exact} points are exact."
+    return (
+        f"<figure>{_svg(''.join(parts), 'histogram of relative errors')}"
+        f"<figcaption>{note}</figcaption></figure>"
+    )
+
+
 def _spectrum(report: Report) -> str:
     if report.spectrum is None or not report.spectrum.ratio:
         return ""
@@ -390,7 +427,8 @@ def _image(
 ) -> str:
     """Return a picture as a data URI: a bitmap with a palette, which every browser reads."""
     with np.errstate(all="ignore"):
-        scaled = (values - low) / (high - low) if high > low else np.zeros_like(values)
+        span = high / 2 - low / 2  # halves do not overflow
+        scaled = (values / 2 - low / 2) / span if span > 0 else np.zeros_like(values)
     index = np.full(values.shape, 255, np.uint8)
     there = np.isfinite(scaled)
     index[there] = np.clip(np.round(scaled[there] * 254), 0, 254).astype(np.uint8)
@@ -468,10 +506,10 @@ def _curves(picture: Picture) -> str:
         if not there.any():
             continue
         low, high = float(values[there].min()), float(values[there].max())
-        spread = high - low or 1.0
+        spread = high / 2 - low / 2 or 1.0  # halves do not overflow
         height = 150
         xs = np.linspace(_LEFT, _WIDTH - _RIGHT, max(2, len(values)))
-        ys = _TOP + (high - values) / spread * (height - 2 * _TOP)
+        ys = _TOP + (high / 2 - values / 2) / spread * (height - 2 * _TOP)
         points = " ".join(
             f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=False) if math.isfinite(y)
         )
@@ -486,21 +524,37 @@ def _curves(picture: Picture) -> str:
     return f'<div class="columns">{"".join(drawings)}</div>'
 
 
+def chunk_grid(report: Report) -> tuple[npt.NDArray[Any], npt.NDArray[Any], str]:
+    """Return the largest error of each chunk, where a special value broke, and along which axes.
+
+    Two dimensions: the largest along all others.
+    """
+    chunks = report.per_chunk
+    assert chunks is not None
+    grid = np.array(chunks.max_abs).reshape(chunks.grid)
+    broken = np.array(chunks.special).reshape(chunks.grid) > 0
+    long = [axis for axis, n in enumerate(chunks.grid) if n > 1]
+    axes = long[-2:]
+    others = tuple(axis for axis in range(grid.ndim) if axis not in axes)
+    along = " and ".join(f"axis {axis}" for axis in axes) or "one"
+    if len(long) > 2:
+        along += "; the largest along the other axes"
+    return (
+        np.atleast_2d(np.amax(grid, axis=others)),
+        np.atleast_2d(np.asarray(np.any(broken, axis=others))),
+        along,
+    )
+
+
 def _chunk_map(report: Report) -> str:
     chunks = report.per_chunk
     if chunks is None:
         return ""
-    grid = np.array(chunks.max_abs).reshape(chunks.grid)
-    broken = np.array(chunks.special).reshape(chunks.grid) > 0
-    long = [axis for axis, n in enumerate(chunks.grid) if n > 1]
-    axes = long[-2:] if len(long) > 1 else long
-    others = tuple(axis for axis in range(grid.ndim) if axis not in axes)
-    grid = np.atleast_2d(np.amax(grid, axis=others))
-    broken = np.atleast_2d(np.asarray(np.any(broken, axis=others)))
+    grid, broken, along = chunk_grid(report)
     limit = report.bound.limit if report.bound is not None else None
     high = max(float(grid.max()), limit or 0.0) or 1.0
     rows, columns = len(grid), grid.shape[-1]
-    cell = min((_WIDTH - 4) / columns, 26.0, max(6.0, 420 / rows))
+    cell = min((_WIDTH - 4) / columns, 44.0, max(6.0, 420 / rows))
     palette = _palette(_HEAT)
     parts = []
     for i in range(rows):
@@ -514,8 +568,6 @@ def _chunk_map(report: Report) -> str:
                 f"<title>{grid[i, j]:.4g}</title></rect>"
             )
     box = "×".join(map(str, chunks.box))
-    along = " and ".join(f"axis {axis}" for axis in axes) or "one"
-    folded = "; the largest along the other axes" if others and len(long) > 2 else ""
     svg = (
         f'<svg viewBox="0 0 {columns * cell + 4:.0f} {rows * cell + 4:.0f}" role="img" '
         f'aria-label="largest error of each chunk" style="max-width: {columns * cell + 4:.0f}px">'
@@ -524,7 +576,7 @@ def _chunk_map(report: Report) -> str:
     return (
         f'<figure>{svg}<div class="scale" style="max-width: 240px; background: {_gradient(_HEAT)}"></div>'
         f'<div class="ends" style="max-width: 240px"><span>0</span><span>{high:.4g}</span></div>'
-        f"<figcaption>Boxes of {box} points, by {along}{folded}. Framed in red: the bound or a special "
+        f"<figcaption>Boxes of {box} points, by {along}. Framed in red: the bound or a special "
         "value broke.</figcaption></figure>"
     )
 

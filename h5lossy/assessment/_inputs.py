@@ -14,6 +14,7 @@ import numpy as np
 
 from h5lossy._arrays import cupy_memory, is_device_array
 from h5lossy._values import fill_bits, own_fill_value
+from h5lossy.batched import read
 from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Input:
         self.is_array = isinstance(values, np.ndarray)
         #: The number of the GPU whose memory the values are in.
         self.device: int | None = int(values.device.id) if is_device_array(values) else None
+        #: At most so many decode, where h5lossy does.
+        self.threads: int | None = None
         self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
 
     @property
@@ -66,7 +69,12 @@ class Input:
 
     def read(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Read a part as a C-contiguous array of `dtype`, without a copy where it is one."""
-        part = self.values[selection] if self.shape else self.values[()]
+        if self.dataset is not None:
+            # On all threads where the filter is ours alone, and what is in the file, whatever a
+            # chunk that HDF5 has just written still holds in its cache.
+            part = read(self.dataset, selection, threads=self.threads)
+        else:
+            part = self.values[selection] if self.shape else self.values[()]
         if hasattr(part, "__cuda_array_interface__"):  # CuPy: a part at a time comes to the host
             part = part.get()
         return np.ascontiguousarray(part, dtype).reshape(

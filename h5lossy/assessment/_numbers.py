@@ -107,7 +107,7 @@ def _ratio(part: float, whole: float) -> float:
 def quantiles(points: PointsResult) -> Quantiles:
     """Return sizes of error from the logarithmic histogram, each within its bin."""
     counts = (points.log_bins[:_LOG_BINS] + points.log_bins[_LOG_BINS:]).tolist()
-    most = max(-points.error_min, points.error_max)
+    most = max(points.error_max, -points.error_min)
 
     def at(part: float) -> float:
         wanted, seen = math.ceil(part * points.valid), 0
@@ -144,7 +144,7 @@ def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: U
     middle = points.original_min + extent / 2
     off_middle = points.mean_original - middle
     about_middle = math.sqrt(points.squares_original / n + off_middle * off_middle)
-    worst = max(-points.error_min, points.error_max)
+    worst = max(points.error_max, -points.error_min)
     plain = {
         "min": points.error_min,
         "max": points.error_max,

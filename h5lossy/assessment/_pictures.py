@@ -93,7 +93,9 @@ def _take(fields: Fields, fill: Any, at: tuple[int, ...], title: str) -> Picture
     longest = _LONGEST if len(rest) > 1 else _LONGEST_LINE
     steps = tuple(max(1, -(-n // longest)) for n in rest)
     every = tuple(slice(None, None, step) for step in steps)
-    error = np.where(valid, y - x, np.nan)
+    with np.errstate(over="ignore"):
+        error = np.where(valid, y - x, np.nan)
+    error[np.isinf(error)] = np.nan  # no colour for what no float64 can say
     for axis, step in enumerate(steps):
         error = _largest_of(error, axis, step)
     return Picture(

@@ -49,6 +49,12 @@ def place(at: tuple[int, ...] | None) -> str:
     return "" if at is None else f"at ({', '.join(map(str, at))})"
 
 
+def _short(value: object) -> str:
+    """Write what a caller's metric gave, in one line."""
+    text = number(value) if isinstance(value, float) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
 def verdict(report: Report) -> str:
     """Return PASS or FAIL; "measured" where nothing was promised."""
     if not report.ok:
@@ -112,6 +118,12 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _special_lines(report)
     yield from _error_lines(report)
     yield from _field_lines(report)
+    if report.ssim_zchecker is not None:
+        yield _line(
+            "z-checker", f"SSIM {number(report.ssim_zchecker.mean, 9)} (range of each window)"
+        )
+    for name, value in report.metrics.items():
+        yield _line("metric", f"{name}: {_short(value)}")
     for flip in report.flips:
         yield _line("flips", f"{flip.name} ({flip.threshold:g}): {flip.count} points change sides")
     if report.size is not None:
@@ -247,6 +259,10 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
                 f"{lost(report.ssim.one_minus_min)} {place(report.ssim.min_at)}".strip(),
             )
         )
+    if report.ssim_zchecker is not None:
+        table.append(
+            ("likeness", "SSIM, range of each window", number(report.ssim_zchecker.mean, 9))
+        )
     if report.derivatives is not None:
         d = report.derivatives
         table.append(("derivatives", "PSNR of the gradient", decibel(d.gradient_psnr)))
@@ -277,6 +293,7 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
         ("flips", f"{flip.name} ({flip.threshold:g})", f"{flip.count} points")
         for flip in report.flips
     ]
+    table += [("metrics", name, _short(value)) for name, value in report.metrics.items()]
     kept = special.nan_kept + special.inf_kept + special.fill_kept
     table.append(("special", "NaN, Inf and fill values kept", str(kept)))
     table += [("special", name.replace("_", " "), str(n)) for name, n in special.failed.items()]

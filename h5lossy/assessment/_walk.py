@@ -34,7 +34,7 @@ _VALUES_AT_ONCE_ON_DEVICE = 1 << 31
 
 #: Where a field may be cut along its first and second axis, by its rank: at borders of cells, so
 #: that sums come out the same wherever pieces end.
-_FIRST_CUT = {0: 1, 1: 4096, 2: 16, 3: 1, 4: 1}
+FIRST_CUT = {0: 1, 1: 4096, 2: 16, 3: 1, 4: 1}
 _SECOND_CUT = {2: 256, 3: 16, 4: 1}
 
 
@@ -150,7 +150,7 @@ class Walker:
         per_plane = max(1, self._plane_bytes())
         if self._in_memory:
             values = max(1, math.prod(self._shape[1:]))
-            cut = _FIRST_CUT.get(rank, 1)
+            cut = FIRST_CUT.get(rank, 1)
             at_once = _VALUES_AT_ONCE_ON_DEVICE if self._on_device else _VALUES_AT_ONCE
             return max(1, at_once // values // cut) * cut, whole
         chunks = [
@@ -159,7 +159,7 @@ class Walker:
         thick = max((c[0] for c in chunks if c), default=1)
         # A third is assessed, one is being read, and one is where both are put together.
         budget = self._limit // 3
-        kept = self._reach + _FIRST_CUT.get(rank, 1)
+        kept = self._reach + FIRST_CUT.get(rank, 1)
         fits = budget // per_plane - kept
         if fits >= thick:
             return max(thick, min(fits, (16 << 20) // per_plane) // thick * thick), whole
@@ -192,7 +192,7 @@ class Walker:
 
     def _slabs(self) -> Iterator[_Slab]:
         planes = self._shape[0]
-        cut = _FIRST_CUT.get(len(self._shape), 1)
+        cut = FIRST_CUT.get(len(self._shape), 1)
         for strip in self._strips():
             start = owned = fresh = 0
             while fresh < planes:

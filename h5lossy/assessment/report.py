@@ -294,6 +294,44 @@ class Similarity:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LocalSimilarity:
+    """SSIM with the range of each window instead of the field's, to compare with old results.
+
+    Attributes
+    ----------
+    window, step : int
+    windows : int
+        Windows without an invalid point.
+    mean, min : float or None
+    """
+
+    window: int
+    step: int
+    windows: int
+    mean: Number
+    min: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeHistogram:
+    """Counts of sizes of error over the size of the value, where that is not 0.
+
+    Attributes
+    ----------
+    exact : int
+        Points without an error.
+    first_octave : int or None
+        The first bin begins at 2 to this power. None where every error is 0.
+    counts : tuple of int
+        Eight bins an octave, each 2^octave / 8 wide.
+    """
+
+    exact: int
+    first_octave: int | None
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Slope:
     """Central differences along one axis.
 
@@ -494,6 +532,8 @@ class Report:
     fill_value : float or None
     failures : tuple of Failure
         Every check that failed.
+    metrics : dict
+        What the caller's own metrics gave (`Metric`), by name.
     undefined : dict
         Why a number is None, by its name.
     schema : str
@@ -517,7 +557,9 @@ class Report:
     bound: BoundCheck | None
     correlation: Correlation
     histogram: Histogram
+    relative_histogram: RelativeHistogram | None
     ssim: Similarity | None
+    ssim_zchecker: LocalSimilarity | None
     derivatives: Derivatives | None
     autocorrelation: tuple[AxisCorrelation, ...] | None
     climate: Climate | None
@@ -526,6 +568,7 @@ class Report:
     size: Size | None
     per_chunk: PerChunk | None
     provenance: Provenance
+    metrics: dict[str, Any]
     undefined: dict[str, str]
     schema: str = SCHEMA
     pictures: Any = field(default=None, compare=False, repr=False)
@@ -587,6 +630,22 @@ class Report:
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(f"not a whole report: {error!r}") from error
 
+    def plot(self) -> Any:
+        """Draw the panels of `to_html` with matplotlib (``pip install h5lossy[plot]``).
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        ImportError
+            If there is no matplotlib.
+        """
+        from h5lossy.assessment._plot import figure  # noqa: PLC0415
+
+        return figure(self)
+
     def to_text(self) -> str:
         """Return the report as it stands in a terminal."""
         from h5lossy.assessment._text import text  # noqa: PLC0415
@@ -623,7 +682,7 @@ def _plain(value: Any) -> Any:
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"

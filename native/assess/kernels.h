@@ -48,8 +48,8 @@ inline constexpr u32 log_bin_of(i32 grid_exponent, u32 i) {
   return static_cast<u32>(grid_exponent + 3 + 127) * 8 + (i - kFirstLinear);
 }
 
-// What kLeafValues * kPartLeaves points, or fewer, come to. There are two tables, since a counter that has just been
-// written is slow to read.
+// What kLeafValues * kPartLeaves points, or fewer, come to. There are two tables, for those that count in
+// both; they are added up.
 struct PointsPart {
   Moments leaves[kPartLeaves];
   u32 leaf_count;

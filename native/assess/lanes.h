@@ -5,6 +5,11 @@
 // whole groups of lanes.
 #pragma once
 
+#include <math.h>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include "assess/kernels.h"
 #include "assess/values.h"
 #include "codecs/portable.h"
@@ -31,9 +36,17 @@ inline Vector<double> load_doubles(const double* from) {
 
 inline void store_doubles(double* to, Vector<double> vector) { memcpy(to, &vector, sizeof vector); }
 
-inline Vector<double> smaller(Vector<double> a, Vector<double> b) { return a < b ? a : b; }
-inline Vector<double> larger(Vector<double> a, Vector<double> b) { return a > b ? a : b; }
+// Of numbers or vectors. Where they are equal, or one is NaN, the second.
+template <class V>
+[[gnu::always_inline]] inline V smaller(V a, V b) {
+  return a < b ? a : b;
+}
+template <class V>
+[[gnu::always_inline]] inline V larger(V a, V b) {
+  return a > b ? a : b;
+}
 
+inline double magnitude(double value) { return __builtin_fabs(value); }
 inline Vector<double> magnitude(Vector<double> value) {
   return bit_cast<Vector<double>>(bit_cast<Vector<u64>>(value) & 0x7FFFFFFFFFFFFFFFu);
 }
@@ -107,9 +120,32 @@ inline double largest_magnitude(const double* row, u32 count, double most) {
 }
 
 template <class T>
+struct SignedWordOf {
+  using Type = i32;
+};
+template <>
+struct SignedWordOf<double> {
+  using Type = i64;
+};
+template <class T>
+using SignedWord = typename SignedWordOf<T>::Type;
+
+template <class T>
 inline Word<T> word_at(const u8* row, u64 i, bool big_endian) {
   const auto word = load<Word<T>>(row + i * sizeof(T));
   return big_endian ? swapped(word) : word;
+}
+
+// As many values as float64.
+template <class T>
+[[gnu::always_inline]] inline Vector<double> load_as_doubles(const void* from) {
+  using Narrow [[gnu::vector_size(kDoubles * sizeof(T))]] = T;
+  Narrow values;
+  memcpy(&values, from, sizeof values);
+#if defined(__AVX512F__)  // g++ 12 converts halves
+  if constexpr (sizeof(T) == 4) return bit_cast<Vector<double>>(_mm512_cvtps_pd(bit_cast<__m256>(values)));
+#endif
+  return __builtin_convertvector(values, Vector<double>);
 }
 
 // Values of a row as float64.
@@ -130,6 +166,25 @@ struct Row {
   double* valid;
 };
 
+// Makes errors of decoded values, and zeros of what is not finite, the fill value, or not valid already.
+inline void leave_out(double fill, u32 count, Row row) {
+  using Bits = Vector<i64>;
+  constexpr auto kAllOnes = static_cast<i64>(kExponent<double>);
+  const auto fill_bits = bit_cast<i64>(fill);
+  for (u32 i = 0; i < count; i += kDoubles) {
+    const Vector<double> x = load_doubles(row.x + i);
+    const Vector<double> y = load_doubles(row.e + i);
+    const Vector<double> valid = load_doubles(row.valid + i);
+    const Bits x_bits = bit_cast<Bits>(x);
+    const Bits y_bits = bit_cast<Bits>(y);
+    const Bits counts =
+        ((x_bits & kAllOnes) != kAllOnes) & ((y_bits & kAllOnes) != kAllOnes) & (x_bits != fill_bits) & (valid != 0.0);
+    store_doubles(row.valid + i, counts ? valid : Vector<double>{});
+    store_doubles(row.e + i, counts ? y - x : Vector<double>{});
+    store_doubles(row.x + i, counts ? x : Vector<double>{});
+  }
+}
+
 inline constexpr i64 kRowsAhead = 3;
 
 inline const u8* address(const u8* base, const i64* strides, const u64* at, const u64* origin) {
@@ -138,15 +193,20 @@ inline const u8* address(const u8* base, const i64* strides, const u64* at, cons
   return base + offset;
 }
 
+// Rows are short, and lie far apart: the processor does not see the next one coming.
 template <class T>
-inline void read_points(const assess::View& view, const assess::Rules& rules, const u64* at, u32 count, Row row) {
-  const u8* const original = address(view.original, view.original_strides, at, view.origin);
-  const u8* const decoded = address(view.decoded, view.decoded_strides, at, view.origin);
-  // Rows are short, and lie far apart: the processor does not see the next one coming.
+inline void prefetch_rows(const assess::View& view, const u8* original, const u8* decoded, u32 count) {
   for (u32 byte = 0; byte < count * sizeof(T); byte += 64) {
     __builtin_prefetch(original + kRowsAhead * view.original_strides[2] + byte);
     __builtin_prefetch(decoded + kRowsAhead * view.decoded_strides[2] + byte);
   }
+}
+
+template <class T>
+inline void read_points(const assess::View& view, const assess::Rules& rules, const u64* at, u32 count, Row row) {
+  const u8* const original = address(view.original, view.original_strides, at, view.origin);
+  const u8* const decoded = address(view.decoded, view.decoded_strides, at, view.origin);
+  prefetch_rows<T>(view, original, decoded, count);
   read_row<T>(original, rules.original_big_endian, count, row.x);
   read_row<T>(decoded, rules.decoded_big_endian, count, row.e);
   const u32 end = padded(count);
@@ -154,17 +214,15 @@ inline void read_points(const assess::View& view, const assess::Rules& rules, co
   if (rules.all_valid) {
     for (u32 i = 0; i < end; ++i) row.e[i] -= row.x[i];
   } else {
-    const u8* const mask = view.mask == nullptr ? nullptr : address(view.mask, view.mask_strides, at, view.origin);
-    for (u32 i = 0; i < count; ++i) {
-      const Word<T> x = word_at<T>(original, i, rules.original_big_endian);
-      const Word<T> y = word_at<T>(decoded, i, rules.decoded_big_endian);
-      const bool counts = is_finite<T>(x) && is_finite<T>(y) && !(rules.has_fill && x == rules.fill_bits) &&
-                          (mask == nullptr || mask[i] == 0);
-      row.valid[i] = counts ? 1.0 : 0.0;
-      row.e[i] = counts ? row.e[i] - row.x[i] : 0.0;
-      row.x[i] = counts ? row.x[i] : 0.0;
+    if (view.mask == nullptr) {
+      for (u32 i = 0; i < count; ++i) row.valid[i] = 1;
+    } else {
+      const u8* const mask = address(view.mask, view.mask_strides, at, view.origin);
+      for (u32 i = 0; i < count; ++i) row.valid[i] = mask[i] == 0 ? 1 : 0;
     }
     for (u32 i = count; i < end; ++i) row.valid[i] = 0;
+    leave_out(rules.has_fill ? static_cast<double>(bit_cast<T>(static_cast<Word<T>>(rules.fill_bits))) : HUGE_VAL, end,
+              row);
   }
 }
 

@@ -6,6 +6,9 @@
 
 #include <math.h>
 
+#include <memory>
+#include <utility>
+
 #include "assess/kernels.h"
 #include "assess/lanes.h"
 #include "assess/values.h"
@@ -14,350 +17,548 @@ namespace h5lossy::H5L_TARGET {
 namespace {
 
 using assess::kFinestGrid;
-using assess::kFirstLinear;
 using assess::kLeafValues;
 using assess::kLinearBins;
 using assess::kNoGrid;
 using assess::kWidestGrid;
-using assess::log_bin_of;
 using assess::Moments;
 using assess::PointsPart;
 
-// Values that are turned into float64 at a time; these copies stay in the nearest cache.
-constexpr u32 kStripe = 256;
-
-struct Stripe {
-  alignas(64) double x[kStripe], e[kStripe], from_pivot_x[kStripe], from_pivot_e[kStripe], pointwise[kStripe];
-  alignas(64) i32 bin[kStripe];
-};
-
-// Sums of a leaf, about its pivots.
-struct LeafSums {
-  Lanes x, xx, e, ee, xe, abs_e, pointwise;
-};
-
-// Whether every point of a leaf is valid and none became the fill value.
+// Values that are summed while they are in the nearest cache.
 template <class T>
-bool is_plain(const T* x, const T* y, u32 count, const h5l_assess_params& params) {
-  const auto* const of_x = reinterpret_cast<const Word<T>*>(x);
-  const auto* const of_y = reinterpret_cast<const Word<T>*>(y);
-  const Word<T> fill = params.has_fill != 0 ? static_cast<Word<T>>(params.fill_bits) : kExponent<T>;
-  Word<T> found = 0;
-  for (u32 i = 0; i < count; ++i) {
-    Word<T> a;
-    Word<T> b;
-    memcpy(&a, of_x + i, sizeof a);
-    memcpy(&b, of_y + i, sizeof b);
-    const bool special =
-        ((a & kExponent<T>) == kExponent<T>) | ((b & kExponent<T>) == kExponent<T>) | (a == fill) | (b == fill);
-    found |= static_cast<Word<T>>(special);
+constexpr u32 kBlock = 16384 / sizeof(T);
+
+// Points that are looked at together, where some may not be valid or break the bound.
+constexpr u32 kRun = 64;
+
+// Rounds of all lanes that are taken at a time: the upper halves of two vectors fill one.
+constexpr u32 kRounds = 2;
+
+// Errors are counted by sign, exponent (2^-127 and less to 2^129 and more) and six bits of the mantissa: from that both
+// histograms can be had, whatever the width of the linear bins turns out to be. There are two tables, since a counter
+// that has just been written is slow to read.
+constexpr u32 kCountersOfOctave = 64;
+constexpr u32 kCounters = 256 * kCountersOfOctave;  // of one sign
+constexpr u32 kNoCounter = 2 * kCounters;           // one that nobody reads
+struct Counters {
+  u32 count[2][2 * kCounters + 16];
+};
+
+// What a first look at the values of a leaf tells. Extrema are right where all values are finite.
+template <class T>
+struct Survey {
+  T x_min, x_max, y_min, y_max;
+  bool all_finite, has_zeros;  // of x
+};
+
+template <class T>
+Survey<T> survey(const T* x, const T* y, u32 count) {
+  constexpr Word<T> kNoSign = ~(Word<T>{1} << (8 * sizeof(T) - 1));
+  T low[2] = {x[0], y[0]};
+  T high[2] = {x[0], y[0]};
+  Word<T> least = bit_cast<Word<T>>(x[0]) & kNoSign;
+  Word<T> most = 0;
+  const auto include = [&](u32 which, T value) {
+    const Word<T> size = bit_cast<Word<T>>(value) & kNoSign;
+    low[which] = value < low[which] ? value : low[which];
+    high[which] = value > high[which] ? value : high[which];
+    least = which == 0 && size < least ? size : least;
+    most = size > most ? size : most;
+  };
+  using V = Vector<T>;
+  using W = Vector<SignedWord<T>>;  // sizes are below 2^31 or 2^63
+  constexpr u32 kStep = kLanes<T>;
+  if (count >= kStep) {
+    const auto take = [](const T* from) { return load<V>(reinterpret_cast<const u8*>(from)); };
+    V x_min = take(x), x_max = x_min, y_min = take(y), y_max = y_min;
+    W x_least = bit_cast<W>(x_min) & static_cast<SignedWord<T>>(kNoSign);
+    W all_most = {};
+    const auto add = [&](u32 i) {
+      const V a = take(x + i);
+      const V b = take(y + i);
+      const W of_a = bit_cast<W>(a) & static_cast<SignedWord<T>>(kNoSign);
+      const W of_b = bit_cast<W>(b) & static_cast<SignedWord<T>>(kNoSign);
+      x_min = smaller(a, x_min);
+      x_max = larger(a, x_max);
+      y_min = smaller(b, y_min);
+      y_max = larger(b, y_max);
+      x_least = smaller(of_a, x_least);
+      all_most = larger(larger(of_a, of_b), all_most);
+    };
+    for (u32 i = 0; i + kStep <= count; i += kStep) add(i);
+    add(count - kStep);
+    for (u32 i = 0; i < kStep; ++i) {
+      low[0] = x_min[i] < low[0] ? x_min[i] : low[0];
+      high[0] = x_max[i] > high[0] ? x_max[i] : high[0];
+      low[1] = y_min[i] < low[1] ? y_min[i] : low[1];
+      high[1] = y_max[i] > high[1] ? y_max[i] : high[1];
+      const auto of_x = static_cast<Word<T>>(x_least[i]);
+      const auto of_both = static_cast<Word<T>>(all_most[i]);
+      least = of_x < least ? of_x : least;
+      most = of_both > most ? of_both : most;
+    }
+  } else {
+    for (u32 i = 0; i < count; ++i) {
+      include(0, x[i]);
+      include(1, y[i]);
+    }
   }
-  return found == 0;
+  return {low[0], high[0], low[1], high[1], most < kExponent<T>, least == 0};
 }
 
-void count_special(PointsPart& part, u32 kind, u64 at) {
-  if (part.special[kind]++ == 0) part.special_first[kind] = at;
+void count_special(PointsPart& part, u32 kind, u64 at, u32 count) {
+  if (part.special[kind] == 0) part.special_first[kind] = at;
+  part.special[kind] += count;
 }
 
-// Copies the valid points of a leaf and their numbers in the leaf, and counts the others. Returns how many there are.
+bool is_clear(const u8* mask, u32 count) {
+  u8 any = 0;
+  for (u32 i = 0; i < count; ++i) any |= mask[i];
+  return any == 0;
+}
+
+// Some consecutive points of a leaf.
 template <class T>
-u32 keep_valid(const h5l_assess_params& params, u64 first, const T* x, const T* y, const u8* mask, u32 count,
-               T* valid_x, T* valid_y, u16* number, PointsPart& part) {
-  u32 kept = 0;
-  for (u32 i = 0; i < count; ++i) {
-    if (mask != nullptr && mask[i] != 0) {
+struct Run {
+  const T* x;
+  const T* y;
+  const u8* mask;  // null: none of them is masked
+  u64 first;
+  u32 count;
+};
+
+template <class T>
+bool counts(const h5l_assess_params& params, Word<T> x, Word<T> y) {
+  const auto fill = static_cast<Word<T>>(params.fill_bits);
+  const bool has_fill = params.has_fill != 0;
+  const bool is_special = ((x & kExponent<T>) == kExponent<T>) | ((y & kExponent<T>) == kExponent<T>) |
+                          (has_fill & ((x == fill) | (y == fill)));
+  return !is_special;
+}
+
+// Whether all points of a run are valid, and none became the fill value.
+template <class T>
+bool is_plain(const h5l_assess_params& params, const Run<T>& run) {
+  Word<T> found = 0;
+  for (u32 i = 0; i < run.count; ++i) {
+    found |= static_cast<Word<T>>(!counts<T>(params, bit_cast<Word<T>>(run.x[i]), bit_cast<Word<T>>(run.y[i])));
+  }
+  return found == 0 && run.mask == nullptr;
+}
+
+// Whether all points of a run are one value in both fields, as they are where there is no data.
+template <class T>
+bool is_constant(const Run<T>& run) {
+  const auto value = bit_cast<Word<T>>(run.x[0]);
+  Word<T> found = 0;
+  for (u32 i = 0; i < run.count; ++i) {
+    found |= (bit_cast<Word<T>>(run.x[i]) ^ value) | (bit_cast<Word<T>>(run.y[i]) ^ value);
+  }
+  return found == 0 && run.mask == nullptr;
+}
+
+// Valid points of a leaf, and their numbers in it.
+template <class T>
+struct Kept {
+  T x[kLeafValues];
+  T y[kLeafValues];
+  u16 number[kLeafValues];
+  u32 count;
+};
+
+// Keeps the valid points of a run, whose first has the number `start` in its leaf, and counts the others.
+template <class T>
+void keep_valid(const h5l_assess_params& params, const Run<T>& run, u32 start, Kept<T>& kept, PointsPart& part) {
+  if (is_plain(params, run)) {
+    for (u32 i = 0; i < run.count; ++i) {
+      kept.x[kept.count + i] = run.x[i];
+      kept.y[kept.count + i] = run.y[i];
+      kept.number[kept.count + i] = static_cast<u16>(start + i);
+    }
+    kept.count += run.count;
+    return;
+  }
+  if (is_constant(run)) {  // and so all of one kind, and not valid
+    const auto value = bit_cast<Word<T>>(run.x[0]);
+    count_special(part, kind_of<T>(value, value, params), run.first, run.count);
+    return;
+  }
+  u32 count = kept.count;  // in a register
+  const auto keep = [&](u32 i) {
+    kept.x[count] = run.x[i];
+    kept.y[count] = run.y[i];
+    kept.number[count] = static_cast<u16>(start + i);
+    ++count;
+  };
+  for (u32 i = 0; i < run.count; ++i) {
+    if (run.mask != nullptr && run.mask[i] != 0) {
       ++part.masked;
       continue;
     }
-    const Word<T> a = bit_cast<Word<T>>(x[i]);
-    const Word<T> b = bit_cast<Word<T>>(y[i]);
-    const u32 kind = kind_of<T>(a, b, params);
-    // As the format has it, other values may turn into a fill value of +0.0.
-    const bool is_fill = params.has_fill != 0 && a == params.fill_bits;
-    if (params.has_fill != 0 && params.fill_bits != 0 && !is_fill && b == params.fill_bits && is_finite<T>(a)) {
-      count_special(part, H5L_SPECIAL_FILL_MADE, first + i);
-    }
-    if (kind != H5L_SPECIAL_KINDS) {
-      count_special(part, kind, first + i);
+    const Word<T> a = bit_cast<Word<T>>(run.x[i]);
+    const Word<T> b = bit_cast<Word<T>>(run.y[i]);
+    if (counts<T>(params, a, b)) {
+      keep(i);
       continue;
     }
-    valid_x[kept] = x[i];
-    valid_y[kept] = y[i];
-    number[kept] = static_cast<u16>(i);
-    ++kept;
+    // As the format has it, other values may turn into a fill value of +0.0.
+    if (params.has_fill != 0 && params.fill_bits != 0 && a != params.fill_bits && b == params.fill_bits &&
+        is_finite<T>(a)) {
+      count_special(part, H5L_SPECIAL_FILL_MADE, run.first + i, 1);
+    }
+    const u32 kind = kind_of<T>(a, b, params);
+    if (kind == H5L_SPECIAL_KINDS) {
+      keep(i);
+    } else {
+      count_special(part, kind, run.first + i, 1);
+    }
   }
-  return kept;
+  kept.count = count;
 }
 
-// Makes the bins of a grid wide enough for errors up to `most` in size: two bins become one each time, and the lowest
-// ones logarithmic.
-void widen_grid(PointsPart& part, double most) {
-  if (!(most > 0)) return;
-  int exponent = kWidestGrid + 7;
-  if (most < HUGE_VAL) static_cast<void>(frexp(most, &exponent));  // most < 2^exponent
-  i32 wanted = exponent - 7;                                       // 128 bins for each sign
-  wanted = wanted < kFinestGrid ? kFinestGrid : wanted > kWidestGrid ? kWidestGrid : wanted;
-  if (part.grid_exponent == kNoGrid) part.grid_exponent = wanted;  // errors of 0 are in a logarithmic bin
-  for (; part.grid_exponent < wanted; ++part.grid_exponent) {
-    for (auto& bins : part.bins) {
-      for (u32 sign = 0; sign < 2; ++sign) {
-        u32* const linear = bins + sign * 128;
-        u32* const log = bins + kLinearBins + sign * 2048;
-        for (u32 i = kFirstLinear; i < 2 * kFirstLinear; ++i) log[log_bin_of(part.grid_exponent, i)] += linear[i];
-        for (u32 i = 0; i < 64; ++i) linear[i] = i < kFirstLinear ? 0 : linear[2 * i] + linear[2 * i + 1];
-        for (u32 i = 64; i < 128; ++i) linear[i] = 0;
+// What the sums of a leaf start from, and the threshold of relative errors.
+struct Reference {
+  double pivot_x, pivot_e, threshold;
+};
+
+// What is known of the points of a lane or, with vectors, of several.
+template <class V, class Count>
+struct Sums {
+  V x, xx, e, ee, xe, abs_e, pointwise;  // about the pivots
+  V e_min, e_max, abs_min, pointwise_min, pointwise_max;
+  Count over, changed;
+};
+
+// Adds points and returns their errors. Without kZeros no value of the original is 0.
+template <bool kZeros, class V, class Count>
+[[gnu::always_inline]] inline V add_errors(V a, V b, const Reference& reference, Sums<V, Count>& s) {
+  const V e = b - a;
+  const V size = magnitude(e);
+  const V from_x = a - reference.pivot_x;
+  const V from_e = e - reference.pivot_e;
+  V pointwise = size / magnitude(a);
+  if constexpr (kZeros) {
+    s.pointwise_min = smaller(a == 0 ? s.pointwise_min : pointwise, s.pointwise_min);
+    s.changed = a == 0 ? (e != 0 ? s.changed + 1 : s.changed) : s.changed;
+    pointwise = a == 0 ? V{} : pointwise;
+  } else {
+    s.pointwise_min = smaller(pointwise, s.pointwise_min);
+  }
+  s.pointwise_max = larger(pointwise, s.pointwise_max);
+  s.over = pointwise > reference.threshold ? s.over + 1 : s.over;
+  s.e_min = smaller(e, s.e_min);
+  s.e_max = larger(e, s.e_max);
+  s.abs_min = smaller(size, s.abs_min);
+  s.x += from_x;
+  s.xx += from_x * from_x;
+  s.e += from_e;
+  s.ee += from_e * from_e;
+  s.xe += from_x * from_e;
+  s.abs_e += size;
+  s.pointwise += pointwise;
+  return e;
+}
+
+// The counter of an error, from the upper half of its bits.
+template <class W>
+[[gnu::always_inline]] inline W counter_of(W high) {
+  constexpr i32 kFirst = (1023 - 127) * kCountersOfOctave;
+  W at = (high & 0x7FFFFFFF) >> 14;
+  at = at > kFirst ? at - kFirst : at - at;
+  at = at < static_cast<i32>(kCounters) ? at : at - at + static_cast<i32>(kCounters - 1);
+  return at | ((high >> 17) & static_cast<i32>(kCounters));
+}
+
+// The upper halves of the words of two vectors, in some order.
+template <int... kAt>
+[[gnu::always_inline]] inline Vector<i32> upper_halves(Vector<i32> a, Vector<i32> b,
+                                                       std::integer_sequence<int, kAt...> /*order*/) {
+  constexpr int kCount = sizeof...(kAt);
+  return __builtin_shufflevector(a, b, ((kAt / 4 * 4 + kAt % 2 * 2 + 1) + (kAt % 4 / 2) * kCount)...);
+}
+
+// The sums of all lanes, as they lie in memory.
+struct LaneSums {
+  Lanes x, xx, e, ee, xe, abs_e, pointwise;
+  Lanes e_min, e_max, abs_min, pointwise_min, pointwise_max;
+  alignas(64) i64 over[kSumLanes] = {};
+  alignas(64) i64 changed[kSumLanes] = {};
+};
+
+template <class To, class From>
+[[gnu::always_inline]] inline To load_from(const From* from) {
+  To value;
+  memcpy(&value, from, sizeof value);
+  return value;
+}
+
+// Sums of some lanes, from `lane` on. By value, each on its own, so that they can be in registers.
+template <class V, class Count>
+[[gnu::always_inline]] inline Sums<V, Count> load_sums(const LaneSums& all, u32 lane) {
+  const auto of = [lane](const Lanes& lanes) { return load_from<V>(lanes.lane + lane); };
+  return {of(all.x),
+          of(all.xx),
+          of(all.e),
+          of(all.ee),
+          of(all.xe),
+          of(all.abs_e),
+          of(all.pointwise),
+          of(all.e_min),
+          of(all.e_max),
+          of(all.abs_min),
+          of(all.pointwise_min),
+          of(all.pointwise_max),
+          load_from<Count>(all.over + lane),
+          load_from<Count>(all.changed + lane)};
+}
+
+template <class V, class Count>
+[[gnu::always_inline]] inline void store_sums(const Sums<V, Count>& s, u32 lane, LaneSums& all) {
+  const auto give = [lane](V value, Lanes& lanes) { memcpy(lanes.lane + lane, &value, sizeof value); };
+  const auto give_count = [lane](Count value, i64* counts) { memcpy(counts + lane, &value, sizeof value); };
+  give(s.x, all.x), give(s.xx, all.xx), give(s.e, all.e), give(s.ee, all.ee), give(s.xe, all.xe);
+  give(s.abs_e, all.abs_e), give(s.pointwise, all.pointwise), give(s.e_min, all.e_min), give(s.e_max, all.e_max);
+  give(s.abs_min, all.abs_min), give(s.pointwise_min, all.pointwise_min), give(s.pointwise_max, all.pointwise_max);
+  give_count(s.over, all.over), give_count(s.changed, all.changed);
+}
+
+// Has the lines of the next leaf come, evenly, while this one is summed. They may be behind the end: nothing is read.
+template <class T>
+[[gnu::always_inline]] inline void prefetch_ahead(const T* values, u32 lane, u32 round) {
+  const auto* const bytes = reinterpret_cast<const u8*>(values + kLeafValues + round + lane * kRounds);
+  for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64) __builtin_prefetch(bytes + at);
+}
+
+// Counters of the errors of two vectors. They are written two steps before they are read, since the processor would
+// wait for them.
+class Waiting {
+ public:
+  Waiting() {
+    for (auto& step : at_) {
+      for (u32& at : step) at = kNoCounter;
+    }
+  }
+
+  [[gnu::always_inline]] void count_and_keep(Vector<double> first, Vector<double> second, Counters& counters) {
+    using Halves = Vector<i32>;
+    u32* const at = at_[next_];
+    count(at, counters);
+    const Halves index = counter_of(upper_halves(bit_cast<Halves>(first), bit_cast<Halves>(second),
+                                                 std::make_integer_sequence<int, kLanes<i32>>()));
+    memcpy(at, &index, sizeof index);
+    asm volatile("" : "+m"(at_));  // through memory: taking a vector apart is slower
+    next_ ^= 1;
+  }
+
+  void count_rest(Counters& counters) const {
+    for (const auto& at : at_) count(at, counters);
+  }
+
+ private:
+  [[gnu::always_inline]] static void count(const u32* at, Counters& counters) {
+#pragma GCC unroll 16
+    for (u32 k = 0; k < kLanes<i32>; ++k) ++counters.count[k % 2][at[k]];
+  }
+
+  alignas(64) u32 at_[2][kLanes<i32>];
+  u32 next_ = 0;
+};
+
+// Adds `count` points, the first of them in lane 0. Lanes are taken some at a time, so that all their sums stay in
+// registers: the values pass by that often.
+template <bool kZeros, class T>
+void add_block(const T* x, const T* y, u32 count, const Reference& reference, LaneSums& all, Counters& counters) {
+  constexpr u32 kStep = kRounds * kSumLanes;
+  const u32 whole = count / kStep * kStep;
+  for (u32 lane = 0; lane < kSumLanes && whole != 0; lane += kDoubles) {
+    auto sums = load_sums<Vector<double>, Vector<i64>>(all, lane);
+    Waiting waiting;
+    for (u32 round = 0; round < whole; round += kStep) {
+      prefetch_ahead(x, lane, round);
+      prefetch_ahead(y, lane, round);
+      const u32 i = round + lane;
+      const Vector<double> first =
+          add_errors<kZeros>(load_as_doubles<T>(x + i), load_as_doubles<T>(y + i), reference, sums);
+      const Vector<double> second = add_errors<kZeros>(load_as_doubles<T>(x + i + kSumLanes),
+                                                       load_as_doubles<T>(y + i + kSumLanes), reference, sums);
+      waiting.count_and_keep(first, second, counters);
+    }
+    waiting.count_rest(counters);
+    store_sums(sums, lane, all);
+  }
+  for (u32 i = whole; i < count; ++i) {
+    auto sums = load_sums<double, i64>(all, i % kSumLanes);
+    const double e = add_errors<kZeros>(static_cast<double>(x[i]), static_cast<double>(y[i]), reference, sums);
+    ++counters.count[0][counter_of(static_cast<i32>(bit_cast<u64>(e) >> 32))];
+    store_sums(sums, i % kSumLanes, all);
+  }
+}
+
+// Makes the table of a part: the width of its bins is for errors up to `most` in size.
+void make_table(const Counters& counters, double most, PointsPart& part) {
+  if (most > 0) {
+    int exponent = kWidestGrid + 7;
+    if (most < HUGE_VAL) static_cast<void>(frexp(most, &exponent));  // most < 2^exponent
+    const i32 wanted = exponent - 7;                                 // 128 bins for each sign
+    part.grid_exponent = wanted < kFinestGrid ? kFinestGrid : wanted > kWidestGrid ? kWidestGrid : wanted;
+  }
+  for (u32 sign = 0; sign < 2; ++sign) {
+    u32* const linear = part.bins[0] + sign * 128;
+    u32* const log = part.bins[0] + kLinearBins + sign * (H5L_ASSESS_LOG_BINS / 2);
+    for (u32 octave = 0; octave < 256; ++octave) {
+      const u32* const from[2] = {counters.count[0] + sign * kCounters + octave * kCountersOfOctave,
+                                  counters.count[1] + sign * kCounters + octave * kCountersOfOctave};
+      u32 count[kCountersOfOctave];
+      u32 any = 0;
+      for (u32 i = 0; i < kCountersOfOctave; ++i) any |= count[i] = from[0][i] + from[1][i];
+      if (any == 0) continue;
+      // The octave begins at 2^above widths.
+      const i32 above = part.grid_exponent == kNoGrid ? -1 : static_cast<i32>(octave) - 127 - part.grid_exponent;
+      for (u32 i = 0; i < kCountersOfOctave; ++i) {
+        if (above >= 3 && above < 7) {
+          linear[(kCountersOfOctave + i) >> (6 - above)] += count[i];
+        } else {
+          log[octave * 8 + i / 8] += count[i];
+        }
       }
     }
   }
 }
 
-// Values of the next leaf, while this one is summed. They may be behind the end: nothing is read.
-template <class T>
-void prefetch(const T* values, u32 count) {
-  const auto* const bytes = reinterpret_cast<const u8*>(values);
-  for (u32 at = 0; at < count * sizeof(T); at += 64) __builtin_prefetch(bytes + at);
-}
-
-// One stripe as float64, in whole groups of lanes; what is behind `count` adds nothing.
-template <class T>
-void fill_stripe(const T* x, const T* y, u32 count, double pivot_x, double pivot_e, Stripe& s) {
-  for (u32 i = 0; i < count; ++i) {
-    const double a = static_cast<double>(x[i]);
-    const double e = static_cast<double>(y[i]) - a;
-    s.x[i] = a;
-    s.e[i] = e;
-    s.from_pivot_x[i] = a - pivot_x;
-    s.from_pivot_e[i] = e - pivot_e;
-    s.pointwise[i] = a == 0 ? 0 : fabs(e) / fabs(a);
-  }
-  for (u32 i = count; i < padded(count); ++i) {
-    s.x[i] = s.e[i] = s.from_pivot_x[i] = s.from_pivot_e[i] = s.pointwise[i] = 0;
-  }
-}
-
-void sum_stripe(const Stripe& s, u32 count, LeafSums& sums) {
-  const u32 n = padded(count);
-  add_lanes<2>(n, &sums.x, [&](u32 i, Vector<double>* terms) {
-    terms[0] = load_doubles(s.from_pivot_x + i);
-    terms[1] = terms[0] * terms[0];
-  });
-  add_lanes<2>(n, &sums.e, [&](u32 i, Vector<double>* terms) {
-    terms[0] = load_doubles(s.from_pivot_e + i);
-    terms[1] = terms[0] * terms[0];
-  });
-  add_lanes<3>(n, &sums.xe, [&](u32 i, Vector<double>* terms) {
-    terms[0] = load_doubles(s.from_pivot_x + i) * load_doubles(s.from_pivot_e + i);
-    terms[1] = magnitude(load_doubles(s.e + i));
-    terms[2] = load_doubles(s.pointwise + i);
-  });
-}
-
-struct Extrema {
-  double x_min, x_max, e_min, e_max, y_min, y_max, e_min_abs, pointwise_min, pointwise_max;
+// Extrema of a leaf.
+struct LeafExtrema {
+  double e_min, e_max, abs_min, abs_max, pointwise_min, pointwise_max;
 };
 
-template <class T>
-void find_extrema(const T* y, u32 count, Stripe& s, Extrema& found) {
-  for (u32 i = 1; i < kDoubles && count % kDoubles != 0; ++i) {  // repeat the last value up to a whole vector
-    if (count - 1 + i >= kStripe) break;
-    s.x[count - 1 + i] = s.x[count - 1];
-    s.e[count - 1 + i] = s.e[count - 1];
-    s.pointwise[count - 1 + i] = s.pointwise[count - 1];
-  }
-  using V = Vector<double>;
-  const V zero = {};
-  V x_min = zero + found.x_min, x_max = zero + found.x_max, e_min = zero + found.e_min, e_max = zero + found.e_max;
-  V abs_min = zero + found.e_min_abs, p_max = zero + found.pointwise_max, p_min = zero + found.pointwise_min;
-  for (u32 i = 0; i < count; i += kDoubles) {
-    const V a = load_doubles(s.x + i);
-    const V e = load_doubles(s.e + i);
-    const V p = load_doubles(s.pointwise + i);
-    x_min = smaller(a, x_min);
-    x_max = larger(a, x_max);
-    e_min = smaller(e, e_min);
-    e_max = larger(e, e_max);
-    abs_min = smaller(magnitude(e), abs_min);
-    p_max = larger(p, p_max);
-    p_min = smaller(a == 0 ? p_min : p, p_min);
-  }
-  T y_min = y[0];
-  T y_max = y[0];
-  constexpr u32 kOfType = kLanes<T>;
-  if (count >= kOfType) {
-    const auto take = [&](u32 i) { return load<Vector<T>>(reinterpret_cast<const u8*>(y + i)); };
-    Vector<T> low = take(0);
-    Vector<T> high = low;
-    for (u32 i = 0; i + kOfType <= count; i += kOfType) {
-      const Vector<T> v = take(i);
-      low = v < low ? v : low;
-      high = v > high ? v : high;
-    }
-    const Vector<T> last = take(count - kOfType);
-    low = last < low ? last : low;
-    high = last > high ? last : high;
-    for (u32 i = 0; i < kOfType; ++i) {
-      y_min = low[i] < y_min ? low[i] : y_min;
-      y_max = high[i] > y_max ? high[i] : y_max;
-    }
-  } else {
-    for (u32 i = 0; i < count; ++i) {
-      y_min = y[i] < y_min ? y[i] : y_min;
-      y_max = y[i] > y_max ? y[i] : y_max;
-    }
-  }
-  const auto down = [](V v, double least) {
-    for (u32 i = 0; i < kDoubles; ++i) least = v[i] < least ? v[i] : least;
-    return least;
+LeafExtrema extrema_of(const LaneSums& sums) {
+  const auto least = [](const Lanes& lanes) {
+    double found = lanes.lane[0];
+    for (const double value : lanes.lane) found = smaller(value, found);
+    return found;
   };
-  const auto up = [](V v, double most) {
-    for (u32 i = 0; i < kDoubles; ++i) most = v[i] > most ? v[i] : most;
-    return most;
+  const auto most = [](const Lanes& lanes) {
+    double found = lanes.lane[0];
+    for (const double value : lanes.lane) found = larger(value, found);
+    return found;
   };
-  found.x_min = down(x_min, found.x_min);
-  found.x_max = up(x_max, found.x_max);
-  found.e_min = down(e_min, found.e_min);
-  found.e_max = up(e_max, found.e_max);
-  found.e_min_abs = down(abs_min, found.e_min_abs);
-  found.pointwise_max = up(p_max, found.pointwise_max);
-  found.pointwise_min = down(p_min, found.pointwise_min);
-  const double low = static_cast<double>(y_min);
-  const double high = static_cast<double>(y_max);
-  found.y_min = low < found.y_min ? low : found.y_min;
-  found.y_max = high > found.y_max ? high : found.y_max;
+  const double e_min = least(sums.e_min);
+  const double e_max = most(sums.e_max);
+  return {e_min,
+          e_max,
+          least(sums.abs_min),
+          -e_min > e_max ? -e_min : e_max,
+          least(sums.pointwise_min),
+          most(sums.pointwise_max)};
 }
 
-void count_bins(Stripe& s, u32 count, PointsPart& part) {
-  using Index [[gnu::vector_size(kDoubles * sizeof(i32))]] = i32;
-  using V = Vector<double>;
-  using Bits = Vector<i64>;
-  // Without a grid nothing is in a linear bin.
-  const double bins_per_unit = part.grid_exponent == kNoGrid ? 0.0 : ldexp(1.0, -part.grid_exponent);
-  for (u32 i = 0; i < count; i += kDoubles) {
-    const Bits bits = bit_cast<Bits>(load_doubles(s.e + i));
-    V at = magnitude(load_doubles(s.e + i)) * bins_per_unit;
-    at = smaller(at, V{} + 128.0);
-    // Sign 1, exponent 11 and mantissa 3 bits: the exponent is made float32's.
-    Bits log = ((bits >> 49) & 0x3FFF) - 896 * 8;
-    log = log < 0 ? Bits{} : log;
-    log = log > 2047 ? Bits{} + 2047 : log;
-    log += kLinearBins + ((bits >> 52) & 2048);
-    const Bits linear_base = (bits >> 56) & 128;
-    const Index linear = __builtin_convertvector(at, Index) + __builtin_convertvector(linear_base, Index);
-    const Index is_linear = __builtin_convertvector((at >= static_cast<double>(kFirstLinear)) & (at < 128.0), Index);
-    const Index bin = is_linear ? linear : __builtin_convertvector(log, Index);
-    memcpy(s.bin + i, &bin, sizeof bin);
-  }
-  for (u32 i = 0; i + 1 < count; i += 2) {
-    ++part.bins[0][s.bin[i]];
-    ++part.bins[1][s.bin[i + 1]];
-  }
-  if (count % 2 != 0) ++part.bins[0][s.bin[count - 1]];
+void add_extrema(PointsPart& part, const LeafExtrema& found, double x_min, double x_max, double y_min, double y_max) {
+  const bool is_first = part.valid == 0;
+  const auto down = [is_first](double& least, double other) { least = is_first || other < least ? other : least; };
+  const auto up = [is_first](double& most, double other) { most = is_first || other > most ? other : most; };
+  down(part.x_min, x_min);
+  up(part.x_max, x_max);
+  down(part.y_min, y_min);
+  up(part.y_max, y_max);
+  down(part.e_min, found.e_min);
+  up(part.e_max, found.e_max);
+  down(part.e_min_abs, found.abs_min);
+  down(part.pointwise_min, found.pointwise_min);
+  up(part.pointwise_max, found.pointwise_max);
 }
 
 // Lists and counts the points of a leaf that break the bound, where any may.
 template <class T>
 void judge(const h5l_assess_params& params, u64 first, const T* x, const T* y, const u16* number, u32 count,
-           const Extrema& found, u64 zeros_changed, PointsPart& part) {
-  const double most = -found.e_min > found.e_max ? -found.e_min : found.e_max;
+           const LeafExtrema& found, u64 zeros_changed, PointsPart& part) {
+  const double limit = params.limit[0];
   switch (params.bound_kind) {
     case H5L_BOUND_ABSOLUTE:
-      if (most < params.limit[0]) return;
+      if (found.abs_max < limit) return;
       break;
     case H5L_BOUND_POINTWISE_RELATIVE:
       // A quotient is off by a rounding or two.
-      if (zeros_changed == 0 && params.limit[0] > 1e-280 && found.pointwise_max < params.limit[0] * (1 - 0x1p-50))
-        return;
+      if (zeros_changed == 0 && limit > 1e-280 && found.pointwise_max < limit * (1 - 0x1p-50)) return;
       break;
     case H5L_BOUND_LOSSLESS:
+      if (memcmp(x, y, count * sizeof(T)) == 0) return;
       break;
     default:
       return;
   }
-  for (u32 i = 0; i < count; ++i) {
-    if (!breaks(params, x[i], y[i])) continue;
-    ++part.violations;
-    if (part.listed < H5L_ASSESS_LISTED) {
-      part.violation[part.listed++] = {first + (number == nullptr ? i : number[i]), static_cast<double>(x[i]),
-                                       static_cast<double>(y[i])};
+  for (u32 start = 0; start < count; start += kRun) {
+    const u32 end = count - start < kRun ? count : start + kRun;
+    if (params.bound_kind == H5L_BOUND_ABSOLUTE) {  // most errors of a leaf are away from the bound
+      u64 near = 0;
+      for (u32 i = start; i < end; ++i) {
+        near |= static_cast<u64>(!(fabs(static_cast<double>(y[i]) - static_cast<double>(x[i])) < limit));
+      }
+      if (near == 0) continue;
+    }
+    for (u32 i = start; i < end; ++i) {
+      if (!breaks(params, x[i], y[i])) continue;
+      ++part.violations;
+      if (part.listed < H5L_ASSESS_LISTED) {
+        part.violation[part.listed++] = {first + (number == nullptr ? i : number[i]), static_cast<double>(x[i]),
+                                         static_cast<double>(y[i])};
+      }
     }
   }
 }
 
 template <class T>
-void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* y, const u16* number, u32 count,
-               PointsPart& part, Moments& leaf) {
-  leaf = {};
-  if (count == 0) return;
-  Stripe s;
-  LeafSums sums;
-  Extrema found{part.x_min, part.x_max,     part.e_min,         part.e_max,        part.y_min,
-                part.y_max, part.e_min_abs, part.pointwise_min, part.pointwise_max};
-  if (part.valid == 0) {
-    const double a = static_cast<double>(x[0]);
-    const double b = static_cast<double>(y[0]);
-    const double e = b - a;
-    found = {a, a, e, e, b, b, fabs(e), HUGE_VAL, 0.0};
+void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* y, const Survey<T>& seen,
+               const u16* number, u32 count, Counters& counters, PointsPart& part, Moments& leaf) {
+  const double x0 = static_cast<double>(x[0]);
+  const double e0 = static_cast<double>(y[0]) - x0;
+  const Reference reference{x0, e0, params.pointwise_threshold > 0 ? params.pointwise_threshold : HUGE_VAL};
+  LaneSums sums;
+  for (u32 i = 0; i < kSumLanes; ++i) {
+    sums.e_min.lane[i] = sums.e_max.lane[i] = e0;
+    sums.abs_min.lane[i] = fabs(e0);
+    sums.pointwise_min.lane[i] = HUGE_VAL;
   }
-  Extrema own = found;  // those of the leaf decide whether the bound may be broken
-  own.e_min = own.e_max = static_cast<double>(y[0]) - static_cast<double>(x[0]);
-  own.pointwise_max = 0;
-  const double pivot_x = static_cast<double>(x[0]);
-  const double pivot_e = own.e_min;
+  for (u32 start = 0; start < count; start += kBlock<T>) {
+    const u32 n = count - start < kBlock<T> ? count - start : kBlock<T>;
+    if (seen.has_zeros) {
+      add_block<true>(x + start, y + start, n, reference, sums, counters);
+    } else {
+      add_block<false>(x + start, y + start, n, reference, sums, counters);
+    }
+  }
+  const LeafExtrema found = extrema_of(sums);
   u64 zeros_changed = 0;
-  for (u32 start = 0; start < count; start += kStripe) {
-    const u32 n = count - start < kStripe ? count - start : kStripe;
-    prefetch(x + start + kLeafValues, n);
-    prefetch(y + start + kLeafValues, n);
-    fill_stripe(x + start, y + start, n, pivot_x, pivot_e, s);
-    sum_stripe(s, n, sums);
-    find_extrema(y + start, n, s, own);
-    u32 zeros = 0;
-    u32 changed = 0;
-    for (u32 i = 0; i < n; ++i) zeros += s.x[i] == 0 ? 1 : 0;
-    if (zeros != 0) {
-      for (u32 i = 0; i < n; ++i) changed += (s.x[i] == 0 && s.e[i] != 0) ? 1 : 0;
-    }
-    part.zeros += zeros;
-    zeros_changed += changed;
-    if (params.pointwise_threshold > 0) {
-      u32 over = changed;
-      for (u32 i = 0; i < n; ++i) over += s.pointwise[i] > params.pointwise_threshold ? 1 : 0;
-      part.over_threshold += over;
-    }
-    for (u32 f = 0; f < params.flip_count; ++f) {
-      u32 flipped = 0;
-      const double side = params.flips[f];
-      for (u32 i = 0; i < n; ++i) {
-        flipped += (s.x[i] >= side) != (static_cast<double>(y[start + i]) >= side) ? 1 : 0;
-      }
-      part.flipped[f] += flipped;
-    }
-    const double most = -own.e_min > own.e_max ? -own.e_min : own.e_max;
-    widen_grid(part, params.histogram_limit > 0 ? params.histogram_limit : most);
-    count_bins(s, n, part);
+  u64 over = 0;
+  for (u32 i = 0; i < kSumLanes; ++i) {
+    zeros_changed += static_cast<u64>(sums.changed[i]);
+    over += static_cast<u64>(sums.over[i]);
   }
   part.zeros_changed += zeros_changed;
-  judge(params, first, x, y, number, count, own, zeros_changed, part);
-
-  const double most = -own.e_min > own.e_max ? -own.e_min : own.e_max;
-  if (part.valid == 0 || most > fabs(part.worst.decoded - part.worst.original)) {
+  if (seen.has_zeros) {
+    u64 zeros = 0;
+    for (u32 i = 0; i < count; ++i) zeros += x[i] == 0 ? 1 : 0;
+    part.zeros += zeros;
+  }
+  if (params.pointwise_threshold > 0) part.over_threshold += over + zeros_changed;
+  for (u32 f = 0; f < params.flip_count; ++f) {
+    const double side = params.flips[f];
+    u32 flipped = 0;
+    for (u32 i = 0; i < count; ++i) {
+      flipped += (static_cast<double>(x[i]) >= side) != (static_cast<double>(y[i]) >= side) ? 1 : 0;
+    }
+    part.flipped[f] += flipped;
+  }
+  judge(params, first, x, y, number, count, found, zeros_changed, part);
+  add_extrema(part, found, static_cast<double>(seen.x_min), static_cast<double>(seen.x_max),
+              static_cast<double>(seen.y_min), static_cast<double>(seen.y_max));
+  if (part.valid == 0 || found.abs_max > fabs(part.worst.decoded - part.worst.original)) {
     for (u32 i = 0; i < count; ++i) {
       const double a = static_cast<double>(x[i]);
       const double b = static_cast<double>(y[i]);
-      if (fabs(b - a) != most) continue;
+      if (fabs(b - a) != found.abs_max) continue;
       part.worst = {first + (number == nullptr ? i : number[i]), a, b};
       break;
     }
   }
-  part.x_min = own.x_min;
-  part.x_max = own.x_max;
-  part.y_min = own.y_min;
-  part.y_max = own.y_max;
-  part.e_min = own.e_min < found.e_min ? own.e_min : found.e_min;
-  part.e_max = own.e_max > found.e_max ? own.e_max : found.e_max;
-  part.e_min_abs = own.e_min_abs;
-  part.pointwise_min = own.pointwise_min;
-  part.pointwise_max = own.pointwise_max > found.pointwise_max ? own.pointwise_max : found.pointwise_max;
   part.valid += count;
 
   const double n = count;
@@ -366,8 +567,8 @@ void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* 
   const double xx = total(sums.xx) - x_off * x_off * n;
   const double ee = total(sums.ee) - e_off * e_off * n;
   leaf.count = n;
-  leaf.mean_x = pivot_x + x_off;
-  leaf.mean_e = pivot_e + e_off;
+  leaf.mean_x = x0 + x_off;
+  leaf.mean_e = e0 + e_off;
   leaf.squares_x = xx > 0 ? xx : 0;
   leaf.squares_e = ee > 0 ? ee : 0;
   leaf.products = total(sums.xe) - x_off * e_off * n;
@@ -377,30 +578,45 @@ void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* 
 
 template <class T>
 void add_leaves(const h5l_assess_params& params, u64 first, const T* x, const T* y, const u8* mask, u32 count,
-                PointsPart& part) {
+                Counters& counters, PointsPart& part) {
   for (u32 start = 0; start < count; start += kLeafValues) {
     const u32 n = count - start < kLeafValues ? count - start : kLeafValues;
     Moments& leaf = part.leaves[part.leaf_count++];
-    if (mask == nullptr && is_plain(x + start, y + start, n, params)) {
-      add_valid<T>(params, first + start, x + start, y + start, nullptr, n, part, leaf);
-      continue;
+    const u8* const own_mask = mask == nullptr || is_clear(mask + start, n) ? nullptr : mask + start;
+    const Run<T> run{x + start, y + start, own_mask, first + start, n};
+    if (own_mask == nullptr) {
+      const Survey<T> seen = survey(run.x, run.y, n);
+      if (seen.all_finite && (params.has_fill == 0 || is_plain(params, run))) {
+        add_valid<T>(params, run.first, run.x, run.y, seen, nullptr, n, counters, part, leaf);
+        continue;
+      }
     }
-    T valid_x[kLeafValues];
-    T valid_y[kLeafValues];
-    u16 number[kLeafValues];
-    const u32 kept = keep_valid(params, first + start, x + start, y + start, mask == nullptr ? nullptr : mask + start,
-                                n, valid_x, valid_y, number, part);
-    add_valid<T>(params, first + start, valid_x, valid_y, number, kept, part, leaf);
+    Kept<T> kept;
+    kept.count = 0;
+    for (u32 at = 0; at < n; at += kRun) {
+      const u32 size = n - at < kRun ? n - at : kRun;
+      const u8* const of_run = own_mask == nullptr || is_clear(own_mask + at, size) ? nullptr : own_mask + at;
+      keep_valid<T>(params, {run.x + at, run.y + at, of_run, run.first + at, size}, at, kept, part);
+    }
+    leaf = {};
+    if (kept.count == 0) continue;
+    const Survey<T> seen = survey(kept.x, kept.y, kept.count);
+    add_valid<T>(params, run.first, kept.x, kept.y, seen, kept.number, kept.count, counters, part, leaf);
   }
 }
 
 void points(const h5l_assess_params& params, u64 first, const void* x, const void* y, const u8* mask, u32 count,
             PointsPart& part) {
+  const std::unique_ptr<Counters> counters(new Counters());  // all zeros
   if (params.value_bytes == 4) {
-    add_leaves(params, first, static_cast<const float*>(x), static_cast<const float*>(y), mask, count, part);
+    add_leaves(params, first, static_cast<const float*>(x), static_cast<const float*>(y), mask, count, *counters, part);
   } else {
-    add_leaves(params, first, static_cast<const double*>(x), static_cast<const double*>(y), mask, count, part);
+    add_leaves(params, first, static_cast<const double*>(x), static_cast<const double*>(y), mask, count, *counters,
+               part);
   }
+  if (part.valid == 0) return;
+  const double most = -part.e_min > part.e_max ? -part.e_min : part.e_max;
+  make_table(*counters, params.histogram_limit > 0 ? params.histogram_limit : most, part);
 }
 
 // A segment of a row, all of it in one box. Eight lanes: a box may be narrow.

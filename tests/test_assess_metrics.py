@@ -1,0 +1,212 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Metrics that callers bring along, those of ours made the same way, and the figure."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import InvalidArgumentError, Report, assess
+from h5lossy.assessment import Block, Metric, metrics
+from hdf5_helpers import run
+from test_assess import GOLDEN, fields
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def noisy(shape: tuple[int, ...], *, size: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=shape).cumsum(axis=-1).astype(np.float32)
+    return x, (x + rng.uniform(-size, size, size=shape)).astype(np.float32)
+
+
+class Curvature:
+    """The largest error of the second difference along the first axis."""
+
+    name = "curvature"
+    halo = 1
+
+    def __init__(self) -> None:
+        self.largest = 0.0
+        self.planes: list[int] = []
+
+    def update(self, block: Block) -> None:
+        e = np.where(block.valid, block.decoded - block.original, np.nan)
+        first = block.own.start
+        for plane in range(first, block.own.stop):
+            self.planes.append(block.start + plane - first)
+            if 0 < plane < len(e) - 1:
+                bend = np.abs(e[plane - 1] - 2 * e[plane] + e[plane + 1])
+                self.largest = max(self.largest, float(np.nanmax(bend, initial=0)))
+
+    def result(self) -> Any:
+        return {"largest": self.largest, "planes": len(self.planes)}
+
+
+@pytest.mark.parametrize("values", [1 << 30, 1, 700])
+def test_a_metric_of_the_callers_sees_every_plane_once(
+    values: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(metrics, "_VALUES_OF_BLOCK", values)
+    x, y = noisy((9, 1, 20, 30))
+    x[3, 0, 4, 5] = np.nan
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        a = file.create_dataset("x", data=x, chunks=(4, 1, 7, 30))
+        metric = Curvature()
+        assert isinstance(metric, Metric)
+        report = assess(a, y, metrics=["ssim", metric])
+    e = y.astype(float) - x
+    bend = np.abs(e[:-2] - 2 * e[1:-1] + e[2:])
+    assert metric.planes == list(range(9))
+    assert report.metrics == {"curvature": {"largest": np.nanmax(bend), "planes": 9}}
+    assert report.ssim is not None
+    assert Report.from_json(report.to_json()) == report
+    assert "curvature" in report.to_text()
+    assert "curvature" in report.to_markdown()
+    assert "curvature" in report.to_html()
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (1,), (5,)], ids=str)
+def test_a_metric_sees_fields_of_any_shape(shape: tuple[int, ...]) -> None:
+    x = np.ones(shape)
+    found = assess(x, x + 1, metrics=[Curvature()]).metrics["curvature"]
+    assert found["planes"] == (shape[0] if shape else 1)
+
+
+def test_metrics_are_checked() -> None:
+    x = np.arange(8.0)
+    with pytest.raises(InvalidArgumentError, match="name, halo, update and result"):
+        assess(x, x, metrics=[3])  # type: ignore[list-item]
+    with pytest.raises(InvalidArgumentError, match="names of their own"):
+        assess(x, x, metrics=[Curvature(), Curvature()])
+    wide = Curvature()
+    wide.halo = -1
+    with pytest.raises(InvalidArgumentError, match="halo"):
+        assess(x, x, metrics=[wide])
+
+
+def test_progress_counts_metrics_too() -> None:
+    x, y = noisy((30, 40))
+    told: list[tuple[int, int]] = []
+    assess(x, y, metrics=["climate", Curvature()], progress=lambda *done: told.append(done))
+    assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n, c in GOLDEN["cases"].items()
+        if "ssim_win7_step1_localrange" in c["reference_float64"] and "offset" not in n
+    ],
+)
+@pytest.mark.parametrize(("window", "step"), [(7, 1), (7, 2), (8, 1), (8, 2)])
+@pytest.mark.parametrize("values", [1 << 30, 1])
+def test_the_ssim_of_z_checker_comes_out(
+    name: str, window: int, step: int, values: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "_VALUES_OF_BLOCK", values)
+    golden = GOLDEN["cases"][name]["reference_float64"]
+    golden = golden[f"ssim_win{window}_step{step}_localrange"]
+    options = {"window": window, "step": step}
+    found = assess(*fields(name), metrics=["ssim_zchecker"], ssim=options).ssim_zchecker
+    assert found is not None
+    assert found.windows == golden["windows"]
+    assert found.mean == pytest.approx(golden["mean"], abs=1e-9)
+    assert found.min == pytest.approx(golden["min"], abs=1e-7)
+
+
+def test_relative_errors_are_counted_in_octaves() -> None:
+    x = np.array([1.0, 2.0, 4.0, 0.0, 8.0, np.nan, 1.0])
+    y = np.array([1.5, 2.0, 4.5, 1.0, 8.5, np.nan, 1.5625])
+    found = assess(x, y, metrics="full").relative_histogram
+    assert found is not None
+    assert (found.exact, found.first_octave) == (1, -4)
+    # 0.5 and 0.5625 stand an eighth of an octave apart, the others at the beginning of theirs.
+    assert [i for i, n in enumerate(found.counts) if n] == [0, 8, 24, 25]
+    assert assess(
+        x, x, metrics=["pointwise"]
+    ).relative_histogram == h5lossy.assessment.report.RelativeHistogram(
+        exact=5, first_octave=None, counts=()
+    )
+
+
+def test_the_threshold_of_relative_errors_is_the_callers() -> None:
+    x = np.full(10, 2.0)
+    y = x + np.arange(10) / 100
+    assert assess(x, y, relative_threshold=0.0201).error.pointwise.over_threshold == 5
+    assert assess(x, y).error.pointwise.over_threshold == 9
+    with pytest.raises(InvalidArgumentError, match="relative_threshold"):
+        assess(x, y, relative_threshold=0.0)
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (0, 3), (1,), (500,), (12, 14), (6, 20, 30), (2, 3, 14, 15)], ids=str
+)
+def test_a_report_is_drawn(shape: tuple[int, ...], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    x, y = noisy(shape) if shape and 0 not in shape else (np.ones(shape), np.ones(shape))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        decoded = file.create_dataset(
+            "y", data=y, chunks=None if 0 in shape else tuple(max(1, n // 2) for n in shape) or None
+        )
+        report = assess(x, decoded, absolute=0.02, metrics="full", pictures=True)
+    figure = report.plot()
+    figure.savefig(tmp_path / "r.png", dpi=40)
+    assert (tmp_path / "r.png").read_bytes()[:4] == b"\x89PNG"
+    titles = {axes.get_title() for axes in figure.axes}
+    assert "errors" in titles
+    if len(shape) > 1 and 0 not in shape:
+        assert {"original", "decoded", "error over the bound", "largest error of each chunk"} <= (
+            titles
+        )
+
+
+def test_without_matplotlib_the_reason_is_given(tmp_path: Path) -> None:
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')")
+    said = run(
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import h5lossy\n"
+        "try:\n    h5lossy.assess([1.0], [1.0]).plot()\n"
+        "except ImportError as error:\n    print(error)",
+    ).stdout
+    assert "h5lossy[plot]" in said
+
+
+def test_numbers_beyond_float64_are_undefined_everywhere() -> None:
+    rng = np.random.default_rng(0)
+    for scale in (1e300, 1e160, 1e-300):
+        x = rng.normal(size=(5, 14, 16)) * scale
+        report = assess(x, x * (1 + 1e-3), metrics=["full", "ssim_zchecker"], pictures=True)
+        assert Report.from_json(report.to_json()) == report
+        json.loads(report.to_json(), parse_constant=pytest.fail)
+        assert report.to_html()
+    large = np.array([1.7e308, -1.7e308, 1e308])[:, None] * np.ones(3)
+    found = h5lossy.assess_divergence([large, large], [-large, large])
+    assert (found.points, found.rmse) == (1, None)
+    assert found.max is not None
+    assert math.isfinite(found.max)
+
+
+def test_what_is_in_the_file_is_assessed_and_not_what_hdf5_remembers(tmp_path: Path) -> None:
+    # A chunk that was just written is in HDF5's cache as it was before it was compressed.
+    x, _ = noisy((40, 50))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        packed = file.create_dataset(
+            "t", data=x, chunks=(20, 25), compression=h5lossy.PFPL(absolute=0.25)
+        )
+        report = assess(x, packed)
+    assert report.ok
+    assert report.error.max_abs is not None
+    assert report.error.max_abs > 0.1
