@@ -9,8 +9,6 @@
 
 namespace h5lossy::H5L_TARGET {
 
-using assess::StencilCell;
-
 // Calls of(y, x) for a lane's points of the cell, in their order.
 template <class Of>
 H5L_DEVICE void for_each_point(const CellPlace& place, Of of) {

@@ -23,8 +23,8 @@ constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
 // Where fine bins should be is looked up in so many leaves.
 constexpr std::uint64_t kSampledLeaves = 64;
 
-// Memory for the cells of one launch, and for what windows keep between kernels.
-constexpr std::uint64_t kMostCellBytes = std::uint64_t{256} << 20;
+// Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
+constexpr std::uint64_t kMostCellBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
 
 // Hands out pieces of memory, aligned. Without memory it only counts.
@@ -228,6 +228,23 @@ bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run
   return run(plan);  // a single cell
 }
 
+// Whether lags have kernels of their own: an error that is infinite, as those of float64 can be, would count there beside
+// a point that does not.
+bool has_fast_lags(const FieldInput& input) {
+  return input.field.lags != 0 && input.field.lags <= kMostTileLags && (input.value_bytes == 4 || input.rules.all_valid);
+}
+
+// Errors that cells and their lags reach.
+std::uint64_t set_reach(CellsPlan& plan) {
+  std::uint64_t count = 1;
+  for (int axis = 0; axis < 4; ++axis) {
+    const std::uint64_t reach = plan.field.present[axis] ? plan.field.lags : 0;
+    plan.reach_end[axis] = std::min(plan.end[axis] + reach, plan.field.shape[axis]);
+    count *= plan.reach_end[axis] - plan.first[axis];
+  }
+  return count;
+}
+
 bool is_empty(const FieldInput& input) {
   for (int axis = 0; axis < 4; ++axis) {
     if (input.first[axis] >= input.end[axis]) return true;
@@ -269,9 +286,14 @@ bool add_leaves(AssessDevice& device, const h5l_assess_params& params, const Poi
 
 bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
   if (is_empty(input)) return true;
-  const auto bytes = [](const CellsPlan& plan) { return plan.cells * sizeof(StencilCell); };
+  const bool is_fast = has_fast_lags(input);
+  const auto bytes = [is_fast](CellsPlan plan) {
+    return plan.cells * sizeof(StencilCell) + (is_fast ? set_reach(plan) * sizeof(double) : 0);
+  };
   return for_each_part(input, kMostCellBytes, bytes, [&](CellsPlan plan) {
-    const auto take = [&plan](Pieces& pieces, StencilCell*& sums) {
+    const std::uint64_t errors = set_reach(plan);
+    const auto take = [&](Pieces& pieces, StencilCell*& sums) {
+      if (is_fast) plan.errors = pieces.take<double>(errors);
       plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
       sums = pieces.take<StencilCell>(plan.cells / kGroup + 1);
     };
@@ -284,8 +306,14 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     take(pieces, sums);
     const char* const kernel = typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
     Grouped<StencilCell> grouped(state.stencils.pushed(), plan.cells);
+    Launcher& launcher = device.launcher();
+    CellsPlan without_lags = plan;
+    if (is_fast) without_lags.field.lags = 0;
     const bool is_done =
-        launch(device.launcher(), kernel, (plan.cells + 3) / 4, plan) &&
+        launch(launcher, kernel, (plan.cells + 3) / 4, without_lags) &&
+        (!is_fast || (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),
+                             (errors + kThreads - 1) / kThreads, plan) &&
+                      launch(launcher, "assess_lags", plan.cells, plan))) &&
         grouped.fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums) &&
         device.wait();
     if (!is_done) return false;

@@ -17,6 +17,7 @@
 #include "check.h"
 #include "random.h"
 
+#include "assess_lags.cuh"
 #include "assess_points.cuh"
 #include "assess_stencils.cuh"
 #include "assess_windows.cuh"
