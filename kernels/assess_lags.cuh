@@ -15,9 +15,9 @@ using assess::kCellRows;
 using gpu::kMostTileLags;
 
 // An error that does not count: a NaN that no arithmetic makes, and none of the points that count has a NaN.
-inline constexpr u64 kNoError = 0x7FF5E44000000000u;
-
-H5L_DEVICE bool counts(double error) { return static_cast<u32>(bit_cast<u64>(error) >> 32) != u32{kNoError >> 32}; }
+inline constexpr u32 kNoErrorHigh = 0x7FF5E440u;
+H5L_DEVICE double no_error() { return bit_cast<double>(u64{kNoErrorHigh} << 32); }
+H5L_DEVICE bool counts(double error) { return static_cast<u32>(bit_cast<u64>(error) >> 32) != kNoErrorHigh; }
 
 // A cell of a line, or one with rows and columns, and what lags reach.
 struct LagShared {
@@ -45,7 +45,7 @@ H5L_DEVICE void prepare_errors(const CellsPlan& plan) {
     for (u64 x = lane(); x < wide; x += kWarpThreads) {
       at[kX] = plan.first[kX] + x;
       const FieldPoint point = pivoted_at<T>(plan, at);
-      to[x] = point.valid != 0 ? point.e : bit_cast<double>(kNoError);
+      to[x] = point.valid != 0 ? point.e : no_error();
     }
   }
 }
@@ -63,7 +63,7 @@ class LagSums {
     for (u64 y = 0; y < place_.end_row - place_.first_row; ++y) {
       const double* const row = tile_ + y * stride_;
       for (u32 x = lane(); x < columns; x += kWarpThreads) {
-        const double none = bit_cast<double>(kNoError);
+        const double none = no_error();
         const double head = row[x];
         double tails[4];
         tails[kW] = lines[0] != nullptr ? lines[0][y * wide + x] : none;
@@ -170,7 +170,7 @@ H5L_DEVICE void add_lag_cells(const CellsPlan& plan) {
       const double* const from = plan.errors + error_index(plan, place.w, place.z, place.first_row + y, place.first_column);
       for (u32 x = lane(); x < read_columns; x += kWarpThreads) {
         const bool is_there = has_row && place.first_column + x < plan.reach_end[kX];
-        shared.errors[y * stride + x] = is_there ? from[x] : bit_cast<double>(kNoError);
+        shared.errors[y * stride + x] = is_there ? from[x] : no_error();
       }
     }
     sync_block();

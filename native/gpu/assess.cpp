@@ -257,16 +257,27 @@ struct WindowSizes {
   std::uint64_t rows, planes, corners;
 };
 
-WindowSizes sizes_of(const CellsPlan& plan) {
+// The kernel that makes windows in one go; null: there is none for them.
+const char* sliding_kernel(const FieldInput& input) {
+  constexpr std::uint32_t kSide = 7;
+  const FieldPlan& field = input.field;
+  if (!input.rules.all_valid || field.rank < 2 || field.rank > 3 || field.window[3] != kSide) return nullptr;
+  return field.rank == 2 ? typed(input.value_bytes, "assess_slide_planes_f32", "assess_slide_planes_f64")
+                         : typed(input.value_bytes, "assess_slide_volumes_f32", "assess_slide_volumes_f64");
+}
+
+WindowSizes sizes_of(const CellsPlan& plan, bool slides) {
   std::uint64_t own[4];
   std::uint64_t read[4];
   for (int axis = 0; axis < 4; ++axis) {
     own[axis] = plan.end[axis] - plan.first[axis];
     read[axis] = own[axis] + plan.field.window[axis] - 1;
   }
+  const std::uint64_t corners = own[0] * own[1] * own[2] * own[3];
+  if (slides) return {0, 0, corners};
   constexpr std::uint64_t kQuantities = 5;
   return {kQuantities * read[0] * read[1] * read[2] * own[3], kQuantities * read[0] * read[1] * own[2] * own[3],
-          own[0] * own[1] * own[2] * own[3]};
+          corners};
 }
 
 }  // namespace
@@ -327,12 +338,13 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
 
 bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
   if (is_empty(input)) return true;
-  const auto bytes = [](const CellsPlan& plan) {
-    const WindowSizes sizes = sizes_of(plan);
+  const char* const sliding = sliding_kernel(input);
+  const auto bytes = [sliding](const CellsPlan& plan) {
+    const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     return 8 * (sizes.rows + sizes.planes + sizes.corners);
   };
   return for_each_part(input, kMostWindowBytes, bytes, [&](CellsPlan plan) {
-    const WindowSizes sizes = sizes_of(plan);
+    const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     const auto take = [&](Pieces& pieces, WindowCell*& sums) {
       plan.row_sums = pieces.take<double>(sizes.rows);
       plan.plane_sums = pieces.take<double>(sizes.planes);
@@ -350,12 +362,14 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
     Launcher& launcher = device.launcher();
     const auto blocks_for = [](std::uint64_t values) { return (values + kThreads - 1) / kThreads; };
     Grouped<WindowCell> grouped(state.windows.pushed(), plan.cells);
+    const bool is_judged =
+        sliding != nullptr ? launch(launcher, sliding, blocks_for(sizes.corners), plan)
+                           : launch(launcher, typed(input.value_bytes, "assess_sum_rows_f32", "assess_sum_rows_f64"),
+                                    blocks_for(sizes.rows / 5), plan) &&
+                                 launch(launcher, "assess_sum_columns", blocks_for(sizes.planes / 5), plan) &&
+                                 launch(launcher, "assess_judge_windows", blocks_for(sizes.corners), plan);
     const bool is_done =
-        launch(launcher, typed(input.value_bytes, "assess_sum_rows_f32", "assess_sum_rows_f64"),
-               blocks_for(sizes.rows / 5), plan) &&
-        launch(launcher, "assess_sum_columns", blocks_for(sizes.planes / 5), plan) &&
-        launch(launcher, "assess_judge_windows", blocks_for(sizes.corners), plan) &&
-        launch(launcher, "assess_sum_windows", (plan.cells + 3) / 4, plan) &&
+        is_judged && launch(launcher, "assess_sum_windows", (plan.cells + 3) / 4, plan) &&
         grouped.fetch(device, "assess_group_windows", kThreads, reinterpret_cast<WindowCell*>(plan.results), sums) &&
         device.wait();
     if (!is_done) return false;

@@ -19,6 +19,7 @@
 
 #include "assess_lags.cuh"
 #include "assess_points.cuh"
+#include "assess_sliding.cuh"
 #include "assess_stencils.cuh"
 #include "assess_windows.cuh"
 
