@@ -234,6 +234,15 @@ bool has_fast_lags(const FieldInput& input) {
   return input.field.lags != 0 && input.field.lags <= kMostTileLags && (input.value_bytes == 4 || input.rules.all_valid);
 }
 
+const char* stencils_kernel(const FieldInput& input, bool has_lags) {
+  const FieldPlan& field = input.field;
+  if (!field.stencils || has_lags || !input.rules.all_valid || field.rank < 2 || field.rank > 3) {
+    return typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
+  }
+  return field.rank == 2 ? typed(input.value_bytes, "assess_plane_stencils_f32", "assess_plane_stencils_f64")
+                         : typed(input.value_bytes, "assess_volume_stencils_f32", "assess_volume_stencils_f64");
+}
+
 // Errors that cells and their lags reach.
 std::uint64_t set_reach(CellsPlan& plan) {
   std::uint64_t count = 1;
@@ -315,11 +324,11 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     if (workspace == nullptr) return false;
     Pieces pieces(workspace);
     take(pieces, sums);
-    const char* const kernel = typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
     Grouped<StencilCell> grouped(state.stencils.pushed(), plan.cells);
     Launcher& launcher = device.launcher();
     CellsPlan without_lags = plan;
     if (is_fast) without_lags.field.lags = 0;
+    const char* const kernel = stencils_kernel(input, without_lags.field.lags != 0);
     const bool is_done =
         launch(launcher, kernel, (plan.cells + 3) / 4, without_lags) &&
         (!is_fast || (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),
