@@ -91,37 +91,55 @@ class LagSums {
     }
   }
 
-  // A whole cell where all points count and have tails, in two or three axes.
+  // The same where all points count, in two or three axes.
   template <bool kDeep>
-  H5L_DEVICE void add_whole() {
-    const double* deep = kDeep ? tail_plane(kZ) + lane() : nullptr;
+  H5L_DEVICE void add_plain() {
+    const double* const deep = kDeep ? tail_plane(kZ) : nullptr;
     const u64 wide = plan_.reach_end[kX] - plan_.first[kX];
-    const double* row = tile_ + lane();
+    const u32 columns = static_cast<u32>(place_.end_column - place_.first_column);
+    const u64 left = plan_.field.shape[kX] - place_.first_column;
+    const bool has_last = kCellColumns - kWarpThreads + lane() + lag_ < left;  // of the last columns, which have a tail
     const double inverse = 1.0 / (kDeep ? 3 : 2);
-    H5L_NO_UNROLL for (u32 y = 0; y < kCellRows; ++y) {
-      H5L_UNROLL for (u32 x = 0; x < kCellColumns; x += kWarpThreads) {
-        const double head = row[x];
-        const double tail_y = row[lag_ * stride_ + x], tail_x = row[lag_ + x];
-        double mean = tail_y;
-        if constexpr (kDeep) {
-          const double tail_z = deep[x];
-          add(kZ, head, tail_z);
-          mean = tail_z + tail_y;
+    H5L_NO_UNROLL for (u64 y = 0; y < place_.end_row - place_.first_row; ++y) {
+      const double* const row = tile_ + y * stride_ + lane();
+      const double* const row_y = row + lag_ * stride_;
+      const double* const row_z = deep == nullptr ? row : deep + y * wide + lane();
+      const bool has_y = place_.first_row + y + lag_ < plan_.field.shape[kY];
+      const bool has_others = has_y && (!kDeep || deep != nullptr);
+      if (has_others && columns == kCellColumns) {
+        H5L_UNROLL for (u32 x = 0; x < kCellColumns; x += kWarpThreads) {
+          const bool is_last = x + kWarpThreads == kCellColumns;
+          const double tail_z = kDeep ? row_z[x] : 0.0;
+          add_point<kDeep>(row[x], tail_z, row_y[x], row[lag_ + x], inverse, !is_last || has_last);
         }
-        add(kY, head, tail_y);
-        add(kX, head, tail_x);
-        add(kMean, head, (mean + tail_x) * inverse);
+        constexpr u32 kGroups = kCellColumns / kWarpThreads;
+        const u32 with_tail = kGroups - (has_last ? 0 : 1);
+        if (kDeep) pairs_[kZ] += kGroups;
+        pairs_[kY] += kGroups;
+        pairs_[kX] += with_tail;
+        pairs_[kMean] += with_tail;
+        continue;
       }
-      row += stride_;
-      if constexpr (kDeep) deep += wide;
+      H5L_NO_UNROLL for (u32 x = 0; x + lane() < columns; x += kWarpThreads) {
+        const bool has_x = x + lane() + lag_ < left;
+        if (has_others) {
+          add_point<kDeep>(row[x], kDeep ? row_z[x] : 0.0, row_y[x], row[lag_ + x], inverse, has_x);
+        } else {
+          if (kDeep && deep != nullptr) add(kZ, row[x], row_z[x]);
+          if (has_y) add(kY, row[x], row_y[x]);
+          if (has_x) add(kX, row[x], row[lag_ + x]);
+        }
+        if (kDeep && deep != nullptr) ++pairs_[kZ];
+        pairs_[kY] += has_y ? 1 : 0;
+        pairs_[kX] += has_x ? 1 : 0;
+        pairs_[kMean] += has_others && has_x ? 1 : 0;
+      }
     }
-    constexpr u32 kLanePoints = kCellRows * kCellColumns / kWarpThreads;
-    if (kDeep) pairs_[kZ] = kLanePoints;
-    pairs_[kY] = pairs_[kX] = pairs_[kMean] = kLanePoints;
   }
 
   H5L_DEVICE void store(assess::StencilSums& sums) const {
     H5L_UNROLL for (u32 axis = 0; axis < assess::kLagAxes; ++axis) {
+      if (axis != kMean && !plan_.field.present[axis]) continue;
       const double products = sum_of_warp(products_[axis]), both = sum_of_warp(sums_[axis]);
       const u32 pairs = sum_of_warp(pairs_[axis]);
       if (lane() != 0) continue;
@@ -137,6 +155,16 @@ class LagSums {
   H5L_DEVICE void add(u32 axis, double head, double tail) {
     products_[axis] += head * tail;
     sums_[axis] += head + tail;
+  }
+
+  // One that has tails along all axes, but perhaps the last.
+  template <bool kDeep>
+  H5L_DEVICE void add_point(double head, double tail_z, double tail_y, double tail_x, double inverse, bool has_x) {
+    if (kDeep) add(kZ, head, tail_z);
+    add(kY, head, tail_y);
+    if (!has_x) return;
+    add(kX, head, tail_x);
+    add(kMean, head, ((kDeep ? tail_z + tail_y : tail_y) + tail_x) * inverse);
   }
 
   // The cell's errors one lag further along w or z; null: there are none.
@@ -174,18 +202,15 @@ H5L_DEVICE void add_lag_cells(const CellsPlan& plan) {
       }
     }
     sync_block();
-    const bool is_whole = plan.rules.all_valid && rows == kCellRows && columns == kCellColumns &&
-                          (field.rank == 2 || field.rank == 3);
+    const bool is_plain = plan.rules.all_valid && (field.rank == 2 || field.rank == 3);
     for (u32 lag = 1 + warp(); lag <= field.lags; lag += kWarps) {
       LagSums sums(plan, place, shared.errors, stride, lag);
-      const bool has_all = place.end_row + lag <= field.shape[kY] && place.end_column + lag <= field.shape[kX] &&
-                           (field.rank == 2 || place.z + lag < field.shape[kZ]);
-      if (!is_whole || !has_all) {
+      if (!is_plain) {
         sums.add_any();
       } else if (field.rank == 2) {
-        sums.add_whole<false>();
+        sums.add_plain<false>();
       } else {
-        sums.add_whole<true>();
+        sums.add_plain<true>();
       }
       sums.store(reinterpret_cast<StencilCell*>(plan.results)[i].sums);
     }
