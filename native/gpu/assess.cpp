@@ -231,7 +231,8 @@ bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run
 // Whether lags have kernels of their own: an error that is infinite, as those of float64 can be, would count there beside
 // a point that does not.
 bool has_fast_lags(const FieldInput& input) {
-  return input.field.lags != 0 && input.field.lags <= kMostTileLags && (input.value_bytes == 4 || input.rules.all_valid);
+  return input.field.lags != 0 && input.field.lags <= kMostTileLags &&
+         (input.value_bytes == 4 || input.rules.all_valid);
 }
 
 const char* stencils_kernel(const FieldInput& input, bool has_lags) {
@@ -331,9 +332,10 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     const char* const kernel = stencils_kernel(input, without_lags.field.lags != 0);
     const bool is_done =
         launch(launcher, kernel, (plan.cells + 3) / 4, without_lags) &&
-        (!is_fast || (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),
-                             (errors + kThreads - 1) / kThreads, plan) &&
-                      launch(launcher, "assess_lags", plan.cells, plan))) &&
+        (!is_fast ||
+         (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),
+                 (errors + kThreads - 1) / kThreads, plan) &&
+          launch(launcher, "assess_lags", plan.cells, plan))) &&
         grouped.fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums) &&
         device.wait();
     if (!is_done) return false;
