@@ -3,7 +3,9 @@
 
 // Every kernel of assess.def as the driver finds it: a function, and beside it the size of its shared memory.
 
+#include "assess_lags.cuh"
 #include "assess_points.cuh"
+#include "assess_sliding.cuh"
 #include "assess_stencils.cuh"
 #include "assess_windows.cuh"
 

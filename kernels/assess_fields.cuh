@@ -11,6 +11,7 @@
 
 namespace h5lossy::H5L_TARGET {
 
+using assess::StencilCell;
 using gpu::CellsPlan;
 
 enum Axis : u32 { kW, kZ, kY, kX };

@@ -28,10 +28,13 @@ inline constexpr double kInfinite = __builtin_bit_cast(double, 0x7FF000000000000
 H5L_DEVICE double least(double a, double b) { return a < b ? a : b; }
 H5L_DEVICE double most(double a, double b) { return a > b ? a : b; }
 
+inline constexpr u32 kRowsAhead = 8;  // that are on their way while others are summed
+
 struct PointsShared {
   u32 table[kBlockBins];
   BlockTotals totals;
   double handed[kWarps][2][kWarpThreads];
+  alignas(16) u8 ahead[kWarps][2][kRowsAhead * kWarpThreads * sizeof(double)];
 };
 
 // A number's bits in its order, without sign; and back. 0 is for none: ordered numbers of doubles are above it.
@@ -102,6 +105,7 @@ class Points {
   H5L_DEVICE explicit Points(const PointsPlan& plan)
       : plan_(plan),
         shared_(*reinterpret_cast<PointsShared*>(shared_memory())),
+        is_aligned_(((reinterpret_cast<u64>(plan.x) | reinterpret_cast<u64>(plan.y)) & 15) == 0),
         fine_base_(static_cast<u32>(lowest_fine_octave(plan) + 1023) << 20),
         threshold_(plan.params.pointwise_threshold > 0 ? plan.params.pointwise_threshold : kInfinite) {}
 
@@ -113,27 +117,54 @@ class Points {
     if (thread() < H5L_SPECIAL_KINDS) shared_.totals.special_first[thread()] = ~u64{0};
     begin_known();
     sync_block();
-    for (u64 leaf = u64{block_number()} * kWarps + warp(); leaf < plan_.leaves; leaf += u64{grid_blocks()} * kWarps) {
-      add_leaf(leaf);
-    }
+    const u64 leaves_at_once = u64{grid_blocks()} * kWarps;
+    u64 leaf = u64{block_number()} * kWarps + warp();
+    if (leaf < plan_.leaves) fetch(leaf, 0);
+    for (; leaf < plan_.leaves; leaf += leaves_at_once) add_leaf(leaf, leaf + leaves_at_once);
     finish();
   }
 
  private:
-  static constexpr u32 kRows = 8;  // that are loaded at a time
+  static constexpr u32 kRows = kRowsAhead;
+  static constexpr u32 kLeafRows = kLeafValues / kWarpThreads;
 
-  H5L_DEVICE void add_leaf(u64 leaf) {
+  // Starts to bring some rows of a leaf.
+  H5L_DEVICE void fetch(u64 leaf, u32 row) {
+    constexpr u32 kBytes = kRows * kWarpThreads * sizeof(T);
+    const u64 offset = (leaf * kLeafValues + row * kWarpThreads) * sizeof(T);
+    H5L_UNROLL for (u32 which = 0; which < 2; ++which) {
+      const u8* const from = (which == 0 ? plan_.x : plan_.y) + offset;
+      u8* const to = shared_.ahead[warp()][which];
+      if (is_aligned_) {
+        H5L_UNROLL for (u32 at = 0; at < kBytes; at += 16 * kWarpThreads) {
+          copy_async<16>(to + at + 16 * lane(), from + at + 16 * lane());
+        }
+      } else {
+        constexpr u32 kValue = sizeof(T);
+        H5L_UNROLL for (u32 at = 0; at < kBytes; at += kValue * kWarpThreads) {
+          copy_async<kValue>(to + at + kValue * lane(), from + at + kValue * lane());
+        }
+      }
+    }
+  }
+
+  H5L_DEVICE void add_leaf(u64 leaf, u64 next_leaf) {
     const u64 start = leaf * kLeafValues;
-    const u8* const x = plan_.x + start * sizeof(T) + lane() * sizeof(T);
-    const u8* const y = plan_.y + start * sizeof(T) + lane() * sizeof(T);
+    const u8* const x = shared_.ahead[warp()][0] + lane() * sizeof(T);
+    const u8* const y = shared_.ahead[warp()][1] + lane() * sizeof(T);
     kept_ = 0;
     sums_ = {};
-    H5L_NO_UNROLL for (u32 row = 0; row < kLeafValues / kWarpThreads; row += kRows) {
+    H5L_NO_UNROLL for (u32 row = 0; row < kLeafRows; row += kRows) {
       T a[kRows], b[kRows];
+      wait_for_copies();
+      sync_warp();
       H5L_UNROLL for (u32 r = 0; r < kRows; ++r) {
-        a[r] = value(x + u64{row + r} * (kWarpThreads * sizeof(T)), plan_.params.original_big_endian);
-        b[r] = value(y + u64{row + r} * (kWarpThreads * sizeof(T)), plan_.params.decoded_big_endian);
+        a[r] = value(x + r * (kWarpThreads * sizeof(T)), plan_.params.original_big_endian);
+        b[r] = value(y + r * (kWarpThreads * sizeof(T)), plan_.params.decoded_big_endian);
       }
+      sync_warp();
+      const bool is_last = row + kRows == kLeafRows;
+      if (!is_last || next_leaf < plan_.leaves) fetch(is_last ? next_leaf : leaf, is_last ? 0 : row + kRows);
       T x_min = a[0], x_max = a[0], y_min = b[0], y_max = b[0];
       bool has_zero = a[0] == 0;
       H5L_UNROLL for (u32 r = 1; r < kRows; ++r) {
@@ -481,6 +512,7 @@ class Points {
 
   const PointsPlan& plan_;
   PointsShared& shared_;
+  const bool is_aligned_;
   const u32 fine_base_;
   const double threshold_;
   T x_min_ = static_cast<T>(kInfinite), x_max_ = static_cast<T>(-kInfinite);
@@ -500,13 +532,15 @@ H5L_DEVICE void add_points(const PointsPlan& plan) {
   Points<T>(plan).run();
 }
 
-// Extrema of one leaf in each block's share.
+// Extrema of some values at the start of each block's share of the leaves.
+inline constexpr u32 kSampledValues = 1024;
+
 template <class T>
 H5L_DEVICE void sample_errors(const PointsPlan& plan) {
   gpu::Seeds found = {};
   double largest = 0;
   const u64 stride = plan.leaves / grid_blocks();
-  for (u32 i = thread(); i < kLeafValues; i += kThreads) {
+  for (u32 i = thread(); i < kSampledValues; i += kThreads) {
     const u64 at = block_number() * stride * kLeafValues + i;
     const T a = Points<T>::value_at(plan.x, at, plan.params.original_big_endian);
     const T b = Points<T>::value_at(plan.y, at, plan.params.decoded_big_endian);
@@ -544,6 +578,33 @@ struct MergeShared {
   u64 next[kWarps];
 };
 
+H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
+  for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
+    const u64 other = shuffle_xor(lowest, by);
+    lowest = other < lowest ? other : lowest;
+  }
+  sync_block();
+  if (lane() == 0) shared.next[warp()] = lowest;
+  sync_block();
+  for (u32 w = 0; w < kWarps; ++w) lowest = shared.next[w] < lowest ? shared.next[w] : lowest;
+  return lowest;
+}
+
+// Calls fold(word) for words that are `stride` apart. Several are on their way at a time.
+template <class Word, class Fold>
+H5L_DEVICE void for_each_word(const Word* words, u32 count, u32 stride, Fold fold) {
+  constexpr u32 kAtOnce = 8;
+  for (u32 start = 0; start < count; start += kAtOnce) {
+    Word some[kAtOnce];
+    H5L_UNROLL for (u32 k = 0; k < kAtOnce; ++k) {
+      if (start + k < count) some[k] = words[u64{start + k} * stride];
+    }
+    H5L_UNROLL for (u32 k = 0; k < kAtOnce; ++k) {
+      if (start + k < count) fold(some[k]);
+    }
+  }
+}
+
 template <class T>
 H5L_DEVICE void merge_totals(const PointsPlan& plan) {
   MergeShared& shared = *reinterpret_cast<MergeShared*>(shared_memory());
@@ -554,35 +615,43 @@ H5L_DEVICE void merge_totals(const PointsPlan& plan) {
   const u64* const fields = reinterpret_cast<const u64*>(plan.totals);
   u64* const merged = reinterpret_cast<u64*>(&shared.totals);
   const u32 field = thread();
+  const auto for_each = [&](auto fold) { for_each_word(fields + field, plan.blocks, kFields, fold); };
   if (field < kFirsts) {
     u64 sum = 0;
-    for (u32 b = 0; b < plan.blocks; ++b) sum += fields[b * kFields + field];
+    for_each([&](u64 found) { sum += found; });
     merged[field] = sum;
   } else if (field < kLeasts) {
     u64 lowest = ~u64{0};
-    for (u32 b = 0; b < plan.blocks; ++b) {
-      const u64 found = fields[b * kFields + field];
-      lowest = found < lowest ? found : lowest;
-    }
+    for_each([&](u64 found) { lowest = found < lowest ? found : lowest; });
     merged[field] = lowest;
   } else if (field < kWorst) {
     double best = bit_cast<double>(fields[field]);
-    for (u32 b = 1; b < plan.blocks; ++b) {
-      const double found = bit_cast<double>(fields[b * kFields + field]);
-      best = field < kMosts ? least(found, best) : most(found, best);
-    }
+    for_each([&](u64 found) {
+      best = field < kMosts ? least(bit_cast<double>(found), best) : most(bit_cast<double>(found), best);
+    });
     merged[field] = bit_cast<u64>(best);
-  } else if (field == kWorst) {
+  }
+  sync_warp();
+  if (warp() == kWarps - 1) {
     double size = -1;
     u64 leaf = ~u64{0};
-    for (u32 b = 0; b < plan.blocks; ++b) {
-      const double found = plan.totals[b].worst_size;
-      if (found < size || (found == size && plan.totals[b].worst_leaf >= leaf)) continue;
-      size = found;
-      leaf = plan.totals[b].worst_leaf;
+    const auto take = [&](double other, u64 other_leaf) {
+      if (other < size || (other == size && other_leaf >= leaf)) return;
+      size = other;
+      leaf = other_leaf;
+    };
+    for (u32 b = lane(); b < plan.blocks; b += kWarpThreads) {
+      take(plan.totals[b].worst_size, plan.totals[b].worst_leaf);
     }
-    shared.totals.worst_size = size;
-    shared.totals.worst_leaf = leaf;
+    for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
+      const double other = shuffle_xor(size, by);
+      const u64 other_leaf = shuffle_xor(leaf, by);
+      take(other, other_leaf);
+    }
+    if (lane() == 0) {
+      shared.totals.worst_size = size;
+      shared.totals.worst_leaf = leaf;
+    }
   }
   sync_block();
 
@@ -631,18 +700,22 @@ H5L_DEVICE void merge_totals(const PointsPlan& plan) {
     }
   }
   // The first point with the largest error, in the leaf that is known.
-  if (warp() == 0 && all.worst_leaf < plan.leaves) {
-    H5L_NO_UNROLL for (u32 row = 0; row < kLeafValues / kWarpThreads; ++row) {
-      const u64 at = all.worst_leaf * kLeafValues + row * kWarpThreads + lane();
+  u64 worst_at = ~u64{0};
+  if (all.worst_leaf < plan.leaves) {
+    H5L_UNROLL for (u32 i = 0; i < kLeafValues / kThreads; ++i) {
+      const u64 at = all.worst_leaf * kLeafValues + i * kThreads + thread();
       const T x = Points<T>::value_at(plan.x, at, plan.params.original_big_endian);
       const T y = Points<T>::value_at(plan.y, at, plan.params.decoded_big_endian);
       const bool is_it = Points<T>::is_valid_point(plan, at, x, y) &&
                          fabs(static_cast<double>(y) - static_cast<double>(x)) == all.worst_size;
-      const u32 found = ballot(is_it);
-      if (found == 0) continue;
-      if (lane() == lowest_one(found)) part.worst = {plan.first + at, static_cast<double>(x), static_cast<double>(y)};
-      break;
+      worst_at = is_it && at < worst_at ? at : worst_at;
     }
+  }
+  worst_at = lowest_of_block(worst_at, shared);
+  if (worst_at != ~u64{0} && thread() == 0) {
+    part.worst = {plan.first + worst_at,
+                  static_cast<double>(Points<T>::value_at(plan.x, worst_at, plan.params.original_big_endian)),
+                  static_cast<double>(Points<T>::value_at(plan.y, worst_at, plan.params.decoded_big_endian))};
   }
   // The first points that break the bound: each list is in order, so take the lowest head again and again.
   if (all.violations == 0) return;
@@ -662,15 +735,7 @@ H5L_DEVICE void merge_totals(const PointsPlan& plan) {
         break;
       }
     }
-    u64 lowest = next;
-    for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
-      const u64 other = shuffle_xor(lowest, by);
-      lowest = other < lowest ? other : lowest;
-    }
-    sync_block();
-    if (lane() == 0) shared.next[warp()] = lowest;
-    sync_block();
-    for (u32 w = 0; w < kWarps; ++w) lowest = shared.next[w] < lowest ? shared.next[w] : lowest;
+    const u64 lowest = lowest_of_block(next, shared);
     if (lowest == ~u64{0}) break;
     if (next == lowest) {
       part.violation[i] = *found;
@@ -685,7 +750,7 @@ H5L_DEVICE void merge_tables(const PointsPlan& plan) {
   const u32 bin = block_number() * kThreads + thread();
   if (bin >= kBlockBins) return;
   u32 count = 0;
-  for (u32 b = 0; b < plan.blocks; ++b) count += plan.tables[u64{b} * kBlockBins + bin];
+  for_each_word(plan.tables + bin, plan.blocks, kBlockBins, [&](u32 found) { count += found; });
   if (count == 0) return;
   assess::PointsPart& part = *plan.part;
   u32* const bins = part.bins[0];

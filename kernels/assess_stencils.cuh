@@ -9,8 +9,6 @@
 
 namespace h5lossy::H5L_TARGET {
 
-using assess::StencilCell;
-
 // Calls of(y, x) for a lane's points of the cell, in their order.
 template <class Of>
 H5L_DEVICE void for_each_point(const CellPlace& place, Of of) {
@@ -83,26 +81,98 @@ H5L_DEVICE double size_of_warp(double own) {
   return own;
 }
 
+// What a lane's stencils of a cell come to. They have the axes from kFirst on; kPlain: all points count.
+template <u32 kFirst, bool kPlain>
+class LaneStencils {
+ public:
+  H5L_DEVICE explicit LaneStencils(const CellsPlan& plan) : plan_(plan) {
+    found_.gradient_min = __builtin_bit_cast(double, 0x7FF0000000000000ull);
+  }
+
+  // A point, and those before and after it along each axis; centre.valid says whether all of them count.
+  H5L_DEVICE void add(const FieldPoint& centre, const FieldPoint (&before)[4], const FieldPoint (&after)[4]) {
+    const double valid = kPlain ? 1.0 : centre.valid;
+    double length = 0, length_y = 0, along = 0, bend = 0, bend_error = 0;
+    H5L_UNROLL for (u32 axis = kFirst; axis <= kX; ++axis) {
+      if (!kPlain && !plan_.field.present[axis]) continue;
+      const FieldPoint &a = after[axis], &b = before[axis];
+      const double slope = weighted((a.x - b.x) * plan_.per_step[axis], valid);
+      const double off = weighted((a.e - b.e) * plan_.per_step[axis], valid);
+      length += slope * slope;
+      length_y += (slope + off) * (slope + off);
+      along += off * (slope + slope + off);
+      bend += weighted((a.x - (centre.x + centre.x) + b.x) * plan_.per_square[axis], valid);
+      bend_error += weighted((a.e - (centre.e + centre.e) + b.e) * plan_.per_square[axis], valid);
+      slope_errors_[axis] += off * off;
+      raise(found_.slope[axis], slope);
+      raise(found_.slope_error[axis], off);
+    }
+    // The difference of two lengths without cancellation.
+    length = sqrt(length);
+    const double both = length + sqrt(length_y);
+    along = both > 0 ? along / both : 0.0;
+    gradient_errors_ += along * along;
+    laplacians_ += bend * bend;
+    laplacian_errors_ += bend_error * bend_error;
+    raise(found_.gradient_max, length);
+    raise(found_.gradient_error, along);
+    raise(found_.laplacian_error, bend_error);
+    if (valid != 0) found_.gradient_min = length < found_.gradient_min ? length : found_.gradient_min;
+    const double error = weighted(centre.e + plan_.rules.pivot_e, valid);
+    errors_ += error * error;
+    interior_ += valid != 0 ? 1 : 0;
+  }
+
+  H5L_DEVICE void store(StencilCell& cell) const {
+    cell.sums.interior = sum_of_warp(interior_);
+    cell.sums.gradient_error = sum_of_warp(gradient_errors_);
+    cell.sums.laplacian = sum_of_warp(laplacians_);
+    cell.sums.laplacian_error = sum_of_warp(laplacian_errors_);
+    cell.sums.error = sum_of_warp(errors_);
+    H5L_UNROLL for (u32 axis = kFirst; axis <= kX; ++axis) {
+      cell.sums.slope_error[axis] = sum_of_warp(slope_errors_[axis]);
+      cell.extrema.slope[axis] = size_of_warp(found_.slope[axis]);
+      cell.extrema.slope_error[axis] = size_of_warp(found_.slope_error[axis]);
+    }
+    cell.extrema.gradient_max = size_of_warp(found_.gradient_max);
+    cell.extrema.gradient_error = size_of_warp(found_.gradient_error);
+    cell.extrema.laplacian_error = size_of_warp(found_.laplacian_error);
+    double lowest = found_.gradient_min;
+    for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
+      const double other = shuffle_xor(lowest, by);
+      lowest = other < lowest ? other : lowest;
+    }
+    cell.extrema.gradient_min = lowest;
+  }
+
+ private:
+  static H5L_DEVICE double weighted(double value, double valid) { return kPlain ? value : value * valid; }
+  static H5L_DEVICE void raise(double& most, double size) { most = fabs(size) > most ? fabs(size) : most; }
+
+  const CellsPlan& plan_;
+  double gradient_errors_ = 0, laplacians_ = 0, laplacian_errors_ = 0, errors_ = 0;
+  double slope_errors_[4] = {};
+  u32 interior_ = 0;
+  assess::StencilExtrema found_ = {};
+};
+
+H5L_DEVICE bool has_planes(const CellsPlan& plan, const CellPlace& place) {
+  const assess::FieldPlan& field = plan.field;
+  return !(field.present[kW] && place.w + 2 >= field.shape[kW]) && !(field.present[kZ] && place.z + 2 >= field.shape[kZ]);
+}
+
 // Stencils whose lowest corner is in the cell: their centre is one further along each axis.
 template <class T>
 H5L_DEVICE void add_stencils(const CellsPlan& plan, const CellPlace& place, StencilCell& cell) {
   const assess::FieldPlan& field = plan.field;
-  double interior = 0, gradient_errors = 0, laplacians = 0, laplacian_errors = 0, errors = 0;
-  double slope_errors[4] = {};
-  assess::StencilExtrema found = {};
-  found.gradient_min = __builtin_bit_cast(double, 0x7FF0000000000000ull);
-  const auto raise = [](double& most, double size) { most = fabs(size) > most ? fabs(size) : most; };
-  const u64 corner_wz[2] = {place.w, place.z};
-  const bool has_planes = !(field.present[kW] && corner_wz[0] + 2 >= field.shape[kW]) &&
-                          !(field.present[kZ] && corner_wz[1] + 2 >= field.shape[kZ]);
-  if (has_planes) {
+  LaneStencils<kW, false> lane_stencils(plan);
+  if (has_planes(plan, place)) {
     for_each_point(place, [&](u64 y, u64 x) {
       if ((field.present[kY] && y + 2 >= field.shape[kY]) || x + 2 >= field.shape[kX]) return;
       u64 middle[4] = {place.w, place.z, y, x};
       H5L_UNROLL for (u32 axis = kW; axis <= kX; ++axis) middle[axis] += field.present[axis] ? 1 : 0;
-      const FieldPoint centre = pivoted_at<T>(plan, middle);
+      FieldPoint centre = pivoted_at<T>(plan, middle);
       FieldPoint before[4], after[4];
-      double valid = centre.valid;
       H5L_UNROLL for (u32 axis = kW; axis <= kX; ++axis) {
         if (!field.present[axis]) continue;
         u64 there[4] = {middle[0], middle[1], middle[2], middle[3]};
@@ -110,69 +180,101 @@ H5L_DEVICE void add_stencils(const CellsPlan& plan, const CellPlace& place, Sten
         before[axis] = pivoted_at<T>(plan, there);
         there[axis] += 2;
         after[axis] = pivoted_at<T>(plan, there);
-        valid *= before[axis].valid * after[axis].valid;
+        centre.valid *= before[axis].valid * after[axis].valid;
       }
-      double length = 0, length_y = 0, along = 0, bend = 0, bend_error = 0;
-      H5L_UNROLL for (u32 axis = kW; axis <= kX; ++axis) {
-        if (!field.present[axis]) continue;
-        const FieldPoint &a = after[axis], &b = before[axis];
-        const double slope = (a.x - b.x) * plan.per_step[axis] * valid;
-        const double off = (a.e - b.e) * plan.per_step[axis] * valid;
-        length += slope * slope;
-        length_y += (slope + off) * (slope + off);
-        along += off * (slope + slope + off);
-        bend += (a.x - (centre.x + centre.x) + b.x) * plan.per_square[axis] * valid;
-        bend_error += (a.e - (centre.e + centre.e) + b.e) * plan.per_square[axis] * valid;
-        slope_errors[axis] += off * off;
-        raise(found.slope[axis], slope);
-        raise(found.slope_error[axis], off);
-      }
-      // The difference of two lengths without cancellation.
-      length = sqrt(length);
-      const double both = length + sqrt(length_y);
-      along = both > 0 ? along / both : 0.0;
-      gradient_errors += along * along;
-      laplacians += bend * bend;
-      laplacian_errors += bend_error * bend_error;
-      raise(found.gradient_max, length);
-      raise(found.gradient_error, along);
-      raise(found.laplacian_error, bend_error);
-      if (valid != 0) found.gradient_min = length < found.gradient_min ? length : found.gradient_min;
-      const double error = (centre.e + plan.rules.pivot_e) * valid;
-      errors += error * error;
-      interior += valid;
+      lane_stencils.add(centre, before, after);
     });
   }
-  cell.sums.interior = sum_of_warp(interior);
-  cell.sums.gradient_error = sum_of_warp(gradient_errors);
-  cell.sums.laplacian = sum_of_warp(laplacians);
-  cell.sums.laplacian_error = sum_of_warp(laplacian_errors);
-  cell.sums.error = sum_of_warp(errors);
-  H5L_UNROLL for (u32 axis = kW; axis <= kX; ++axis) {
-    cell.sums.slope_error[axis] = sum_of_warp(slope_errors[axis]);
-    cell.extrema.slope[axis] = size_of_warp(found.slope[axis]);
-    cell.extrema.slope_error[axis] = size_of_warp(found.slope_error[axis]);
+  lane_stencils.store(cell);
+}
+
+// A lane's place in both arrays; what is next to it along an axis is a stride away.
+template <class T>
+class PlainPlace {
+ public:
+  H5L_DEVICE PlainPlace(const CellsPlan& plan, const u64 (&at)[4])
+      : plan_(plan),
+        original_(address(plan.view.original, plan.view.original_strides, plan.view.origin, at)),
+        decoded_(address(plan.view.decoded, plan.view.decoded_strides, plan.view.origin, at)) {}
+
+  H5L_DEVICE FieldPoint next(u32 axis, i64 by) const {
+    return point(original_ + by * plan_.view.original_strides[axis], decoded_ + by * plan_.view.decoded_strides[axis]);
   }
-  cell.extrema.gradient_max = size_of_warp(found.gradient_max);
-  cell.extrema.gradient_error = size_of_warp(found.gradient_error);
-  cell.extrema.laplacian_error = size_of_warp(found.laplacian_error);
-  double lowest = found.gradient_min;
-  for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
-    const double other = shuffle_xor(lowest, by);
-    lowest = other < lowest ? other : lowest;
+  // Along the last axis values are adjacent.
+  H5L_DEVICE FieldPoint beside(i64 by) const {
+    return point(original_ + by * static_cast<i64>(sizeof(T)), decoded_ + by * static_cast<i64>(sizeof(T)));
   }
-  cell.extrema.gradient_min = lowest;
+  H5L_DEVICE void move(i64 columns) {
+    original_ += columns * static_cast<i64>(sizeof(T));
+    decoded_ += columns * static_cast<i64>(sizeof(T));
+  }
+
+ private:
+  H5L_DEVICE FieldPoint point(const u8* original, const u8* decoded) const {
+    auto a = *reinterpret_cast<const Word<T>*>(original), b = *reinterpret_cast<const Word<T>*>(decoded);
+    if (plan_.rules.original_big_endian) a = swapped(a);
+    if (plan_.rules.decoded_big_endian) b = swapped(b);
+    const double x = static_cast<double>(bit_cast<T>(a));
+    return {x, static_cast<double>(bit_cast<T>(b)) - x - plan_.rules.pivot_e, 1.0};
+  }
+
+  const CellsPlan& plan_;
+  const u8 *original_, *decoded_;
+};
+
+// The same where all points count, in a field with the axes from kFirst on.
+template <class T, u32 kFirst>
+H5L_DEVICE void add_plain_stencils(const CellsPlan& plan, const CellPlace& place, StencilCell& cell) {
+  const assess::FieldPlan& field = plan.field;
+  LaneStencils<kFirst, true> lane_stencils(plan);
+  const auto least = [](u64 a, u64 b) { return a < b ? a : b; };
+  const u64 end_row = field.shape[kY] < 2 ? 0 : least(place.end_row, field.shape[kY] - 2);
+  const u64 end_column = field.shape[kX] < 2 ? 0 : least(place.end_column, field.shape[kX] - 2);
+  for (u64 y = place.first_row; has_planes(plan, place) && y < end_row; ++y) {
+    const u64 first = place.first_column + lane();
+    const u64 at[4] = {place.w, place.z + (kFirst == kZ ? 1 : 0), y + 1, first + 1};
+    if (first >= end_column) continue;
+    PlainPlace<T> here(plan, at);
+    for (u64 x = first; x < end_column; x += kWarpThreads) {
+      FieldPoint before[4], after[4];
+      H5L_UNROLL for (u32 axis = kFirst; axis < kX; ++axis) {
+        before[axis] = here.next(axis, -1);
+        after[axis] = here.next(axis, 1);
+      }
+      before[kX] = here.beside(-1);
+      after[kX] = here.beside(1);
+      lane_stencils.add(here.beside(0), before, after);
+      here.move(kWarpThreads);
+    }
+  }
+  lane_stencils.store(cell);
+}
+
+H5L_DEVICE void clear(StencilCell& cell) {
+  auto* const words = reinterpret_cast<u64*>(&cell);
+  for (u32 k = lane(); k < sizeof(StencilCell) / 8; k += kWarpThreads) words[k] = 0;
+  sync_warp();
+}
+
+// A warp for each cell.
+template <class Of>
+H5L_DEVICE void for_each_cell(const CellsPlan& plan, Of of) {
+  for (u64 i = u64{block_number()} * kWarps + warp(); i < plan.cells; i += u64{grid_blocks()} * kWarps) {
+    StencilCell& cell = reinterpret_cast<StencilCell*>(plan.results)[i];
+    clear(cell);
+    of(place_of(plan, i), cell);
+  }
+}
+
+template <class T, u32 kFirst>
+H5L_DEVICE void add_plain_stencil_cells(const CellsPlan& plan) {
+  for_each_cell(plan, [&](const CellPlace& place, StencilCell& cell) { add_plain_stencils<T, kFirst>(plan, place, cell); });
 }
 
 template <class T>
 H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
   const assess::FieldPlan& field = plan.field;
-  for (u64 i = u64{block_number()} * kWarps + warp(); i < plan.cells; i += u64{grid_blocks()} * kWarps) {
-    const CellPlace place = place_of(plan, i);
-    StencilCell& cell = reinterpret_cast<StencilCell*>(plan.results)[i];
-    auto* const words = reinterpret_cast<u64*>(&cell);
-    for (u32 k = lane(); k < sizeof(StencilCell) / 8; k += kWarpThreads) words[k] = 0;
-    sync_warp();
+  for_each_cell(plan, [&](const CellPlace& place, StencilCell& cell) {
     if (field.stencils) {
       add_stencils<T>(plan, place, cell);
     } else {
@@ -184,7 +286,7 @@ H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
       }
       add_means<T>(plan, place, lag, cell.sums);
     }
-  }
+  });
 }
 
 H5L_DEVICE void group_stencil_cells(const gpu::GroupPlan& plan) {

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from h5lossy.assessment.report import (
 )
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy.datasets import describe
-from h5lossy.errors import InvalidArgumentError
+from h5lossy.errors import DeviceError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -205,7 +206,14 @@ def assess(
         masked = None if mask is None else _mask(mask, x.shape)
         fields = Fields(original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape))
         with on_device(fields) as placed:
-            report = Assessment(placed, fill, settings, progress).run()
+            try:
+                report = Assessment(placed, fill, settings, progress).run()
+            except DeviceError as failure:
+                if placed.device is None:
+                    raise
+                # As the filter does: what the GPU cannot do, the CPU does.
+                warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
+                report = Assessment(fields, fill, settings, progress).run()
         if pictures and report.valid:
             from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
 

@@ -21,10 +21,10 @@ constexpr std::size_t kAlignment = 256;
 constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
 
 // Where fine bins should be is looked up in so many leaves.
-constexpr std::uint64_t kSampledLeaves = 64;
+constexpr std::uint64_t kSampledLeaves = 256;
 
-// Memory for the cells of one launch, and for what windows keep between kernels.
-constexpr std::uint64_t kMostCellBytes = std::uint64_t{256} << 20;
+// Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
+constexpr std::uint64_t kMostCellBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
 
 // Hands out pieces of memory, aligned. Without memory it only counts.
@@ -228,6 +228,33 @@ bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run
   return run(plan);  // a single cell
 }
 
+// Whether lags have kernels of their own: an error that is infinite, as those of float64 can be, would count there beside
+// a point that does not.
+bool has_fast_lags(const FieldInput& input) {
+  return input.field.lags != 0 && input.field.lags <= kMostTileLags &&
+         (input.value_bytes == 4 || input.rules.all_valid);
+}
+
+const char* stencils_kernel(const FieldInput& input, bool has_lags) {
+  const FieldPlan& field = input.field;
+  if (!field.stencils || has_lags || !input.rules.all_valid || field.rank < 2 || field.rank > 3) {
+    return typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
+  }
+  return field.rank == 2 ? typed(input.value_bytes, "assess_plane_stencils_f32", "assess_plane_stencils_f64")
+                         : typed(input.value_bytes, "assess_volume_stencils_f32", "assess_volume_stencils_f64");
+}
+
+// Errors that cells and their lags reach.
+std::uint64_t set_reach(CellsPlan& plan) {
+  std::uint64_t count = 1;
+  for (int axis = 0; axis < 4; ++axis) {
+    const std::uint64_t reach = plan.field.present[axis] ? plan.field.lags : 0;
+    plan.reach_end[axis] = std::min(plan.end[axis] + reach, plan.field.shape[axis]);
+    count *= plan.reach_end[axis] - plan.first[axis];
+  }
+  return count;
+}
+
 bool is_empty(const FieldInput& input) {
   for (int axis = 0; axis < 4; ++axis) {
     if (input.first[axis] >= input.end[axis]) return true;
@@ -240,16 +267,27 @@ struct WindowSizes {
   std::uint64_t rows, planes, corners;
 };
 
-WindowSizes sizes_of(const CellsPlan& plan) {
+// The kernel that makes windows in one go; null: there is none for them.
+const char* sliding_kernel(const FieldInput& input) {
+  constexpr std::uint32_t kSide = 7;
+  const FieldPlan& field = input.field;
+  if (!input.rules.all_valid || field.rank < 2 || field.rank > 3 || field.window[3] != kSide) return nullptr;
+  return field.rank == 2 ? typed(input.value_bytes, "assess_slide_planes_f32", "assess_slide_planes_f64")
+                         : typed(input.value_bytes, "assess_slide_volumes_f32", "assess_slide_volumes_f64");
+}
+
+WindowSizes sizes_of(const CellsPlan& plan, bool slides) {
   std::uint64_t own[4];
   std::uint64_t read[4];
   for (int axis = 0; axis < 4; ++axis) {
     own[axis] = plan.end[axis] - plan.first[axis];
     read[axis] = own[axis] + plan.field.window[axis] - 1;
   }
+  const std::uint64_t corners = own[0] * own[1] * own[2] * own[3];
+  if (slides) return {0, 0, corners};
   constexpr std::uint64_t kQuantities = 5;
   return {kQuantities * read[0] * read[1] * read[2] * own[3], kQuantities * read[0] * read[1] * own[2] * own[3],
-          own[0] * own[1] * own[2] * own[3]};
+          corners};
 }
 
 }  // namespace
@@ -269,9 +307,14 @@ bool add_leaves(AssessDevice& device, const h5l_assess_params& params, const Poi
 
 bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
   if (is_empty(input)) return true;
-  const auto bytes = [](const CellsPlan& plan) { return plan.cells * sizeof(StencilCell); };
+  const bool is_fast = has_fast_lags(input);
+  const auto bytes = [is_fast](CellsPlan plan) {
+    return plan.cells * sizeof(StencilCell) + (is_fast ? set_reach(plan) * sizeof(double) : 0);
+  };
   return for_each_part(input, kMostCellBytes, bytes, [&](CellsPlan plan) {
-    const auto take = [&plan](Pieces& pieces, StencilCell*& sums) {
+    const std::uint64_t errors = set_reach(plan);
+    const auto take = [&](Pieces& pieces, StencilCell*& sums) {
+      if (is_fast) plan.errors = pieces.take<double>(errors);
       plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
       sums = pieces.take<StencilCell>(plan.cells / kGroup + 1);
     };
@@ -282,10 +325,17 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     if (workspace == nullptr) return false;
     Pieces pieces(workspace);
     take(pieces, sums);
-    const char* const kernel = typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
     Grouped<StencilCell> grouped(state.stencils.pushed(), plan.cells);
+    Launcher& launcher = device.launcher();
+    CellsPlan without_lags = plan;
+    if (is_fast) without_lags.field.lags = 0;
+    const char* const kernel = stencils_kernel(input, without_lags.field.lags != 0);
     const bool is_done =
-        launch(device.launcher(), kernel, (plan.cells + 3) / 4, plan) &&
+        launch(launcher, kernel, (plan.cells + 3) / 4, without_lags) &&
+        (!is_fast ||
+         (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),
+                 (errors + kThreads - 1) / kThreads, plan) &&
+          launch(launcher, "assess_lags", plan.cells, plan))) &&
         grouped.fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums) &&
         device.wait();
     if (!is_done) return false;
@@ -299,12 +349,13 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
 
 bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
   if (is_empty(input)) return true;
-  const auto bytes = [](const CellsPlan& plan) {
-    const WindowSizes sizes = sizes_of(plan);
+  const char* const sliding = sliding_kernel(input);
+  const auto bytes = [sliding](const CellsPlan& plan) {
+    const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     return 8 * (sizes.rows + sizes.planes + sizes.corners);
   };
   return for_each_part(input, kMostWindowBytes, bytes, [&](CellsPlan plan) {
-    const WindowSizes sizes = sizes_of(plan);
+    const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     const auto take = [&](Pieces& pieces, WindowCell*& sums) {
       plan.row_sums = pieces.take<double>(sizes.rows);
       plan.plane_sums = pieces.take<double>(sizes.planes);
@@ -322,12 +373,14 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
     Launcher& launcher = device.launcher();
     const auto blocks_for = [](std::uint64_t values) { return (values + kThreads - 1) / kThreads; };
     Grouped<WindowCell> grouped(state.windows.pushed(), plan.cells);
+    const bool is_judged =
+        sliding != nullptr ? launch(launcher, sliding, blocks_for(sizes.corners), plan)
+                           : launch(launcher, typed(input.value_bytes, "assess_sum_rows_f32", "assess_sum_rows_f64"),
+                                    blocks_for(sizes.rows / 5), plan) &&
+                                 launch(launcher, "assess_sum_columns", blocks_for(sizes.planes / 5), plan) &&
+                                 launch(launcher, "assess_judge_windows", blocks_for(sizes.corners), plan);
     const bool is_done =
-        launch(launcher, typed(input.value_bytes, "assess_sum_rows_f32", "assess_sum_rows_f64"),
-               blocks_for(sizes.rows / 5), plan) &&
-        launch(launcher, "assess_sum_columns", blocks_for(sizes.planes / 5), plan) &&
-        launch(launcher, "assess_judge_windows", blocks_for(sizes.corners), plan) &&
-        launch(launcher, "assess_sum_windows", (plan.cells + 3) / 4, plan) &&
+        is_judged && launch(launcher, "assess_sum_windows", (plan.cells + 3) / 4, plan) &&
         grouped.fetch(device, "assess_group_windows", kThreads, reinterpret_cast<WindowCell*>(plan.results), sums) &&
         device.wait();
     if (!is_done) return false;

@@ -74,6 +74,9 @@ struct GroupPlan {
   u64 groups;
 };
 
+// Up to so many lags, a cell and what its lags reach stand in shared memory.
+inline constexpr u32 kMostTileLags = 10;
+
 // Cells of a field between `first` and `end`, numbered in C order: plane by plane, row of cells by row of cells.
 struct CellsPlan {
   assess::View view;
@@ -85,6 +88,8 @@ struct CellsPlan {
   u64 cells;
   double per_step[4], per_square[4];  // of derivatives
   u8* results;                        // StencilCell or WindowCell of each cell
+  u64 reach_end[4];                   // behind what cells and their lags reach
+  double* errors;                     // of lags: see assess_lags.cuh
   double* row_sums;                   // of windows: see assess_windows.cuh
   double* plane_sums;
   double* lost;

@@ -60,10 +60,41 @@ assert _native.counts().gpu_encoded == 2, _native.counts()
 print("done")
 """
 
+_ASSESS = """
+import json, warnings, cupy, h5lossy
+import gpu_data as data
+x = data.make("rough", (64, 256, 256), "f4")
+y = x + x.dtype.type(1e-3)
+a, b = cupy.asarray(x), cupy.asarray(y)
 
-def test_all_memory_is_taken() -> None:
+def numbers():
+    told = json.loads(h5lossy.assess(a, b, absolute=1e-2).to_json())
+    told.pop("provenance")
+    return told
+
+size, taken = 1 << 34, []
+while size >= 1 << 12:
+    try:
+        taken.append(cupy.cuda.runtime.malloc(size))
+    except cupy.cuda.runtime.CUDARuntimeError:
+        size //= 2
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    found = numbers()
+assert ["the CPU does the work" in str(one.message) for one in told] == [True], told
+for pointer in taken:
+    cupy.cuda.runtime.free(pointer)
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    assert numbers() == found
+print("done")
+"""
+
+
+def run(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a program, for the GPU where it has a choice."""
     done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT],
+        [sys.executable, "-c", script],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -75,4 +106,12 @@ def test_all_memory_is_taken() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "done\n"
-    assert done.stderr.count("the CPU does the work") == 1, done.stderr
+    return done
+
+
+def test_all_memory_is_taken() -> None:
+    assert run(_SCRIPT).stderr.count("the CPU does the work") == 1
+
+
+def test_an_assessment_without_memory() -> None:
+    run(_ASSESS)

@@ -17,7 +17,9 @@
 #include "check.h"
 #include "random.h"
 
+#include "assess_lags.cuh"
 #include "assess_points.cuh"
+#include "assess_sliding.cuh"
 #include "assess_stencils.cuh"
 #include "assess_windows.cuh"
 
@@ -291,7 +293,7 @@ int main(int count, char** arguments) {
   list_kernels();
   h5lossy::test::Random random(4);
   const std::vector<std::uint64_t> shapes[] = {{1},          {7},           {4096},      {70001},       {5, 3},
-                                               {70, 333},    {33, 17},      {9, 10, 11}, {18, 19, 300}, {1, 40, 50},
+                                               {70, 333},    {33, 17},      {9, 10, 11}, {150, 9, 10}, {12, 19, 516}, {1, 40, 50},
                                                {6, 7, 8, 9}, {9, 5, 3, 40}, {600000}};
   for (int i = 0; i < rounds; ++i) {
     for (const auto& shape : shapes) {
