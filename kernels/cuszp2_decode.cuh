@@ -41,7 +41,7 @@ class Decoder {
     if (!span.is_sane || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(job_.payload + span.begin);
     words_ = span.bytes / 4;
-    sum_payload(plan_, job_, tile, words_, [&](u32 i) { return load_constant(payload_ + i); });
+    sum_payload(plan_, job_, tile, 0, words_, [&](u32 i) { return load_constant(payload_ + i); });
 
     W bits[kThreadValues];
     if (span.bytes == raw_bytes) {
@@ -54,7 +54,7 @@ class Decoder {
       const Q q = quantizer_as<T, Q>(job_.quantizer);
       W bins[kThreadValues];
       read_bins(bins);
-      H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = bits_of(q, bins[i]);
+      H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = bits_of_bin(q, bins[i]);
     }
     store_row<kRowBytes<T>>(shared_.rows, bits);
     if (section_words_ != 0 && any_in_block(!restore_exceptions())) return report_corrupt(plan_);
@@ -122,9 +122,11 @@ class Decoder {
     if (code_.first_size != 0 && thread() % kBlockThreads == 0) {
       const u8* const bytes = reinterpret_cast<const u8*>(payload_) + first_at_;
       W magnitude = 0;
-      for (u32 i = 0; i < code_.first_size; ++i) magnitude |= static_cast<W>(bytes[i]) << (8 * i);
+      H5L_UNROLL for (u32 i = 0; i < sizeof(T) - 1; ++i) {
+        if (i < code_.first_size) magnitude |= static_cast<W>(load_constant(bytes + i)) << (8 * i);
+      }
       // What the planes have in its place counts for nothing but the sign.
-      const bool is_negative = (payload_[planes_at_] >> 7 & 1) != 0;
+      const bool is_negative = (load_constant(payload_ + planes_at_) >> 7 & 1) != 0;
       bins[0] = is_negative ? W{0} - magnitude : magnitude;
     }
     if (selection_ == Selection::fixed) return;

@@ -48,7 +48,7 @@ class Decoder {
     if (!span.is_sane) return report_corrupt(plan_);
     bytes_ = span.bytes;
     load(job_.payload + span.begin);
-    sum_payload(plan_, job_, tile, (bytes_ + 3) / 4, [&](u32 i) {
+    sum_payload(plan_, job_, tile, 0, (bytes_ + 3) / 4, [&](u32 i) {
       const u32 word = word_at(4 * i);
       return 4 * i + 4 <= bytes_ ? word : word & ((u32{1} << (8 * (bytes_ % 4))) - 1);
     });

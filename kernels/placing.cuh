@@ -19,7 +19,6 @@ using gpu::EncodePlan;
 
 // Marks a published size; the others are below it.
 inline constexpr u32 kPublishedSize = u32{1} << 31;
-inline constexpr u64 kPublished = u64{1} << 63;
 
 H5L_DEVICE u64 wait_for(const u64* word) {
   u64 found = load_relaxed(word);

@@ -92,6 +92,16 @@ H5L_DEVICE bool bins_of_row(const Q&, const u8*, const T (&)[n], T (&)[n]) {
   return false;
 }
 
+// What a bin decodes to. No number that was an integer is -0.0, so there is nothing to add, as rebuild in bounds.h does.
+template <class T>
+H5L_DEVICE Word<T> bits_of_bin(const AbsoluteQuantizer<T>& q, Word<T> bin) {
+  return bit_cast<Word<T>>(multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step));
+}
+template <class T>
+H5L_DEVICE Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, Word<T> bin) {
+  return blocks::bits_of(q, bin);
+}
+
 // PFPL's words of a row, each with kWordBias added; `words` are the values' bits at first.
 template <class Q>
 inline constexpr u64 kWordBias = 0;

@@ -31,29 +31,35 @@ H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
   if (thread() == 0) plan.statuses[block_row()] = static_cast<u32>(gpu::DecodeStatus::corrupt);
 }
 
-// The payload's share of the checksum, of words [0, words), which word(i) gives, padded with zeros.
+// The payload's share of the checksum, of words [first, end) of the tile, which word(i) gives, padded with zeros. Loads go
+// ahead of the sums, since each may take long.
 template <class Word>
-H5L_DEVICE void sum_payload(const DecodePlan& plan, const DecodeJob& job, u32 tile, u32 words, Word word) {
+H5L_DEVICE void sum_payload(const DecodePlan& plan, const DecodeJob& job, u32 tile, u32 first, u32 end, Word word) {
   if (job.check_sum == 0) return;
+  constexpr u32 in_flight = 8;
   u32 sum = 0;
-  u32 salt = tile * 0x85EBCA77u + (thread() + 1) * 0x9E3779B9u;
-  for (u32 i = thread(); i < words; i += kThreads) {
-    sum += mix(word(i) + salt);
-    salt += kThreads * 0x9E3779B9u;
+  u32 salt = tile * 0x85EBCA77u + (first + thread() + 1) * 0x9E3779B9u;
+  H5L_NO_UNROLL for (u32 i = first + thread(); i < end; i += in_flight * kThreads) {
+    u32 words[in_flight];
+    H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) words[k] = i + k * kThreads < end ? word(i + k * kThreads) : 0;
+    H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
+      if (i + k * kThreads < end) sum += mix(words[k] + salt);
+      salt += kThreads * 0x9E3779B9u;
+    }
   }
   sum = sum_of_warp(sum);
   if (lane() == 0) atomic_add(plan.sums + block_row(), sum);
 }
 
-// Stores the rows, which hold `count` values from number `first` of the chunk on, as far as they are wanted. Begins with
-// a barrier.
+// Stores the rows, which hold `count` values from number `first` of the chunk on, as far as they are wanted. Every thread
+// has just written its own.
 template <u32 row_bytes, class W>
 H5L_DEVICE void finish_values(const DecodeJob& job, const u8* rows, u64 first, u32 count) {
-  sync_block();
   if (first >= job.first && first + count <= job.first + job.wanted) {
     finish_rows<row_bytes, W>(rows, job.raw + (first - job.first) * sizeof(W), count * static_cast<u32>(sizeof(W)));
     return;
   }
+  sync_block();
   for (u32 i = thread(); i < count; i += kThreads) {
     if (first + i < job.first || first + i >= job.first + job.wanted) continue;
     reinterpret_cast<W*>(job.raw)[first + i - job.first] = *reinterpret_cast<const W*>(

@@ -180,17 +180,40 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
   return !needs_lossless(call) || encode_with(launcher, call, call.lossless, memory.lossless, memory.quantizers, true);
 }
 
+namespace {
+
+struct DecodePieces {
+  DecodeJob* jobs;
+  u32* sums;
+  u64* told;
+  std::uint32_t items_per_frame, told_words;
+};
+
+DecodePieces take_pieces(Pieces& pieces, const DecodeCall& call) {
+  DecodePieces taken = {};
+  taken.jobs = pieces.take<DecodeJob>(call.frames);
+  taken.sums = pieces.take<u32>(2 * std::size_t{call.frames});
+  if (call.method.is_split) {
+    taken.items_per_frame = call.tiles * (call.method.tile_values / kPartValues);
+    taken.told_words = taken.items_per_frame * (call.value_bytes / 4);
+    taken.told = pieces.take<u64>(std::size_t{call.frames} * taken.told_words);
+  }
+  return taken;
+}
+
+}  // namespace
+
 std::size_t decode_workspace_bytes(const DecodeCall& call) {
   Pieces pieces(nullptr);
-  pieces.take<DecodeJob>(call.frames);
-  pieces.take<u32>(2 * std::size_t{call.frames});
+  take_pieces(pieces, call);
   return pieces.bytes();
 }
 
 bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace) {
   if (call.frames == 0 || call.wanted == 0) return true;
   if (call.frames > kMaxRows) return false;
-  Pieces pieces(workspace);
+  Pieces memory(workspace);
+  const DecodePieces pieces = take_pieces(memory, call);
   const Method& method = call.method;
   OpenPlan open = {};
   open.frames = call.frame;
@@ -211,15 +234,19 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.tiles = call.tiles;
   open.raw = call.raw;
   open.raw_stride = call.raw_stride;
-  open.jobs = pieces.take<DecodeJob>(call.frames);
+  open.jobs = pieces.jobs;
   open.statuses = call.statuses;
+  open.told = pieces.told;
+  open.told_words = pieces.told_words;
   DecodePlan plan = {};
   plan.jobs = open.jobs;
   plan.count = call.frames;
   plan.mode = method.mode;
-  plan.sums = pieces.take<u32>(2 * std::size_t{call.frames});
+  plan.sums = pieces.sums;
   plan.table_sums = plan.sums + call.frames;
   plan.statuses = call.statuses;
+  plan.told = pieces.told;
+  plan.items_per_frame = pieces.items_per_frame;
   const bool is_whole = call.wanted == method.shape.count;
   if (is_whole && !launcher.clear(plan.sums, 8 * std::size_t{call.frames})) return false;
   if (!launcher.launch("open_frames", 1, call.frames, &open, sizeof open, false)) return false;
@@ -227,9 +254,9 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   char kernel[kMaxName];
   if (method.number != 0) {
     name_kernel(kernel, method, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
-    const std::uint64_t tiles = std::uint64_t{call.tiles} * (method.is_split ? method.tile_values / kPartValues : 1);
+    const std::uint32_t items = method.is_split ? pieces.items_per_frame : call.tiles;
     plan.form = FrameForm::main;
-    if (!launcher.launch(kernel, static_cast<std::uint32_t>(tiles), call.frames, &plan, sizeof plan, false))
+    if (!launcher.launch(kernel, items, call.frames, &plan, sizeof plan, false))
       return false;
   }
   // Few frames are of another form, or all.
