@@ -371,8 +371,11 @@ class PartPlaces {
     u32 sum = 0;
     for (u32 t = (knows ? known_tile_ : 0) + warp() * 4; t < tile; t += kWarps * 4) {
       const u32 own = t + lane() / kTileParts;
-      const TileLayout other = layout_of<T>(own < tile ? word_of(plan, first, own) : 0, values_of(plan, own), 0);
-      if (own < tile && lane() % kTileParts == 0) sum += other.bytes;
+      const u64 word = own < tile ? word_of(plan, first, own) : 0;
+      u32 bytes = bytes_of_usual(word);
+      const bool is_usual = own >= tile || (bytes != 0 && bytes < kTileValues * sizeof(T));
+      if (any_in_warp(!is_usual)) bytes = layout_of<T>(word, kTileValues, 0).bytes;
+      if (own < tile && lane() % kTileParts == 0) sum += bytes;
     }
     layout = layout_of<T>(word_of(plan, first, tile), values_of(plan, tile), spot.index % kTileParts);
     sum = sum_of_warp(sum);
@@ -387,6 +390,15 @@ class PartPlaces {
   }
 
  private:
+  // What layout_of says of the bytes of a whole tile without exceptions that is not constant; 0: not such a tile.
+  H5L_DEVICE static u32 bytes_of_usual(u64 word) {
+    const PartWord part = unpack(word);
+    constexpr u32 unusual = 1u << 24;
+    u32 words = part.planes + kLayerBlocks / 4 * ones(part.layers) + (part.groups != 0 ? unusual : 0);
+    for (u32 by = 1; by < kTileParts; by *= 2) words += shuffle_xor(words, by);
+    return words == 0 || words >= unusual ? 0 : 4 + static_cast<u32>(sizeof(T)) + 4 * words;
+  }
+
   // The word of the lane's part of a tile.
   H5L_DEVICE static u64 word_of(const EncodePlan& plan, u32 first, u32 tile) {
     const u32 in_chunk = tile * kTileParts + lane() % kTileParts;
