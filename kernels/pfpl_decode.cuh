@@ -14,7 +14,7 @@ struct alignas(16) DecodeShared {
   u8 rows[kTileBytes];  // the stream of planes, then rows of values
   u8 payload[kTileBytes + 32];
   u32 bitmap0[kStreamBytes / 32];
-  u16 places[kStreamBytes / 32];
+  u16 places[kStreamBytes / 32];  // of the first byte that a word of bitmap0 tells of, in the payload's area
   u8 bitmap1[kBitmap1Bytes];
   u8 planes_used[32];
   u32 selectors[16];  // of permute: where the non-zero bytes of a word go
@@ -87,9 +87,12 @@ class Decoder {
 
   // Four bytes of the payload; what is behind its end is anything.
   H5L_DEVICE u32 word_at(u32 at) const {
-    const u32 place = shift_ + at;
-    const u32* const words = reinterpret_cast<const u32*>(shared_.payload) + place / 4;
-    return funnel_right(words[0], words[1], 8 * (place % 4));
+    return word_in_area(shift_ + at);
+  }
+  // The same, from the beginning of the area on.
+  H5L_DEVICE u32 word_in_area(u32 place) const {
+    const u32* const words = reinterpret_cast<const u32*>(shared_.payload + (place & ~3u));
+    return funnel_right(words[0], words[1], 8 * place);
   }
   H5L_DEVICE u32 byte_at(u32 at) const { return shared_.payload[shift_ + at]; }
 
@@ -175,7 +178,7 @@ class Decoder {
     // Of a full tile of float32, four threads have the bitmap of a plane.
     const u32 with_bits = ballot(nonzero != 0);
     if (lane() < 8) shared_.planes_used[8 * warp() + lane()] = (with_bits >> (4 * lane()) & 15) != 0 ? 1 : 0;
-    u32 place = scan_of_block(nonzero, shared_.more_totals, total);
+    u32 place = shift_ + scan_of_block(nonzero, shared_.more_totals, total);
     H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
       shared_.places[4 * thread() + i] = static_cast<u16>(place);
       place += ones(words[i]);
@@ -188,9 +191,8 @@ class Decoder {
   H5L_DEVICE u32 stream_word(u32 w) const {
     const u32 flags = shared_.bitmap0[w / 8];
     const u32 shift = 4 * (w % 8);
-    const u32 own = flags >> shift & 15;
-    const u32 bytes = word_at(shared_.places[w / 8] + ones(flags & ((u32{1} << shift) - 1)));
-    return permute(bytes, 0, shared_.selectors[own]);
+    const u32 bytes = word_in_area(shared_.places[w / 8] + ones(flags & ((u32{1} << shift) - 1)));
+    return permute(bytes, 0, shared_.selectors[flags >> shift & 15]);
   }
 
   // The words of the thread's values, after a barrier.
@@ -200,13 +202,27 @@ class Decoder {
     const u32 groups = count / group_values;
     const u32 first = thread() * kValues;
     const u32 group = first / group_values;
+    W total = 0;
+    W* const totals = reinterpret_cast<W*>(shared_.word_totals);
     if (sizeof(T) == 4 && raw_bytes_ == kTileBytes) {
       if constexpr (sizeof(T) == 4) {
-        H5L_UNROLL for (u32 j = 0; j < 32; ++j) {
-          words[j] = 0;
-          if ((planes_used_ >> j & 1) != 0) words[j] = stream_word(j * kThreads + thread());
+        H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+          u32 rows[8];
+          H5L_UNROLL for (u32 c = 0; c < 8; ++c) rows[c] = 0;
+          if ((planes_used_ >> (24 - 8 * s) & 0xFF) != 0) {
+            H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
+              const u32 j = 31 - 8 * s - c;
+              if ((planes_used_ >> j & 1) != 0) rows[c] = stream_word(j * kThreads + thread());
+            }
+            transpose_bytes(rows);
+          }
+          H5L_UNROLL for (u32 r = 0; r < 8; ++r) words[31 - 8 * s - r] = rows[r];
         }
-        from_planes(words);
+        if ((planes_used_ & 0xFFFF) == 0) {
+          add_up_halves(words);
+          return;
+        }
+        join_bytes(words);
       }
     } else {
       u32* const stream = reinterpret_cast<u32*>(shared_.rows);
@@ -214,8 +230,13 @@ class Decoder {
       sync_block();
       if (first + kValues <= groups * group_values) {
         if constexpr (sizeof(T) == 4) {
-          H5L_UNROLL for (u32 j = 0; j < 32; ++j) words[j] = stream[j * groups + group];
-          from_planes(words);
+          H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+            u32 rows[8];
+            H5L_UNROLL for (u32 c = 0; c < 8; ++c) rows[c] = stream[(31 - 8 * s - c) * groups + group];
+            transpose_bytes(rows);
+            H5L_UNROLL for (u32 r = 0; r < 8; ++r) words[31 - 8 * s - r] = rows[r];
+          }
+          join_bytes(words);
         } else {
           from_pieces(shared_.rows + group * 8 + (48 - first % group_values) / 8, groups * 8, words);
         }
@@ -229,24 +250,33 @@ class Decoder {
       words[v] = from_negabinary<W>(words[v]);
       if (v > 0) words[v] += words[v - 1];
     }
-    W total = 0;
-    W* const totals = reinterpret_cast<W*>(shared_.word_totals);
     const W before = scan_of_block(words[kValues - 1], totals, total);  // also: the stream has been read
     H5L_UNROLL for (u32 v = 0; v < kValues; ++v) words[v] += before;
   }
 
-  // 32 planes of 32 values to the values.
-  H5L_DEVICE void from_planes(u32 (&words)[32]) const {
-    H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
-      u32 rows[8], used = 0;
-      H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
-        rows[c] = words[31 - 8 * s - c];
-        used |= rows[c];
-      }
-      if (used == 0) continue;
-      transpose_bytes(rows);
-      H5L_UNROLL for (u32 r = 0; r < 8; ++r) words[31 - 8 * s - r] = rows[r];
+  // Residuals of 16 bits, whose bytes are where join_bytes takes them, to words. Two stay in one register, and are added
+  // from there.
+  H5L_DEVICE void add_up_halves(u32 (&words)[32]) {
+    constexpr u32 bias = 0xAAAA;  // what negabinary numbers, with these bits changed, are too large by
+    u32 pairs[16];  // number r: residuals 31 - r and 23 - r; number 8 + r: residuals 15 - r and 7 - r
+    u32 own = 0;
+    H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+      const u32 a = words[31 - r], b = words[23 - r];
+      pairs[r] = permute(a, b, 0x5140) ^ bias * 0x10001;
+      pairs[8 + r] = permute(a, b, 0x7362) ^ bias * 0x10001;
+      own = add_halves(pairs[r], 0x0101, add_halves(pairs[8 + r], 0x0101, own));
     }
+    u32 total = 0;
+    u32 sum = scan_of_block(own - 32 * bias, shared_.word_totals, total);
+    H5L_UNROLL for (u32 v = 0; v < 32; ++v) {
+      const u32 pair = pairs[v < 16 ? 15 - v % 8 : 7 - v % 8];
+      sum = add_halves(pair, v / 8 % 2 == 0 ? 0x0100 : 0x0001, sum);
+      words[v] = sum - (v + 1) * bias;
+    }
+  }
+
+  // Bytes s of the values 8 i + 7 - r are those of words[31 - 8 s - r], from the highest i on.
+  H5L_DEVICE static void join_bytes(u32 (&words)[32]) {
     H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
       u32 &a = words[31 - r], &b = words[23 - r], &c = words[15 - r], &d = words[7 - r];
       const u32 low01 = permute(a, b, 0x5140), high01 = permute(a, b, 0x7362);

@@ -90,9 +90,12 @@ class Encoder {
     sync_block();
     if (in_registers_) {
       if constexpr (sizeof(T) == 4) {
-        H5L_UNROLL for (u32 j = 0; j < 32; ++j) {
-          // A plane whose bytes are all zero in this warp has nothing to write.
-          if (((planes_used_ >> (31 - j)) & 1) != 0) write_bytes(j * kThreads + thread(), words_[j]);
+        H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+          if (((planes_used_ >> (8 * s)) & 0xFF) == 0) continue;
+          H5L_UNROLL for (u32 j = 31 - 8 * s; j + 8 > 31 - 8 * s; --j) {
+            // A plane whose bytes are all zero in this warp has nothing to write.
+            if ((planes_used_ >> (31 - j) & 1) != 0) write_bytes(j * kThreads + thread(), words_[j]);
+          }
         }
       }
     } else {

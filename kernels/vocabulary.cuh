@@ -135,6 +135,9 @@ H5L_DEVICE u32 permute_signed(u32 low, u32 high, u32 selector) {
 H5L_DEVICE u32 funnel_right(u32 low, u32 high, u32 shift) { return __funnelshift_r(low, high, shift); }
 H5L_DEVICE u32 funnel_left(u32 low, u32 high, u32 shift) { return __funnelshift_l(low, high, shift); }
 
+// Adds the halves of a word to a sum, each as often as a byte of `times` says, the low one's first.
+H5L_DEVICE u32 add_halves(u32 word, u32 times, u32 sum) { return __dp2a_lo(word, times, sum); }
+
 H5L_DEVICE u32 ones(u32 word) { return static_cast<u32>(__popc(word)); }
 
 H5L_DEVICE float add_toward_zero(float a, float b) { return __fadd_rz(a, b); }
