@@ -418,7 +418,6 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
   Encoder<T, Q> encoder(shared, plan);
   PartPlaces<T> places;
-  const Walk walk(plan);
   const Spot& waiting = shared.waiting;  // there, and not in registers
   const u32& waiting_planes = shared.waiting_planes;
   bool is_waiting = false;
@@ -444,12 +443,12 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     add_checksum(plan, spot.chunk, sum);
   };
 
-  Spot spot = walk.first<false>(plan);
+  Spot spot = first_spot<false>(plan);
   if (spot.chunk < plan.chunks) encoder.start(spot);
   while (spot.chunk < plan.chunks) {
     const u64 word = encoder.measure(spot);
     if (thread() == 0) store_relaxed(plan.parts + spot.item, word);
-    const Spot next = walk.next<false>(plan, spot);
+    const Spot next = next_spot<false>(plan, spot);
     sync_block();
     if (next.chunk < plan.chunks) encoder.start(next);
     if (is_waiting) place_item(waiting, waiting_planes, false);

@@ -13,10 +13,14 @@ namespace h5lossy::H5L_TARGET::cuszp2 {
 
 using namespace blocks;
 
+// Most bytes of codes, planes and first residuals, all of which have a thread for 32 values at least.
+template <class T>
+inline constexpr u32 kMostStagedBytes = kThreads * (kCodeBytes<T> + 4 * (max_width<T>(true) + 1) + sizeof(T));
+
 template <class T>
 struct alignas(16) EncodeShared {
-  u8 input[kTileValues * sizeof(T)];   // rows of values
-  u8 staged[kTileValues * sizeof(T)];  // a payload that waits for its place
+  u8 input[kTileValues * sizeof(T)];                  // rows of values
+  alignas(16) u8 staged[kMostStagedBytes<T>];         // a payload that waits for its place
   u32 totals[kWarps];
   u32 more_totals[kWarps];
   u32 flags[kWarps];
@@ -415,7 +419,6 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
   Encoder<T, Q, dimensions> encoder(shared, plan);
   TilePlaces places;
-  const Walk walk(plan);
   const Spot& waiting = shared.waiting;  // there, and not in registers
   const u32& waiting_bytes = shared.waiting_bytes;
   bool is_waiting = false;
@@ -443,12 +446,12 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     });
   };
 
-  Spot spot = walk.first<false>(plan);
+  Spot spot = first_spot<false>(plan);
   if (spot.chunk < plan.chunks) encoder.start(spot);
   while (spot.chunk < plan.chunks) {
     const u32 bytes = encoder.measure(spot);
     if (thread() == 0) store_relaxed(plan.sizes + spot.item, kPublishedSize | bytes);
-    const Spot next = walk.next<false>(plan, spot);
+    const Spot next = next_spot<false>(plan, spot);
     const bool has_next = next.chunk < plan.chunks, can_wait = encoder.can_wait();
     if (can_wait && has_next) encoder.start(next);
     if (is_waiting) place_waiting();

@@ -362,7 +362,6 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   EncodeShared& shared = *reinterpret_cast<EncodeShared*>(shared_memory());
   Tiles encoder(shared);
   TilePlaces places;
-  const Walk walk(plan);
   const Spot& waiting = shared.waiting;  // there, and not in registers
   const u32& waiting_bytes = shared.waiting_bytes;
   bool is_waiting = false;
@@ -381,12 +380,12 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     add_checksum(plan, waiting.chunk, sum);
   };
 
-  Spot spot = walk.first<Tiles::kIsLossless>(plan);
+  Spot spot = first_spot<Tiles::kIsLossless>(plan);
   if (spot.chunk < plan.chunks) encoder.start(plan, spot);
   while (spot.chunk < plan.chunks) {
     const u32 bytes = encoder.measure(plan, spot);
     if (thread() == 0) store_relaxed(plan.sizes + spot.item, kPublishedSize | bytes);
-    const Spot next = walk.next<Tiles::kIsLossless>(plan, spot);
+    const Spot next = next_spot<Tiles::kIsLossless>(plan, spot);
     const bool has_next = next.chunk < plan.chunks;
     if (!encoder.holds_input() && has_next) encoder.start(plan, next);
     if (is_waiting) place_waiting();

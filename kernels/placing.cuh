@@ -53,45 +53,36 @@ struct Spot {
   u32 item, chunk, index;  // the item of all, its chunk, and its number in there
 };
 
-class Walk {
- public:
-  H5L_DEVICE explicit Walk(const EncodePlan& plan)
-      : chunk_step_(grid_blocks() / plan.items_per_chunk), index_step_(grid_blocks() % plan.items_per_chunk) {}
+H5L_DEVICE Spot step(const EncodePlan& plan, Spot spot) {
+  spot.item += grid_blocks();
+  spot.chunk += plan.chunk_step;
+  spot.index += plan.index_step;
+  if (spot.index >= plan.items_per_chunk) {
+    spot.index -= plan.items_per_chunk;
+    ++spot.chunk;
+  }
+  return spot;
+}
 
-  // The first spot from the block's number on that is in a chunk that this kernel is for; behind the last chunk there is
-  // none.
-  template <bool is_lossless>
-  H5L_DEVICE Spot first(const EncodePlan& plan) const {
-    const u32 item = block_number();
-    return skip<is_lossless>(plan, {item, item / plan.items_per_chunk, item % plan.items_per_chunk});
+// From a spot on, the first one in a chunk that this kernel is for; behind the last chunk there is none.
+template <bool is_lossless>
+H5L_DEVICE Spot skip_others(const EncodePlan& plan, Spot spot) {
+  if (plan.quantizers == nullptr) return spot;  // all chunks are
+  while (spot.chunk < plan.chunks && (plan.quantizers[spot.chunk].kind == BoundKind::lossless) != is_lossless) {
+    spot = step(plan, spot);
   }
-  template <bool is_lossless>
-  H5L_DEVICE Spot next(const EncodePlan& plan, const Spot& spot) const {
-    return skip<is_lossless>(plan, step(plan, spot));
-  }
+  return spot;
+}
 
- private:
-  H5L_DEVICE Spot step(const EncodePlan& plan, Spot spot) const {
-    spot.item += grid_blocks();
-    spot.chunk += chunk_step_;
-    spot.index += index_step_;
-    if (spot.index >= plan.items_per_chunk) {
-      spot.index -= plan.items_per_chunk;
-      ++spot.chunk;
-    }
-    return spot;
-  }
-  template <bool is_lossless>
-  H5L_DEVICE Spot skip(const EncodePlan& plan, Spot spot) const {
-    while (spot.chunk < plan.chunks &&
-           (quantizer_of(plan, spot.chunk).kind == BoundKind::lossless) != is_lossless) {
-      spot = step(plan, spot);
-    }
-    return spot;
-  }
-
-  u32 chunk_step_, index_step_;
-};
+template <bool is_lossless>
+H5L_DEVICE Spot first_spot(const EncodePlan& plan) {
+  const u32 item = block_number();
+  return skip_others<is_lossless>(plan, {item, item / plan.items_per_chunk, item % plan.items_per_chunk});
+}
+template <bool is_lossless>
+H5L_DEVICE Spot next_spot(const EncodePlan& plan, const Spot& spot) {
+  return skip_others<is_lossless>(plan, step(plan, spot));
+}
 
 // Stores `bytes` of a payload, as words from number `first_word` of it on, and adds them to the checksum. word(i) is the
 // i-th one; what it has behind the end counts for nothing.

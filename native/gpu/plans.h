@@ -41,6 +41,7 @@ struct EncodePlan {
   u32 mode;
   u32 header_bytes;
   u32 items_per_chunk;
+  u32 chunk_step, index_step;  // from an item to the one that a thread block takes next: chunks, and items in one
   u32 with_checksum;
   Shape shape;
   u32* sizes;  // of each item, where items are tiles; 0 at the start, aligned to 16 bytes: see placing.cuh

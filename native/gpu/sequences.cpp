@@ -136,7 +136,6 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   plan.sums = pieces.sums;
   plan.totals = pieces.totals;
   FinishPlan finish = {};
-  finish.encode = plan;
   finish.bound = call.bound;
   finish.requested_kind = call.requested_kind;
   finish.codec = method.number;
@@ -154,6 +153,9 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   const std::uint64_t items = std::uint64_t{call.chunks} * plan.items_per_chunk;
   if (resident < kLeastBlocks || items > 0x7FFFFFFF) return false;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
+  plan.chunk_step = blocks / plan.items_per_chunk;
+  plan.index_step = blocks % plan.items_per_chunk;
+  finish.encode = plan;
   // Where all chunks are stored, all thread blocks are of use.
   const std::uint32_t columns = std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / call.chunks));
   return launcher.clear(pieces.sums, pieces.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
