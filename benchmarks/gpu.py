@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import cupy
 import h5py
 import numpy as np
+from synthetic import grf
 
 import h5lossy
 from h5lossy import _native
@@ -134,6 +135,18 @@ def measure(field: Any, chunk_values: int, name: str, bound: float) -> dict[str,
     }
 
 
+def measure_auto(field: Any, chunk_values: int, bound: float) -> dict[str, Any]:
+    """Measure encoding where each chunk's codec is picked; decoding is that of the picked ones."""
+    batch = Batch(field, chunk_values, h5lossy.Auto(absolute=bound))
+    return {
+        "codec": "auto",
+        "chunk_bytes": batch.raw_bytes,
+        "chunks": batch.count,
+        "ratio": batch.bytes / int(batch.sizes.sum()),
+        "encode": speed(batch.bytes, event_times(batch.encode)),
+    }
+
+
 def random_access(field: Any, name: str, bound: float) -> dict[str, Any]:
     """Time one range of 4096 values, from the call until its end is seen by the host."""
     batch = Batch(field, field.size, CODECS[name](absolute=bound))
@@ -229,7 +242,7 @@ def main() -> None:
     parser.add_argument("--field", type=Path, help="a .npy file in place of the field that is made")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    field = cupy.asarray(np.load(arguments.field)) if arguments.field else make_field()
+    field = cupy.asarray(np.load(arguments.field)) if arguments.field else grf((512, 512, 512))
     field = field.ravel()
     span = float(field.max() - field.min())
     source, target = field, cupy.empty_like(field)
@@ -244,6 +257,7 @@ def main() -> None:
         "field_bytes": field.nbytes,
         "copy": copy,
         "kernels": [],
+        "auto": [],
         "random_access": [],
         "files": [],
     }
@@ -271,6 +285,12 @@ def main() -> None:
                     f"{name:15} {relative:g} {chunks}  {ratio}  encode {encode}  decode {decode}",
                     flush=True,
                 )
+    for size in (MIB,) if arguments.quick else (field.nbytes, MIB, MIB // 16):
+        part = field if size == field.nbytes else field[: field.size // 2]
+        row = measure_auto(part, size // field.dtype.itemsize, 1e-3 * span)
+        results["auto"].append(row)
+        line = f"ratio {row['ratio']:.2f}, encode {row['encode']['gb_per_s']:.0f}"
+        print(f"auto {row['chunks']} x {row['chunk_bytes'] / MIB:.3f} MiB  {line}", flush=True)
     for name in CODECS:
         row = random_access(field[: MIB // 4], name, 1e-3 * span)
         results["random_access"].append(row)
@@ -285,22 +305,6 @@ def main() -> None:
         print(rounded, flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-
-
-def make_field(edge: int = 512) -> Any:
-    """Make a rough field like turbulence: a Gaussian one, E(k) ~ k^-5/3."""
-    k = cupy.fft.fftfreq(edge) * edge
-    kz = cupy.fft.rfftfreq(edge) * edge
-    k2 = k[:, None, None] ** 2 + k[None, :, None] ** 2 + kz[None, None, :] ** 2
-    amplitude = (k2 + 1) ** (-(5 / 3 + 2) / 4)
-    amplitude[0, 0, 0] = 0
-    rng = cupy.random.default_rng(0)
-    shape = k2.shape
-    spectrum = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) * amplitude
-    field = cupy.fft.irfftn(spectrum, s=(edge,) * 3)
-    field = ((field - field.mean()) / field.std()).astype(cupy.float32)
-    cupy.get_default_memory_pool().free_all_blocks()
-    return field
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ cd "$(dirname "$0")/.."
 out=${1:?a folder for the results}
 mkdir -p "$out"
 export PYTHONPATH=${PYTHONPATH:-$PWD}
-python3 -m pytest -q -m gpu -n 8 -p no:cacheprovider -p no:benchmark tests/gpu
+tests=(python3 -m pytest -q -m gpu -p no:cacheprovider -p no:benchmark)
+"${tests[@]}" -n 8 --ignore tests/gpu/test_no_memory.py tests/gpu
+"${tests[@]}" tests/gpu/test_no_memory.py # alone: it takes all memory
 for tool in memcheck racecheck; do
   compute-sanitizer --tool "$tool" --error-exitcode 9 --target-processes all --kernel-regex kernel_substring=h5l_ \
     python3 benchmarks/gpu_sanitize.py > "$out/$tool.txt" 2>&1 || { tail -30 "$out/$tool.txt"; exit 1; }

@@ -181,6 +181,55 @@ def results_table() -> str:
     return "\n".join([*table(headings, rows), "", conditions])
 
 
+def readme_results() -> str:
+    """Give all that stands between the marks."""
+    return "\n".join([results_table(), *gpu_table()])
+
+
+def gpu_conditions(gpu: Results) -> str:
+    """Say what the GPU's numbers were measured on, and how."""
+    return (
+        f"{gpu['device']}, float32, {gpu['field_bytes'] >> 20} MiB like turbulence "
+        "(E(k) ~ k^-5/3), absolute bound as a part of the range; from memory to memory on the "
+        "device, whole calls, median of 15. GB/s of original data; × the device's own copy, "
+        f"{gpu['copy']['gb_per_s']:.0f} GB/s one way in the same run"
+    )
+
+
+def gpu_cell(gpu: Results, row: Results, way: str) -> str:
+    """Give GB/s and how that compares with a copy."""
+    if way not in row:
+        return NONE
+    found = row[way]["gb_per_s"]
+    return f"{found:.0f} ({found / gpu['copy']['gb_per_s']:.2f} ×)"
+
+
+def gpu_table() -> list[str]:
+    """Give README's table of the GPU; nothing where it has not been measured."""
+    gpu = load_if_there("gpu")
+    if gpu is None:
+        return []
+    files = {row["codec"]: row for row in gpu["files"]}
+    rows = []
+    for name in dict.fromkeys(row["codec"] for row in gpu["kernels"]):
+        own = [r for r in gpu["kernels"] if (r["codec"], r["bound"]) == (name, SPEED_SCALE)]
+        one = next(row for row in own if row["chunks"] == 1)
+        many = next(row for row in own if row["chunk_bytes"] == SHOWN_BYTES)
+        row = [name, f"{one['ratio']:.2f}"]
+        row += [gpu_cell(gpu, case, way) for case in (one, many) for way in ("encode", "decode")]
+        of_file = files.get(name)
+        for way in ("write", "read"):
+            row.append(f"{of_file[f'{way}_gpu_gb_per_s']:.1f}" if of_file else NONE)
+        rows.append(row)
+    headings = ["on a GPU", f"ratio at {SPEED_SCALE:g}", "compress, one chunk", "decompress"]
+    headings += ["compress, chunks of 1 MiB", "decompress", "write", "read"]
+    conditions = (
+        f"{gpu_conditions(gpu)}. **Write, read**: `h5lossy.write` and `h5lossy.read` of a CuPy "
+        "array, chunks of 1 MiB, tmpfs, by the clock on the wall, median of 7."
+    )
+    return ["", *table(headings, rows), "", conditions]
+
+
 def new_readme() -> str:
     """Give README with what stands between the marks replaced."""
     text = README.read_text()
@@ -188,7 +237,7 @@ def new_readme() -> str:
     _, _, after = rest.partition(END)
     if not rest or not after:
         raise SystemExit(f"README.md has no {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{results_table()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{readme_results()}\n{END}{after}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -294,6 +343,41 @@ def hdf5_section(hdf5: Results) -> list[str]:
     return [*lines, *(f"{note}." for note in hdf5["notes"]), *([""] if hdf5["notes"] else [])]
 
 
+def gpu_section(gpu: Results) -> list[str]:
+    """Tell the speed of the codecs on a GPU."""
+    lines = ["## On a GPU", "", f"{gpu_conditions(gpu)}.", ""]
+    rows = []
+    for row in [*gpu["kernels"], *gpu.get("auto", [])]:
+        scale = row.get("bound", SPEED_SCALE)
+        cells = [f"{row['chunks']} × {size_name(row['chunk_bytes'])}", f"{scale:g}", row["codec"]]
+        cells += [f"{row['ratio']:.2f}", gpu_cell(gpu, row, "encode"), gpu_cell(gpu, row, "decode")]
+        rows.append(cells)
+    headings = ["chunks", "bound", "codec", "ratio", "compress", "decompress"]
+    lines += [*table(headings, rows), ""]
+    for row in gpu["random_access"]:
+        lines.append(
+            f"- {row['codec']}: 4096 values of a frame of {size_name(row['chunk_bytes'])}, from "
+            f"the call until the host sees its end: {row['range_us']:.0f} µs "
+            f"(an empty launch: {row['empty_launch_us']:.0f} µs)"
+        )
+    headings = ["", "ratio", "write", "plain write", "h5py", "read", "plain read", "h5py"]
+    ways = [f"{way}_{who}" for way in ("write", "read") for who in ("gpu", "plain", "h5py")]
+    rows = [
+        [
+            row["codec"],
+            f"{row['ratio']:.2f}",
+            *(f"{row[f'{way}_gb_per_s']:.1f}" for way in ways),
+        ]
+        for row in gpu["files"]
+    ]
+    text = (
+        "A dataset of 512 MiB in chunks of 1 MiB, from a CuPy array to a file on tmpfs and back, "
+        "by the clock on the wall. *Plain*: a file of as many bytes as the dataset has in there. "
+        "*h5py*: its own pipeline, with the values copied from and to the device."
+    )
+    return [*lines, "", text, "", *table(headings, rows), ""]
+
+
 def fields_section(fields: Results) -> list[str]:
     """Tell the ratio on every field."""
     names = list(fields["rows"][0]["bounds"][0]["codecs"])
@@ -329,7 +413,7 @@ def fields_section(fields: Results) -> list[str]:
 
 def page() -> str:
     """Give docs/benchmarks.md."""
-    hdf5 = load_if_there("hdf5")
+    hdf5, gpu = load_if_there("hdf5"), load_if_there("gpu")
     introduction = (
         "Only ratios within one run mean something: the machine was shared. The JSON files in "
         "`benchmarks/results/` have the spread too. To measure on another machine:"
@@ -350,6 +434,7 @@ def page() -> str:
         "",
         *speed_section(load("throughput")),
         *(hdf5_section(hdf5) if hdf5 is not None else []),
+        *(gpu_section(gpu) if gpu is not None else []),
         *fields_section(load("fields")),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"

@@ -21,6 +21,9 @@ from h5lossy.errors import UnsupportedError
 _DLPACK_CUDA = 2
 _ANY_DIRECTION = 4  # cudaMemcpyDefault
 
+#: Values whose range is found at once: the memory for it is some times as large.
+_RANGE_VALUES = 1 << 26
+
 
 def is_device_array(array: Any) -> bool:
     """Return whether an object's values are in the memory of a GPU."""
@@ -106,6 +109,18 @@ class Library:
         """Copy to a GPU."""
         raise NotImplementedError
 
+    def assign(self, memory: DeviceMemory, values: np.ndarray[Any, Any]) -> None:
+        """Copy values of the same shape from the host into an array."""
+        raise NotImplementedError
+
+    def device(self, device: int) -> Any:
+        """Return a context in which new arrays are on a GPU."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Wait for all work of the caller's stream."""
+        raise NotImplementedError
+
     def reshaped(self, memory: DeviceMemory, shape: tuple[int, ...]) -> Any:
         """Return the library's array in another shape."""
         return memory.owner.reshape(shape)
@@ -149,7 +164,8 @@ class _CuPy(Library):
             return self.wrap(self._cupy.ascontiguousarray(memory.owner))
 
     def to_host(self, memory: DeviceMemory) -> np.ndarray[Any, Any]:
-        host: np.ndarray[Any, Any] = self._cupy.asnumpy(memory.owner)
+        with memory.owner.device:
+            host: np.ndarray[Any, Any] = self._cupy.asnumpy(memory.owner)
         return host
 
     def copied(self, memory: DeviceMemory, count: int) -> Any:
@@ -160,6 +176,37 @@ class _CuPy(Library):
         with self._cupy.cuda.Device(device):
             return self.wrap(self._cupy.asarray(values))
 
+    def assign(self, memory: DeviceMemory, values: np.ndarray[Any, Any]) -> None:
+        with memory.owner.device:
+            memory.owner[...] = self._cupy.asarray(values)
+
+    def value_range(
+        self, memory: DeviceMemory, fill_bits: int | None
+    ) -> tuple[float, float] | None:
+        """Return (min, max) of what is finite and not the fill value; None where nothing is."""
+        cupy = self._cupy
+        with memory.owner.device:
+            array = cupy.atleast_1d(memory.owner)
+            infinity = memory.dtype.type(np.inf)
+            smallest, largest = cupy.asarray(infinity), cupy.asarray(-infinity)
+            rows = max(1, _RANGE_VALUES * len(array) // max(1, memory.size))
+            for first in range(0, len(array) if memory.size else 0, rows):
+                values = array[first : first + rows]
+                valid = cupy.isfinite(values)
+                if fill_bits is not None:
+                    bits = values.view(f"u{memory.dtype.itemsize}")
+                    valid &= bits != bits.dtype.type(fill_bits)
+                smallest = cupy.minimum(smallest, cupy.where(valid, values, infinity).min())
+                largest = cupy.maximum(largest, cupy.where(valid, values, -infinity).max())
+            found = float(smallest), float(largest)
+        return found if found[0] <= found[1] else None
+
+    def device(self, device: int) -> Any:
+        return self._cupy.cuda.Device(device)
+
+    def wait(self) -> None:
+        self._cupy.cuda.get_current_stream().synchronize()
+
     def pinned(self, size: int) -> np.ndarray[Any, Any]:
         """Return bytes of the host that the GPU copies from and to by itself."""
         return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
@@ -169,15 +216,17 @@ class _CuPy(Library):
         with self._cupy.cuda.Device(device):
             return self._cupy.cuda.Stream(non_blocking=True)
 
-    def copy(self, to: int, source: int, size: int, stream: Any = None) -> None:
+    def copy(self, device: int, to: int, source: int, size: int, stream: Any = None) -> None:
         """Start to copy bytes between the host and a GPU."""
-        stream = stream or self._cupy.cuda.get_current_stream()
-        self._cupy.cuda.runtime.memcpyAsync(to, source, size, _ANY_DIRECTION, stream.ptr)
+        with self._cupy.cuda.Device(device):
+            stream = stream or self._cupy.cuda.get_current_stream()
+            self._cupy.cuda.runtime.memcpyAsync(to, source, size, _ANY_DIRECTION, stream.ptr)
 
-    def mark(self, stream: Any = None) -> Any:
+    def mark(self, device: int, stream: Any = None) -> Any:
         """Return an event, whose `synchronize` waits for all that the stream has been given."""
-        event = self._cupy.cuda.Event(block=False, disable_timing=True)
-        event.record(stream or self._cupy.cuda.get_current_stream())
+        with self._cupy.cuda.Device(device):
+            event = self._cupy.cuda.Event(block=False, disable_timing=True)
+            event.record(stream or self._cupy.cuda.get_current_stream())
         return event
 
 
@@ -206,6 +255,12 @@ class _Torch(Library):
         kind = getattr(self._torch, name or np.dtype(dtype).name)
         return self.wrap(self._torch.empty(shape, dtype=kind, device=f"cuda:{device}"))
 
+    def device(self, device: int) -> Any:
+        return self._torch.cuda.device(device)
+
+    def wait(self) -> None:
+        self._torch.cuda.current_stream().synchronize()
+
     def contiguous(self, memory: DeviceMemory) -> DeviceMemory:
         return self.wrap(memory.owner.contiguous())
 
@@ -219,6 +274,9 @@ class _Torch(Library):
     def upload(self, values: np.ndarray[Any, Any], device: int) -> DeviceMemory:
         tensor = self._torch.from_numpy(np.ascontiguousarray(values))
         return self.wrap(tensor.to(f"cuda:{device}"))
+
+    def assign(self, memory: DeviceMemory, values: np.ndarray[Any, Any]) -> None:
+        memory.owner.copy_(self._torch.from_numpy(np.ascontiguousarray(values)))
 
 
 _libraries: dict[str, Any] = {}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from dataclasses import dataclass
@@ -44,12 +45,25 @@ class Box:
         """Return what both have in common, which must not be nothing."""
         return Box(tuple(map(max, self.start, other.start)), tuple(map(min, self.stop, other.stop)))
 
+    def places(self, chunks: Place) -> Iterator[Place]:
+        """Yield where each chunk begins that the box has part of, in C order."""
+        axes = (
+            range(first - first % length, end, length)
+            for first, end, length in zip(self.start, self.stop, chunks, strict=True)
+        )
+        return itertools.product(*axes)
+
     def within(self, outer: Box) -> Box:
         """Return the same values in coordinates that begin where another box does."""
         return Box(
             tuple(map(operator.sub, self.start, outer.start)),
             tuple(map(operator.sub, self.stop, outer.start)),
         )
+
+
+def chunk_box(place: Place, chunks: Place) -> Box:
+    """Return the box of a chunk, which may reach over the dataset's edge."""
+    return Box(place, tuple(map(operator.add, place, chunks)))
 
 
 @dataclass(frozen=True)
@@ -206,6 +220,17 @@ class Grid:
 
     def __len__(self) -> int:
         return math.prod(self.counts)
+
+    @property
+    def whole(self) -> Box | None:
+        """The part of the box that consists of whole chunks; None where there is no such chunk."""
+        start = tuple(-(-at // c) * c for at, c in zip(self.box.start, self.chunks, strict=True))
+        stop = tuple(
+            at if at == extent else at // c * c
+            for at, extent, c in zip(self.box.stop, self.shape, self.chunks, strict=True)
+        )
+        is_empty = any(map(operator.ge, start, stop))
+        return None if is_empty else Box(start, stop)
 
     def boxes(self, chunk_bytes: int, most_bytes: int) -> Iterator[Box]:
         """Yield what the box has of each block of chunks, in C order."""

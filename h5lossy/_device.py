@@ -26,9 +26,7 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
     params = params_of(memory)
     device = device_of(memory)
     library = memory.library
-    is_auto = params.codec == 0 and params.bound_kind != _native.BOUND_LOSSLESS
-    if memory.size == 0 or is_auto:
-        # What auto picks is found out on the host.
+    if memory.size == 0:
         frame = _native.encode(params, np.ascontiguousarray(library.to_host(memory)))
         return library.upload(np.frombuffer(frame, np.uint8).copy(), device).owner
     values = memory if memory.is_contiguous else library.contiguous(memory)
@@ -103,4 +101,4 @@ def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: De
         _native.decode(host, values)
     else:
         _native.decode_range(host, first, values)
-    flat.owner[...] = library.upload(values.astype(flat.dtype, copy=False), device).owner
+    library.assign(flat, values.astype(flat.dtype, copy=False))

@@ -167,6 +167,7 @@ class AssessParams:
     shape: tuple[int, ...] = ()
     spacing: tuple[float, ...] = ()
     value_range: float = 0.0
+    on_device: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -496,7 +497,14 @@ class DeviceArray:
     strides: tuple[int, ...]
     shape: tuple[int, ...]
     chunk: tuple[int, ...]
+    start: tuple[int, ...]
     padding: int = 0
+
+
+def device_pack(batch: DeviceBatch, packed: int) -> None:
+    """Start to copy frames to an address, each to the next multiple of 16 bytes."""
+    message = _new_message()
+    check(_lib.h5l_device_pack(_c_batch(batch), _ffi.cast("void *", packed), message), message)
 
 
 def device_gather(array: DeviceArray, first: int, batch: DeviceBatch) -> None:
@@ -519,6 +527,7 @@ def _c_device_array(array: DeviceArray) -> Any:
     c.strides[0 : len(array.shape)] = array.strides
     c.shape[0 : len(array.shape)] = array.shape
     c.chunk[0 : len(array.shape)] = array.chunk
+    c.start[0 : len(array.shape)] = array.start
     c.padding = array.padding
     return c
 
@@ -822,6 +831,7 @@ def _c_assess_params(params: AssessParams) -> Any:
     c.shape[0 : len(params.shape)] = params.shape
     c.spacing[0 : len(params.spacing)] = params.spacing
     c.value_range = params.value_range
+    c.on_device = params.on_device
     return c
 
 
@@ -842,8 +852,12 @@ def _c_piece(piece: Piece) -> Any:
     return c
 
 
-def _address(array: npt.NDArray[Any] | None) -> Any:
-    return _ffi.NULL if array is None else _ffi.cast("void *", array.ctypes.data)
+def _address(array: Any) -> Any:
+    """Return where an array of NumPy's begins, or one of CuPy's."""
+    if array is None:
+        return _ffi.NULL
+    on_host = isinstance(array, np.ndarray)
+    return _ffi.cast("void *", array.ctypes.data if on_host else array.data.ptr)
 
 
 def _point(c: Any) -> Point:

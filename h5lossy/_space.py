@@ -18,11 +18,16 @@ from typing import TYPE_CHECKING, Any
 import cffi
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import h5py
 
 #: What HDF5 may add to the file for one chunk: nodes of its index, and blocks that it hands out
 #: little by little.
 _INDEX_BYTES = 256 << 10
+
+#: What each of many chunks needs in there: nodes of the oldest index, half full, of any rank.
+_NODE_BYTES_OF_CHUNK = 1024
 
 #: An entry of an index that has its full size from the first chunk on.
 _ENTRY_BYTES = 24
@@ -73,6 +78,15 @@ class Space:
             if code:
                 raise OSError(code, f"{os.strerror(code)} for the next chunk", self._file.filename)
         self._index_bytes = _INDEX_BYTES
+
+    def try_to_reserve(self, frames: Sequence[Any]) -> bool:
+        """Set aside room for some chunks at once; return whether there is so much."""
+        entries = (len(frames) - 1) * _NODE_BYTES_OF_CHUNK
+        try:
+            self.reserve(sum(map(len, frames)) + entries)
+        except OSError:
+            return False
+        return True
 
     def release(self) -> None:
         """Have HDF5 write what it holds, and give back what it did not need."""

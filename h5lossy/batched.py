@@ -30,9 +30,9 @@ from h5py import h5d, h5p, h5z
 from h5py._objects import phil
 
 from h5lossy import _device_chunks, _native
-from h5lossy._arrays import cupy_memory, device_of, is_device_array, new_cupy_memory
+from h5lossy._arrays import cupy_memory, is_device_array, new_cupy_memory
 from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
-from h5lossy._boxes import Grid, as_selection
+from h5lossy._boxes import Grid, as_selection, chunk_box
 from h5lossy._libhdf5 import chunk_options
 from h5lossy._progress import reporting
 from h5lossy._sources import as_stored, check_at_once, make_source
@@ -87,9 +87,9 @@ def write(
         that broadcasts to it; ``numpy.memmap`` is fine. Or what can be cut like an array and has a
         shape, such as another dataset or a dask array: it is read part by part. Or a generator, or
         another iterable that is no list or tuple: its items are consecutive blocks along axis 0.
-        Or an array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack): if the
-        selection is the whole dataset, of the array's type and a codec that is not `Auto`, it is
-        encoded there, and only frames are copied to the host.
+        Or an array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack): if it
+        is of the dataset's type, the chunks that it covers are encoded there, and only their frames
+        are copied to the host.
     selection : index, optional
         Numbers and slices, as in ``dataset[selection]``. Default: everything. Chunks that it
         covers in part are read, changed and written again by HDF5. Slices with steps, lists and
@@ -195,8 +195,8 @@ def read(
         tiles with wanted values are decoded; the checksum of its payload is then not checked.
     out : array or "cupy", optional
         Where the values go: an array of the selection's shape and the dataset's type, which may be
-        on a GPU. "cupy": a new array on CuPy's current GPU. Only frames are copied there, where the
-        selection is the whole dataset, of a codec that is not `Auto`, in the machine's byte order.
+        on a GPU. "cupy": a new array on CuPy's current GPU. Only frames are copied there, where
+        the dataset is in the machine's byte order.
     threads : int, optional
         At most so many decode. Default: as for `write`.
     progress : function or bool, optional
@@ -254,39 +254,120 @@ def _require_chunks(dataset: h5py.Dataset, *, whole: bool) -> None:
         )
 
 
-def _covers(dataset: h5py.Dataset, chosen: Selection) -> bool:
-    return bool(chosen.shape == dataset.shape and math.prod(dataset.shape))
+class _GpuWriter:
+    """One call of `write` with an array on a GPU."""
+
+    def __init__(
+        self,
+        dataset: h5py.Dataset,
+        layout: _Layout,
+        memory: DeviceMemory,
+        chosen: Selection,
+        report: Report,
+    ) -> None:
+        self._dataset = dataset
+        self._layout = layout
+        self._memory = memory
+        self._box = chosen.box
+        self._report = report
+        self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
+        self._space = Space(dataset)
+        self._name = dataset.name  # which it has no more when the file is closed meanwhile
+        self._written: list[Place] = []
+
+    def run(self) -> None:
+        try:
+            try:
+                whole = self._grid.whole
+                if whole is not None:
+                    self._write_whole(whole)
+                if whole != self._box:
+                    self._write_others()
+            finally:
+                self._space.release()
+        except Exception as error:
+            raise IncompleteWriteError(
+                f"{self._state()}: {type(error).__name__}: {error}",
+                tuple(self._written),
+                len(self._grid),
+            ) from error
+        except BaseException as error:
+            error.add_note(self._state())
+            raise
+
+    def _write_whole(self, box: Box) -> None:
+        """Write the chunks that are covered: only their frames come to the host."""
+        layout = self._layout
+        part = self._part(box)
+        padding = int(as_bits(layout.fill))
+        batches = _device_chunks.encode(part, layout.params, layout.chunks, padding)
+        places = box.places(layout.chunks)
+        while True:
+            try:
+                frames = next(batches, None)
+            except MemoryError:
+                # The GPU has no room for a batch; nothing has been written.
+                if not self._written:
+                    self._write_by_way_of_the_host(box)
+                    return
+                raise
+            if frames is None:
+                return
+            is_reserved = self._space.try_to_reserve(frames)
+            for frame in frames:
+                place = next(places)
+                if not is_reserved:
+                    self._space.reserve(len(frame))
+                _write_chunk(self._dataset, place, frame)
+                self._written.append(place)
+            self._tell()
+
+    def _write_others(self) -> None:
+        """Write the chunks that are covered in part: HDF5 reads and changes them."""
+        layout = self._layout
+        for pieces in self._grid.batches(layout.chunk_bytes, BLOCK_BYTES):
+            for i in np.flatnonzero(~pieces.whole).tolist():
+                self._space.reserve(_native.max_encoded_size(layout.chunk_bytes))
+                box = pieces.box(i)
+                self._dataset[box.slices] = self._on_host(box)
+                self._written.append(pieces.place(i))
+            self._tell()
+
+    def _write_by_way_of_the_host(self, box: Box) -> None:
+        for part in Grid(box, self._dataset.shape, self._layout.chunks).boxes(
+            self._layout.chunk_bytes, BLOCK_BYTES
+        ):
+            write(self._dataset, self._on_host(part), part.slices)
+            self._written.extend(part.places(self._layout.chunks))
+            self._tell()
+
+    def _part(self, box: Box) -> DeviceMemory:
+        return cupy_memory(self._memory.owner[box.within(self._box).slices])
+
+    def _on_host(self, box: Box) -> npt.NDArray[Any]:
+        return self._memory.library.to_host(self._part(box))
+
+    def _state(self) -> str:
+        return f"{len(self._written)} of {len(self._grid)} chunks of {self._name} were written"
+
+    def _tell(self) -> None:
+        total = self._memory.nbytes
+        self._report(min(len(self._written) * total // len(self._grid), total), total)
 
 
 def _write_from_gpu(
     dataset: h5py.Dataset, memory: DeviceMemory, chosen: Selection, report: Report
 ) -> bool:
-    """Write a whole dataset from a GPU; return whether that was possible."""
+    """Write from a GPU, where that is of use; return whether it was."""
     layout = _Layout.of(dataset)
-    if layout is None or not _covers(dataset, chosen):
+    if layout is None or memory.shape != chosen.shape or memory.dtype != layout.dtype:
         return False
-    fits = memory.shape == dataset.shape and memory.dtype == layout.dtype
-    if not fits or not _device_chunks.is_possible(memory, layout.params):
+    memory = cupy_memory(memory.owner[chosen.with_all_axes])
+    if not _device_chunks.is_possible(memory, layout.params):
         return False
-    places = _places(dataset.shape, layout.chunks)
-    space = Space(dataset)
-    done = 0
-    try:
-        padding = int(as_bits(layout.fill))
-        for frames in _device_chunks.encode(memory, layout.params, layout.chunks, padding):
-            for frame in frames:
-                space.reserve(len(frame))
-                _write_chunk(dataset, next(places), frame)
-                done += 1
-            report(min(done * layout.chunk_bytes, memory.nbytes), memory.nbytes)
-    except Exception as error:
-        written = tuple(itertools.islice(_places(dataset.shape, layout.chunks), done))
-        total = math.prod(-(-n // c) for n, c in zip(dataset.shape, layout.chunks, strict=True))
-        state = f"{done} of {total} chunks of {dataset.name} were written"
-        text = f"{state}: {type(error).__name__}: {error}"
-        raise IncompleteWriteError(text, written, total) from error
-    finally:
-        space.release()
+    if Grid(chosen.box, dataset.shape, layout.chunks).whole is None:
+        return False  # HDF5 does it all
+    _GpuWriter(dataset, layout, memory, chosen, report).run()
     return True
 
 
@@ -312,36 +393,53 @@ def _read_to_gpu(
                 f"out must be an array of {native} and shape {shape}, "
                 f"got one of {memory.dtype} and shape {memory.shape}"
             )
+    result = memory.owner if isinstance(out, str) else out
     layout = _Layout.of(dataset) if chosen is not None else None
-    if (
-        chosen is None
-        or layout is None
-        or not _covers(dataset, chosen)
-        or not _device_chunks.is_possible(memory, layout.params)
-    ):
-        values = np.ascontiguousarray(read(dataset, selection, threads=threads)).astype(native)
-        memory.owner[...] = memory.library.upload(values, device_of(memory)).owner
-        return memory.owner if isinstance(out, str) else out
-    places = list(_places(dataset.shape, layout.chunks))
+    if chosen is not None and layout is not None:
+        target = cupy_memory(memory.owner[chosen.with_all_axes])
+        if _device_chunks.is_possible(target, layout.params):
+            _decode_on_gpu(dataset, layout, chosen.box, target, threads=threads, report=report)
+            return result
+    values = np.ascontiguousarray(read(dataset, selection, threads=threads)).astype(native)
+    memory.library.assign(memory, values.reshape(shape))
+    return result
+
+
+def _decode_on_gpu(
+    dataset: h5py.Dataset,
+    layout: _Layout,
+    box: Box,
+    target: DeviceMemory,
+    *,
+    threads: int,
+    report: Report,
+) -> None:
+    """Read a box of a dataset into an array of its shape: only frames cross to the GPU."""
+    places = list(box.places(layout.chunks))
+    start = tuple(map(operator.mod, box.start, layout.chunks))
 
     def read_frame(number: int, room: npt.NDArray[np.uint8]) -> Any:
         return _read_chunk(dataset, places[number], room)
 
-    for done, left in _device_chunks.decode(memory, layout.chunks, read_frame):
-        for number in left:  # HDF5 has the chunk, or nobody, or it is broken and raises
-            box = tuple(
-                slice(at, min(at + c, n))
-                for at, c, n in zip(places[number], layout.chunks, dataset.shape, strict=True)
-            )
-            values = np.ascontiguousarray(read(dataset, box, threads=threads)).astype(native)
-            memory.owner[box] = memory.library.upload(values, device_of(memory)).owner
-        report(min(done * layout.chunk_bytes, memory.nbytes), memory.nbytes)
-    return memory.owner if isinstance(out, str) else out
+    def read_on_host(part: Box) -> None:
+        values = read(dataset, part.slices, threads=threads).astype(target.dtype)
+        view = cupy_memory(target.owner[part.within(box).slices])
+        view.library.assign(view, values)
 
-
-def _places(shape: Place, chunks: Place) -> Iterator[Place]:
-    """Yield where each chunk begins, in C order."""
-    return itertools.product(*(range(0, n, c) for n, c in zip(shape, chunks, strict=True)))
+    done = 0
+    try:
+        for tried, left in _device_chunks.decode(target, layout.chunks, start, read_frame):
+            for number in left:  # HDF5 has the chunk, or nobody, or it is broken and raises
+                read_on_host(chunk_box(places[number], layout.chunks).intersection(box))
+            done = tried
+            report(done * target.nbytes // len(places), target.nbytes)
+    except MemoryError:  # the GPU has no room for a batch
+        if done:
+            raise
+        grid = Grid(box, dataset.shape, layout.chunks)
+        for part in grid.boxes(layout.chunk_bytes, BLOCK_BYTES):
+            read_on_host(part)
+        report(target.nbytes, target.nbytes)
 
 
 @dataclass(frozen=True)

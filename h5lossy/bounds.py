@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from h5lossy import _native
+from h5lossy._arrays import cupy_memory, is_device_array
 from h5lossy._values import (
     Data,
     block_selections,
@@ -158,7 +159,7 @@ def value_range(data: Data, fill_value: Any = None) -> tuple[float, float] | Non
     ----------
     data : array-like or h5py.Dataset
         float32 or float64, any shape. A dataset is read in blocks of whole chunks, about 32 MiB at
-        a time.
+        a time. An array on a GPU stays there.
     fill_value : float, optional
         Left out of the range. Default: for a dataset its own, if a user defined one; for an array
         none.
@@ -178,6 +179,8 @@ def value_range(data: Data, fill_value: Any = None) -> tuple[float, float] | Non
     >>> value_range(np.array([1.0, np.nan, 3.0, -999.0]), fill_value=-999.0)
     (1.0, 3.0)
     """
+    if is_device_array(data):
+        return _range_on_gpu(data, fill_value)
     data, fill = _prepared(data, fill_value)
     params = _native.Params(
         value_bytes=data.dtype.itemsize, big_endian=is_big_endian(data.dtype), fill_bits=fill
@@ -341,6 +344,14 @@ def _checked_bound(kind: BoundKind, value: Any) -> float:
     if not 0 < bound < limit:  # also refuses NaN
         raise BoundError(f"{kind} must be {allowed}, got {value!r}")
     return bound
+
+
+def _range_on_gpu(array: Any, fill_value: Any) -> tuple[float, float] | None:
+    memory = cupy_memory(array)
+    fill = fill_bits(fill_value, checked_dtype(memory.dtype))
+    library: Any = memory.library
+    found: tuple[float, float] | None = library.value_range(memory, fill)
+    return found
 
 
 def _prepared(data: Data, fill_value: Any) -> tuple[Data, int | None]:

@@ -313,6 +313,47 @@ H5L_DEVICE void make_quantizers(const gpu::RangePlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Codec auto
+
+// Thread blocks for each piece: copies it into the sample.
+H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
+  const u32 chunk = block_row() / plan.sampled, j = block_row() % plan.sampled;
+  const u64 piece = ((2 * u64{j} + 1) * plan.pieces - 1) / (2 * u64{plan.sampled});
+  const u32* const from = reinterpret_cast<const u32*>(plan.raw + chunk * plan.raw_stride + piece * plan.piece_bytes);
+  u32* const to = reinterpret_cast<u32*>(plan.sample + u64{block_row()} * plan.piece_bytes);
+  for (u32 i = block_number() * kThreads + thread(); i < plan.piece_bytes / 4; i += grid_blocks() * kThreads) {
+    to[i] = from[i];
+  }
+  if (plan.of_pieces != nullptr && block_number() == 0 && thread() == 0) {
+    plan.of_pieces[block_row()] = plan.quantizers[chunk];
+  }
+}
+
+// A thread block for each chunk: whether the sample's frames are smaller than those of the candidates before. A quarter of
+// a chunk, and 40 bytes for each 8192 values at most, is less than 2^32.
+H5L_DEVICE void compare_candidates(const gpu::AutoPlan& plan) {
+  const u32 chunk = block_row();
+  u32 sum = 0;
+  for (u32 j = thread(); j < plan.sampled; j += kThreads) {
+    sum += static_cast<u32>(plan.sizes[u64{chunk} * plan.sampled + j]);
+  }
+  u32 estimate = 0;
+  scan_of_block(sum, reinterpret_cast<FinishShared*>(shared_memory())->totals, estimate);
+  if (thread() != 0 || (plan.candidate != 0 && estimate >= plan.least[chunk])) return;
+  plan.least[chunk] = estimate;
+  plan.picked[chunk] = plan.candidate;
+}
+
+// One thread for each chunk.
+H5L_DEVICE void list_picked(const gpu::AutoPlan& plan) {
+  const u32 i = block_number() * kThreads + thread();
+  if (i >= plan.chunks) return;
+  Quantizer quantizer = plan.quantizers == nullptr ? plan.quantizer : plan.quantizers[i];
+  if (plan.picked[i] != plan.candidate) quantizer.kind = BoundKind::lossless;
+  plan.chosen[i] = quantizer;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Chunks and arrays
 
 template <class W>
@@ -334,6 +375,19 @@ H5L_DEVICE void swap_values(const gpu::SwapPlan& plan) {
   }
 }
 
+// Thread blocks for each frame.
+H5L_DEVICE void pack_frames(const gpu::PackPlan& plan) {
+  const u32 frame = block_row();
+  u32 quads = 0;  // in front of this one: 16 bytes each
+  for (u32 i = thread(); i < frame; i += kThreads) quads += static_cast<u32>((plan.frame_bytes[i] + 15) / 16);
+  u32 begin = 0;
+  scan_of_block(quads, reinterpret_cast<FinishShared*>(shared_memory())->totals, begin);
+  const Quad* const from = reinterpret_cast<const Quad*>(plan.frames + frame * plan.frame_stride);
+  Quad* const to = reinterpret_cast<Quad*>(plan.packed) + begin;
+  const u32 count = static_cast<u32>((plan.frame_bytes[frame] + 15) / 16);
+  for (u32 i = block_number() * kThreads + thread(); i < count; i += grid_blocks() * kThreads) to[i] = from[i];
+}
+
 // Copies the values of a chunk, numbered by block_row, from the array or to it.
 template <class W, bool to_array>
 H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
@@ -344,7 +398,7 @@ H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
     const u32 axis = 7 - i;
     origin[axis] = 0;
     if (axis >= plan.rank) continue;
-    const u64 chunks = (plan.extents[axis] + plan.chunk[axis] - 1) / plan.chunk[axis];
+    const u64 chunks = (plan.start[axis] + plan.extents[axis] + plan.chunk[axis] - 1) / plan.chunk[axis];
     origin[axis] = number % chunks * plan.chunk[axis];
     number /= chunks;
     values *= plan.chunk[axis];
@@ -357,7 +411,8 @@ H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
     H5L_UNROLL for (u32 k = 0; k < 8; ++k) {
       const u32 axis = 7 - k;
       if (axis >= plan.rank) continue;
-      const u64 at = origin[axis] + left % plan.chunk[axis];
+      // In front of the array this is huge.
+      const u64 at = origin[axis] + left % plan.chunk[axis] - plan.start[axis];
       left /= plan.chunk[axis];
       is_inside = is_inside && at < plan.extents[axis];
       offset += static_cast<i64>(at) * plan.strides[axis];

@@ -73,6 +73,7 @@ H5L_DEVICE W shuffle_xor(W value, u32 mask) {
 H5L_DEVICE u32 ballot(bool flag) { return __ballot_sync(~0u, flag); }
 
 H5L_DEVICE void atomic_add(u32* to, u32 value) { atomicAdd(to, value); }
+H5L_DEVICE void atomic_add(u64* to, u64 value) { atomicAdd(to, value); }
 H5L_DEVICE u32 atomic_add_and_get(u32* to, u32 value) { return atomicAdd(to, value); }
 H5L_DEVICE void atomic_min(u64* to, u64 value) { atomicMin(to, value); }
 H5L_DEVICE void atomic_max(u64* to, u64 value) { atomicMax(to, value); }
@@ -149,6 +150,28 @@ H5L_DEVICE float multiply_add_exact(float a, float b, float c) { return __fmaf_r
 H5L_DEVICE double multiply_add_exact(double a, double b, double c) { return __fma_rn(a, b, c); }
 H5L_DEVICE float larger(float a, float b) { return fmaxf(a, b); }
 H5L_DEVICE double larger(double a, double b) { return fmax(a, b); }
+
+// Fused on purpose: one rounding.
+H5L_DEVICE double fused_multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
+// 1 / a for a normal number, right to 19 bits or so.
+H5L_DEVICE double reciprocal_estimate(double a) {
+  double estimate;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(estimate) : "d"(a));
+  return estimate;
+}
+// NaN if one of them is.
+H5L_DEVICE float larger_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+H5L_DEVICE float smaller_or_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+H5L_DEVICE double larger_or_nan(double a, double b) { return a > b || a != a ? a : b; }
+H5L_DEVICE double smaller_or_nan(double a, double b) { return a < b || a != a ? a : b; }
 
 // Values that nobody reads again soon.
 template <class W>

@@ -76,9 +76,6 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
   if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
   if (const h5l_status status = check_batch(batch, params->value_bytes, why); status != H5L_OK) return status;
-  if (params->codec == H5L_CODEC_AUTO && params->bound_kind != H5L_BOUND_LOSSLESS) {
-    return why.fail(H5L_UNSUPPORTED, "codec 0 (auto) must be chosen on the host; name a codec");
-  }
   call = make_encode_call(*params, static_cast<std::size_t>(batch->raw_bytes), batch->count);
   call.big_endian = false;
   return H5L_OK;
@@ -139,8 +136,13 @@ h5l_status copy_chunks(const h5l_device_array* array, std::uint64_t first, const
       }
       plan.strides[i] = array->strides[i];
       plan.extents[i] = array->shape[i];
+      if (array->start[i] >= array->chunk[i]) {
+        return why.fail(H5L_INVALID_ARGUMENT, "start must lie in a chunk: %u of %u on axis %u", array->start[i],
+                        array->chunk[i], i);
+      }
       plan.chunk[i] = array->chunk[i];
-      chunks *= (array->shape[i] + array->chunk[i] - 1) / array->chunk[i];
+      plan.start[i] = array->start[i];
+      chunks *= (array->start[i] + array->shape[i] + array->chunk[i] - 1) / array->chunk[i];
       values *= array->chunk[i];
       if (values > kMaxRawBytes) return why.fail(H5L_INVALID_ARGUMENT, "a chunk has at most %zu bytes", kMaxRawBytes);
     }
@@ -276,6 +278,30 @@ h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch*
     for (std::uint32_t i = 0; started && call.big_endian && i < batch->count; ++i) {
       started = gpu::swap(launcher, call.raw + i * call.raw_stride, values, info->value_bytes);
     }
+    return started ? H5L_OK : failed(*device, why);
+  });
+}
+
+h5l_status h5l_device_pack(const h5l_device_batch* batch, void* packed, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (batch == nullptr || batch->frames == nullptr || batch->frame_bytes == nullptr || packed == nullptr) {
+      return why.fail(H5L_INVALID_ARGUMENT, "batch, frames, frame_bytes and packed must not be null");
+    }
+    if (batch->count == 0 || batch->count > 65535) {
+      return why.fail(H5L_INVALID_ARGUMENT, "a batch has 1 to 65535 chunks, got %u", batch->count);
+    }
+    if (!is_aligned(batch->frames, 16) || batch->frame_stride % 16 != 0 || !is_aligned(packed, 16) ||
+        !is_aligned(batch->frame_bytes, 8)) {
+      return why.fail(H5L_INVALID_ARGUMENT,
+                      "frames, frame_stride and packed must be multiples of 16, frame_bytes of 8 bytes");
+    }
+    gpu::Device* device = nullptr;
+    if (const h5l_status status = open_device(packed, device, why); status != H5L_OK) return status;
+    const gpu::PackPlan plan = {static_cast<const std::uint8_t*>(batch->frames), batch->frame_stride,
+                                reinterpret_cast<const u64*>(batch->frame_bytes), static_cast<std::uint8_t*>(packed)};
+    const gpu::Current current(*device);
+    gpu::StreamLauncher launcher(*device, batch->stream);
+    const bool started = current.ok() && gpu::pack(launcher, plan, batch->count, batch->raw_bytes);
     return started ? H5L_OK : failed(*device, why);
   });
 }

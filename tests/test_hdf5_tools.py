@@ -197,6 +197,20 @@ def test_h5repack_makes_one_huge_chunk_of_contiguous_data(
         assert_kept(data, file["x"][...], bound_of(ABSOLUTE))
 
 
+def test_h5repack_says_who_did_the_work_if_it_is_asked_to(
+    tmp_path: Path, plugin: dict[str, str]
+) -> None:
+    h5repack = tool("h5repack")
+    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=field((64, 96)), chunks=(32, 32))
+    command = h5repack, "-f", ud(ABSOLUTE.filter_options), source, target
+    env = {**plugin, "H5LOSSY_DEVICE": "cpu"}
+    assert run(*command, env=env).stderr == ""
+    said = run(*command, env={**env, "H5LOSSY_COUNTS": "1"}).stderr
+    assert said == "h5lossy: chunks encoded: GPU 0, CPU 6; decoded: GPU 0, CPU 0\n"
+
+
 @pytest.mark.parametrize("to", ["NONE", "GZIP=1"])
 def test_h5repack_takes_the_compression_off(
     tmp_path: Path, plugin: dict[str, str], to: str

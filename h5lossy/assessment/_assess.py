@@ -15,6 +15,7 @@ from h5lossy import _native
 from h5lossy._values import fill_bits, is_big_endian
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._climate import central_slope, climate, slices, spectrum
+from h5lossy.assessment._device import on_device
 from h5lossy.assessment._inputs import Input, common_dtype, opened, resolve_fill
 from h5lossy.assessment._walk import Fields, Layout, Walker, box_grid, position
 from h5lossy.assessment.needs import Need, parse_needs
@@ -190,7 +191,8 @@ def assess(
         fill = resolve_fill(fill_value, x, y, dtype)
         masked = None if mask is None else _mask(mask, x.shape)
         fields = Fields(original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape))
-        report = _Assessment(fields, fill, settings, progress).run()
+        with on_device(fields) as placed:
+            report = _Assessment(placed, fill, settings, progress).run()
         if pictures and report.valid:
             from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
 
@@ -273,12 +275,15 @@ class _Assessment:
             shape=layout.shape if fits else (),
             spacing=tuple(settings.spacing[axis] for axis in layout.axes) if fits else (),
             value_range=value_range if windows and value_range else 0.0,
+            on_device=fields.device is not None,
         )
 
     def _value_range(self) -> tuple[float, float] | None:
         """Return the smallest and the largest valid value of the original."""
         fields = self._fields
         field, dtype = fields.original, fields.dtype
+        if fields.device is not None:
+            return self._value_range_on_device()
         params = _native.Params(
             value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype), fill_bits=self._fill_bits
         )
@@ -295,6 +300,18 @@ class _Assessment:
         if not found:
             return None
         return min(low for low, _ in found), max(high for _, high in found)
+
+    def _value_range_on_device(self) -> tuple[float, float] | None:
+        """Take the range from the reductions of the original with itself."""
+        fields = self._fields
+        params = _native.AssessParams(
+            value_bytes=fields.dtype.itemsize, fill_bits=self._fill_bits, on_device=True
+        )
+        state = _native.AssessState(params)
+        both = dataclasses.replace(fields, decoded=fields.original)
+        Walker(both, 0, 0).run(state, boxes=None, progress=self._advance)
+        points, _ = state.result()
+        return (points.original_min, points.original_max) if points.valid else None
 
     def _boxes(self) -> tuple[tuple[int, ...], npt.NDArray[Any]] | None:
         fields = self._fields
@@ -619,7 +636,7 @@ def _mask(mask: Any, shape: tuple[int, ...]) -> Input:
         raise InvalidArgumentError(f"mask must have the fields' shape {shape}, got {field.shape}")
     if field.dtype.kind not in {"b", "u", "i"}:
         raise InvalidArgumentError(f"mask must be of bool, got {field.dtype}")
-    if field.is_array and field.dtype.kind != "b":
+    if (field.is_array or field.device is not None) and field.dtype.kind != "b":
         field = Input(field.values != 0, "mask")
     return field
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
+from h5lossy._arrays import cupy_memory, is_device_array
 from h5lossy._values import fill_bits, own_fill_value
 from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
 
@@ -35,7 +36,9 @@ class Input:
     """
 
     def __init__(self, values: Any, name: str) -> None:
-        if not (hasattr(values, "shape") and hasattr(values, "dtype")):
+        if is_device_array(values):
+            values = cupy_memory(values).owner
+        elif not (hasattr(values, "shape") and hasattr(values, "dtype")):
             values = np.asarray(values)
         if isinstance(values, np.ma.MaskedArray):
             raise InvalidArgumentError(
@@ -52,6 +55,8 @@ class Input:
         is_extents = isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)
         self.chunks: tuple[int, ...] | None = chunks if is_extents else None
         self.is_array = isinstance(values, np.ndarray)
+        #: The number of the GPU whose memory the values are in.
+        self.device: int | None = int(values.device.id) if is_device_array(values) else None
         self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
 
     @property
@@ -67,6 +72,15 @@ class Input:
         return np.ascontiguousarray(part, dtype).reshape(
             [s.stop - s.start for s in selection] if self.shape else ()
         )
+
+    def read_on_device(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> Any:
+        """Give a part as CuPy's C-contiguous array, without a copy where it is one."""
+        part = self.values[selection] if self.shape else self.values
+        memory = cupy_memory(part.astype(dtype, copy=False))
+        if not memory.is_contiguous:
+            memory = memory.library.contiguous(memory)
+        memory.library.wait()
+        return memory.owner
 
 
 @contextmanager
@@ -90,7 +104,8 @@ def opened(original: Any, decoded: Any) -> Iterator[tuple[Input, Input]]:
 
 def _open(values: Any, name: str, stack: ExitStack) -> Input:
     if not isinstance(values, str | Path):
-        if hasattr(values, "__dlpack__") and not hasattr(values, "dtype"):
+        is_on_host = not is_device_array(values)
+        if is_on_host and hasattr(values, "__dlpack__") and not hasattr(values, "dtype"):
             values = np.from_dlpack(values)
         return Input(values, getattr(values, "name", None) or name)
     file, separator, path = str(values).rpartition(":/")

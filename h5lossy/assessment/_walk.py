@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: Values that one call takes from arrays in memory: enough for all threads, and a second or less.
 _VALUES_AT_ONCE = 1 << 24
 
+#: The same on a GPU, where a call takes some tens of microseconds however little it is for.
+_VALUES_AT_ONCE_ON_DEVICE = 1 << 31
+
 #: Where a field may be cut along its first and second axis, by its rank: at borders of cells, so
 #: that sums come out the same wherever pieces end.
 _FIRST_CUT = {0: 1, 1: 4096, 2: 16, 3: 1, 4: 1}
@@ -83,6 +86,8 @@ class Fields:
     dtype : numpy.dtype
         What values are compared as.
     layout : Layout
+    device : int or None
+        The GPU that all of this is on, and is assessed by.
     """
 
     original: Input
@@ -90,6 +95,7 @@ class Fields:
     mask: Input | None
     dtype: np.dtype[Any]
     layout: Layout
+    device: int | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,8 @@ class Walker:
         self._fields = fields
         self._reach = reach
         self._shape = fields.layout.shape or (1,)
-        self._in_memory = fields.original.is_array and fields.decoded.is_array
+        self._on_device = fields.device is not None
+        self._in_memory = self._on_device or (fields.original.is_array and fields.decoded.is_array)
         self._limit = memory_limit
         self._thickness, self._strip = self._choose_cuts()
 
@@ -144,7 +151,8 @@ class Walker:
         if self._in_memory:
             values = max(1, math.prod(self._shape[1:]))
             cut = _FIRST_CUT.get(rank, 1)
-            return max(1, _VALUES_AT_ONCE // values // cut) * cut, whole
+            at_once = _VALUES_AT_ONCE_ON_DEVICE if self._on_device else _VALUES_AT_ONCE
+            return max(1, at_once // values // cut) * cut, whole
         chunks = [
             self._fields.layout.chunks(f) for f in (self._fields.original, self._fields.decoded)
         ]
@@ -239,7 +247,9 @@ class Walker:
             if source is None:
                 parts.append(None)
                 continue
-            if source.is_array:  # a view of everything that is needed, if it needs no conversion
+            if (
+                source.is_array or self._on_device
+            ):  # a view of everything that is needed, if it needs no conversion
                 parts.append(self._part(source, dtype, slab, slab.start))
                 continue
             new = self._part(source, dtype, slab, slab.fresh)
@@ -258,7 +268,8 @@ class Walker:
         if len(own) > 1:
             own[1] = slab.read_strip
         layout = self._fields.layout
-        part = source.read(layout.selection(tuple(own)) if layout.axes else (), dtype)
+        read = source.read_on_device if self._on_device else source.read
+        part = read(layout.selection(tuple(own)) if layout.axes else (), dtype)
         return part.reshape([s.stop - s.start for s in own])
 
     def _add(

@@ -17,12 +17,27 @@ import click
 import h5py
 import numpy as np
 
-from h5lossy import PLUGIN_PATH, Config, H5LossyError, get_config, largest_error
+from h5lossy import (
+    PFPL,
+    PLUGIN_PATH,
+    Config,
+    H5LossyError,
+    decode,
+    encode,
+    get_config,
+    largest_error,
+)
 from h5lossy.cli._check import error_text, verdict
 from h5lossy.cli._console import print_table, say
 from h5lossy.codecs import CODECS, Codec
 
 _LIBRARIES = ("netCDF4", "tables")
+
+#: What is tried on the GPU and on the CPU, so that `auto` has a choice: the library begins when a
+#: process has had 256 MiB, and tries each four times.
+_TRIED_BYTES = 1 << 20
+_BYTES_BEFORE_GPU = 256 << 20
+_TURNS = 10
 
 
 @click.command()
@@ -100,7 +115,9 @@ def _print_backends(config: Config) -> list[str]:
             for name, usable in config.backends.items()
         ],
     )
-    say(config.devices)
+    if config.devices.startswith("GPU 0") and _is_automatic():
+        _try_devices()
+    say(get_config().devices)
     if config.backend is not None:
         return []
     wanted = os.environ.get("H5LOSSY_BACKEND")
@@ -111,6 +128,20 @@ def _print_backends(config: Config) -> list[str]:
         else "this machine's arithmetic does not give the bits that the format needs; "
         "please report it"
     ]
+
+
+def _is_automatic() -> bool:
+    return os.environ.get("H5LOSSY_DEVICE", "auto") in {"", "auto"}
+
+
+def _try_devices() -> None:
+    """Work on as many chunks as it takes until the library has tried the GPU beside the CPU."""
+    chunk = np.sin(np.linspace(0, 60, _TRIED_BYTES // 4, dtype=np.float32))
+    for _ in range(_BYTES_BEFORE_GPU // chunk.nbytes):
+        encode(chunk, PFPL(absolute=1e-3))
+    for cls in CODECS.values():
+        for _ in range(_TURNS):
+            decode(encode(chunk, cls(absolute=1e-3)))
 
 
 def _print_environment(environment: dict[str, str]) -> None:

@@ -9,16 +9,19 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "assess/kernels.h"
 #include "assess/state.h"
+#include "assess/take.h"
 #include "dispatch/checked_calls.h"
 #include "dispatch/pool.h"
 #include "dispatch/registry.h"
 #include "dispatch/swap.h"
 #include "dispatch/threads.h"
 #include "format/message.h"
+#include "gpu/assess_lane.h"
 #include "h5lossy.h"
 
 namespace h5lossy {
@@ -42,6 +45,14 @@ constexpr std::uint64_t kMagic = 0x3161737365736168u;  // also tells the byte or
 
 // Cells whose results are kept at a time, unless a plane of the field has more.
 constexpr std::uint64_t kCellsAtOnce = 8192;
+
+// Values of a GPU that are looked at by the host at a time, at most.
+constexpr std::uint64_t kMostCopied = std::uint64_t{1} << 22;
+
+// The GPU that values are on cannot do it, or fails.
+struct DeviceFailure {
+  std::string what;
+};
 
 h5l_status choose_kernels(const Kernels*& kernels, const Message& why) {
   const Backend* backend = nullptr;
@@ -108,6 +119,10 @@ h5l_status check_field(const h5l_assess_params& params, const Message& why) {
   return H5L_OK;
 }
 
+bool is_aligned(const void* pointer, std::uint64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
 h5l_status check_state(const void* state, const Message& why) {
   if (state == nullptr || reinterpret_cast<std::uintptr_t>(state) % 8 != 0 ||
       static_cast<const State*>(state)->magic != kMagic) {
@@ -160,6 +175,7 @@ struct Run {
   const void* y;
   const std::uint8_t* mask;
   std::uint32_t threads;
+  gpu::AssessDevice* device;  // that the values are on; null: they are in the host's memory
 };
 
 void flush_pending(const h5l_assess_params& params, const Kernels& kernels, State& state) {
@@ -173,26 +189,54 @@ void flush_pending(const h5l_assess_params& params, const Kernels& kernels, Stat
   pending.has_mask = 0;
 }
 
+// Some values of a run, in the host's memory.
+class HostCopy {
+ public:
+  HostCopy(const Run& run, std::uint64_t start, std::uint64_t count) {
+    const std::uint64_t bytes = count * run.params.value_bytes;
+    const std::uint64_t offset = start * run.params.value_bytes;
+    x = static_cast<const std::uint8_t*>(run.x) + offset;
+    y = static_cast<const std::uint8_t*>(run.y) + offset;
+    mask = run.mask == nullptr ? nullptr : run.mask + start;
+    if (run.device == nullptr) return;
+    memory_.resize((2 * bytes + count) / sizeof(double) + 1);
+    auto* const to = reinterpret_cast<std::uint8_t*>(memory_.data());
+    const bool is_done = run.device->download(to, x, bytes) && run.device->download(to + bytes, y, bytes) &&
+                         (mask == nullptr || run.device->download(to + 2 * bytes, mask, count)) && run.device->wait();
+    if (!is_done) throw DeviceFailure{run.device->error()};
+    x = to;
+    y = to + bytes;
+    if (mask != nullptr) mask = to + 2 * bytes;
+  }
+
+  const std::uint8_t* x;
+  const std::uint8_t* y;
+  const std::uint8_t* mask;
+
+ private:
+  std::vector<double> memory_;
+};
+
 // Takes `count` values into the leaf that waits.
 void add_pending(const Run& run, std::uint64_t start, std::uint64_t first, std::uint32_t count, State& state) {
   Pending& pending = state.pending;
   const std::uint32_t bytes = run.params.value_bytes;
   if (pending.count == 0) pending.first = first;
-  const auto take = [&](const void* from, bool big_endian, std::uint8_t* to) {
+  const HostCopy copy(run, start, count);
+  const auto take = [&](const std::uint8_t* values, bool big_endian, std::uint8_t* to) {
     to += std::size_t{pending.count} * bytes;
-    const auto* const values = static_cast<const std::uint8_t*>(from) + start * bytes;
     if (big_endian) {
       copy_swapped(values, to, std::size_t{count} * bytes, bytes);
     } else {
       std::memcpy(to, values, std::size_t{count} * bytes);
     }
   };
-  take(run.x, run.params.original_big_endian != 0, pending.x);
-  take(run.y, run.params.decoded_big_endian != 0, pending.y);
-  if (run.mask != nullptr) {
+  take(copy.x, run.params.original_big_endian != 0, pending.x);
+  take(copy.y, run.params.decoded_big_endian != 0, pending.y);
+  if (copy.mask != nullptr) {
     if (pending.has_mask == 0) std::memset(pending.mask, 0, pending.count);
     pending.has_mask = 1;
-    std::memcpy(pending.mask + pending.count, run.mask + start, count);
+    std::memcpy(pending.mask + pending.count, copy.mask, count);
   } else if (pending.has_mask != 0) {
     std::memset(pending.mask + pending.count, 0, count);
   }
@@ -248,15 +292,22 @@ template <class T, class Word>
 void find_pivot(const Run& run, std::uint64_t count, State& state) {
   T x = 0;
   T y = 0;
-  for (std::uint64_t i = 0; i < count && state.has_pivot == 0; ++i) {
-    if (!read_valid<T, Word>(run.params, run.x, run.params.original_big_endian != 0, run.y,
-                             run.params.decoded_big_endian != 0, run.mask, i, x, y)) {
-      continue;
+  // Mostly one of the first points is valid.
+  std::uint64_t at_once = kLeafValues;
+  for (std::uint64_t start = 0; start < count && state.has_pivot == 0; start += at_once) {
+    if (start != 0) at_once = std::min<std::uint64_t>(2 * at_once, kMostCopied);
+    const std::uint64_t now = std::min(at_once, count - start);
+    const HostCopy copy(run, start, now);
+    for (std::uint64_t i = 0; i < now && state.has_pivot == 0; ++i) {
+      if (!read_valid<T, Word>(run.params, copy.x, run.params.original_big_endian != 0, copy.y,
+                               run.params.decoded_big_endian != 0, copy.mask, i, x, y)) {
+        continue;
+      }
+      const double error = static_cast<double>(y) - static_cast<double>(x);
+      state.has_pivot = 1;
+      state.pivot_x = static_cast<double>(x);
+      state.pivot_e = std::isfinite(error) ? error : 0;
     }
-    const double error = static_cast<double>(y) - static_cast<double>(x);
-    state.has_pivot = 1;
-    state.pivot_x = static_cast<double>(x);
-    state.pivot_e = std::isfinite(error) ? error : 0;
   }
 }
 
@@ -289,7 +340,16 @@ void add_points(const Run& run, std::uint64_t first, std::uint64_t count, State&
     start = taken;
   }
   const std::uint64_t whole = (count - start) / kLeafValues * kLeafValues;
-  if (whole != 0) add_parts(run, start, first + start, whole, state);
+  if (whole != 0 && run.device == nullptr) add_parts(run, start, first + start, whole, state);
+  if (whole != 0 && run.device != nullptr) {
+    const std::uint64_t offset = start * run.params.value_bytes;
+    const gpu::PointsInput input = {static_cast<const std::uint8_t*>(run.x) + offset,
+                                    static_cast<const std::uint8_t*>(run.y) + offset,
+                                    run.mask == nullptr ? nullptr : run.mask + start};
+    if (!gpu::add_leaves(*run.device, run.params, input, first + start, whole / kLeafValues, state)) {
+      throw DeviceFailure{run.device->error()};
+    }
+  }
   start += whole;
   if (start != count) add_pending(run, start, first + start, static_cast<std::uint32_t>(count - start), state);
   state.next = first + count;
@@ -429,10 +489,20 @@ Rules make_rules(const h5l_assess_params& params, const State& state) {
 }
 
 void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uint32_t threads, const Placed& placed,
-               const Rules& rules, State& state) {
+               const Rules& rules, gpu::AssessDevice* device, State& state) {
   const FieldPlan plan = make_plan(params);
   const std::uint64_t line = params.rank == 1 ? kLineColumns : 0;
-  if (plan.stencils || plan.lags != 0) {
+  const auto input = [&](const std::uint64_t (&end)[4], std::uint64_t rows, std::uint64_t columns) {
+    gpu::FieldInput made = {params.value_bytes, placed.view, rules, plan, {}, {}, rows, std::max(line, columns)};
+    std::copy(placed.first, placed.first + 4, made.first);
+    std::copy(end, end + 4, made.end);
+    return made;
+  };
+  if ((plan.stencils || plan.lags != 0) && device != nullptr) {
+    if (!gpu::add_stencils(*device, input(placed.end, kCellRows, kCellColumns), state)) {
+      throw DeviceFailure{device->error()};
+    }
+  } else if (plan.stencils || plan.lags != 0) {
     for_each_cell<StencilCell>(
         placed.first, placed.end, kCellRows, std::max<std::uint64_t>(line, kCellColumns), ~std::uint64_t{0}, threads,
         [&](const Column& column, StencilCell* cells) {
@@ -448,6 +518,12 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
   for (std::uint32_t axis = 0; axis < 4; ++axis) {
     if (plan.shape[axis] < plan.window[axis]) return;
     end[axis] = std::min<std::uint64_t>(placed.end[axis], plan.shape[axis] - plan.window[axis] + 1);
+  }
+  if (device != nullptr) {
+    if (!gpu::add_windows(*device, input(end, kWindowRows, kWindowColumns), state)) {
+      throw DeviceFailure{device->error()};
+    }
+    return;
   }
   const std::uint64_t most_planes = params.rank == 4 ? 8 : ~std::uint64_t{0};  // each has a ring of its own
   for_each_cell<WindowCell>(
@@ -471,6 +547,11 @@ void give_points(const State& state, h5l_assess_points_result& result) {
   result.products = moments.products;
   result.sum_abs_error = moments.sum_abs_error;
   result.sum_pointwise = moments.sum_pointwise;
+  // A zero's sign would tell which of several came first.
+  for (double* const end : {&result.original_min, &result.original_max, &result.decoded_min, &result.decoded_max,
+                            &result.error_min, &result.error_max}) {
+    *end += 0.0;
+  }
   if (result.pointwise_min == HUGE_VAL && result.zeros == result.valid) result.pointwise_min = 0;
 }
 
@@ -511,6 +592,81 @@ void give_field(const h5l_assess_params& params, const State& state, h5l_assess_
 }
 
 }  // namespace
+
+h5l_status take_points(const h5l_assess_params* params, void* state, std::uint64_t first, std::uint64_t count,
+                       const void* original, const void* decoded, const std::uint8_t* mask, gpu::AssessDevice* device,
+                       const Message& why) {
+  if (const h5l_status status = check(params, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_state(state, why); status != H5L_OK) return status;
+  if (count != 0 && (original == nullptr || decoded == nullptr)) {
+    return why.fail(H5L_INVALID_ARGUMENT, "original and decoded must not be null");
+  }
+  if (device != nullptr && !(is_aligned(original, params->value_bytes) && is_aligned(decoded, params->value_bytes))) {
+    return why.fail(H5L_INVALID_ARGUMENT, "values on a GPU must stand at a multiple of their %u bytes",
+                    params->value_bytes);
+  }
+  const Kernels* kernels = nullptr;
+  std::uint32_t threads = 1;
+  if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
+  if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  try {
+    add_points({*params, *kernels, original, decoded, mask, threads, device}, first, count,
+               *static_cast<State*>(state));
+  } catch (const DeviceFailure& failure) {
+    return why.fail(H5L_DEVICE_ERROR, "%s", failure.what.c_str());
+  }
+  return H5L_OK;
+}
+
+h5l_status take_field(const h5l_assess_params* params, void* state, const h5l_assess_piece* piece,
+                      gpu::AssessDevice* device, const Message& why) {
+  if (const h5l_status status = check(params, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_field(*params, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_state(state, why); status != H5L_OK) return status;
+  if (piece == nullptr || piece->original == nullptr || piece->decoded == nullptr) {
+    return why.fail(H5L_INVALID_ARGUMENT, "piece, original and decoded must not be null");
+  }
+  const std::uint32_t reach =
+      std::max({params->lags, params->window == 0 ? 0u : params->window - 1, params->stencils != 0 ? 2u : 0u});
+  Placed placed;
+  if (const h5l_status status = place(*params, *piece, reach, placed, why); status != H5L_OK) return status;
+  for (std::uint32_t axis = 0; axis < 4 && device != nullptr; ++axis) {
+    const bool fits = is_aligned(piece->original, params->value_bytes) &&
+                      is_aligned(piece->decoded, params->value_bytes) &&
+                      placed.view.original_strides[axis] % params->value_bytes == 0 &&
+                      placed.view.decoded_strides[axis] % params->value_bytes == 0;
+    if (fits) continue;
+    return why.fail(H5L_INVALID_ARGUMENT, "values on a GPU must stand at a multiple of their %u bytes",
+                    params->value_bytes);
+  }
+  const Kernels* kernels = nullptr;
+  std::uint32_t threads = 1;
+  if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
+  if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  State& known = *static_cast<State*>(state);
+  const Rules rules = make_rules(*params, known);
+  try {
+    add_field(*params, *kernels, threads, placed, rules, device, known);
+  } catch (const DeviceFailure& failure) {
+    return why.fail(H5L_DEVICE_ERROR, "%s", failure.what.c_str());
+  }
+  return H5L_OK;
+}
+
+namespace {
+
+// Calls take(device) with the GPU that the values are on, or with none.
+template <class Take>
+h5l_status take_there(const h5l_assess_params* params, const void* values, h5l_message* message, Take take) {
+  return guarded(message, [&](const Message& why) {
+    if (params == nullptr || params->on_device == 0) return take(nullptr, why);
+    std::string reason;
+    const auto lane = gpu::AssessLane::open(values, reason);
+    return lane != nullptr ? take(lane.get(), why) : why.fail(H5L_DEVICE_ERROR, "%s", reason.c_str());
+  });
+}
+
+}  // namespace
 }  // namespace assess
 }  // namespace h5lossy
 
@@ -534,42 +690,16 @@ h5l_status h5l_assess_begin(void* state, h5l_message* message) {
 
 h5l_status h5l_assess_points(const h5l_assess_params* params, void* state, uint64_t first, uint64_t count,
                              const void* original, const void* decoded, const uint8_t* mask, h5l_message* message) {
-  return guarded(message, [&](const Message& why) {
-    if (const h5l_status status = check(params, why); status != H5L_OK) return status;
-    if (const h5l_status status = check_state(state, why); status != H5L_OK) return status;
-    if (count != 0 && (original == nullptr || decoded == nullptr)) {
-      return why.fail(H5L_INVALID_ARGUMENT, "original and decoded must not be null");
-    }
-    const Kernels* kernels = nullptr;
-    std::uint32_t threads = 1;
-    if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
-    if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
-    add_points({*params, *kernels, original, decoded, mask, threads}, first, count, *static_cast<State*>(state));
-    return H5L_OK;
+  return take_there(params, original, message, [&](gpu::AssessDevice* device, const Message& why) {
+    return take_points(params, state, first, count, original, decoded, mask, device, why);
   });
 }
 
 h5l_status h5l_assess_field(const h5l_assess_params* params, void* state, const h5l_assess_piece* piece,
                             h5l_message* message) {
-  return guarded(message, [&](const Message& why) {
-    if (const h5l_status status = check(params, why); status != H5L_OK) return status;
-    if (const h5l_status status = check_field(*params, why); status != H5L_OK) return status;
-    if (const h5l_status status = check_state(state, why); status != H5L_OK) return status;
-    if (piece == nullptr || piece->original == nullptr || piece->decoded == nullptr) {
-      return why.fail(H5L_INVALID_ARGUMENT, "piece, original and decoded must not be null");
-    }
-    const std::uint32_t reach =
-        std::max({params->lags, params->window == 0 ? 0u : params->window - 1, params->stencils != 0 ? 2u : 0u});
-    Placed placed;
-    if (const h5l_status status = place(*params, *piece, reach, placed, why); status != H5L_OK) return status;
-    const Kernels* kernels = nullptr;
-    std::uint32_t threads = 1;
-    if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
-    if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
-    State& known = *static_cast<State*>(state);
-    const Rules rules = make_rules(*params, known);
-    add_field(*params, *kernels, threads, placed, rules, known);
-    return H5L_OK;
+  const void* const values = piece == nullptr ? nullptr : piece->original;
+  return take_there(params, values, message, [&](gpu::AssessDevice* device, const Message& why) {
+    return take_field(params, state, piece, device, why);
   });
 }
 
@@ -583,6 +713,7 @@ h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_pi
         boxes == nullptr) {
       return why.fail(H5L_INVALID_ARGUMENT, "piece, original, decoded, box_extent and boxes must not be null");
     }
+    if (params->on_device != 0) return why.fail(H5L_UNSUPPORTED, "boxes are for values in the host's memory");
     Placed placed;
     if (const h5l_status status = place(*params, *piece, 0, placed, why); status != H5L_OK) return status;
     const Kernels* kernels = nullptr;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "assess/kernels.h"
+#include "assess/values.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET {
@@ -104,34 +105,6 @@ inline double largest_magnitude(const double* row, u32 count, double most) {
   for (u32 i = 0; i < kDoubles; ++i) most = found[i] > most ? found[i] : most;
   return most;
 }
-
-template <class T>
-struct WordOf {
-  using Type = u32;
-};
-template <>
-struct WordOf<double> {
-  using Type = u64;
-};
-template <class T>
-using Word = typename WordOf<T>::Type;
-
-// The bits of an exponent: all of them set in NaN and infinities.
-template <class T>
-inline constexpr Word<T> kExponent = sizeof(T) == 4 ? Word<T>{0x7F800000u} : static_cast<Word<T>>(0x7FF0000000000000u);
-
-template <class T>
-inline bool is_finite(Word<T> bits) {
-  return (bits & kExponent<T>) != kExponent<T>;
-}
-
-template <class T>
-inline bool is_nan(Word<T> bits) {
-  return (bits & ~(Word<T>{1} << (8 * sizeof(T) - 1))) > kExponent<T>;
-}
-
-inline u32 swapped(u32 word) { return __builtin_bswap32(word); }
-inline u64 swapped(u64 word) { return __builtin_bswap64(word); }
 
 template <class T>
 inline Word<T> word_at(const u8* row, u64 i, bool big_endian) {

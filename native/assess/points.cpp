@@ -8,6 +8,7 @@
 
 #include "assess/kernels.h"
 #include "assess/lanes.h"
+#include "assess/values.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -35,66 +36,6 @@ struct LeafSums {
   Lanes x, xx, e, ee, xe, abs_e, pointwise;
 };
 
-// Whether |d + r| is above high + low. d and r are a difference and its rest, high + low a limit rounded down.
-bool is_above(double d, double r, double high, double low) {
-  const double size = fabs(d);
-  return size > high || (size == high && copysign(1.0, d) * r > low);
-}
-
-// a - b as the rounded difference and its rest (Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B).
-double difference(double a, double b, double& rest) {
-  const double d = a - b;
-  const double minus_b = d - a;
-  rest = (a - (d - minus_b)) - (b + minus_b);
-  return d;
-}
-
-// Whether |y - x| is above the bound, in exact arithmetic. Both are finite, and they differ.
-bool breaks_absolute(const h5l_assess_params& params, double x, double y) {
-  double rest = 0;
-  double d = difference(y, x, rest);
-  if (__builtin_isfinite(d)) return is_above(d, rest, params.limit[0], params.limit[1]);
-  // Both are above 2^969, so halves of them are exact.
-  d = difference(y / 2, x / 2, rest);
-  return is_above(d, rest, params.half_limit[0], params.half_limit[1]);
-}
-
-bool breaks_pointwise(double bound, double x, double y) {
-  double rest = 0;
-  const double d = difference(y, x, rest);
-  if (!__builtin_isfinite(d)) return true;  // |x| is below 2^1024, and the bound below 1
-  const double size = fabs(d);
-  const double limit = bound * fabs(x);
-  if (size != limit) return size > limit;  // rounding keeps the order
-  if (size == 0) return false;
-  // Equal after rounding: the rests decide. Those of the product are exact for factors near 1.
-  int of_bound = 0;
-  int of_x = 0;
-  const double b = frexp(bound, &of_bound);
-  const double m = frexp(fabs(x), &of_x);
-  const int exponent = of_bound + of_x;
-  const double product = b * m;
-  const double product_rest = fma(b, m, -product);
-  const double outwards = copysign(1.0, d) * rest;
-  if (exponent >= 0) return outwards > ldexp(product_rest, exponent);
-  const double scaled = ldexp(size, -exponent);  // near the product, so exact
-  return (scaled - product) + (ldexp(outwards, -exponent) - product_rest) > 0;
-}
-
-template <class T>
-bool breaks(const h5l_assess_params& params, T x, T y) {
-  switch (params.bound_kind) {
-    case H5L_BOUND_LOSSLESS:
-      return bit_cast<Word<T>>(x) != bit_cast<Word<T>>(y);
-    case H5L_BOUND_POINTWISE_RELATIVE:
-      return breaks_pointwise(params.limit[0], x, y);
-    case H5L_BOUND_ABSOLUTE:
-      return breaks_absolute(params, x, y);
-    default:
-      return false;
-  }
-}
-
 // Whether every point of a leaf is valid and none became the fill value.
 template <class T>
 bool is_plain(const T* x, const T* y, u32 count, const h5l_assess_params& params) {
@@ -112,21 +53,6 @@ bool is_plain(const T* x, const T* y, u32 count, const h5l_assess_params& params
     found |= static_cast<Word<T>>(special);
   }
   return found == 0;
-}
-
-// What a point that may not be valid is, or that it is valid.
-template <class T>
-u32 kind_of(Word<T> x, Word<T> y, const h5l_assess_params& params) {
-  constexpr u32 kValid = H5L_SPECIAL_KINDS;
-  const bool same = x == y;
-  if (params.has_fill != 0 && x == params.fill_bits) return same ? H5L_SPECIAL_FILL_KEPT : H5L_SPECIAL_FILL_LOST;
-  if (is_nan<T>(x)) {
-    if (!is_nan<T>(y)) return H5L_SPECIAL_NAN_LOST;
-    return same ? H5L_SPECIAL_NAN_KEPT : H5L_SPECIAL_NAN_CHANGED;
-  }
-  if (!is_finite<T>(x)) return same ? H5L_SPECIAL_INF_KEPT : H5L_SPECIAL_INF_CHANGED;
-  if (is_nan<T>(y)) return H5L_SPECIAL_NAN_MADE;
-  return is_finite<T>(y) ? kValid : H5L_SPECIAL_INF_MADE;
 }
 
 void count_special(PointsPart& part, u32 kind, u64 at) {

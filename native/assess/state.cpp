@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "assess/values.h"
+
 namespace h5lossy::assess {
 namespace {
 
@@ -121,25 +123,7 @@ void add_totals(h5l_assess_points_result& all, const Totals& more) {
 
 }  // namespace
 
-// Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.
-Moments together(const Moments& a, const Moments& b) {
-  if (a.count == 0) return b;
-  if (b.count == 0) return a;
-  const double n = a.count + b.count;
-  const double x = b.mean_x - a.mean_x;
-  const double e = b.mean_e - a.mean_e;
-  const double weight = a.count * (b.count / n);
-  Moments sum;
-  sum.count = n;
-  sum.mean_x = a.mean_x + x * (b.count / n);
-  sum.mean_e = a.mean_e + e * (b.count / n);
-  sum.squares_x = a.squares_x + b.squares_x + x * x * weight;
-  sum.squares_e = a.squares_e + b.squares_e + e * e * weight;
-  sum.products = a.products + b.products + x * e * weight;
-  sum.sum_abs_error = a.sum_abs_error + b.sum_abs_error;
-  sum.sum_pointwise = a.sum_pointwise + b.sum_pointwise;
-  return sum;
-}
+Moments together(const Moments& a, const Moments& b) { return scalar::joined(a, b); }
 
 StencilSums together(const StencilSums& a, const StencilSums& b) {
   static_assert(sizeof(StencilSums) % sizeof(double) == 0);

@@ -20,14 +20,21 @@ struct Tree {
   u32 level[kLevels];
   u32 depth;
 
-  void push(Part part) {
-    u32 own = 0;
+  // `own` is the part's level: it may be the sum of 2^own parts, where a multiple of so many has come before.
+  void push(Part part, u32 own = 0) {
     while (depth != 0 && level[depth - 1] == own) {
       part = together(node[--depth], part);
       ++own;
     }
     node[depth] = part;
     level[depth++] = own;
+  }
+
+  // How many parts have come.
+  [[nodiscard]] u64 pushed() const {
+    u64 count = 0;
+    for (u32 i = 0; i < depth; ++i) count += u64{1} << level[i];
+    return count;
   }
 
   [[nodiscard]] Part total() const {

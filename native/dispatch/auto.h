@@ -15,6 +15,35 @@
 
 namespace h5lossy {
 
+// What the candidates are tried on: some of the pieces that a chunk can be cut into without cutting blocks.
+struct Sample {
+  Sample(const h5l_params& of_chunk, std::uint64_t count);
+
+  // Which piece of the chunk is number j of the sample.
+  [[nodiscard]] std::uint64_t piece(std::uint64_t j) const { return ((2 * j + 1) * pieces - 1) / (2 * size); }
+
+  h5l_params params;         // of a piece as a chunk of its own
+  std::uint64_t values = 0;  // of a piece
+  std::uint64_t pieces = 0;  // of the chunk
+  std::uint64_t size = 0;    // how many of them are in the sample
+};
+
+// Calls f(entry, mode) for each candidate of a chunk of `count` values, in their order, as long as it returns true.
+template <class F>
+bool for_each_candidate(std::span<const CodecEntry> codecs, const h5l_params& params, std::uint64_t count, F f) {
+  for (const CodecEntry& entry : codecs) {
+    std::uint32_t last_mode = kNoMode;
+    for (std::uint32_t i = 0; i < entry.codec->auto_mode_count; ++i) {
+      const std::uint32_t mode = entry.codec->auto_modes[i];
+      const std::uint32_t frame_mode = make_choice(entry, mode, params, count).mode;
+      if (frame_mode == last_mode) continue;  // lowered to the one before
+      last_mode = frame_mode;
+      if (!f(entry, mode)) return false;
+    }
+  }
+  return true;
+}
+
 // Picks codec and mode for a chunk that is not empty. The quantizer is not lossless.
 [[nodiscard]] h5l_status pick_codec(const Backend& backend, const h5l_params& params, const Quantizer& quantizer,
                                     std::span<const std::uint8_t> raw, Choice& choice, const Message& why);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "dispatch/auto.h"
 #include "dispatch/choice.h"
 #include "dispatch/params.h"
 
@@ -47,6 +48,19 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
   const bool has_codec = params.codec != H5L_CODEC_AUTO;
   call.method = make_method(has_codec ? params.codec : H5L_CODEC_PFPL, has_codec ? params.mode : 0, params, raw_bytes);
   call.lossless = make_method(H5L_CODEC_PFPL, 0, params, raw_bytes);
+  if (!has_codec && params.bound_kind != H5L_BOUND_LOSSLESS) {
+    const std::uint64_t count = raw_bytes / params.value_bytes;
+    const Sample sample(params, count);
+    const std::size_t piece_bytes = static_cast<std::size_t>(sample.values) * params.value_bytes;
+    call.pieces = static_cast<std::uint32_t>(sample.pieces);
+    call.sampled = static_cast<std::uint32_t>(sample.size);
+    call.piece_bytes = static_cast<std::uint32_t>(piece_bytes);
+    for_each_candidate(backends().back().codecs, params, count, [&](const CodecEntry& entry, std::uint32_t mode) {
+      call.candidates.push_back({make_method(entry.number, mode, params, raw_bytes),
+                                 make_method(entry.number, mode, sample.params, piece_bytes)});
+      return true;
+    });
+  }
   call.value_bytes = params.value_bytes;
   call.requested_kind = params.bound_kind;
   call.bound = params.bound;

@@ -39,6 +39,7 @@ class Turn {
 
  private:
   Direction direction_;
+  std::size_t raw_bytes_;
   std::size_t slot_;
   gpu::Device* device_ = nullptr;
   bool is_timed_ = false;

@@ -166,10 +166,6 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
     store_chunk(params, raw, frame, frame_bytes);
     return H5L_OK;
   }
-  // Which codec auto picks is found out on the CPU, and most of its work is that.
-  if (params.codec == H5L_CODEC_AUTO) {
-    return encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
-  }
   Turn turn(Direction::encode, params.codec, params.value_bytes, raw.size());
   h5l_status status = H5L_OK;
   if (turn.device() == nullptr ||

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "gpu/modules.h"
 
@@ -106,33 +107,40 @@ int Device::of_pointer(const void* pointer) {
 bool Device::start(std::string& why) {
   CudaDevice device = 0;
   char name[128] = "";
-  int major = 0, minor = 0, cooperative = 0;
+  int cooperative = 0;
   CudaResult result = driver_.device(&device, ordinal_);
   if (result == 0) result = driver_.device_name(name, sizeof name, device);
   if (result == 0) result = driver_.device_attribute(&multiprocessors_, kMultiprocessors, device);
-  if (result == 0) result = driver_.device_attribute(&major, kComputeMajor, device);
-  if (result == 0) result = driver_.device_attribute(&minor, kComputeMinor, device);
+  if (result == 0) result = driver_.device_attribute(&major_, kComputeMajor, device);
+  if (result == 0) result = driver_.device_attribute(&minor_, kComputeMinor, device);
   if (result == 0) result = driver_.device_attribute(&cooperative, kCooperativeLaunch, device);
   name_ = name;
-  if (result == 0 && (major < 8 || cooperative == 0)) {
+  if (result == 0 && (major_ < 8 || cooperative == 0)) {
     why = name_ + " is too old: h5lossy needs compute capability 8.0 or later";
     return false;
   }
   if (result == 0) result = driver_.retain_context(&context_, device);
   if (result == 0) {
-    Code code = find_code(major, minor);
-    how_ = code.how;
-    if (code.image == nullptr) {
-      why = code.how;
-      return false;
-    }
-    image_ = std::move(code.memory);
     const Current current(*this);
-    if (current.ok()) result = driver_.load_module(&module_, image_.empty() ? code.image : image_.data());
+    if (current.ok()) result = load("kernels", why);
   }
   if (result == 0) return true;
-  why = name_ + " cannot be used: " + name_of(driver_, result);
+  if (why.empty()) why = name_ + " cannot be used: " + name_of(driver_, result);
   return false;
+}
+
+// Loads a unit's code into the current context.
+CudaResult Device::load(const char* name, std::string& why) {
+  Unit& unit = units_[name];
+  if (unit.module != nullptr) return 0;
+  Code code = find_code(name, major_, minor_);
+  how_ = code.how;
+  if (code.image == nullptr) {
+    why = code.how;
+    return kCudaNoCode;
+  }
+  unit.image = std::move(code.memory);
+  return driver_.load_module(&unit.module, unit.image.empty() ? code.image : unit.image.data());
 }
 
 const Kernel* Device::kernel(const char* name) {
@@ -141,13 +149,20 @@ const Kernel* Device::kernel(const char* name) {
     return found->second.resident == 0 ? nullptr : &found->second;
   }
   Kernel& kernel = kernels_[name];
+  const char* const unit = std::strncmp(name, "assess_", 7) == 0 ? "assess" : "kernels";
+  std::string why;
+  if (load(unit, why) != 0) {
+    last_error_ = why;
+    return nullptr;
+  }
+  CudaModule module = units_[unit].module;
   const std::string symbol = std::string("h5l_") + name;
   CudaPointer shared_at = 0;
   std::size_t size = 0;
   std::uint32_t shared = 0;
   int resident = 0;
-  if (driver_.function(&kernel.function, module_, symbol.c_str()) != 0 ||
-      driver_.global(&shared_at, &size, module_, (symbol + "_shared_bytes").c_str()) != 0 || size != sizeof shared) {
+  if (driver_.function(&kernel.function, module, symbol.c_str()) != 0 ||
+      driver_.global(&shared_at, &size, module, (symbol + "_shared_bytes").c_str()) != 0 || size != sizeof shared) {
     return nullptr;
   }
   // On the null stream, which nobody captures: the first use of a kernel must not be in a capture.

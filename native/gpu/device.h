@@ -56,17 +56,22 @@ class Device {
   friend class LaneUse;
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   bool start(std::string& why);
+  CudaResult load(const char* unit, std::string& why);
 
   const Driver& driver_;
   const int ordinal_;
   CudaContext context_ = nullptr;
-  CudaModule module_ = nullptr;
+  int major_ = 0, minor_ = 0;
   int multiprocessors_ = 0;
   std::string name_, how_;
-  std::vector<char> image_;
   std::atomic<bool> is_broken_{false};
   mutable std::mutex mutex_;  // of what follows
   std::string last_error_;
+  struct Unit {  // of kernels, loaded when the first of them is asked for
+    CudaModule module = nullptr;
+    std::vector<char> image;
+  };
+  std::unordered_map<std::string, Unit> units_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::vector<std::unique_ptr<class Lane>> free_lanes_;
   std::uint32_t lanes_ = 0;

@@ -19,6 +19,7 @@ using CudaStream = void*;
 using CudaPointer = std::uint64_t;
 
 inline constexpr CudaResult kCudaOutOfMemory = 2;
+inline constexpr CudaResult kCudaNoCode = 209;         // for this device
 inline constexpr CudaResult kCudaTooManyBlocks = 720;  // of a cooperative launch
 
 // Attributes of devices, functions and pointers, by the driver's numbers.

@@ -17,7 +17,7 @@
 
 // Made by native/CMakeLists.txt.
 struct H5LEmbeddedFile {
-  const char* name;  // as it is included; that of the fatbin is ""
+  const char* name;  // as it is included; of a fatbin the unit's
   const char* begin;
   const char* end;
 };
@@ -25,8 +25,6 @@ extern "C" const H5LEmbeddedFile h5l_embedded_files[];  // the last one has no n
 
 namespace h5lossy::gpu {
 namespace {
-
-constexpr char kMainSource[] = "kernels.cu";
 
 const H5LEmbeddedFile* find_file(const char* name) {
   for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
@@ -80,19 +78,26 @@ void write_file(const std::string& folder, const std::string& path, const std::v
   if (std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
 }
 
-bool compile(const Nvrtc& nvrtc, int major, int minor, std::vector<char>& cubin, std::string& log) {
-  std::vector<std::string> texts;
-  std::vector<const char*> names, headers;
+// What h5lossy.h asks of the C library, which NVRTC does not have.
+constexpr char kIntegers[] =
+    "typedef unsigned char uint8_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
+    "typedef unsigned long long uint64_t; typedef long long int64_t; typedef unsigned long uintptr_t;\n";
+
+bool compile(const Nvrtc& nvrtc, const std::string& main_source, int major, int minor, std::vector<char>& cubin,
+             std::string& log) {
+  std::vector<std::string> texts{kIntegers, ""};
+  std::vector<const char*> names{"stdint.h", "stddef.h"};
+  std::vector<const char*> headers;
   for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
     texts.emplace_back(file->begin, file->end);
     names.push_back(file->name);
   }
   for (const std::string& text : texts) headers.push_back(text.c_str());
-  const H5LEmbeddedFile* const main = find_file(kMainSource);
+  const H5LEmbeddedFile* const main = find_file(main_source.c_str());
   if (main == nullptr) return false;
   const std::string source(main->begin, main->end);
   NvrtcProgram program = nullptr;
-  if (nvrtc.create(&program, source.c_str(), kMainSource, static_cast<int>(names.size()), headers.data(),
+  if (nvrtc.create(&program, source.c_str(), main_source.c_str(), static_cast<int>(names.size()), headers.data(),
                    names.data()) != 0) {
     return false;
   }
@@ -116,19 +121,20 @@ bool compile(const Nvrtc& nvrtc, int major, int minor, std::vector<char>& cubin,
 
 }  // namespace
 
-Code find_code(int major, int minor) {
+Code find_code(const char* unit, int major, int minor) {
   Code code;
-  if (const H5LEmbeddedFile* const built_in = find_file(""); built_in != nullptr) {
+  const std::string main_source = std::string(unit) + ".cu";
+  if (const H5LEmbeddedFile* const built_in = find_file(unit); built_in != nullptr) {
     code.image = built_in->begin;
     code.how = "built in";
     return code;
   }
-  if (find_file(kMainSource) == nullptr) {
+  if (find_file(main_source.c_str()) == nullptr) {
     code.how = "this build has no kernels";
     return code;
   }
   char name[64];
-  std::snprintf(name, sizeof name, "/kernels-%016" PRIx64 "-sm_%d%d.cubin", hash_of_sources(), major, minor);
+  std::snprintf(name, sizeof name, "/%s-%016" PRIx64 "-sm_%d%d.cubin", unit, hash_of_sources(), major, minor);
   const std::string folder = cache_folder();
   if (!folder.empty() && read_file(folder + name, code.memory)) {
     code.how = "compiled earlier, in " + folder + name;
@@ -146,7 +152,7 @@ Code find_code(int major, int minor) {
   nvrtc->version(&version[0], &version[1]);
   const std::string nvrtc_name = "NVRTC " + std::to_string(version[0]) + "." + std::to_string(version[1]);
   std::string log;
-  if (!compile(*nvrtc, major, minor, code.memory, log)) {
+  if (!compile(*nvrtc, main_source, major, minor, code.memory, log)) {
     code.memory.clear();
     code.how = nvrtc_name + " cannot compile the kernels: " + log.substr(0, 400);
     return code;

@@ -16,7 +16,7 @@ struct Code {
   std::string how;              // "built in", "compiled by NVRTC 13.0", or why there is none
 };
 
-// For a device of this compute capability.
-Code find_code(int major, int minor);
+// Of a unit, "kernels" or "assess", for a device of this compute capability.
+Code find_code(const char* unit, int major, int minor);
 
 }  // namespace h5lossy::gpu

@@ -79,6 +79,26 @@ struct RangePlan {
   Quantizer* quantizers;
 };
 
+// Codec auto: a sample of each chunk is encoded by each candidate, and the sizes of the frames decide
+// (docs/format/auto.md).
+struct AutoPlan {
+  const u8* raw;
+  u64 raw_stride;
+  u32 chunks;
+  u32 pieces;   // of a chunk
+  u32 sampled;  // of these
+  u32 piece_bytes;
+  u8* sample;                   // the sampled pieces of all chunks
+  const Quantizer* quantizers;  // of each chunk; null: all have `quantizer`
+  Quantizer quantizer;
+  Quantizer* of_pieces;  // of each sampled piece; null: not needed
+  const u64* sizes;      // of the pieces' frames
+  u32 candidate;         // which one made them, or is asked about
+  u64* least;            // smallest estimate of each chunk
+  u32* picked;           // whose it was
+  Quantizer* chosen;     // lossless for chunks that another candidate gets
+};
+
 // Values of the other byte order.
 struct SwapPlan {
   u8* values;
@@ -86,12 +106,21 @@ struct SwapPlan {
   u32 value_bytes;
 };
 
-// Chunks cut from an array, or put back into it. Behind the array's end a chunk is padded.
+// Frames copied together, each to the next multiple of 16 bytes.
+struct PackPlan {
+  const u8* frames;  // aligned to 16 bytes, and so are the stride and the target
+  u64 frame_stride;
+  const u64* frame_bytes;
+  u8* packed;
+};
+
+// Chunks cut from an array, or put back into it. Where the array has nothing, a chunk is padded.
 struct ChunkPlan {
   u8* array;       // of the first value
   i64 strides[8];  // in bytes
   u64 extents[8];  // of the array; an axis of 1 value has stride 0
   u32 chunk[8];
+  u32 start[8];  // where in its chunk the array's first value lies
   u32 rank;
   u32 value_bytes;
   u64 first_chunk;  // chunks are numbered in C order over the array

@@ -25,6 +25,9 @@ class Pieces {
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
+  // Goes behind what another one that began here has handed out: memory for one of several uses, in turn.
+  void pass(const Pieces& other) { bytes_ = std::max(bytes_, other.bytes_); }
+
  private:
   std::uint8_t* memory_;
   std::size_t bytes_ = 0;
@@ -73,22 +76,74 @@ EncodePieces take_pieces(Pieces& pieces, const EncodeCall& call, const Method& m
   return taken;
 }
 
+// What codec auto needs.
+struct AutoMemory {
+  u8 *sample, *frames;
+  u64 *sizes, *least;
+  u32* picked;
+  Quantizer *of_pieces, *chosen;
+};
+
 struct EncodeMemory {
   EncodePieces main, lossless;
   u64* ends;
   Quantizer* quantizers;
+  AutoMemory automatic;
+  Pieces scratch;  // where candidates have theirs, one after the other
 };
 
 bool needs_main(const EncodeCall& call) { return call.from_range || call.quantizer.kind != BoundKind::lossless; }
 bool needs_lossless(const EncodeCall& call) { return call.from_range || call.quantizer.kind == BoundKind::lossless; }
 
+bool is_auto(const EncodeCall& call) { return !call.candidates.empty() && needs_main(call); }
+
+// As many chunks as are sampled at once.
+std::uint32_t sampled_chunks(const EncodeCall& call) {
+  constexpr std::uint64_t most_bytes = std::uint64_t{64} << 20;
+  const std::uint64_t bytes = std::uint64_t{call.sampled} * call.piece_bytes;
+  const std::uint64_t most = std::min<std::uint64_t>(kMaxRows / call.sampled, most_bytes / bytes);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 1, call.chunks));
+}
+
+// The samples of some chunks, as chunks of their own.
+EncodeCall sample_call(const EncodeCall& call, const AutoMemory& memory, std::uint32_t chunks) {
+  EncodeCall pieces = call;
+  pieces.candidates.clear();
+  pieces.with_checksum = false;
+  pieces.chunks = chunks * call.sampled;
+  pieces.raw = memory.sample;
+  pieces.raw_stride = call.piece_bytes;
+  pieces.frames = memory.frames;
+  pieces.frame_stride = (std::uint64_t{call.piece_bytes} + 40 + 15) / 16 * 16;
+  pieces.frame_bytes = memory.sizes;
+  return pieces;
+}
+
 EncodeMemory take_memory(Pieces& pieces, const EncodeCall& call) {
-  EncodeMemory memory = {};
-  if (needs_main(call)) memory.main = take_pieces(pieces, call, call.method);
+  EncodeMemory memory = {{}, {}, nullptr, nullptr, {}, pieces};
+  if (needs_main(call) && !is_auto(call)) memory.main = take_pieces(pieces, call, call.method);
   if (needs_lossless(call)) memory.lossless = take_pieces(pieces, call, call.lossless);
   if (call.from_range) {
     memory.ends = pieces.take<u64>(2 * std::size_t{call.chunks});
     memory.quantizers = pieces.take<Quantizer>(call.chunks);
+  }
+  if (!is_auto(call)) return memory;
+  const std::uint32_t chunks = sampled_chunks(call);
+  const EncodeCall sample = sample_call(call, memory.automatic, chunks);
+  memory.automatic.sample = pieces.take<u8>(std::size_t{sample.chunks} * call.piece_bytes);
+  memory.automatic.frames = pieces.take<u8>(std::size_t{sample.chunks} * sample.frame_stride);
+  memory.automatic.sizes = pieces.take<u64>(sample.chunks);
+  memory.automatic.least = pieces.take<u64>(call.chunks);
+  memory.automatic.picked = pieces.take<u32>(call.chunks);
+  memory.automatic.chosen = pieces.take<Quantizer>(call.chunks);
+  if (call.from_range) memory.automatic.of_pieces = pieces.take<Quantizer>(sample.chunks);
+  memory.scratch = pieces;
+  for (const Candidate& candidate : call.candidates) {
+    Pieces of_chunks = memory.scratch, of_pieces = memory.scratch;
+    take_pieces(of_chunks, call, candidate.of_chunk);
+    take_pieces(of_pieces, sample, candidate.of_piece);
+    pieces.pass(of_chunks);
+    pieces.pass(of_pieces);
   }
   return memory;
 }
@@ -163,6 +218,62 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
                          sizeof finish, false);
 }
 
+// Finds out which candidate each chunk gets.
+bool pick(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory, AutoPlan plan) {
+  const std::uint32_t most = sampled_chunks(call);
+  for (std::uint32_t first = 0; first < call.chunks; first += most) {
+    AutoPlan part = plan;
+    part.chunks = std::min(most, call.chunks - first);
+    part.raw += first * call.raw_stride;
+    part.least += first;
+    part.picked += first;
+    if (part.quantizers != nullptr) part.quantizers += first;
+    const EncodeCall sample = sample_call(call, memory.automatic, part.chunks);
+    const std::uint32_t blocks = std::clamp(call.piece_bytes / (16 * 4 * kThreads), 1u, 64u);
+    if (!launcher.launch("take_samples", blocks, sample.chunks, &part, sizeof part, false)) return false;
+    for (const Candidate& candidate : call.candidates) {
+      Pieces scratch = memory.scratch;
+      const EncodePieces own = take_pieces(scratch, sample, candidate.of_piece);
+      if (!encode_with(launcher, sample, candidate.of_piece, own, part.of_pieces, false) ||
+          !launcher.launch("compare_candidates", 1, part.chunks, &part, sizeof part, false)) {
+        return false;
+      }
+      ++part.candidate;
+    }
+  }
+  return true;
+}
+
+bool encode_with_candidates(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory) {
+  AutoPlan plan = {};
+  plan.raw = call.raw;
+  plan.raw_stride = call.raw_stride;
+  plan.chunks = call.chunks;
+  plan.pieces = call.pieces;
+  plan.sampled = call.sampled;
+  plan.piece_bytes = call.piece_bytes;
+  plan.sample = memory.automatic.sample;
+  plan.quantizers = memory.quantizers;
+  plan.quantizer = call.quantizer;
+  plan.of_pieces = memory.automatic.of_pieces;
+  plan.sizes = memory.automatic.sizes;
+  plan.least = memory.automatic.least;
+  plan.picked = memory.automatic.picked;
+  plan.chosen = memory.automatic.chosen;
+  if (!pick(launcher, call, memory, plan)) return false;
+  for (const Candidate& candidate : call.candidates) {
+    Pieces scratch = memory.scratch;
+    const EncodePieces own = take_pieces(scratch, call, candidate.of_chunk);
+    const std::uint32_t blocks = (call.chunks + kThreads - 1) / kThreads;
+    if (!launcher.launch("list_picked", blocks, 1, &plan, sizeof plan, false) ||
+        !encode_with(launcher, call, candidate.of_chunk, own, plan.chosen, false)) {
+      return false;
+    }
+    ++plan.candidate;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::size_t encode_workspace_bytes(const EncodeCall& call) {
@@ -177,8 +288,10 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
   Pieces pieces(workspace);
   const EncodeMemory memory = take_memory(pieces, call);
   if (call.from_range && !make_quantizers(launcher, call, memory)) return false;
-  if (needs_main(call) && !encode_with(launcher, call, call.method, memory.main, memory.quantizers, false))
-    return false;
+  const bool has_main = !needs_main(call) || (is_auto(call) ? encode_with_candidates(launcher, call, memory)
+                                                            : encode_with(launcher, call, call.method, memory.main,
+                                                                          memory.quantizers, false));
+  if (!has_main) return false;
   return !needs_lossless(call) || encode_with(launcher, call, call.lossless, memory.lossless, memory.quantizers, true);
 }
 
@@ -282,6 +395,12 @@ bool swap(Launcher& launcher, std::uint8_t* values, std::uint64_t count, std::ui
   const SwapPlan plan = {values, count, value_bytes};
   const auto blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count / (8 * kThreads), 1, 2048));
   return launcher.launch("swap_values", blocks, 1, &plan, sizeof plan, false);
+}
+
+bool pack(Launcher& launcher, const PackPlan& plan, std::uint32_t frames, std::uint64_t raw_bytes) {
+  // A frame is some times smaller than what it holds.
+  const auto blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(raw_bytes / (256 * kThreads), 1, 256));
+  return frames <= kMaxRows && launcher.launch("pack_frames", blocks, frames, &plan, sizeof plan, false);
 }
 
 namespace {

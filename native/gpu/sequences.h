@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "gpu/plans.h"
 
@@ -36,8 +37,15 @@ struct Method {
   Shape shape = {};
 };
 
+// One that codec auto may pick: for the chunks, and for pieces of them.
+struct Candidate {
+  Method of_chunk, of_piece;
+};
+
 struct EncodeCall {
-  Method method;    // for chunks that have bins
+  Method method;                      // for chunks that have bins
+  std::vector<Candidate> candidates;  // codec auto picks one in place of `method`; else there are none
+  std::uint32_t pieces = 0, sampled = 0, piece_bytes = 0;
   Method lossless;  // PFPL, for those that have none
   std::uint32_t value_bytes = 4;
   std::uint32_t requested_kind = 0;
@@ -83,6 +91,8 @@ std::size_t decode_workspace_bytes(const DecodeCall& call);
 
 // Turns values of the other byte order, in their place.
 [[nodiscard]] bool swap(Launcher& launcher, std::uint8_t* values, std::uint64_t count, std::uint32_t value_bytes);
+
+[[nodiscard]] bool pack(Launcher& launcher, const PackPlan& plan, std::uint32_t frames, std::uint64_t raw_bytes);
 
 [[nodiscard]] bool gather(Launcher& launcher, const ChunkPlan& plan);
 [[nodiscard]] bool scatter(Launcher& launcher, const ChunkPlan& plan);

@@ -276,6 +276,7 @@ typedef struct h5l_assess_params {
   uint64_t shape[4];
   double spacing[4];  /* distance of points along each axis */
   double value_range; /* SSIM's range, above 0 and finite; a piece before it is known does no SSIM */
+  uint32_t on_device; /* 1: values and masks are in the memory of one GPU, and no work on them is under way */
 } h5l_assess_params;
 
 /* One point of the field, by its number in C order. */
@@ -381,7 +382,8 @@ h5l_status h5l_assess_result(const h5l_assess_params* params, const void* state,
  *
  * h5l_encode and h5l_decode, and so the HDF5 filter, use a GPU by themselves: the environment variable H5LOSSY_DEVICE is
  * "auto" (the faster one, the default), "cpu", "gpu" or "gpu:N". The bytes are the same. Where a GPU that was asked for cannot
- * be used, the CPU does the work, and one line on standard error says why; nothing else is ever printed.
+ * be used, the CPU does the work, and one line on standard error says why. With H5LOSSY_COUNTS=1, another one tells
+ * h5l_counts when the process ends. Nothing else is ever printed.
  *
  * The functions below are for data that is on a GPU already. They need no more than the CUDA driver; `stream` is a
  * CUstream (or cudaStream_t) of the device that the pointers belong to, and all work goes to it: nothing is allocated,
@@ -423,8 +425,7 @@ typedef struct h5l_device_batch {
 h5l_status h5l_device_encode_workspace(const h5l_params* params, const h5l_device_batch* batch, uint64_t* bytes,
                                        h5l_message* message);
 
-/* Starts to encode chunks, in the byte order of the GPU. With a range-relative bound each chunk's own range counts. Not for
- * codec 0 (auto), which has to be chosen on the host. */
+/* Starts to encode chunks, in the byte order of the GPU. With a range-relative bound each chunk's own range counts. */
 h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* batch, h5l_message* message);
 
 h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t* bytes,
@@ -437,6 +438,10 @@ h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_dev
 h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
                              uint32_t* statuses, h5l_message* message);
 
+/* Starts to copy the frames of a batch to `packed`, one behind the other, so that one copy brings them to the host: each
+ * begins at the next multiple of 16 bytes. Frames, frame_stride and `packed` are multiples of 16 too. */
+h5l_status h5l_device_pack(const h5l_device_batch* batch, void* packed, h5l_message* message);
+
 /* Chunks of an array on a GPU. */
 typedef struct h5l_device_array {
   void* data;
@@ -445,7 +450,8 @@ typedef struct h5l_device_array {
   int64_t strides[8];   /* in bytes */
   uint64_t shape[8];
   uint32_t chunk[8]; /* extents of a chunk */
-  uint64_t padding;  /* bits of a value: what a chunk holds behind the array's edge */
+  uint32_t start[8]; /* where in its chunk the array's first value lies: 0, or part of a larger array is meant */
+  uint64_t padding;  /* bits of a value: what a chunk holds where the array has nothing */
 } h5l_device_array;
 
 /* Starts to copy chunks [first, first + batch->count), numbered in C order over the array, to `raw` of the batch, or from there. */

@@ -190,6 +190,7 @@ inline u32 atomic_add_and_get(u32* to, u32 value) {
   return before;
 }
 inline void atomic_add(u32* to, u32 value) { *to += value; }
+inline void atomic_add(u64* to, u64 value) { *to += value; }
 inline void atomic_min(u64* to, u64 value) { *to = value < *to ? value : *to; }
 inline void atomic_max(u64* to, u64 value) { *to = value > *to ? value : *to; }
 inline void fence() {}
@@ -266,6 +267,21 @@ T multiply_add_exact(T a, T b, T c) {
 }
 inline float larger(float a, float b) { return std::fmax(a, b); }
 inline double larger(double a, double b) { return std::fmax(a, b); }
+
+inline double fused_multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
+inline double reciprocal_estimate(double a) {
+  // 18 bits, as bad as it may be.
+  const double exact = 1.0 / a;
+  return bit_cast<double>(bit_cast<u64>(exact) >> 34 << 34);
+}
+template <class T>
+T larger_or_nan(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+template <class T>
+T smaller_or_nan(T a, T b) {
+  return a < b || a != a ? a : b;
+}
 
 template <class W>
 void store_streaming(W* to, W word) {

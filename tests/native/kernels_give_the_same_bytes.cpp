@@ -79,6 +79,8 @@ class EmulatedLauncher : public Launcher {
                        test::launch<FinishPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<OpenPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<RangePlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<AutoPlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<PackPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<SwapPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<ChunkPlan>(kernel, blocks, rows, plan, plan_bytes);
     CHECK(found, "no kernel %s", kernel);
@@ -164,7 +166,7 @@ bool decode_with_kernels(const FrameHeader& header, const Bytes& bytes, std::uin
 }
 
 std::vector<std::uint32_t> some_extents(Random& random, const Method& method, std::size_t most) {
-  if (!method.has_boxes) return {};
+  if (!method.has_boxes && (method.codec != H5L_CODEC_AUTO || random.one_in(2))) return {};
   std::vector<std::uint32_t> extents(2 + random.below(2));
   std::size_t left = most;
   for (std::uint32_t& extent : extents) {
@@ -261,17 +263,92 @@ void check_all(const Method& method, int rounds) {
   }
 }
 
+// Chunks are cut from a part of a larger array, and put back into it.
+void check_chunks_of_arrays(Random& random) {
+  ChunkPlan plan = {};
+  plan.rank = 1 + static_cast<std::uint32_t>(random.below(4));
+  plan.value_bytes = random.one_in(2) ? 4 : 8;
+  std::size_t values = 1, chunk_values = 1, chunks = 1;
+  std::vector<std::size_t> counts(plan.rank);
+  for (std::uint32_t i = 0; i < plan.rank; ++i) {
+    plan.extents[i] = 1 + random.below(9);
+    plan.chunk[i] = 1 + static_cast<std::uint32_t>(random.below(5));
+    plan.start[i] = static_cast<std::uint32_t>(random.below(plan.chunk[i]));
+    counts[i] = (plan.start[i] + plan.extents[i] + plan.chunk[i] - 1) / plan.chunk[i];
+    values *= plan.extents[i];
+    chunk_values *= plan.chunk[i];
+    chunks *= counts[i];
+  }
+  i64 stride = plan.value_bytes;
+  for (std::uint32_t i = plan.rank; i-- > 0;) {
+    plan.strides[i] = stride;
+    stride *= static_cast<i64>(plan.extents[i]);
+  }
+  const std::size_t size = plan.value_bytes;
+  Aligned array(values * size), packed(chunks * chunk_values * size);
+  for (std::size_t i = 0; i < values * size; ++i) array.data()[i] = static_cast<std::uint8_t>(random.next());
+  const Bytes before = array.bytes(values * size);
+  plan.array = array.data();
+  plan.chunks = static_cast<std::uint32_t>(chunks);
+  plan.chunk_values = packed.data();
+  plan.chunk_stride = chunk_values * size;
+  plan.padding = random.next();
+  EmulatedLauncher launcher(kLeastBlocks);
+  CHECK(gpu::gather(launcher, plan), "%zu chunks", chunks);
+  // A value at a time, from the chunk's number and its own.
+  for (std::size_t i = 0; i < chunks * chunk_values; ++i) {
+    std::size_t chunk = i / chunk_values, in_chunk = i % chunk_values, at = 0, step = 1;
+    bool is_inside = true;
+    for (std::uint32_t axis = plan.rank; axis-- > 0;) {
+      const std::size_t place = chunk % counts[axis] * plan.chunk[axis] + in_chunk % plan.chunk[axis];
+      is_inside = is_inside && place >= plan.start[axis] && place < plan.start[axis] + plan.extents[axis];
+      at += (place - plan.start[axis]) * step;
+      step *= static_cast<std::size_t>(plan.extents[axis]);
+      chunk /= counts[axis];
+      in_chunk /= plan.chunk[axis];
+    }
+    const void* const expected = is_inside ? static_cast<const void*>(before.data() + at * size) : &plan.padding;
+    CHECK(std::memcmp(packed.data() + i * size, expected, size) == 0, "value %zu of %zu", i, chunks * chunk_values);
+  }
+  std::fill_n(array.data(), values * size, std::uint8_t{0});
+  CHECK(gpu::scatter(launcher, plan), "%zu chunks", chunks);
+  CHECK(array.bytes(values * size) == before, "rank %u, %zu chunks", plan.rank, chunks);
+}
+
+// Frames of any sizes come to lie one behind the other.
+void check_packing(Random& random) {
+  const std::size_t frames = 1 + random.below(300), stride = 512;
+  Aligned from(frames * stride), to(frames * stride);
+  for (std::size_t i = 0; i < frames * stride; ++i) from.data()[i] = static_cast<std::uint8_t>(random.next());
+  std::vector<u64> sizes(frames);
+  for (u64& size : sizes) size = random.below(stride + 1);
+  EmulatedLauncher launcher(kLeastBlocks);
+  const PackPlan plan = {from.data(), stride, sizes.data(), to.data()};
+  CHECK(gpu::pack(launcher, plan, static_cast<std::uint32_t>(frames), stride), "%zu frames", frames);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < frames; ++i) {
+    CHECK(std::memcmp(to.data() + begin, from.data() + i * stride, sizes[i]) == 0, "frame %zu of %zu", i, frames);
+    begin += (sizes[i] + 15) / 16 * 16;
+  }
+  for (std::size_t i = begin; i < frames * stride; ++i) CHECK(to.data()[i] == 0xCD, "byte %zu", i);
+}
+
 }  // namespace
 }  // namespace h5lossy::test
 
 // Arguments: how often, and which codec alone.
 int main(int count, char** arguments) {
   const int rounds = count > 1 ? std::atoi(arguments[1]) : 1;
-  const int only = count > 2 ? std::atoi(arguments[2]) : 0;
+  const int only = count > 2 ? std::atoi(arguments[2]) : -1;
   const int only_mode = count > 3 ? std::atoi(arguments[3]) : -1;
   h5lossy::test::list_kernels();
-  for (const h5lossy::test::Method& method : h5lossy::test::methods()) {
-    if (only != 0 && static_cast<int>(method.codec) != only) continue;
+  h5lossy::test::Random copying(22);
+  for (int i = 0; i < 200 * rounds; ++i) {
+    h5lossy::test::check_chunks_of_arrays(copying);
+    h5lossy::test::check_packing(copying);
+  }
+  for (const h5lossy::test::Method& method : h5lossy::test::methods_and_auto()) {
+    if (only >= 0 && static_cast<int>(method.codec) != only) continue;
     if (only_mode >= 0 && static_cast<int>(method.mode) != only_mode) continue;
     std::fprintf(stderr, "%s\n", method.name.c_str());
     h5lossy::test::check_all<float>(method, rounds);

@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 
+#include <cstdlib>
+
 #include "allocations.h"
 #include "check.h"
 #include "methods.h"
@@ -125,6 +127,7 @@ void check_stack() {
 }  // namespace h5lossy::test
 
 int main() {
+  setenv("H5LOSSY_DEVICE", "cpu", 1);  // what opens a GPU keeps it
   h5lossy::test::check_stack();
   for (const h5lossy::test::Method& method : h5lossy::test::methods_and_auto()) {
     h5lossy::test::check_heap<float>(method);

@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Every kernel of assess.def as the driver finds it: a function, and beside it the size of its shared memory.
+
+#include "assess_points.cuh"
+#include "assess_stencils.cuh"
+#include "assess_windows.cuh"
+
+namespace h5lossy::H5L_TARGET {
+
+#define H5L_KERNEL(name, Plan, Shared, blocks, function)                                                                 \
+  extern "C" __global__ void __launch_bounds__(gpu::kThreads, blocks) h5l_##name(const __grid_constant__ gpu::Plan plan) { \
+    function(plan);                                                                                                      \
+  }                                                                                                                      \
+  extern "C" __device__ const u32 h5l_##name##_shared_bytes = sizeof(Shared);
+#include "assess.def"
+#undef H5L_KERNEL
+
+}  // namespace h5lossy::H5L_TARGET

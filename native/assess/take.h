@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// h5l_assess_points and h5l_assess_field for values wherever they are.
+#pragma once
+
+#include "format/message.h"
+#include "gpu/assess.h"
+#include "h5lossy.h"
+
+namespace h5lossy::assess {
+
+// `device` is where the values are; null: in the host's memory.
+h5l_status take_points(const h5l_assess_params* params, void* state, std::uint64_t first, std::uint64_t count,
+                       const void* original, const void* decoded, const std::uint8_t* mask, gpu::AssessDevice* device,
+                       const Message& why);
+h5l_status take_field(const h5l_assess_params* params, void* state, const h5l_assess_piece* piece,
+                      gpu::AssessDevice* device, const Message& why);
+
+}  // namespace h5lossy::assess

@@ -1,0 +1,342 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "gpu/assess.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "gpu/assess_plans.h"
+
+namespace h5lossy::gpu {
+namespace {
+
+using namespace assess;
+
+constexpr std::size_t kAlignment = 256;
+
+// Leaves of one launch: counters of 32 bits hold what they count.
+constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
+
+// Where fine bins should be is looked up in so many leaves.
+constexpr std::uint64_t kSampledLeaves = 64;
+
+// Memory for the cells of one launch, and for what windows keep between kernels.
+constexpr std::uint64_t kMostCellBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
+
+// Hands out pieces of memory, aligned. Without memory it only counts.
+class Pieces {
+ public:
+  explicit Pieces(std::uint8_t* memory) : memory_(memory) {}
+  template <class T>
+  T* take(std::uint64_t count) {
+    T* const piece = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
+    bytes_ += (static_cast<std::size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return piece;
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::uint8_t* memory_;
+  std::size_t bytes_ = 0;
+};
+
+std::uint32_t grid_for(Launcher& launcher, const char* kernel, std::uint64_t blocks) {
+  const std::uint64_t most = std::uint64_t{8} * launcher.resident_blocks(kernel);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, std::max<std::uint64_t>(1, most)));
+}
+
+template <class Plan>
+bool launch(Launcher& launcher, const char* kernel, std::uint64_t blocks, const Plan& plan) {
+  return launcher.resident_blocks(kernel) != 0 &&
+         launcher.launch(kernel, grid_for(launcher, kernel, blocks), 1, &plan, sizeof plan, false);
+}
+
+const char* typed(std::uint32_t value_bytes, const char* f32, const char* f64) { return value_bytes == 4 ? f32 : f64; }
+
+// How parts on the device go into a tree: those up to where it has whole groups, groups, and the rest.
+template <class Part>
+struct Grouped {
+  std::uint64_t head, groups, tail;
+  std::vector<Part> parts, sums;
+
+  Grouped(std::uint64_t pushed, std::uint64_t count) {
+    head = std::min<std::uint64_t>(count, (kGroup - pushed % kGroup) % kGroup);
+    groups = (count - head) / kGroup;
+    tail = count - head - groups * kGroup;
+    parts.resize(head + tail);
+    sums.resize(groups);
+  }
+
+  bool fetch(AssessDevice& device, const char* kernel, std::uint64_t groups_per_block, Part* from, Part* group_sums) {
+    const GroupPlan plan = {reinterpret_cast<const u8*>(from + head), reinterpret_cast<u8*>(group_sums), groups};
+    if (groups != 0 && !launch(device.launcher(), kernel, (groups + groups_per_block - 1) / groups_per_block, plan)) {
+      return false;
+    }
+    return device.download(parts.data(), from, head * sizeof(Part)) &&
+           device.download(sums.data(), group_sums, groups * sizeof(Part)) &&
+           device.download(parts.data() + head, from + head + groups * kGroup, tail * sizeof(Part));
+  }
+
+  // Calls add(part, level) in the order of the parts.
+  template <class Add>
+  void for_each(Add add) const {
+    for (std::uint64_t i = 0; i < head; ++i) add(parts[i], 0u);
+    for (std::uint64_t i = 0; i < groups; ++i) add(sums[i], kGroupLevel);
+    for (std::uint64_t i = 0; i < tail; ++i) add(parts[head + i], 0u);
+  }
+};
+
+i32 grid_of(double limit) {
+  int exponent = 0;
+  static_cast<void>(std::frexp(limit, &exponent));
+  return std::clamp(exponent - 7, kFinestGrid, kWidestGrid);
+}
+
+struct PointsMemory {
+  PointsPart* part;
+  u32* too_narrow;
+  std::size_t cleared;  // bytes from `part` on
+  u64* largest;
+  Seeds* seeds;
+  std::size_t begun;  // bytes from `largest` on
+  Moments *moments, *sums;
+  BlockTotals* totals;
+  WarpList* lists;
+  u32* tables;
+};
+
+PointsMemory take_memory(Pieces& pieces, std::uint64_t leaves, std::uint64_t blocks) {
+  PointsMemory memory = {};
+  memory.part = pieces.take<PointsPart>(1);
+  memory.too_narrow = pieces.take<u32>(1);
+  memory.cleared = pieces.bytes();
+  memory.largest = pieces.take<u64>(1);
+  memory.seeds = pieces.take<Seeds>(1);
+  memory.begun = pieces.bytes() - memory.cleared;
+  memory.moments = pieces.take<Moments>(leaves);
+  memory.sums = pieces.take<Moments>(leaves / kGroup);
+  memory.totals = pieces.take<BlockTotals>(blocks);
+  memory.lists = pieces.take<WarpList>(blocks * (kThreads / 32));
+  memory.tables = pieces.take<u32>(blocks * kBlockBins);
+  return memory;
+}
+
+bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, const PointsInput& input,
+                     std::uint64_t first, std::uint64_t leaves, State& state) {
+  Launcher& launcher = device.launcher();
+  const char* const kernel = typed(params.value_bytes, "assess_points_f32", "assess_points_f64");
+  const std::uint64_t resident = launcher.resident_blocks(kernel);
+  if (resident == 0) return false;
+  const std::uint64_t blocks = std::min<std::uint64_t>(resident, (leaves + kThreads / 32 - 1) / (kThreads / 32));
+  Pieces counted(nullptr);
+  take_memory(counted, leaves, blocks);
+  std::uint8_t* const workspace = device.reserve(counted.bytes());
+  if (workspace == nullptr) return false;
+  Pieces pieces(workspace);
+  const PointsMemory memory = take_memory(pieces, leaves, blocks);
+
+  PointsPlan plan = {};
+  plan.params = params;
+  plan.x = input.x;
+  plan.y = input.y;
+  plan.mask = input.mask;
+  plan.first = first;
+  plan.leaves = leaves;
+  plan.blocks = static_cast<u32>(blocks);
+  plan.is_limited = params.histogram_limit > 0 ? 1 : 0;
+  if (plan.is_limited != 0) plan.grid_exponent = grid_of(params.histogram_limit);
+  plan.largest = memory.largest;
+  plan.seeds = memory.seeds;
+  plan.moments = memory.moments;
+  plan.totals = memory.totals;
+  plan.lists = memory.lists;
+  plan.tables = memory.tables;
+  plan.part = memory.part;
+  plan.too_narrow = memory.too_narrow;
+  const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
+  const auto sampled = static_cast<std::uint32_t>(std::min(leaves, kSampledLeaves));
+  if (!launcher.clear(memory.largest, memory.begun) ||
+      !launcher.launch(sample, sampled, 1, &plan, sizeof plan, false)) {
+    return false;
+  }
+  const auto part = std::make_unique<PointsPart>();
+  Grouped<Moments> grouped(state.moments.pushed(), leaves);
+  // Where errors are much larger than in the leaves that were looked at, once more.
+  for (int turn = 0; turn < 2; ++turn) {
+    u32 too_narrow = 0;
+    const char* const merge = typed(params.value_bytes, "assess_merge_totals_f32", "assess_merge_totals_f64");
+    const bool is_started =
+        launcher.clear(memory.part, memory.cleared) &&
+        launcher.launch(kernel, plan.blocks, 1, &plan, sizeof plan, false) &&
+        launcher.launch(merge, 1, 1, &plan, sizeof plan, false) &&
+        launcher.launch("assess_merge_tables", (kBlockBins + kThreads - 1) / kThreads, 1, &plan, sizeof plan, false) &&
+        grouped.fetch(device, "assess_group_moments", kThreads / 32, memory.moments, memory.sums) &&
+        device.download(part.get(), memory.part, sizeof *part) &&
+        device.download(&too_narrow, memory.too_narrow, sizeof too_narrow) && device.wait();
+    if (!is_started) return false;
+    if (too_narrow != 0) continue;
+    add_part(state, *part);  // has no leaves
+    grouped.for_each([&](const Moments& moments, u32 level) { state.moments.push(moments, level); });
+    return true;
+  }
+  return false;
+}
+
+// Cells of [first, end) in both axes along which they are cut.
+std::uint64_t cells_along(std::uint64_t first, std::uint64_t end, std::uint64_t length) {
+  return (end - 1) / length - first / length + 1;
+}
+
+CellsPlan plan_for(const FieldInput& input) {
+  CellsPlan plan = {};
+  plan.view = input.view;
+  plan.rules = input.rules;
+  plan.field = input.field;
+  plan.cell_rows = static_cast<u32>(input.cell_rows);
+  plan.cell_columns = static_cast<u32>(input.cell_columns);
+  for (int axis = 0; axis < 4; ++axis) {
+    plan.first[axis] = input.first[axis];
+    plan.end[axis] = input.end[axis];
+    plan.per_step[axis] = 1.0 / (2 * input.field.spacing[axis]);
+    plan.per_square[axis] = 1.0 / (input.field.spacing[axis] * input.field.spacing[axis]);
+  }
+  plan.rows_of_cells = static_cast<u32>(cells_along(plan.first[2], plan.end[2], input.cell_rows));
+  plan.columns_of_cells = static_cast<u32>(cells_along(plan.first[3], plan.end[3], input.cell_columns));
+  plan.cells =
+      (plan.end[0] - plan.first[0]) * (plan.end[1] - plan.first[1]) * plan.rows_of_cells * plan.columns_of_cells;
+  return plan;
+}
+
+// Calls run(plan) for parts of the input that take at most so much memory, in the order of their cells.
+template <class Bytes, class Run>
+bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run run) {
+  const CellsPlan plan = plan_for(input);
+  if (bytes(plan) <= most) return run(plan);
+  const std::uint64_t units[4] = {1, 1, input.cell_rows, input.cell_columns};
+  for (int axis = 0; axis < 4; ++axis) {
+    const std::uint64_t cells = cells_along(input.first[axis], input.end[axis], units[axis]);
+    if (cells == 1) continue;
+    FieldInput lower = input;
+    FieldInput upper = input;
+    lower.end[axis] = upper.first[axis] = (input.first[axis] / units[axis] + cells / 2) * units[axis];
+    return for_each_part(lower, most, bytes, run) && for_each_part(upper, most, bytes, run);
+  }
+  return run(plan);  // a single cell
+}
+
+bool is_empty(const FieldInput& input) {
+  for (int axis = 0; axis < 4; ++axis) {
+    if (input.first[axis] >= input.end[axis]) return true;
+  }
+  return false;
+}
+
+// What stands in memory between the kernels of windows, in values: sums of rows, of planes, and results.
+struct WindowSizes {
+  std::uint64_t rows, planes, corners;
+};
+
+WindowSizes sizes_of(const CellsPlan& plan) {
+  std::uint64_t own[4];
+  std::uint64_t read[4];
+  for (int axis = 0; axis < 4; ++axis) {
+    own[axis] = plan.end[axis] - plan.first[axis];
+    read[axis] = own[axis] + plan.field.window[axis] - 1;
+  }
+  constexpr std::uint64_t kQuantities = 5;
+  return {kQuantities * read[0] * read[1] * read[2] * own[3], kQuantities * read[0] * read[1] * own[2] * own[3],
+          own[0] * own[1] * own[2] * own[3]};
+}
+
+}  // namespace
+
+bool add_leaves(AssessDevice& device, const h5l_assess_params& params, const PointsInput& input, std::uint64_t first,
+                std::uint64_t leaves, State& state) {
+  for (std::uint64_t done = 0; done < leaves; done += kMostLeaves) {
+    const std::uint64_t offset = done * kLeafValues;
+    const PointsInput part = {input.x + offset * params.value_bytes, input.y + offset * params.value_bytes,
+                              input.mask == nullptr ? nullptr : input.mask + offset};
+    if (!add_some_leaves(device, params, part, first + offset, std::min(kMostLeaves, leaves - done), state)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
+  if (is_empty(input)) return true;
+  const auto bytes = [](const CellsPlan& plan) { return plan.cells * sizeof(StencilCell); };
+  return for_each_part(input, kMostCellBytes, bytes, [&](CellsPlan plan) {
+    const auto take = [&plan](Pieces& pieces, StencilCell*& sums) {
+      plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
+      sums = pieces.take<StencilCell>(plan.cells / kGroup + 1);
+    };
+    StencilCell* sums = nullptr;
+    Pieces counted(nullptr);
+    take(counted, sums);
+    std::uint8_t* const workspace = device.reserve(counted.bytes());
+    if (workspace == nullptr) return false;
+    Pieces pieces(workspace);
+    take(pieces, sums);
+    const char* const kernel = typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
+    Grouped<StencilCell> grouped(state.stencils.pushed(), plan.cells);
+    const bool is_done =
+        launch(device.launcher(), kernel, (plan.cells + 3) / 4, plan) &&
+        grouped.fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums) &&
+        device.wait();
+    if (!is_done) return false;
+    grouped.for_each([&](const StencilCell& cell, u32 level) {
+      state.stencils.push(cell.sums, level);
+      add_extrema(state.extrema, cell.extrema);
+    });
+    return true;
+  });
+}
+
+bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
+  if (is_empty(input)) return true;
+  const auto bytes = [](const CellsPlan& plan) {
+    const WindowSizes sizes = sizes_of(plan);
+    return 8 * (sizes.rows + sizes.planes + sizes.corners);
+  };
+  return for_each_part(input, kMostWindowBytes, bytes, [&](CellsPlan plan) {
+    const WindowSizes sizes = sizes_of(plan);
+    const auto take = [&](Pieces& pieces, WindowCell*& sums) {
+      plan.row_sums = pieces.take<double>(sizes.rows);
+      plan.plane_sums = pieces.take<double>(sizes.planes);
+      plan.lost = pieces.take<double>(sizes.corners);
+      plan.results = reinterpret_cast<u8*>(pieces.take<WindowCell>(plan.cells));
+      sums = pieces.take<WindowCell>(plan.cells / kGroup + 1);
+    };
+    WindowCell* sums = nullptr;
+    Pieces counted(nullptr);
+    take(counted, sums);
+    std::uint8_t* const workspace = device.reserve(counted.bytes());
+    if (workspace == nullptr) return false;
+    Pieces pieces(workspace);
+    take(pieces, sums);
+    Launcher& launcher = device.launcher();
+    const auto blocks_for = [](std::uint64_t values) { return (values + kThreads - 1) / kThreads; };
+    Grouped<WindowCell> grouped(state.windows.pushed(), plan.cells);
+    const bool is_done =
+        launch(launcher, typed(input.value_bytes, "assess_sum_rows_f32", "assess_sum_rows_f64"),
+               blocks_for(sizes.rows / 5), plan) &&
+        launch(launcher, "assess_sum_columns", blocks_for(sizes.planes / 5), plan) &&
+        launch(launcher, "assess_judge_windows", blocks_for(sizes.corners), plan) &&
+        launch(launcher, "assess_sum_windows", (plan.cells + 3) / 4, plan) &&
+        grouped.fetch(device, "assess_group_windows", kThreads, reinterpret_cast<WindowCell*>(plan.results), sums) &&
+        device.wait();
+    if (!is_done) return false;
+    grouped.for_each([&](const WindowCell& cell, u32 level) {
+      state.windows.push(cell.sums, level);
+      add_worst_window(state, cell.worst, cell.at);
+    });
+    return true;
+  });
+}
+
+}  // namespace h5lossy::gpu

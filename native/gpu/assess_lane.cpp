@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "gpu/assess_lane.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace h5lossy::gpu {
+namespace {
+
+constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;
+
+CudaPointer address(const void* pointer) { return static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer)); }
+
+}  // namespace
+
+AssessLane::AssessLane(Device& device)
+    : device_(device),
+      current_(device),
+      lane_(device),
+      is_ready_(current_.ok() && lane_->reserve(0, kPinnedBytes)),
+      launcher_(device, lane_->stream()) {}
+
+std::unique_ptr<AssessLane> AssessLane::open(const void* values, std::string& why) {
+  if (Device::count(why) == 0) return nullptr;
+  const int ordinal = Device::of_pointer(values);
+  if (ordinal < 0) {
+    why = "the values must be in the memory of a GPU";
+    return nullptr;
+  }
+  Device* const device = Device::open(ordinal, why);
+  if (device == nullptr) return nullptr;
+  std::unique_ptr<AssessLane> lane(new AssessLane(*device));
+  if (lane->is_ready_) return lane;
+  why = lane->error();
+  return nullptr;
+}
+
+AssessLane::~AssessLane() { device_.driver().wait_for_stream(lane_->stream()); }
+
+std::uint8_t* AssessLane::reserve(std::size_t bytes) {
+  return wait() && lane_->reserve(bytes, kPinnedBytes) ? lane_->memory() : nullptr;
+}
+
+bool AssessLane::download(void* to, const void* from, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    if (pinned_used_ == kPinnedBytes && !wait()) return false;
+    const std::size_t now = std::min(bytes - done, kPinnedBytes - pinned_used_);
+    const CudaResult result = device_.driver().copy_to_host(
+        lane_->pinned() + pinned_used_, address(static_cast<const std::uint8_t*>(from) + done), now, lane_->stream());
+    if (result != 0) {
+      device_.report(result, "copy to the host");
+      return false;
+    }
+    copies_.push_back({static_cast<std::uint8_t*>(to) + done, pinned_used_, now});
+    pinned_used_ += now;
+    done += now;
+  }
+  return true;
+}
+
+bool AssessLane::wait() {
+  const CudaResult result = device_.driver().wait_for_stream(lane_->stream());
+  if (result != 0) device_.report(result, "kernels");
+  for (const Copy& copy : copies_) {
+    if (result == 0) std::memcpy(copy.to, lane_->pinned() + copy.at, copy.bytes);
+  }
+  copies_.clear();
+  pinned_used_ = 0;
+  return result == 0;
+}
+
+std::string AssessLane::error() const {
+  const std::string said = device_.last_error();
+  return said.empty() ? device_.name() + " cannot run the kernels of the assessment" : said;
+}
+
+}  // namespace h5lossy::gpu

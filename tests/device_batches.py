@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The C API for data on a GPU, with memory of CuPy's: nothing but these calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import cupy
+import numpy as np
+
+from h5lossy import _native
+
+if TYPE_CHECKING:
+    from h5lossy.codecs import Codec
+
+
+class Batch:
+    """Chunks of a type and size on the current GPU, and what it takes to encode and decode them."""
+
+    def __init__(self, codec: Codec, count: int, values: int, dtype: Any, stream: int) -> None:
+        item = np.dtype(dtype).itemsize
+        self.values = values
+        self.raw = cupy.zeros((count, values), dtype)
+        self.out = cupy.zeros((count, values), dtype)
+        stride = -(-(values * item + 40) // 256) * 256
+        self.frames = cupy.zeros((count, stride), cupy.uint8)
+        self.packed = cupy.zeros(count * stride, cupy.uint8)
+        self.sizes = cupy.zeros(count, cupy.uint64)
+        self.statuses = cupy.full(count, 7, cupy.uint32)
+        self.params = dataclasses.replace(codec.params(), value_bytes=item, shape=(values,))
+        self._batch = _native.DeviceBatch(
+            count=count,
+            raw_bytes=values * item,
+            raw=self.raw.data.ptr,
+            raw_stride=values * item,
+            frames=self.frames.data.ptr,
+            frame_stride=stride,
+            frame_bytes=self.sizes.data.ptr,
+            stream=stream,
+        )
+        needed = _native.device_encode_workspace(self.params, self._batch)
+        self._workspace = cupy.empty(max(needed, 1024 * count), cupy.uint8)
+        self._batch = dataclasses.replace(
+            self._batch,
+            workspace=self._workspace.data.ptr,
+            workspace_bytes=self._workspace.nbytes,
+        )
+
+    def encode(self) -> None:
+        """Start to encode all chunks, and to pack their frames."""
+        _native.device_encode(self.params, self._batch)
+        _native.device_pack(self._batch, self.packed.data.ptr)
+
+    def decode(self, like: bytes) -> None:
+        """Start to decode all frames, which are of the kind of `like`."""
+        info = _native.inspect_header(like[:64], len(like))
+        batch = dataclasses.replace(self._batch, raw=self.out.data.ptr)
+        _native.device_decode(info, batch, 0, self.values, self.statuses.data.ptr)
+
+    def check(self, chunks: np.ndarray[Any, Any]) -> None:
+        """Compare what has been encoded with what the CPU makes of the same chunks."""
+        frames, packed = self.frames.get(), self.packed.get()
+        begin = 0
+        for i, size in enumerate(self.sizes.get().tolist()):
+            expected = _native.encode(self.params, chunks[i])
+            assert frames[i, :size].tobytes() == expected, i
+            assert packed[begin : begin + size].tobytes() == expected, i
+            begin += -(-size // 16) * 16
+
+    def check_decoded(self) -> None:
+        """Compare what has been decoded with what the CPU makes of the frames."""
+        assert not self.statuses.get().any()
+        frames, sizes, out = self.frames.get(), self.sizes.get().tolist(), self.out.get()
+        for i, size in enumerate(sizes):
+            expected = np.empty(self.values, out.dtype)
+            _native.decode(frames[i, :size].tobytes(), expected)
+            assert out[i].tobytes() == expected.tobytes(), i

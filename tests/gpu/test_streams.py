@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Calls for data on a GPU go to the caller's stream, wait for nobody, and can be captured."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpu_data as data
+from matrix import BOUNDS, SETTINGS
+
+cupy: Any = pytest.importorskip("cupy")
+
+from device_batches import Batch  # noqa: E402  # needs CuPy
+
+CHUNKS, VALUES = 5, 70_001
+
+SLOW = r"""
+extern "C" __global__ void slow(long long cycles) {
+  const long long begin = clock64();
+  while (clock64() - begin < cycles) {}
+}
+"""
+
+
+def chunks_of(seed: int, dtype: str = "f4") -> np.ndarray[Any, Any]:
+    return np.stack([data.make("rough", (VALUES,), dtype, 10 * seed + i) for i in range(CHUNKS)])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_captured_graph_does_its_work_again(setting: str, bound: str, dtype: str) -> None:
+    codec = SETTINGS[setting](**BOUNDS[bound])
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        batch = Batch(codec, CHUNKS, VALUES, dtype, stream.ptr)
+        first = chunks_of(0, dtype)
+        batch.raw.set(first)
+        batch.encode()  # loads the kernels
+        like = batch.frames[0, : int(batch.sizes[0])].get().tobytes()
+        batch.decode(like)
+        stream.synchronize()
+        batch.check(first)
+        batch.check_decoded()
+        # The strictest mode: what allocates or waits, anywhere in the process, ends the capture.
+        stream.begin_capture(0)
+        batch.encode()
+        batch.decode(like)
+        graph = stream.end_capture()
+        for seed in (1, 2):
+            chunks = chunks_of(seed, dtype)
+            batch.raw.set(chunks)
+            batch.out.fill(0)
+            batch.statuses.fill(7)
+            graph.launch(stream)
+            stream.synchronize()
+            batch.check(chunks)
+            if setting != "auto":  # which may pick another codec now
+                batch.check_decoded()
+
+
+def test_nobody_waits() -> None:
+    slow = cupy.RawKernel(SLOW, "slow")
+    chunks = chunks_of(3)
+    for setting in ("pfpl", "auto"):
+        codec = SETTINGS[setting](absolute=1e-3)
+        for stream in (
+            cupy.cuda.Stream(non_blocking=True),
+            cupy.cuda.Stream(),
+            cupy.cuda.Stream.null,
+        ):
+            with stream:
+                batch = Batch(codec, CHUNKS, VALUES, "f4", stream.ptr)
+                batch.raw.fill(0)
+                batch.encode()
+                source = cupy.asarray(chunks)
+                stream.synchronize()
+                slow((1,), (1,), (np.int64(400_000_000),))
+                batch.raw[...] = source  # after the slow one, before the encoder
+                batch.encode()
+                end = cupy.cuda.Event(disable_timing=True)
+                end.record()
+                assert not end.done, "the call waited"
+                end.synchronize()
+                batch.check(chunks)
+
+
+def test_streams_at_the_same_time() -> None:
+    def work(seed: int) -> None:
+        cupy.cuda.Device(0).use()
+        name = list(SETTINGS)[seed % len(SETTINGS)]
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            batch = Batch(SETTINGS[name](absolute=1e-3), CHUNKS, VALUES, "f4", stream.ptr)
+            for again in range(3):
+                chunks = chunks_of(seed + 100 * again)
+                batch.raw.set(chunks)
+                batch.encode()
+                stream.synchronize()
+                batch.check(chunks)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(16)))

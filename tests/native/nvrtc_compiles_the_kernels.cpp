@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// A library built without nvcc compiles its kernels when a GPU is first used, and finds them compiled the next time. No
+// GPU is needed for that. Skipped where the kernels are built in or left out, and where there is no NVRTC.
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "check.h"
+#include "gpu/driver.h"
+#include "gpu/modules.h"
+
+namespace {
+
+bool starts_with(const std::string& text, const char* start) { return text.rfind(start, 0) == 0; }
+
+bool is_machine_code(const h5lossy::gpu::Code& code) {
+  return code.image != nullptr && std::memcmp(code.image,
+                                              "\x7F"
+                                              "ELF",
+                                              4) == 0;
+}
+
+}  // namespace
+
+int main() {
+  using namespace h5lossy;
+  char folder[] = "/tmp/h5lossy-kernels-XXXXXX";
+  CHECK(mkdtemp(folder) != nullptr, "no folder");
+  setenv("H5LOSSY_CACHE_DIR", folder, 1);
+  for (const char* const unit : {"kernels", "assess"}) {
+    const gpu::Code first = gpu::find_code(unit, 9, 0);
+    const bool is_skipped =
+        starts_with(first.how, "built in") || starts_with(first.how, "this build") || gpu::open_nvrtc() == nullptr;
+    if (is_skipped) {
+      std::filesystem::remove_all(folder);
+      return test::kSkipped;
+    }
+    CHECK(starts_with(first.how, "compiled by NVRTC"), "%s", first.how.c_str());
+    CHECK(is_machine_code(first), "no cubin");
+    const gpu::Code again = gpu::find_code(unit, 9, 0);
+    CHECK(starts_with(again.how, "compiled earlier, in "), "%s", again.how.c_str());
+    CHECK(again.memory == first.memory, "the cache holds something else");
+  }
+  std::filesystem::remove_all(folder);
+}
