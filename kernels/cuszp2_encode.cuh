@@ -423,15 +423,13 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   const u32& waiting_bytes = shared.waiting_bytes;
   bool is_waiting = false;
 
-  // Finds the place of a payload and calls emit_payload(place), which returns its checksum.
-  const auto place_item = [&](const Spot& spot, u32 bytes, auto emit_payload) {
-    const u32 begin = places.begin_of(plan, spot, shared.more_totals);
-    places.remember(spot.item, begin + bytes);
+  // Takes a payload to its place: emit_payload(place) returns its checksum.
+  const auto emit_item = [&](const Spot& spot, u32 begin, u32 bytes, auto emit_payload) {
     u8* const to = place_tile(plan, spot.chunk, spot.index, begin, begin + bytes);
     add_checksum(plan, spot.chunk, to == nullptr ? 0 : emit_payload(to));
   };
-  const auto place_waiting = [&] {
-    place_item(waiting, waiting_bytes, [&](u8* to) {
+  const auto emit_waiting = [&](u32 begin) {
+    emit_item(waiting, begin, waiting_bytes, [&](u8* to) {
       u32 sum = 0;
       if constexpr (dimensions == 1) {
         const Place<T, dimensions> place(plan.shape, waiting.index);
@@ -453,8 +451,10 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     if (thread() == 0) store_relaxed(plan.sizes + spot.item, kPublishedSize | bytes);
     const Spot next = next_spot<false>(plan, spot);
     const bool has_next = next.chunk < plan.chunks, can_wait = encoder.can_wait();
+    // Sizes first: behind the copies they would be long in coming.
+    const u32 begin = is_waiting ? places.begin_of(plan, waiting, waiting_bytes, shared.more_totals) : 0;
     if (can_wait && has_next) encoder.start(next);
-    if (is_waiting) place_waiting();
+    if (is_waiting) emit_waiting(begin);
     sync_block();
     encoder.write(spot);
     if (can_wait) {
@@ -464,7 +464,8 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
       }
     } else {
       sync_block();
-      place_item(spot, bytes, [&](u8* to) { return encoder.emit_at_once(to, spot); });
+      const u32 own_begin = places.begin_of(plan, spot, bytes, shared.more_totals);
+      emit_item(spot, own_begin, bytes, [&](u8* to) { return encoder.emit_at_once(to, spot); });
       sync_block();
       if (has_next) encoder.start(next);
     }
@@ -473,7 +474,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   }
   if (!is_waiting) return;
   sync_block();
-  place_waiting();
+  emit_waiting(places.begin_of(plan, waiting, waiting_bytes, shared.more_totals));
 }
 
 }  // namespace h5lossy::H5L_TARGET::cuszp2

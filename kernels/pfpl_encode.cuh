@@ -366,9 +366,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   const u32& waiting_bytes = shared.waiting_bytes;
   bool is_waiting = false;
 
-  const auto place_waiting = [&] {
-    const u32 begin = places.begin_of(plan, waiting, shared.more_totals);
-    places.remember(waiting.item, begin + waiting_bytes);
+  const auto emit_waiting = [&](u32 begin) {
     u8* const to = place_tile(plan, waiting.chunk, waiting.index, begin, begin + waiting_bytes);
     u32 sum = 0;
     if (to != nullptr && waiting_bytes == Tiles::bytes_of(plan, waiting)) {
@@ -387,8 +385,10 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     if (thread() == 0) store_relaxed(plan.sizes + spot.item, kPublishedSize | bytes);
     const Spot next = next_spot<Tiles::kIsLossless>(plan, spot);
     const bool has_next = next.chunk < plan.chunks;
+    // Sizes first: behind the copies they would be long in coming.
+    const u32 begin = is_waiting ? places.begin_of(plan, waiting, waiting_bytes, shared.more_totals) : 0;
     if (!encoder.holds_input() && has_next) encoder.start(plan, next);
-    if (is_waiting) place_waiting();
+    if (is_waiting) emit_waiting(begin);
     sync_block();
     if (bytes < Tiles::bytes_of(plan, spot) && bytes != 0) encoder.write();
     if (encoder.holds_input()) {
@@ -404,7 +404,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   }
   if (!is_waiting) return;
   sync_block();
-  place_waiting();
+  emit_waiting(places.begin_of(plan, waiting, waiting_bytes, shared.more_totals));
 }
 
 }  // namespace h5lossy::H5L_TARGET::pfpl

@@ -20,14 +20,16 @@ using gpu::EncodePlan;
 // Marks a published size; the others are below it.
 inline constexpr u32 kPublishedSize = u32{1} << 31;
 
-H5L_DEVICE u64 wait_for(const u64* word) {
-  u64 found = load_relaxed(word);
+// `found` is what the word was a moment ago.
+H5L_DEVICE u64 wait_for(const u64* word, u64 found) {
   while ((found & kPublished) == 0) {
     wait_a_little();
     found = load_relaxed(word);
   }
   return found;
 }
+
+H5L_DEVICE u64 wait_for(const u64* word) { return wait_for(word, load_relaxed(word)); }
 
 // Sum of four sizes, those of them that `wanted` has bits for. `found` is what they were a moment ago.
 H5L_DEVICE u32 wait_for_four(const u32* sizes, u32 wanted, Quad found) {
@@ -148,8 +150,9 @@ H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin
 // The places of a thread block's items, where an item is a tile.
 class TilePlaces {
  public:
-  // Where an item begins in its chunk's payload. All threads call it; `totals` are kWarps words of shared memory.
-  H5L_DEVICE u32 begin_of(const EncodePlan& plan, const Spot& spot, u32* totals) {
+  // Where an item of so many bytes begins in its chunk's payload. All threads call it; `totals` are kWarps words of shared
+  // memory.
+  H5L_DEVICE u32 begin_of(const EncodePlan& plan, const Spot& spot, u32 bytes, u32* totals) {
     const u32 item = spot.item, first = item - spot.index;
     const bool knows = known_item_ > first && known_item_ <= item;  // of the same chunk
     const u32 begin_item = knows ? known_item_ : first;
@@ -175,13 +178,9 @@ class TilePlaces {
     sync_block();
     u32 begin = knows ? known_end_ : 0;
     H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) begin += totals[w];
+    known_item_ = item + 1;  // the next one's place is counted from here
+    known_end_ = begin + bytes;
     return begin;
-  }
-
-  // An item's end, which the next one's place is counted from.
-  H5L_DEVICE void remember(u32 item, u32 end) {
-    known_item_ = item + 1;
-    known_end_ = end;
   }
 
  private:
