@@ -17,9 +17,13 @@ inline constexpr u32 kRunBlocks = kMaxBlocks / kThreads;
 inline constexpr u32 kLayerRuns = kLayerBlocks / kRunBlocks;
 static_assert(kRunBlocks % 4 == 0);
 
+// What every part needs of a tile's payload: its codes.
+inline constexpr u32 kHeadBytes = 4 + kMaxBlocks + 12;
+
 template <class T>
 struct alignas(16) DecodeShared {
   u8 rows[kPartValues * sizeof(T)];
+  PayloadShared<kHeadBytes> payloads;
   u32 runs[kThreads];    // planes before each run
   u32 bits[kThreads];    // bits of exceptions before each run
   u32 masks[kGroupBlocks];  // masks before each group
@@ -35,11 +39,11 @@ class Decoder {
   static constexpr u32 kValueWords = sizeof(T) / 4;
 
  public:
-  H5L_DEVICE Decoder(const DecodePlan& plan, const DecodeJob& job, Shared& shared)
-      : plan_(plan), job_(job), shared_(shared) {}
+  H5L_DEVICE Decoder(const DecodePlan& plan, Shared& shared) : plan_(plan), job_(shared.payloads.job), shared_(shared) {}
 
-  // `told` is where the tile's parts tell their sums.
-  H5L_DEVICE void decode(u32 tile, u32 part, u64* told) {
+  // `head` is the beginning of the tile's payload, whose place in the frame is `span`; `told` is where the tile's parts tell
+  // their sums.
+  H5L_DEVICE void decode(u32 tile, u32 part, const TileSpan& span, const u8* head, u64* told) {
     const u32 left = job_.shape.count - tile * kTileValues;
     count_ = left < kTileValues ? left : kTileValues;
     blocks_ = (count_ + kBlockValues - 1) / kBlockValues;
@@ -48,29 +52,28 @@ class Decoder {
     if (first >= count_) return;
     const u32 part_count = count_ - first < kPartValues ? count_ - first : kPartValues;
     const u32 raw_bytes = count_ * static_cast<u32>(sizeof(T));
-    const TileSpan span = span_of(plan_, job_, tile, raw_bytes, part == 0);
-    if (!span.is_sane || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
+    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(job_.payload + span.begin);
+    head_ = reinterpret_cast<const u32*>(head);
     words_ = span.bytes / 4;
-    const u32 parts = (count_ + kPartValues - 1) / kPartValues;
-    const u32 share = (words_ + parts - 1) / parts, share_at = part * share;
-    sum_payload(plan_, job_, tile, share_at, share_at + share < words_ ? share_at + share : words_,
-                [&](u32 i) { return load_constant(payload_ + i); });
+    section_words_ = 0;
 
     W bits[kThreadValues];
     if (span.bytes == raw_bytes) {
+      sum_share(tile);
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
         const u32 number = first + thread() * kThreadValues + i;
         bits[i] = number < count_ ? value_of_payload(kValueWords * number) : 0;
       }
     } else if (span.bytes == 0 || span.bytes == sizeof(T)) {
+      sum_share(tile);
       const W constant = span.bytes == 0 ? W{0} : value_of_payload(0);
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = constant;
     } else {
       if (any_in_block(!read_codes())) return report_corrupt(plan_);
       const Q q = quantizer_as<T, Q>(job_.quantizer);
       W bins[kThreadValues];
-      read_bins(bins, told);
+      read_bins(tile, bins, told);
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = bits_of_bin(q, bins[i]);
     }
     store_row<kRowBytes<T>>(shared_.rows, bits);
@@ -79,6 +82,14 @@ class Decoder {
   }
 
  private:
+  // The part's share of the payload's checksum.
+  H5L_DEVICE void sum_share(u32 tile) const {
+    const u32 parts = (count_ + kPartValues - 1) / kPartValues;
+    const u32 share = (words_ + parts - 1) / parts, share_at = part_ * share;
+    sum_payload<4>(plan_, job_, tile, share_at, share_at + share < words_ ? share_at + share : words_,
+                [&](u32 i) { return load_constant(payload_ + i); });
+  }
+
   [[nodiscard]] H5L_DEVICE W value_of_payload(u32 word) const {
     if constexpr (sizeof(T) == 4) {
       return load_constant(payload_ + word);
@@ -103,7 +114,7 @@ class Decoder {
     Codes codes = {};
     const u32 at = codes_at(run);
     H5L_UNROLL for (u32 i = 0; i < kRunBlocks / 4; ++i) {
-      if (at != 0 && run * kRunBlocks + 4 * i < blocks_) codes.words[i] = load_constant(payload_ + at / 4 + i);
+      if (at != 0 && run * kRunBlocks + 4 * i < blocks_) codes.words[i] = head_[at / 4 + i];
     }
     return codes;
   }
@@ -119,7 +130,7 @@ class Decoder {
   // False: they contradict themselves or the payload's size.
   H5L_DEVICE bool read_codes() {
     const u32 layers_there = (blocks_ + kLayerBlocks - 1) / kLayerBlocks;
-    layers_ = load_constant(payload_);
+    layers_ = head_[0];
     if (layers_there < 32 && layers_ >> layers_there != 0) return false;
     u32 codes_bytes = 4 + kLayerBlocks * ones(layers_);
     if ((layers_ >> (layers_there - 1) & 1) != 0) codes_bytes -= kLayerBlocks - layer_blocks(blocks_, layers_there - 1);
@@ -128,7 +139,7 @@ class Decoder {
     // What pads the codes must be 0, as the codes of blocks would be.
     bool is_fine = true;
     if (thread() < padded(codes_bytes) - codes_bytes) {
-      is_fine = load_constant(reinterpret_cast<const u8*>(payload_) + codes_bytes + thread()) == 0;
+      is_fine = reinterpret_cast<const u8*>(head_)[codes_bytes + thread()] == 0;
     }
     const Codes codes = codes_of_run(thread());
     u32 planes = 0, any = codes_at(thread()) == 0 ? 1 : 0;
@@ -199,17 +210,19 @@ class Decoder {
     return sum;
   }
 
-  H5L_DEVICE void read_bins(W (&bins)[kThreadValues], u64* told) {
+  H5L_DEVICE void read_bins(u32 tile, W (&bins)[kThreadValues], u64* told) {
     u32 at = 0;
     const u32 planes = find_planes(part_ * kThreads + thread(), at);
-    load_differences<kMaxWidth<T> + 1>(payload_ + at, planes, 1, bins);
+    load_differences<kMaxWidth<T> + 1>([&](u32 i) { return load_constant(payload_ + at + i); }, planes, bins);
     H5L_UNROLL for (u32 i = 1; i < kThreadValues; ++i) bins[i] += bins[i - 1];
     W total = 0;
     W carry = scan_of_block(bins[kThreadValues - 1], reinterpret_cast<W*>(shared_.sums), total);
     if (thread() < kValueWords) {
       store_relaxed(told + part_ * kValueWords + thread(), kPublished | static_cast<u32>(total >> (32 * thread())));
     }
-    carry += value_of_payload(planes_begin_ - kValueWords);
+    carry += head_[planes_begin_ - kValueWords];
+    if constexpr (sizeof(T) == 8) carry += static_cast<W>(head_[planes_begin_ - 1]) << 32;
+    sum_share(tile);  // while others tell their sums
     if (part_ != 0) carry += sum_before(told);
     H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bins[i] += carry;
   }
@@ -307,6 +320,7 @@ class Decoder {
   const DecodeJob& job_;
   Shared& shared_;
   const u32* payload_ = nullptr;
+  const u32* head_ = nullptr;  // what is in shared memory of it
   u32 words_ = 0;
   u32 count_ = 0, blocks_ = 0, part_ = 0;
   u32 layers_ = 0, planes_begin_ = 0;
@@ -315,13 +329,13 @@ class Decoder {
 
 template <class T, class Q>
 H5L_DEVICE void decode(const DecodePlan& plan) {
-  const DecodeJob job = plan.jobs[block_row()];
-  if (job.form != plan.form) return;
   auto& shared = *reinterpret_cast<DecodeShared<T>*>(shared_memory());
-  for (u32 t = block_number(); t < job.tiles * kTileParts; t += grid_blocks()) {
-    sync_block();
-    u64* const told = plan.told + (block_row() * plan.items_per_frame + t / kTileParts * kTileParts) * (sizeof(T) / 4);
-    Decoder<T, Q>(plan, job, shared).decode(job.first_tile + t / kTileParts, t % kTileParts, told);
+  using OfParts = Payloads<kHeadBytes, kHeadBytes, kTileParts>;
+  for (OfParts payloads(plan, shared.payloads, kTileValues * sizeof(T)); payloads.has_item(); payloads.go_on()) {
+    payloads.wait();
+    const u32 item = payloads.item(), part = item % kTileParts;
+    u64* const told = plan.told + (block_row() * plan.items_per_frame + item - part) * (sizeof(T) / 4);
+    Decoder<T, Q>(plan, shared).decode(payloads.tile(), part, payloads.span(), payloads.area() + payloads.shift(), told);
   }
 }
 

@@ -10,14 +10,14 @@
 
 namespace h5lossy::H5L_TARGET::blocks {
 
-// Undoes store_planes: `planes` of them, `stride` words apart, become the thread's 32 differences. All threads of a warp.
+// Undoes store_planes: `planes` of them become the thread's 32 differences; plane(i) is the i-th one. All threads of a warp.
 //
 // Signs are worked in before the planes are transposed, where one operation serves 32 values: a negative difference is the
 // complement of its magnitude and 1, whose carry goes from plane to plane. Above a block's planes both are signs.
-template <u32 max_planes, class W>
-H5L_DEVICE void load_differences(const u32* from, u32 planes, u32 stride, W (&words)[32]) {
+template <u32 max_planes, class Plane, class W>
+H5L_DEVICE void load_differences(Plane plane_of, u32 planes, W (&words)[32]) {
   constexpr u32 slices = (max_planes + 7) / 8;  // bytes of a difference
-  const u32 signs = planes == 0 ? 0 : load_constant(from);
+  const u32 signs = planes == 0 ? 0 : plane_of(0);
   u32 carry = signs;
   u32 bytes[slices][8];  // byte i of bytes[s][r] is byte s of difference 8 i + 7 - r
   u32 used = 1;
@@ -28,7 +28,7 @@ H5L_DEVICE void load_differences(const u32* from, u32 planes, u32 stride, W (&wo
     }
     H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
       u32 plane = signs;
-      if (8 * s + c + 1 < planes) plane ^= load_constant(from + (8 * s + c + 1) * stride);
+      if (8 * s + c + 1 < planes) plane ^= plane_of(8 * s + c + 1);
       bytes[s][c] = plane ^ carry;
       carry &= plane;
     }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's decoder: a thread block for a tile, a thread for 128 bytes of its values.
+// PFPL's decoder: a thread block for every n-th tile of a frame, a thread for 128 bytes of its values.
 #pragma once
 
 #include "codecs/pfpl.h"
@@ -12,7 +12,7 @@ namespace h5lossy::H5L_TARGET::pfpl {
 
 struct alignas(16) DecodeShared {
   u8 rows[kTileBytes];  // the stream of planes, then rows of values
-  u8 payload[kTileBytes + 32];
+  PayloadShared<kTileBytes / 2> payloads;
   u32 bitmap0[kStreamBytes / 32];
   u16 places[kStreamBytes / 32];  // of the first byte that a word of bitmap0 tells of, in the payload's area
   u8 bitmap1[kBitmap1Bytes];
@@ -32,8 +32,7 @@ class Decoder {
   static constexpr u32 kValues = kRowBytes / sizeof(T);
 
  public:
-  H5L_DEVICE Decoder(const DecodePlan& plan, const DecodeJob& job, DecodeShared& shared)
-      : plan_(plan), job_(job), shared_(shared) {
+  H5L_DEVICE Decoder(const DecodePlan& plan, DecodeShared& shared) : plan_(plan), job_(shared.payloads.job), shared_(shared) {
     if (thread() < 16) {
       u32 selector = 0, rank = 0;
       for (u32 i = 0; i < 4; ++i) selector |= ((thread() >> i & 1) != 0 ? rank++ : 4u) << (4 * i);
@@ -41,13 +40,14 @@ class Decoder {
     }
   }
 
-  H5L_DEVICE void decode(u32 tile) {
+  // A tile's payload, whose place in the frame is `span`, begins `shift` bytes behind `area`.
+  H5L_DEVICE void decode(u32 tile, const TileSpan& span, const u8* area, u32 shift) {
     const u32 left = job_.shape.raw_bytes - tile * kTileBytes;
     raw_bytes_ = left < kTileBytes ? left : kTileBytes;
-    const TileSpan span = span_of(plan_, job_, tile, raw_bytes_);
-    if (!span.is_sane) return report_corrupt(plan_);
+    if (!span.is_sane || span.bytes > raw_bytes_) return report_corrupt(plan_);
     bytes_ = span.bytes;
-    load(job_.payload + span.begin);
+    area_ = area;
+    shift_ = shift;
     sum_payload(plan_, job_, tile, 0, (bytes_ + 3) / 4, [&](u32 i) {
       const u32 word = word_at(4 * i);
       return 4 * i + 4 <= bytes_ ? word : word & ((u32{1} << (8 * (bytes_ % 4))) - 1);
@@ -69,32 +69,16 @@ class Decoder {
   }
 
  private:
-  // Brings the payload, with the bytes around it up to the next multiples of 16.
-  H5L_DEVICE void load(const u8* from) {
-    shift_ = static_cast<u32>(reinterpret_cast<u64>(from)) & 15;
-    const u8* const end = job_.payload + job_.payload_bytes;
-    for (u32 at = thread() * 16; at < shift_ + bytes_; at += kThreads * 16) {
-      const u8* const piece = from - shift_ + at;
-      if (piece + 16 <= end) {
-        copy_async<16>(shared_.payload + at, piece);
-      } else {
-        for (u32 b = 0; piece + b < end; ++b) shared_.payload[at + b] = piece[b];
-      }
-    }
-    wait_for_copies();
-    sync_block();
-  }
-
   // Four bytes of the payload; what is behind its end is anything.
   H5L_DEVICE u32 word_at(u32 at) const {
     return word_in_area(shift_ + at);
   }
   // The same, from the beginning of the area on.
   H5L_DEVICE u32 word_in_area(u32 place) const {
-    const u32* const words = reinterpret_cast<const u32*>(shared_.payload + (place & ~3u));
+    const u32* const words = reinterpret_cast<const u32*>(area_ + (place & ~3u));
     return funnel_right(words[0], words[1], 8 * place);
   }
-  H5L_DEVICE u32 byte_at(u32 at) const { return shared_.payload[shift_ + at]; }
+  H5L_DEVICE u32 byte_at(u32 at) const { return area_[shift_ + at]; }
 
   H5L_DEVICE void stored(W (&words)[kValues]) const {
     H5L_UNROLL for (u32 v = 0; v < kValues; ++v) {
@@ -310,18 +294,18 @@ class Decoder {
   DecodeShared& shared_;
   u32 raw_bytes_ = 0, bytes_ = 0;
   u32 planes_used_ = 0;  // bit j: plane j of a full tile of float32 has bits
+  const u8* area_ = nullptr;
   u32 shift_ = 0;  // where the payload begins in its area
 };
 
 template <class T, class Q>
 H5L_DEVICE void decode(const DecodePlan& plan) {
-  const DecodeJob job = plan.jobs[block_row()];
-  if (job.form != plan.form) return;
   DecodeShared& shared = *reinterpret_cast<DecodeShared*>(shared_memory());
-  Decoder<T, Q> decoder(plan, job, shared);
-  for (u32 t = block_number(); t < job.tiles; t += grid_blocks()) {
-    sync_block();
-    decoder.decode(job.first_tile + t);
+  Decoder<T, Q> decoder(plan, shared);
+  using OfTiles = Payloads<kTileBytes / 2, kTileBytes>;
+  for (OfTiles payloads(plan, shared.payloads, kTileBytes); payloads.has_item(); payloads.go_on()) {
+    payloads.wait();
+    decoder.decode(payloads.tile(), payloads.span(), payloads.area(), payloads.shift());
   }
 }
 

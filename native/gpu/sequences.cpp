@@ -316,6 +316,14 @@ DecodePieces take_pieces(Pieces& pieces, const DecodeCall& call) {
   return taken;
 }
 
+// Thread blocks for the items of each frame. As many as the device takes at once do best, since all of them bring payloads
+// ahead; where that leaves many places empty, some times as many.
+std::uint32_t decode_columns(std::uint32_t resident, std::uint32_t frames, std::uint32_t items) {
+  const std::uint32_t at_once = resident / frames;
+  const bool are_most_taken = std::uint64_t{at_once} * frames * 10 >= std::uint64_t{resident} * 9;
+  return std::clamp(are_most_taken ? at_once : 4 * resident / frames, 1u, items);
+}
+
 }  // namespace
 
 std::size_t decode_workspace_bytes(const DecodeCall& call) {
@@ -371,8 +379,8 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
     name_kernel(kernel, method, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
     const std::uint32_t items = method.is_split ? pieces.items_per_frame : call.tiles;
     plan.form = FrameForm::main;
-    if (!launcher.launch(kernel, items, call.frames, &plan, sizeof plan, false))
-      return false;
+    const std::uint32_t columns = decode_columns(launcher.resident_blocks(kernel), call.frames, items);
+    if (!launcher.launch(kernel, columns, call.frames, &plan, sizeof plan, false)) return false;
   }
   // Few frames are of another form, or all.
   const auto wanted_bytes = static_cast<std::uint64_t>(call.wanted * call.value_bytes);
