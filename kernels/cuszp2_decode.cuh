@@ -43,7 +43,7 @@ class Decoder {
     payload_ = reinterpret_cast<const u32*>(payload);
     words_ = span.bytes / 4;
     section_words_ = 0;
-    sum_payload(plan_, job_, tile, 0, words_, [&](u32 i) { return payload_[i]; });
+    sum_payload<4>(plan_, job_, tile, 0, words_, [&](u32 i) { return payload_[i]; });
 
     W bits[kThreadValues];
     if (span.bytes == raw_bytes) {

@@ -48,10 +48,11 @@ class Decoder {
     bytes_ = span.bytes;
     area_ = area;
     shift_ = shift;
-    sum_payload(plan_, job_, tile, 0, (bytes_ + 3) / 4, [&](u32 i) {
-      const u32 word = word_at(4 * i);
-      return 4 * i + 4 <= bytes_ ? word : word & ((u32{1} << (8 * (bytes_ % 4))) - 1);
-    });
+    sum_payload<2>(plan_, job_, tile, 0, bytes_ / 4, [&](u32 i) { return word_at(4 * i); });
+    if (job_.check_sum != 0 && bytes_ % 4 != 0 && thread() == 0) {  // the last word, padded with zeros
+      const u32 own = word_at(bytes_ & ~3u) & ((u32{1} << (8 * (bytes_ % 4))) - 1);
+      atomic_add(plan_.sums + block_row(), mix(own + tile * 0x85EBCA77u + (bytes_ / 4 + 1) * 0x9E3779B9u));
+    }
     W words[kValues];
     if (bytes_ == raw_bytes_) {
       stored(words);

@@ -23,19 +23,28 @@ H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
   if (thread() == 0) plan.statuses[block_row()] = static_cast<u32>(gpu::DecodeStatus::corrupt);
 }
 
-// The payload's share of the checksum, of words [first, end) of the tile, which word(i) gives, padded with zeros. Loads go
-// ahead of the sums, since each may take long.
-template <u32 in_flight = 8, class Word>
+// The payload's share of the checksum, of words [first, end) of the tile, which word(i) gives. `in_flight` loads go ahead of the
+// sums, for memory where each takes long.
+template <u32 in_flight, class Word>
 H5L_DEVICE void sum_payload(const DecodePlan& plan, const DecodeJob& job, u32 tile, u32 first, u32 end, Word word) {
   if (job.check_sum == 0) return;
   u32 sum = 0;
-  u32 salt = tile * 0x85EBCA77u + (first + thread() + 1) * 0x9E3779B9u;
-  H5L_NO_UNROLL for (u32 i = first + thread(); i < end; i += in_flight * kThreads) {
+  u32 i = first + thread();
+  u32 salt = tile * 0x85EBCA77u + (i + 1) * 0x9E3779B9u;
+  const auto add = [&](u32 own) {
+    sum += mix(own + salt);
+    salt += kThreads * 0x9E3779B9u;
+  };
+  H5L_NO_UNROLL for (; i + (in_flight - 1) * kThreads < end; i += in_flight * kThreads) {
     u32 words[in_flight];
-    H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) words[k] = i + k * kThreads < end ? word(i + k * kThreads) : 0;
-    H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
-      if (i + k * kThreads < end) sum += mix(words[k] + salt);
-      salt += kThreads * 0x9E3779B9u;
+    H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) words[k] = word(i + k * kThreads);
+    H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) add(words[k]);
+  }
+  if constexpr (in_flight > 1) {
+    u32 words[in_flight - 1];
+    H5L_UNROLL for (u32 k = 0; k < in_flight - 1; ++k) words[k] = i + k * kThreads < end ? word(i + k * kThreads) : 0;
+    H5L_UNROLL for (u32 k = 0; k < in_flight - 1; ++k) {
+      if (i + k * kThreads < end) add(words[k]);
     }
   }
   sum = sum_of_warp(sum);
@@ -69,8 +78,9 @@ class Payloads {
     items_ = shared.job.form == plan.form ? shared.job.tiles * parts : 0;
     item_ = block_number();
     if (!has_item()) return;
-    span_ = span_of(item_);
-    next_ = span_of(item_ + grid_blocks());
+    const Ends first = load_ends(item_);
+    next_ends_ = load_ends(item_ + grid_blocks());
+    span_ = span_of(first);
     start(span_, 0);
   }
 
@@ -88,9 +98,10 @@ class Payloads {
       atomic_add(plan_.table_sums + block_row(),
                  mix(span_.begin + span_.bytes + (job.header_words + tile()) * 0x9E3779B9u));
     }
+    next_ = span_of(next_ends_);
     is_started_ = fits(span_) && fits(next_);
     if (is_started_) start(next_, half_ ^ 1);
-    behind_ = span_of(item_ + 2 * grid_blocks());
+    next_ends_ = load_ends(item_ + 2 * grid_blocks());
   }
 
   // To the next item. Every thread is at the same place.
@@ -104,7 +115,6 @@ class Payloads {
     }
     item_ += grid_blocks();
     span_ = next_;
-    next_ = behind_;
   }
 
   // The item's payload begins `shift` bytes behind here.
@@ -114,14 +124,19 @@ class Payloads {
  private:
   static constexpr u32 kHalfBytes = half_bytes + 32;
 
-  // Of an item that is not there: nothing.
-  H5L_DEVICE TileSpan span_of(u32 item) const {
-    if (item >= items_) return {0, 0, false};
-    const DecodeJob& job = shared_.job;
-    const u32 tile = job.first_tile + item / parts;
-    const u32 begin = tile == 0 ? 0 : load_constant(job.ends + tile - 1);
-    const u32 end = load_constant(job.ends + tile);
-    return {begin, end - begin, begin <= end && end <= job.payload_bytes && end - begin <= tile_bytes_};
+  // What the tile table says, which nothing is done with before it is needed: it may be long in coming.
+  struct Ends {
+    u32 begin, end;
+  };
+  H5L_DEVICE Ends load_ends(u32 item) const {
+    if (item >= items_) return {1, 0};
+    const u32 tile = shared_.job.first_tile + item / parts;
+    const u32* const ends = shared_.job.ends + tile;
+    return {tile == 0 ? 0 : load_constant(ends - 1), load_constant(ends)};
+  }
+  H5L_DEVICE TileSpan span_of(const Ends& ends) const {
+    const u32 bytes = ends.end - ends.begin;
+    return {ends.begin, bytes, ends.begin <= ends.end && ends.end <= shared_.job.payload_bytes && bytes <= tile_bytes_};
   }
 
   H5L_DEVICE static u32 brought(const TileSpan& span) { return span.bytes < most_bytes ? span.bytes : most_bytes; }
@@ -150,7 +165,8 @@ class Payloads {
   u32 items_ = 0, item_ = 0;
   u32 half_ = 0;
   bool is_started_ = false;
-  TileSpan span_ = {}, next_ = {}, behind_ = {};
+  TileSpan span_ = {}, next_ = {};
+  Ends next_ends_ = {};
 };
 
 // Stores the rows, which hold `count` values from number `first` of the chunk on, as far as they are wanted. Every thread
