@@ -915,7 +915,7 @@ def test_progress_where_h5py_reads(file: h5py.File, index: Any, has_out: bool) -
     assert said[-1] == (expected.nbytes, expected.nbytes)
 
 
-@pytest.mark.parametrize("progress", [3, "yes", object()], ids=str)
+@pytest.mark.parametrize("progress", [3, "yes", pytest.param(object(), id="object")], ids=str)
 def test_a_wrong_progress_is_named(file: h5py.File, progress: Any) -> None:
     _, ours = twins(file, (30, 10), chunks=(16, 5))
     for call in (
