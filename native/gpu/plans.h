@@ -163,7 +163,7 @@ struct DecodePlan {
   u32* sums;        // of each frame: checksum of its payload, 0 at the start
   u32* table_sums;  // of each frame: its tile table's share of the header's checksum, 0 at the start
   u32* statuses;    // of each frame: DecodeStatus
-  u64* told;            // where items are parts of tiles: what they tell each other, a word for each four bytes of a value,
+  u64* told;        // where items are parts of tiles: what they tell each other, a word for each four bytes of a value,
   u32 items_per_frame;  // for so many items of each frame; 0 at the start
 };
 
