@@ -18,11 +18,13 @@ struct alignas(16) EncodeShared {
   T warp_ends[kWarps];
   T firsts[kThreads], lasts[kThreads];  // ordinary bins of each thread
   u8 has_ordinary[kThreads];
+  T initial;  // the part's first bin
   T bin_before;
   u32 has_bin_before;
   u64 common;
   u32 totals[kWarps];
   u32 more_totals[kWarps];
+  u32 has_codes[kWarps];  // of each layer
   u32 first_exceptions[kWarps];
   u32 groups[kWarps][3];  // present, full, uniform
   Spot waiting;  // what is staged
@@ -35,6 +37,16 @@ class Encoder {
   using Shared = EncodeShared<T>;
   static constexpr u32 kValueWords = sizeof(T) / 4;
   static constexpr u32 kNone = 32 * kThreads;
+
+  // What a thread keeps of a part with exceptions. It stands in the thread's row of values, which nobody needs once the part
+  // has been measured, and not in registers, which would be missing for the usual parts.
+  struct Section {
+    u32 exceptions;  // which of the thread's values
+    u32 mask_at, bits_at;
+    bool has_mask, has_bits;
+    bool has_ordinary;  // the part
+    W common;
+  };
 
  public:
   H5L_DEVICE Encoder(Shared& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {}
@@ -58,43 +70,43 @@ class Encoder {
   // The part's word; not yet published.
   H5L_DEVICE u64 measure(const Spot& spot) {
     const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
-    values_ = values_of(spot);
-    part_ = part_of(spot);
-    const u32 count = count_of(spot);
+    const u32 count = count_of(spot), part_number = part_of(spot);
     const u32 begin = thread() * kThreadValues;
-    inside_ = begin >= count ? 0 : static_cast<u32>(first_bits(count - begin < 32 ? count - begin : 32));
-    finish_start<kRowBytes<T>>(values_, count * static_cast<u32>(sizeof(T)));
-    if (inside_ != ~0u) clear_outside<T>(shared_.input, inside_);
+    const u32 inside = begin >= count ? 0 : static_cast<u32>(first_bits(count - begin < 32 ? count - begin : 32));
+    finish_start<kRowBytes<T>>(values_of(spot), count * static_cast<u32>(sizeof(T)));
+    if (inside != ~0u) clear_outside<T>(shared_.input, inside);
 
     T bins[kThreadValues];
     load_row<kRowBytes<T>>(shared_.input, bins);
     T values[kThreadValues];
     H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) values[i] = bins[i];
     bool is_fine = bins_of_row(q, shared_.input, values, bins);
-    exceptions_ = 0;
+    u32 exceptions = 0;
     T before = bins[0];  // of the thread's first bin
     bool has_before = true;
-    if (thread() == 0 && part_ != 0) {
+    if (thread() == 0 && part_number != 0) {
       W bin = 0;
       has_before = bin_of(q, *reinterpret_cast<const W*>(shared_.value_before), bin);
       if (has_before) before = number_of_bin<T>(bin);
     }
     if (lane() == kWarpThreads - 1) shared_.warp_ends[warp()] = bins[kThreadValues - 1];
-    if (any_in_block(!is_fine || !has_before)) bins_with_exceptions(q, spot.item, is_fine, has_before, before, bins);
+    if (any_in_block(!is_fine || !has_before)) {
+      exceptions = bins_with_exceptions(q, spot, inside, is_fine, has_before, before, bins);
+    }
     const T other = shuffle_up(bins[kThreadValues - 1], 1);
     if (lane() != 0) before = other;
     if (lane() == 0 && warp() != 0) before = shared_.warp_ends[warp() - 1];
     if (thread() == 0) {
-      initial_ = bins[0];
-      if (part_ == 0) before = bins[0];
+      shared_.initial = bins[0];
+      if (part_number == 0) before = bins[0];
     }
 
     H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
       words_[i] = word_of_difference(subtract(bins[i], i == 0 ? before : bins[i == 0 ? 0 : i - 1]));
     }
-    if (inside_ != ~0u) {
+    if (inside != ~0u) {
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
-        if ((inside_ >> i & 1) == 0) words_[i] = 0;
+        if ((inside >> i & 1) == 0) words_[i] = 0;
       }
     }
     W any = 0;
@@ -102,27 +114,33 @@ class Encoder {
     width_ = width_of(static_cast<W>((any & kDifferenceBits<T>) >> 1));
 
     PartWord part = {};
-    const u32 own = (width_ == 0 ? 0 : width_ + 1) | (exceptions_ != 0 ? 1u << 16 : 0);
+    const u32 own = (width_ == 0 ? 0 : width_ + 1) | (exceptions != 0 ? 1u << 16 : 0);
+    const bool has_codes = any_in_warp(width_ != 0);
+    if (lane() == 0) shared_.has_codes[warp()] = has_codes ? 1 : 0;
     u32 totals = 0;
     planes_at_ = scan_of_block(own, shared_.totals, totals) & 0xFFFF;
     part.planes = totals & 0xFFFF;
-    const u32 layer = ballot(width_ != 0);
-    if (lane() == 0) shared_.more_totals[warp()] = layer != 0 ? 1 : 0;
-    sync_block();
-    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) part.layers |= shared_.more_totals[w] << w;
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) part.layers |= shared_.has_codes[w] << w;
     part.has_ordinary = true;
     has_exceptions_ = totals >> 16 != 0;
-    if (thread() == 0) part.initial_is_zero = initial_ == T{0};
-    if (has_exceptions_) measure_section(spot.item, part);
+    if (thread() == 0) part.initial_is_zero = shared_.initial == T{0};
+    if (has_exceptions_) {
+      Section section = {};
+      section.exceptions = exceptions;
+      measure_section(spot, inside, section, part);
+      this->section() = section;
+    }
     return pack(part);
   }
 
+  // Whether the part's shares can wait for their places in shared memory while the next part is begun. If not, the rows of
+  // values are in use until they have been written.
   [[nodiscard]] H5L_DEVICE bool can_wait() const { return !has_exceptions_; }
 
   // Stages the part's shares of the payload.
   H5L_DEVICE void write() {
     shared_.staged_codes[thread()] = static_cast<u8>(width_);
-    if (thread() == 0) shared_.staged_initial = initial_;
+    if (thread() == 0) shared_.staged_initial = shared_.initial;
     store_planes<kMaxWidth<T> + 1>(words_, width_ == 0 ? 0 : width_ + 1, 1, shared_.staged + planes_at_);
   }
 
@@ -167,85 +185,93 @@ class Encoder {
   }
 
   // The part's shares of the section of exceptions.
-  H5L_DEVICE u32 emit_section(u8* to, u32 tile, const TileLayout& layout) const {
+  H5L_DEVICE u32 emit_section(u8* to, const Spot& spot, u32 tile, const TileLayout& layout) const {
     WordWriter writer(to, tile);
+    const Section& section = this->section();
+    const u32 part = part_of(spot);
     if (layout.form == Form::constant_bits) {
-      if (part_ == 0 && thread() == 0) writer.put_value(0, common_);
+      if (part == 0 && thread() == 0) writer.put_value(0, section.common);
       return writer.sum();
     }
     if (layout.form != Form::full) return 0;
     const u32 at = padded(layout.codes_bytes) / 4 + kValueWords + layout.planes;
     constexpr u32 head = 1 + kValueWords;
-    const u32 groups_before = layout.groups & ((u32{1} << (kPartLayers * part_)) - 1);
-    const u32 own_groups = layout.groups >> (kPartLayers * part_) & 0xF;
+    const u32 groups_before = layout.groups & ((u32{1} << (kPartLayers * part)) - 1);
+    const u32 own_groups = layout.groups >> (kPartLayers * part) & 0xF;
     if (groups_before == 0 && thread() == 0) {
       writer.put(at, layout.groups);
-      writer.put_value(at + 1, common_);
+      writer.put_value(at + 1, section.common);
     }
     if (thread() < kPartLayers && (own_groups >> thread() & 1) != 0) {
       const u32 place = at + head + 3 * (ones(groups_before) + ones(own_groups & lanes_below()));
       for (u32 i = 0; i < 3; ++i) writer.put(place + i, shared_.groups[thread()][i]);
     }
     const u32 masks = at + head + 3 * ones(layout.groups);
-    if (has_mask_) writer.put(masks + layout.masks_before + mask_at_, exceptions_);
-    if (has_bits_) {
-      u32 next = masks + layout.masks + (layout.bits_before + bits_at_) * kValueWords;
-      for (u32 mask = exceptions_; mask != 0; mask &= mask - 1, next += kValueWords) {
-        writer.put_value(next, own_value(lowest_bit(u64{mask})));
+    if (section.has_mask) writer.put(masks + layout.masks_before + section.mask_at, section.exceptions);
+    if (section.has_bits) {
+      u32 next = masks + layout.masks + (layout.bits_before + section.bits_at) * kValueWords;
+      for (u32 mask = section.exceptions; mask != 0; mask &= mask - 1, next += kValueWords) {
+        writer.put_value(next, own_value(spot, lowest_bit(u64{mask})));
       }
     }
     return writer.sum();
   }
 
-  // The first bin of the tile, where the first part has exceptions only. By its first thread, once all parts' words are
-  // there.
+  // Stages the first bin of the tile, where the first part has exceptions only. By its first thread, once all parts' words
+  // are there.
   H5L_DEVICE void find_initial(const Spot& spot, u32 parts) {
     const u32 item = spot.item;
     const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
-    initial_ = 0;
+    T& initial = shared_.staged_initial;
+    initial = 0;
     for (u32 i = 1; i < parts; ++i) {
       const PartWord part = unpack(wait_for(plan_.parts + item + i));
       if (!part.has_ordinary) continue;
       if (part.groups != 0) {
         fence();
-        initial_ = number_of_record(records()[item + i].first);
+        initial = number_of_record(records()[item + i].first);
       } else {
         W bin = 0;
         bin_of(q, *reinterpret_cast<const W*>(values_of(spot) + u64{i} * (kPartValues * sizeof(T))), bin);
-        initial_ = number_of_bin<T>(bin);
+        initial = number_of_bin<T>(bin);
       }
       return;
     }
   }
 
-  H5L_DEVICE void write_initial() { shared_.staged_initial = initial_; }
-
-  [[nodiscard]] H5L_DEVICE bool lacks_initial() const { return part_ == 0 && !has_ordinary_; }
+  [[nodiscard]] H5L_DEVICE bool lacks_initial(const Spot& spot) const {
+    return part_of(spot) == 0 && !section().has_ordinary;
+  }
 
  private:
+  H5L_DEVICE Section& section() const {
+    static_assert(sizeof(Section) <= kRowBytes<T>);
+    return *reinterpret_cast<Section*>(shared_.input + thread() * kRowBytes<T>);
+  }
   H5L_DEVICE PartRecord* records() const {
     return reinterpret_cast<PartRecord*>(plan_.parts + plan_.chunks * plan_.items_per_chunk);
   }
   H5L_DEVICE static T number_of_record(u64 word) { return bit_cast<T>(static_cast<W>(word)); }
-  [[nodiscard]] H5L_DEVICE W own_value(u32 i) const {
-    return reinterpret_cast<const W*>(values_)[thread() * kThreadValues + i];
+  [[nodiscard]] H5L_DEVICE W own_value(const Spot& spot, u32 i) const {
+    return reinterpret_cast<const W*>(values_of(spot))[thread() * kThreadValues + i];
   }
 
   // Exceptions take the bin of the value before them in the tile, or else of the first one behind them that is ordinary.
-  H5L_DEVICE void bins_with_exceptions(const Q& q, u32 item, bool is_fine, bool has_before, T& before,
-                                       T (&bins)[kThreadValues]) {
+  // Which of the thread's values are exceptions.
+  H5L_DEVICE u32 bins_with_exceptions(const Q& q, const Spot& spot, u32 inside, bool is_fine, bool has_before, T& before,
+                                      T (&bins)[kThreadValues]) {
+    const u32 item = spot.item, part_number = part_of(spot);
     RowBins<T> found;
-    found.has_ordinary = inside_ != 0;
+    found.has_ordinary = inside != 0;
     found.first = found.last = bins[0];
     H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
-      if ((inside_ >> i & 1) != 0) found.last = bins[i];
+      if ((inside >> i & 1) != 0) found.last = bins[i];
     }
-    if (!is_fine) found = bins_one_by_one<T>(q, shared_.input, inside_);
-    exceptions_ = found.exceptions;
+    if (!is_fine) found = bins_one_by_one<T>(q, shared_.input, inside);
     if (thread() == 0) {
-      if (part_ == 0) has_before = false;
-      if (part_ != 0 && !has_before) {
-        for (u32 i = 1; i <= part_ && !has_before; ++i) {
+      if (part_number == 0) has_before = false;
+      if (part_number != 0 && !has_before) {
+        for (u32 i = 1; i <= part_number && !has_before; ++i) {
           const PartWord part = unpack(wait_for(plan_.parts + item - i));
           if (!part.has_ordinary) continue;
           fence();
@@ -278,16 +304,18 @@ class Encoder {
       }
     }
     if (!is_fine) {
-      if (exceptions_ != 0) fill_forward<T>(shared_.input, inside_, exceptions_, start);
+      if (found.exceptions != 0) fill_forward<T>(shared_.input, inside, found.exceptions, start);
       load_row<kRowBytes<T>>(shared_.input, bins);
     }
     if (lane() == kWarpThreads - 1) shared_.warp_ends[warp()] = bins[kThreadValues - 1];
     if (thread() == 0 && !has_before) before = bins[0];
     sync_block();
+    return found.exceptions;
   }
 
-  H5L_DEVICE void measure_section(u32 item, PartWord& part) {
-    u32 least = exceptions_ == 0 ? kNone : thread() * 32 + lowest_bit(u64{exceptions_});
+  H5L_DEVICE void measure_section(const Spot& spot, u32 inside, Section& section, PartWord& part) {
+    const u32 item = spot.item, exceptions = section.exceptions;
+    u32 least = exceptions == 0 ? kNone : thread() * 32 + lowest_bit(u64{exceptions});
     for (u32 by = 16; by != 0; by /= 2) {
       const u32 other = shuffle_xor(least, by);
       least = other < least ? other : least;
@@ -297,8 +325,8 @@ class Encoder {
     if (thread() == 0) {
       least = kNone;
       for (u32 w = 0; w < kWarps; ++w) least = shared_.first_exceptions[w] < least ? shared_.first_exceptions[w] : least;
-      W common = reinterpret_cast<const W*>(values_)[least];
-      for (u32 i = part_; i > 0; --i) {
+      W common = reinterpret_cast<const W*>(values_of(spot))[least];
+      for (u32 i = part_of(spot); i > 0; --i) {
         if (unpack(wait_for(plan_.parts + item - i)).groups == 0) continue;
         fence();
         common = static_cast<W>(records()[item - i].common);
@@ -307,19 +335,22 @@ class Encoder {
       shared_.common = common;
     }
     sync_block();
-    common_ = static_cast<W>(shared_.common);
+    section.common = static_cast<W>(shared_.common);
     bool is_uniform = true;
-    for (u32 mask = exceptions_; mask != 0; mask &= mask - 1) is_uniform &= own_value(lowest_bit(u64{mask})) == common_;
-    const bool is_present = exceptions_ != 0, is_full = exceptions_ == inside_;
-    has_ordinary_ = any_in_block(!is_full);
+    for (u32 mask = exceptions; mask != 0; mask &= mask - 1) {
+      is_uniform &= own_value(spot, lowest_bit(u64{mask})) == section.common;
+    }
+    const bool is_present = exceptions != 0, is_full = exceptions == inside;
+    section.has_ordinary = any_in_block(!is_full);
     part.only_common = !any_in_block(!is_full || !is_uniform);
-    part.has_ordinary = has_ordinary_;
-    has_mask_ = is_present && !is_full;
-    has_bits_ = is_present && !is_uniform;
+    part.has_ordinary = section.has_ordinary;
+    section.has_mask = is_present && !is_full;
+    section.has_bits = is_present && !is_uniform;
+    const u32 own = (section.has_mask ? 1u : 0) | (section.has_bits ? ones(exceptions) : 0) << 16;
     u32 totals = 0;
-    const u32 before = scan_of_block((has_mask_ ? 1u : 0) | (has_bits_ ? ones(exceptions_) : 0) << 16, shared_.totals, totals);
-    mask_at_ = before & 0xFFFF;
-    bits_at_ = before >> 16;
+    const u32 before = scan_of_block(own, shared_.totals, totals);
+    section.mask_at = before & 0xFFFF;
+    section.bits_at = before >> 16;
     part.masks = totals & 0xFFFF;
     part.bits = totals >> 16;
     const u32 present = ballot(is_present), full = ballot(is_present && is_full), uniform = ballot(is_present && is_uniform);
@@ -331,7 +362,7 @@ class Encoder {
     sync_block();
     H5L_UNROLL for (u32 g = 0; g < kWarps; ++g) part.groups |= shared_.groups[g][0] != 0 ? 1u << g : 0;
     if (thread() != 0) return;
-    PartRecord record = {common_, 0, 0};
+    PartRecord record = {section.common, 0, 0};
     for (u32 t = 0; t < kThreads; ++t) {
       if (shared_.has_ordinary[t] == 0) continue;
       record.last = bit_cast<W>(shared_.lasts[t]);
@@ -347,16 +378,9 @@ class Encoder {
 
   Shared& shared_;
   const EncodePlan& plan_;
-  const u8* values_ = nullptr;
-  u32 part_ = 0;
-  u32 inside_ = 0, exceptions_ = 0;
   W words_[kThreadValues];
-  T initial_ = 0;  // of the first thread: the part's first bin
   u32 width_ = 0, planes_at_ = 0;
-  bool has_exceptions_ = false, has_ordinary_ = true;
-  bool has_mask_ = false, has_bits_ = false;
-  u32 mask_at_ = 0, bits_at_ = 0;
-  W common_ = 0;
+  bool has_exceptions_ = false;
 };
 
 // The places of a thread block's items, where an item is a part of a tile.
@@ -369,12 +393,34 @@ class PartPlaces {
     const u32 tile = spot.index / kTileParts;
     const bool knows = known_chunk_ == first + 1 && known_tile_ <= tile;
     u32 sum = 0;
-    for (u32 t = (knows ? known_tile_ : 0) + warp() * 4; t < tile; t += kWarps * 4) {
-      const u32 own = t + lane() / kTileParts;
-      const TileLayout other = layout_of<T>(own < tile ? word_of(plan, first, own) : 0, values_of(plan, own), 0);
-      if (own < tile && lane() % kTileParts == 0) sum += other.bytes;
+    const u64 own_word = look_at(plan, first, tile);
+    constexpr u32 at_once = kWarpThreads / kTileParts;  // tiles that a warp looks at with one load
+    constexpr u32 in_flight = 4;
+    for (u32 t = (knows ? known_tile_ : 0) + warp() * at_once; t < tile; t += in_flight * kWarps * at_once) {
+      u64 found[in_flight];
+      H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
+        const u32 own = t + k * kWarps * at_once + lane() / kTileParts;
+        found[k] = own < tile ? look_at(plan, first, own) : 0;
+      }
+      u32 bytes = 0;
+      bool is_usual = true;
+      H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
+        const u32 own = t + k * kWarps * at_once + lane() / kTileParts;
+        const u32 usual = bytes_of_usual(own < tile ? word_of(plan, first, own, found[k]) : 0);
+        is_usual = is_usual && (own >= tile || (usual != 0 && usual < kTileValues * sizeof(T)));
+        bytes += usual;
+      }
+      if (any_in_warp(!is_usual)) {
+        bytes = 0;
+        H5L_NO_UNROLL for (u32 k = 0; k < in_flight; ++k) {
+          const u32 own = t + k * kWarps * at_once + lane() / kTileParts;
+          const u32 unusual = layout_of<T>(own < tile ? look_at(plan, first, own) : 0, kTileValues, 0).bytes;
+          if (own < tile) bytes += unusual;
+        }
+      }
+      if (lane() % kTileParts == 0) sum += bytes;
     }
-    layout = layout_of<T>(word_of(plan, first, tile), values_of(plan, tile), spot.index % kTileParts);
+    layout = layout_of<T>(word_of(plan, first, tile, own_word), values_of(plan, tile), spot.index % kTileParts);
     sum = sum_of_warp(sum);
     if (lane() == 0) totals[warp()] = sum;
     sync_block();
@@ -387,10 +433,23 @@ class PartPlaces {
   }
 
  private:
-  // The word of the lane's part of a tile.
-  H5L_DEVICE static u64 word_of(const EncodePlan& plan, u32 first, u32 tile) {
+  // What layout_of says of the bytes of a whole tile without exceptions that is not constant; 0: not such a tile.
+  H5L_DEVICE static u32 bytes_of_usual(u64 word) {
+    const PartWord part = unpack(word);
+    constexpr u32 unusual = 1u << 24;
+    u32 words = part.planes + kLayerBlocks / 4 * ones(part.layers) + (part.groups != 0 ? unusual : 0);
+    for (u32 by = 1; by < kTileParts; by *= 2) words += shuffle_xor(words, by);
+    return words == 0 || words >= unusual ? 0 : 4 + static_cast<u32>(sizeof(T)) + 4 * words;
+  }
+
+  // The word of the lane's part of a tile as it is now, and once it has been published.
+  H5L_DEVICE static u64 look_at(const EncodePlan& plan, u32 first, u32 tile) {
     const u32 in_chunk = tile * kTileParts + lane() % kTileParts;
-    return in_chunk < plan.items_per_chunk ? wait_for(plan.parts + first + in_chunk) : 0;
+    return in_chunk < plan.items_per_chunk ? load_relaxed(plan.parts + first + in_chunk) : 0;
+  }
+  H5L_DEVICE static u64 word_of(const EncodePlan& plan, u32 first, u32 tile, u64 found) {
+    const u32 in_chunk = tile * kTileParts + lane() % kTileParts;
+    return in_chunk < plan.items_per_chunk ? wait_for(plan.parts + first + in_chunk, found) : 0;
   }
   H5L_DEVICE static u32 values_of(const EncodePlan& plan, u32 tile) {
     const u32 left = plan.shape.count - tile * kTileValues;
@@ -406,20 +465,16 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
   Encoder<T, Q> encoder(shared, plan);
   PartPlaces<T> places;
-  const Walk walk(plan);
   const Spot& waiting = shared.waiting;  // there, and not in registers
   const u32& waiting_planes = shared.waiting_planes;
   bool is_waiting = false;
 
-  const auto place_item = [&](const Spot& spot, u32 planes, bool with_exceptions) {
-    TileLayout layout;
-    const u32 begin = places.begin_of(plan, spot, layout, shared.more_totals);
+  const auto emit_item = [&](const Spot& spot, u32 planes, bool with_exceptions, u32 begin, const TileLayout& layout) {
     const u32 tile = spot.index / kTileParts, part = spot.index % kTileParts;
-    if (with_exceptions && encoder.lacks_initial()) {
+    if (with_exceptions && encoder.lacks_initial(spot)) {
       if (thread() == 0) {
         const u32 left = plan.items_per_chunk - tile * kTileParts;
         encoder.find_initial(spot, left < kTileParts ? left : kTileParts);
-        encoder.write_initial();
       }
       sync_block();
     }
@@ -427,37 +482,45 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     u32 sum = 0;
     if (to != nullptr) {
       sum = encoder.emit_staged(to, spot, tile, layout, planes);
-      if (with_exceptions) sum += encoder.emit_section(to, tile, layout);
+      if (with_exceptions) sum += encoder.emit_section(to, spot, tile, layout);
     }
     add_checksum(plan, spot.chunk, sum);
   };
 
-  Spot spot = walk.first<false>(plan);
+  Spot spot = first_spot<false>(plan);
   if (spot.chunk < plan.chunks) encoder.start(spot);
   while (spot.chunk < plan.chunks) {
     const u64 word = encoder.measure(spot);
     if (thread() == 0) store_relaxed(plan.parts + spot.item, word);
-    const Spot next = walk.next<false>(plan, spot);
-    sync_block();
-    if (next.chunk < plan.chunks) encoder.start(next);
-    if (is_waiting) place_item(waiting, waiting_planes, false);
+    const Spot next = next_spot<false>(plan, spot);
+    const bool has_next = next.chunk < plan.chunks, can_wait = encoder.can_wait();
+    // Sizes first: behind the copies they would be long in coming.
+    TileLayout layout = {};
+    const u32 begin = is_waiting ? places.begin_of(plan, waiting, layout, shared.more_totals) : 0;
+    if (can_wait && has_next) encoder.start(next);
+    if (is_waiting) emit_item(waiting, waiting_planes, false, begin, layout);
     sync_block();
     encoder.write();
-    is_waiting = encoder.can_wait();
-    if (is_waiting) {
+    if (can_wait) {
       if (thread() == 0) {
         shared.waiting = spot;
         shared.waiting_planes = unpack(word).planes;
       }
     } else {
       sync_block();
-      place_item(spot, unpack(word).planes, true);
+      const u32 own_begin = places.begin_of(plan, spot, layout, shared.more_totals);
+      emit_item(spot, unpack(word).planes, true, own_begin, layout);
+      sync_block();
+      if (has_next) encoder.start(next);
     }
+    is_waiting = can_wait;
     spot = next;
   }
   if (!is_waiting) return;
   sync_block();
-  place_item(waiting, waiting_planes, false);
+  TileLayout layout;
+  const u32 begin = places.begin_of(plan, waiting, layout, shared.more_totals);
+  emit_item(waiting, waiting_planes, false, begin, layout);
 }
 
 }  // namespace h5lossy::H5L_TARGET::aatrox

@@ -10,30 +10,60 @@
 
 namespace h5lossy::H5L_TARGET::blocks {
 
-// Undoes store_planes: `planes` of them, `stride` words apart, become the thread's 32 differences. All threads of a warp.
-template <u32 max_planes, class W>
-H5L_DEVICE void load_differences(const u32* from, u32 planes, u32 stride, W (&words)[32]) {
-  constexpr u32 slices = (max_planes + 7) / 8;
-  constexpr u32 halves = sizeof(W) / 4;
-  H5L_UNROLL for (u32 half = 0; half < halves; ++half) {
-    u32 bytes[4][8];
-    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-      const u32 s = 4 * half + i;
-      if (s >= slices || !any_in_warp(planes > 8 * s)) {
-        H5L_UNROLL for (u32 c = 0; c < 8; ++c) bytes[i][c] = 0;
-        continue;
-      }
-      H5L_UNROLL for (u32 c = 0; c < 8; ++c) bytes[i][c] = 8 * s + c < planes ? load_constant(from + (8 * s + c) * stride) : 0;
-      transpose_bytes(bytes[i]);
+// Undoes store_planes: `planes` of them become the thread's 32 differences; plane(i) is the i-th one. All threads of a warp.
+//
+// Signs are worked in before the planes are transposed, where one operation serves 32 values: a negative difference is the
+// complement of its magnitude and 1, whose carry goes from plane to plane. Above a block's planes both are signs.
+template <u32 max_planes, class Plane, class W>
+H5L_DEVICE void load_differences(Plane plane_of, u32 planes, W (&words)[32]) {
+  constexpr u32 slices = (max_planes + 7) / 8;  // bytes of a difference
+  const u32 signs = planes == 0 ? 0 : plane_of(0);
+  u32 carry = signs;
+  u32 bytes[slices][8];  // byte i of bytes[s][r] is byte s of difference 8 i + 7 - r
+  u32 used = 1;
+  H5L_UNROLL for (u32 s = 0; s < slices; ++s) {
+    if (s > 0) {
+      if (!any_in_warp(planes > 8 * s)) break;
+      used = s + 1;
     }
-    H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
-      const u32 low01 = permute(bytes[0][r], bytes[1][r], 0x5140), high01 = permute(bytes[0][r], bytes[1][r], 0x7362);
-      const u32 low23 = permute(bytes[2][r], bytes[3][r], 0x5140), high23 = permute(bytes[2][r], bytes[3][r], 0x7362);
+    H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
+      u32 plane = signs;
+      if (8 * s + c + 1 < planes) plane ^= plane_of(8 * s + c + 1);
+      bytes[s][c] = plane ^ carry;
+      carry &= plane;
+    }
+    transpose_bytes(bytes[s]);
+  }
+  // The other bytes are copies of a difference's highest bit.
+  if (sizeof(W) == 4 && used <= 2) {
+    if (used == 1) {
+      H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+        H5L_UNROLL for (u32 i = 0; i < 4; ++i) words[8 * i + 7 - r] = permute_signed(bytes[0][r], 0, i | (8 | i) * 0x1110);
+      }
+    } else {
+      H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+        H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+          words[8 * i + 7 - r] = permute_signed(bytes[0][r], bytes[1][r], i | (4 | i) << 4 | (12 | i) * 0x1100);
+        }
+      }
+    }
+    return;
+  }
+  constexpr u32 all_signs = 0xBA98;
+  H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+    u32 all[2 * sizeof(W)];
+    H5L_UNROLL for (u32 s = 0; s < sizeof(W); ++s) {
+      all[s] = s < slices && s < used ? bytes[s < slices ? s : 0][r] : permute_signed(all[s == 0 ? 0 : s - 1], 0, all_signs);
+    }
+    H5L_UNROLL for (u32 half = 0; half < sizeof(W) / 4; ++half) {
+      const u32* const b = all + 4 * half;
+      const u32 low01 = permute(b[0], b[1], 0x5140), high01 = permute(b[0], b[1], 0x7362);
+      const u32 low23 = permute(b[2], b[3], 0x5140), high23 = permute(b[2], b[3], 0x7362);
       const u32 four[4] = {permute(low01, low23, 0x5410), permute(low01, low23, 0x7632), permute(high01, high23, 0x5410),
                            permute(high01, high23, 0x7632)};
       H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
         W& word = words[8 * i + 7 - r];
-        if constexpr (halves == 1) {
+        if constexpr (sizeof(W) == 4) {
           word = four[i];
         } else {
           word = half == 0 ? W{four[i]} : word | static_cast<W>(four[i]) << 32;
@@ -41,7 +71,6 @@ H5L_DEVICE void load_differences(const u32* from, u32 planes, u32 stride, W (&wo
       }
     }
   }
-  H5L_UNROLL for (u32 i = 0; i < 32; ++i) words[i] = from_sign_last(words[i]);
 }
 
 }  // namespace h5lossy::H5L_TARGET::blocks

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// cuSZp2's decoder: a thread block for a tile, a thread for 32 positions.
+// cuSZp2's decoder: a thread block for every n-th tile of a frame, a thread for 32 positions.
 #pragma once
 
 #include "block_reading.cuh"
@@ -16,6 +16,7 @@ using namespace blocks;
 template <class T>
 struct alignas(16) DecodeShared {
   u8 rows[kTileValues * sizeof(T)];
+  PayloadShared<kTileValues * sizeof(T) / 2> payloads;
   u32 totals[kWarps];
   u32 more_totals[kWarps];
 };
@@ -29,19 +30,20 @@ class Decoder {
   static constexpr u32 kValueWords = sizeof(T) / 4;
 
  public:
-  H5L_DEVICE Decoder(const DecodePlan& plan, const DecodeJob& job, Shared& shared)
-      : plan_(plan), job_(job), shared_(shared), selection_(static_cast<Selection>(plan.mode & 3)) {}
+  H5L_DEVICE Decoder(const DecodePlan& plan, Shared& shared)
+      : plan_(plan), job_(shared.payloads.job), shared_(shared), selection_(static_cast<Selection>(plan.mode & 3)) {}
 
-  H5L_DEVICE void decode(u32 tile) {
+  // `payload` are the bytes of a tile's, whose place in the frame is `span`.
+  H5L_DEVICE void decode(u32 tile, const TileSpan& span, const u8* payload) {
     const Place<T, dimensions> place(job_.shape, tile);
     inside_ = place.inside();
     blocks_ = place.blocks();
     const u32 raw_bytes = place.count() * static_cast<u32>(sizeof(T));
-    const TileSpan span = span_of(plan_, job_, tile, raw_bytes);
-    if (!span.is_sane || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
-    payload_ = reinterpret_cast<const u32*>(job_.payload + span.begin);
+    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
+    payload_ = reinterpret_cast<const u32*>(payload);
     words_ = span.bytes / 4;
-    sum_payload(plan_, job_, tile, words_, [&](u32 i) { return load_constant(payload_ + i); });
+    section_words_ = 0;
+    sum_payload<4>(plan_, job_, tile, 0, words_, [&](u32 i) { return payload_[i]; });
 
     W bits[kThreadValues];
     if (span.bytes == raw_bytes) {
@@ -54,7 +56,7 @@ class Decoder {
       const Q q = quantizer_as<T, Q>(job_.quantizer);
       W bins[kThreadValues];
       read_bins(bins);
-      H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = bits_of(q, bins[i]);
+      H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = bits_of_bin(q, bins[i]);
     }
     store_row<kRowBytes<T>>(shared_.rows, bits);
     if (section_words_ != 0 && any_in_block(!restore_exceptions())) return report_corrupt(plan_);
@@ -68,9 +70,9 @@ class Decoder {
  private:
   [[nodiscard]] H5L_DEVICE W value_of_payload(u32 word) const {
     if constexpr (sizeof(T) == 4) {
-      return load_constant(payload_ + word);
+      return payload_[word];
     } else {
-      return load_constant(payload_ + word) | static_cast<W>(load_constant(payload_ + word + 1)) << 32;
+      return payload_[word] | static_cast<W>(payload_[word + 1]) << 32;
     }
   }
 
@@ -94,8 +96,8 @@ class Decoder {
     const bool is_leader = thread() % kBlockThreads == 0;
     code_ = {};
     if (b < blocks_) {
-      u32 packed = load_constant(bytes + b * kCodeBytes<T>);
-      if constexpr (sizeof(T) == 8) packed |= load_constant(bytes + 2 * b + 1) << 8;
+      u32 packed = bytes[b * kCodeBytes<T>];
+      if constexpr (sizeof(T) == 8) packed |= u32{bytes[2 * b + 1]} << 8;
       is_fine = unpack_code<T>(packed, selection_ == Selection::outlier, max_width<T>(selection_ != Selection::fixed), code_);
     }
     if (thread() < padded(codes_bytes) - codes_bytes) is_fine = is_fine && bytes[codes_bytes + thread()] == 0;
@@ -118,13 +120,16 @@ class Decoder {
   }
 
   H5L_DEVICE void read_bins(W (&bins)[kThreadValues]) {
-    load_differences<max_width<T>(true) + 1>(payload_ + planes_at_, planes_, kBlockThreads, bins);
+    const u32* const planes = payload_ + planes_at_;
+    load_differences<max_width<T>(true) + 1>([&](u32 i) { return planes[i * kBlockThreads]; }, planes_, bins);
     if (code_.first_size != 0 && thread() % kBlockThreads == 0) {
       const u8* const bytes = reinterpret_cast<const u8*>(payload_) + first_at_;
       W magnitude = 0;
-      for (u32 i = 0; i < code_.first_size; ++i) magnitude |= static_cast<W>(bytes[i]) << (8 * i);
+      H5L_UNROLL for (u32 i = 0; i < sizeof(T) - 1; ++i) {
+        if (i < code_.first_size) magnitude |= static_cast<W>(bytes[i]) << (8 * i);
+      }
       // What the planes have in its place counts for nothing but the sign.
-      const bool is_negative = (payload_[planes_at_] >> 7 & 1) != 0;
+      const bool is_negative = (planes[0] >> 7 & 1) != 0;
       bins[0] = is_negative ? W{0} - magnitude : magnitude;
     }
     if (selection_ == Selection::fixed) return;
@@ -236,12 +241,12 @@ class Decoder {
 
 template <class T, class Q, u32 dimensions>
 H5L_DEVICE void decode(const DecodePlan& plan) {
-  const DecodeJob job = plan.jobs[block_row()];
-  if (job.form != plan.form) return;
   auto& shared = *reinterpret_cast<DecodeShared<T>*>(shared_memory());
-  for (u32 t = block_number(); t < job.tiles; t += grid_blocks()) {
-    sync_block();
-    Decoder<T, Q, dimensions>(plan, job, shared).decode(job.first_tile + t);
+  constexpr u32 tile_bytes = kTileValues * sizeof(T);
+  using OfTiles = Payloads<tile_bytes / 2, tile_bytes>;
+  for (OfTiles payloads(plan, shared.payloads, tile_bytes); payloads.has_item(); payloads.go_on()) {
+    payloads.wait();
+    Decoder<T, Q, dimensions>(plan, shared).decode(payloads.tile(), payloads.span(), payloads.area() + payloads.shift());
   }
 }
 

@@ -170,6 +170,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32* words, u64 
 H5L_DEVICE void open_frames(const OpenPlan& plan) {
   auto& shared = *reinterpret_cast<FinishShared*>(shared_memory());
   const u32 chunk = block_row();
+  for (u32 i = thread(); i < plan.told_words; i += kThreads) plan.told[u64{chunk} * plan.told_words + i] = 0;
   const u8* const frame = plan.frames + chunk * plan.frame_stride;
   const u32* const words = reinterpret_cast<const u32*>(frame);
   const u64 bytes = plan.frame_bytes[chunk];

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's decoder: a thread block for a tile, a thread for 128 bytes of its values.
+// PFPL's decoder: a thread block for every n-th tile of a frame, a thread for 128 bytes of its values.
 #pragma once
 
 #include "codecs/pfpl.h"
@@ -12,9 +12,9 @@ namespace h5lossy::H5L_TARGET::pfpl {
 
 struct alignas(16) DecodeShared {
   u8 rows[kTileBytes];  // the stream of planes, then rows of values
-  u8 payload[kTileBytes + 32];
+  PayloadShared<kTileBytes / 2> payloads;
   u32 bitmap0[kStreamBytes / 32];
-  u16 places[kStreamBytes / 32];
+  u16 places[kStreamBytes / 32];  // of the first byte that a word of bitmap0 tells of, in the payload's area
   u8 bitmap1[kBitmap1Bytes];
   u8 planes_used[32];
   u32 selectors[16];  // of permute: where the non-zero bytes of a word go
@@ -32,8 +32,7 @@ class Decoder {
   static constexpr u32 kValues = kRowBytes / sizeof(T);
 
  public:
-  H5L_DEVICE Decoder(const DecodePlan& plan, const DecodeJob& job, DecodeShared& shared)
-      : plan_(plan), job_(job), shared_(shared) {
+  H5L_DEVICE Decoder(const DecodePlan& plan, DecodeShared& shared) : plan_(plan), job_(shared.payloads.job), shared_(shared) {
     if (thread() < 16) {
       u32 selector = 0, rank = 0;
       for (u32 i = 0; i < 4; ++i) selector |= ((thread() >> i & 1) != 0 ? rank++ : 4u) << (4 * i);
@@ -41,17 +40,19 @@ class Decoder {
     }
   }
 
-  H5L_DEVICE void decode(u32 tile) {
+  // A tile's payload, whose place in the frame is `span`, begins `shift` bytes behind `area`.
+  H5L_DEVICE void decode(u32 tile, const TileSpan& span, const u8* area, u32 shift) {
     const u32 left = job_.shape.raw_bytes - tile * kTileBytes;
     raw_bytes_ = left < kTileBytes ? left : kTileBytes;
-    const TileSpan span = span_of(plan_, job_, tile, raw_bytes_);
-    if (!span.is_sane) return report_corrupt(plan_);
+    if (!span.is_sane || span.bytes > raw_bytes_) return report_corrupt(plan_);
     bytes_ = span.bytes;
-    load(job_.payload + span.begin);
-    sum_payload(plan_, job_, tile, (bytes_ + 3) / 4, [&](u32 i) {
-      const u32 word = word_at(4 * i);
-      return 4 * i + 4 <= bytes_ ? word : word & ((u32{1} << (8 * (bytes_ % 4))) - 1);
-    });
+    area_ = area;
+    shift_ = shift;
+    sum_payload<2>(plan_, job_, tile, 0, bytes_ / 4, [&](u32 i) { return word_at(4 * i); });
+    if (job_.check_sum != 0 && bytes_ % 4 != 0 && thread() == 0) {  // the last word, padded with zeros
+      const u32 own = word_at(bytes_ & ~3u) & ((u32{1} << (8 * (bytes_ % 4))) - 1);
+      atomic_add(plan_.sums + block_row(), mix(own + tile * 0x85EBCA77u + (bytes_ / 4 + 1) * 0x9E3779B9u));
+    }
     W words[kValues];
     if (bytes_ == raw_bytes_) {
       stored(words);
@@ -69,29 +70,16 @@ class Decoder {
   }
 
  private:
-  // Brings the payload, with the bytes around it up to the next multiples of 16.
-  H5L_DEVICE void load(const u8* from) {
-    shift_ = static_cast<u32>(reinterpret_cast<u64>(from)) & 15;
-    const u8* const end = job_.payload + job_.payload_bytes;
-    for (u32 at = thread() * 16; at < shift_ + bytes_; at += kThreads * 16) {
-      const u8* const piece = from - shift_ + at;
-      if (piece + 16 <= end) {
-        copy_async<16>(shared_.payload + at, piece);
-      } else {
-        for (u32 b = 0; piece + b < end; ++b) shared_.payload[at + b] = piece[b];
-      }
-    }
-    wait_for_copies();
-    sync_block();
-  }
-
   // Four bytes of the payload; what is behind its end is anything.
   H5L_DEVICE u32 word_at(u32 at) const {
-    const u32 place = shift_ + at;
-    const u32* const words = reinterpret_cast<const u32*>(shared_.payload) + place / 4;
-    return funnel_right(words[0], words[1], 8 * (place % 4));
+    return word_in_area(shift_ + at);
   }
-  H5L_DEVICE u32 byte_at(u32 at) const { return shared_.payload[shift_ + at]; }
+  // The same, from the beginning of the area on.
+  H5L_DEVICE u32 word_in_area(u32 place) const {
+    const u32* const words = reinterpret_cast<const u32*>(area_ + (place & ~3u));
+    return funnel_right(words[0], words[1], 8 * place);
+  }
+  H5L_DEVICE u32 byte_at(u32 at) const { return area_[shift_ + at]; }
 
   H5L_DEVICE void stored(W (&words)[kValues]) const {
     H5L_UNROLL for (u32 v = 0; v < kValues; ++v) {
@@ -175,7 +163,7 @@ class Decoder {
     // Of a full tile of float32, four threads have the bitmap of a plane.
     const u32 with_bits = ballot(nonzero != 0);
     if (lane() < 8) shared_.planes_used[8 * warp() + lane()] = (with_bits >> (4 * lane()) & 15) != 0 ? 1 : 0;
-    u32 place = scan_of_block(nonzero, shared_.more_totals, total);
+    u32 place = shift_ + scan_of_block(nonzero, shared_.more_totals, total);
     H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
       shared_.places[4 * thread() + i] = static_cast<u16>(place);
       place += ones(words[i]);
@@ -188,9 +176,8 @@ class Decoder {
   H5L_DEVICE u32 stream_word(u32 w) const {
     const u32 flags = shared_.bitmap0[w / 8];
     const u32 shift = 4 * (w % 8);
-    const u32 own = flags >> shift & 15;
-    const u32 bytes = word_at(shared_.places[w / 8] + ones(flags & ((u32{1} << shift) - 1)));
-    return permute(bytes, 0, shared_.selectors[own]);
+    const u32 bytes = word_in_area(shared_.places[w / 8] + ones(flags & ((u32{1} << shift) - 1)));
+    return permute(bytes, 0, shared_.selectors[flags >> shift & 15]);
   }
 
   // The words of the thread's values, after a barrier.
@@ -200,13 +187,27 @@ class Decoder {
     const u32 groups = count / group_values;
     const u32 first = thread() * kValues;
     const u32 group = first / group_values;
+    W total = 0;
+    W* const totals = reinterpret_cast<W*>(shared_.word_totals);
     if (sizeof(T) == 4 && raw_bytes_ == kTileBytes) {
       if constexpr (sizeof(T) == 4) {
-        H5L_UNROLL for (u32 j = 0; j < 32; ++j) {
-          words[j] = 0;
-          if ((planes_used_ >> j & 1) != 0) words[j] = stream_word(j * kThreads + thread());
+        H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+          u32 rows[8];
+          H5L_UNROLL for (u32 c = 0; c < 8; ++c) rows[c] = 0;
+          if ((planes_used_ >> (24 - 8 * s) & 0xFF) != 0) {
+            H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
+              const u32 j = 31 - 8 * s - c;
+              if ((planes_used_ >> j & 1) != 0) rows[c] = stream_word(j * kThreads + thread());
+            }
+            transpose_bytes(rows);
+          }
+          H5L_UNROLL for (u32 r = 0; r < 8; ++r) words[31 - 8 * s - r] = rows[r];
         }
-        from_planes(words);
+        if ((planes_used_ & 0xFFFF) == 0) {
+          add_up_halves(words);
+          return;
+        }
+        join_bytes(words);
       }
     } else {
       u32* const stream = reinterpret_cast<u32*>(shared_.rows);
@@ -214,8 +215,13 @@ class Decoder {
       sync_block();
       if (first + kValues <= groups * group_values) {
         if constexpr (sizeof(T) == 4) {
-          H5L_UNROLL for (u32 j = 0; j < 32; ++j) words[j] = stream[j * groups + group];
-          from_planes(words);
+          H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+            u32 rows[8];
+            H5L_UNROLL for (u32 c = 0; c < 8; ++c) rows[c] = stream[(31 - 8 * s - c) * groups + group];
+            transpose_bytes(rows);
+            H5L_UNROLL for (u32 r = 0; r < 8; ++r) words[31 - 8 * s - r] = rows[r];
+          }
+          join_bytes(words);
         } else {
           from_pieces(shared_.rows + group * 8 + (48 - first % group_values) / 8, groups * 8, words);
         }
@@ -229,24 +235,33 @@ class Decoder {
       words[v] = from_negabinary<W>(words[v]);
       if (v > 0) words[v] += words[v - 1];
     }
-    W total = 0;
-    W* const totals = reinterpret_cast<W*>(shared_.word_totals);
     const W before = scan_of_block(words[kValues - 1], totals, total);  // also: the stream has been read
     H5L_UNROLL for (u32 v = 0; v < kValues; ++v) words[v] += before;
   }
 
-  // 32 planes of 32 values to the values.
-  H5L_DEVICE void from_planes(u32 (&words)[32]) const {
-    H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
-      u32 rows[8], used = 0;
-      H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
-        rows[c] = words[31 - 8 * s - c];
-        used |= rows[c];
-      }
-      if (used == 0) continue;
-      transpose_bytes(rows);
-      H5L_UNROLL for (u32 r = 0; r < 8; ++r) words[31 - 8 * s - r] = rows[r];
+  // Residuals of 16 bits, whose bytes are where join_bytes takes them, to words. Two stay in one register, and are added
+  // from there.
+  H5L_DEVICE void add_up_halves(u32 (&words)[32]) {
+    constexpr u32 bias = 0xAAAA;  // what negabinary numbers, with these bits changed, are too large by
+    u32 pairs[16];  // number r: residuals 31 - r and 23 - r; number 8 + r: residuals 15 - r and 7 - r
+    u32 own = 0;
+    H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+      const u32 a = words[31 - r], b = words[23 - r];
+      pairs[r] = permute(a, b, 0x5140) ^ bias * 0x10001;
+      pairs[8 + r] = permute(a, b, 0x7362) ^ bias * 0x10001;
+      own = add_halves(pairs[r], 0x0101, add_halves(pairs[8 + r], 0x0101, own));
     }
+    u32 total = 0;
+    u32 sum = scan_of_block(own - 32 * bias, shared_.word_totals, total);
+    H5L_UNROLL for (u32 v = 0; v < 32; ++v) {
+      const u32 pair = pairs[v < 16 ? 15 - v % 8 : 7 - v % 8];
+      sum = add_halves(pair, v / 8 % 2 == 0 ? 0x0100 : 0x0001, sum);
+      words[v] = sum - (v + 1) * bias;
+    }
+  }
+
+  // Bytes s of the values 8 i + 7 - r are those of words[31 - 8 s - r], from the highest i on.
+  H5L_DEVICE static void join_bytes(u32 (&words)[32]) {
     H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
       u32 &a = words[31 - r], &b = words[23 - r], &c = words[15 - r], &d = words[7 - r];
       const u32 low01 = permute(a, b, 0x5140), high01 = permute(a, b, 0x7362);
@@ -280,18 +295,18 @@ class Decoder {
   DecodeShared& shared_;
   u32 raw_bytes_ = 0, bytes_ = 0;
   u32 planes_used_ = 0;  // bit j: plane j of a full tile of float32 has bits
+  const u8* area_ = nullptr;
   u32 shift_ = 0;  // where the payload begins in its area
 };
 
 template <class T, class Q>
 H5L_DEVICE void decode(const DecodePlan& plan) {
-  const DecodeJob job = plan.jobs[block_row()];
-  if (job.form != plan.form) return;
   DecodeShared& shared = *reinterpret_cast<DecodeShared*>(shared_memory());
-  Decoder<T, Q> decoder(plan, job, shared);
-  for (u32 t = block_number(); t < job.tiles; t += grid_blocks()) {
-    sync_block();
-    decoder.decode(job.first_tile + t);
+  Decoder<T, Q> decoder(plan, shared);
+  using OfTiles = Payloads<kTileBytes / 2, kTileBytes>;
+  for (OfTiles payloads(plan, shared.payloads, kTileBytes); payloads.has_item(); payloads.go_on()) {
+    payloads.wait();
+    decoder.decode(payloads.tile(), payloads.span(), payloads.area(), payloads.shift());
   }
 }
 

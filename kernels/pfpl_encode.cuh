@@ -90,9 +90,12 @@ class Encoder {
     sync_block();
     if (in_registers_) {
       if constexpr (sizeof(T) == 4) {
-        H5L_UNROLL for (u32 j = 0; j < 32; ++j) {
-          // A plane whose bytes are all zero in this warp has nothing to write.
-          if (((planes_used_ >> (31 - j)) & 1) != 0) write_bytes(j * kThreads + thread(), words_[j]);
+        H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+          if (((planes_used_ >> (8 * s)) & 0xFF) == 0) continue;
+          H5L_UNROLL for (u32 j = 31 - 8 * s; j + 8 > 31 - 8 * s; --j) {
+            // A plane whose bytes are all zero in this warp has nothing to write.
+            if ((planes_used_ >> (31 - j) & 1) != 0) write_bytes(j * kThreads + thread(), words_[j]);
+          }
         }
       }
     } else {
@@ -359,14 +362,11 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   EncodeShared& shared = *reinterpret_cast<EncodeShared*>(shared_memory());
   Tiles encoder(shared);
   TilePlaces places;
-  const Walk walk(plan);
   const Spot& waiting = shared.waiting;  // there, and not in registers
   const u32& waiting_bytes = shared.waiting_bytes;
   bool is_waiting = false;
 
-  const auto place_waiting = [&] {
-    const u32 begin = places.begin_of(plan, waiting, shared.more_totals);
-    places.remember(waiting.item, begin + waiting_bytes);
+  const auto emit_waiting = [&](u32 begin) {
     u8* const to = place_tile(plan, waiting.chunk, waiting.index, begin, begin + waiting_bytes);
     u32 sum = 0;
     if (to != nullptr && waiting_bytes == Tiles::bytes_of(plan, waiting)) {
@@ -378,15 +378,17 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     add_checksum(plan, waiting.chunk, sum);
   };
 
-  Spot spot = walk.first<Tiles::kIsLossless>(plan);
+  Spot spot = first_spot<Tiles::kIsLossless>(plan);
   if (spot.chunk < plan.chunks) encoder.start(plan, spot);
   while (spot.chunk < plan.chunks) {
     const u32 bytes = encoder.measure(plan, spot);
     if (thread() == 0) store_relaxed(plan.sizes + spot.item, kPublishedSize | bytes);
-    const Spot next = walk.next<Tiles::kIsLossless>(plan, spot);
+    const Spot next = next_spot<Tiles::kIsLossless>(plan, spot);
     const bool has_next = next.chunk < plan.chunks;
+    // Sizes first: behind the copies they would be long in coming.
+    const u32 begin = is_waiting ? places.begin_of(plan, waiting, waiting_bytes, shared.more_totals) : 0;
     if (!encoder.holds_input() && has_next) encoder.start(plan, next);
-    if (is_waiting) place_waiting();
+    if (is_waiting) emit_waiting(begin);
     sync_block();
     if (bytes < Tiles::bytes_of(plan, spot) && bytes != 0) encoder.write();
     if (encoder.holds_input()) {
@@ -402,7 +404,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   }
   if (!is_waiting) return;
   sync_block();
-  place_waiting();
+  emit_waiting(places.begin_of(plan, waiting, waiting_bytes, shared.more_totals));
 }
 
 }  // namespace h5lossy::H5L_TARGET::pfpl

@@ -19,16 +19,17 @@ using gpu::EncodePlan;
 
 // Marks a published size; the others are below it.
 inline constexpr u32 kPublishedSize = u32{1} << 31;
-inline constexpr u64 kPublished = u64{1} << 63;
 
-H5L_DEVICE u64 wait_for(const u64* word) {
-  u64 found = load_relaxed(word);
+// `found` is what the word was a moment ago.
+H5L_DEVICE u64 wait_for(const u64* word, u64 found) {
   while ((found & kPublished) == 0) {
     wait_a_little();
     found = load_relaxed(word);
   }
   return found;
 }
+
+H5L_DEVICE u64 wait_for(const u64* word) { return wait_for(word, load_relaxed(word)); }
 
 // Sum of four sizes, those of them that `wanted` has bits for. `found` is what they were a moment ago.
 H5L_DEVICE u32 wait_for_four(const u32* sizes, u32 wanted, Quad found) {
@@ -54,45 +55,36 @@ struct Spot {
   u32 item, chunk, index;  // the item of all, its chunk, and its number in there
 };
 
-class Walk {
- public:
-  H5L_DEVICE explicit Walk(const EncodePlan& plan)
-      : chunk_step_(grid_blocks() / plan.items_per_chunk), index_step_(grid_blocks() % plan.items_per_chunk) {}
+H5L_DEVICE Spot step(const EncodePlan& plan, Spot spot) {
+  spot.item += grid_blocks();
+  spot.chunk += plan.chunk_step;
+  spot.index += plan.index_step;
+  if (spot.index >= plan.items_per_chunk) {
+    spot.index -= plan.items_per_chunk;
+    ++spot.chunk;
+  }
+  return spot;
+}
 
-  // The first spot from the block's number on that is in a chunk that this kernel is for; behind the last chunk there is
-  // none.
-  template <bool is_lossless>
-  H5L_DEVICE Spot first(const EncodePlan& plan) const {
-    const u32 item = block_number();
-    return skip<is_lossless>(plan, {item, item / plan.items_per_chunk, item % plan.items_per_chunk});
+// From a spot on, the first one in a chunk that this kernel is for; behind the last chunk there is none.
+template <bool is_lossless>
+H5L_DEVICE Spot skip_others(const EncodePlan& plan, Spot spot) {
+  if (plan.quantizers == nullptr) return spot;  // all chunks are
+  while (spot.chunk < plan.chunks && (plan.quantizers[spot.chunk].kind == BoundKind::lossless) != is_lossless) {
+    spot = step(plan, spot);
   }
-  template <bool is_lossless>
-  H5L_DEVICE Spot next(const EncodePlan& plan, const Spot& spot) const {
-    return skip<is_lossless>(plan, step(plan, spot));
-  }
+  return spot;
+}
 
- private:
-  H5L_DEVICE Spot step(const EncodePlan& plan, Spot spot) const {
-    spot.item += grid_blocks();
-    spot.chunk += chunk_step_;
-    spot.index += index_step_;
-    if (spot.index >= plan.items_per_chunk) {
-      spot.index -= plan.items_per_chunk;
-      ++spot.chunk;
-    }
-    return spot;
-  }
-  template <bool is_lossless>
-  H5L_DEVICE Spot skip(const EncodePlan& plan, Spot spot) const {
-    while (spot.chunk < plan.chunks &&
-           (quantizer_of(plan, spot.chunk).kind == BoundKind::lossless) != is_lossless) {
-      spot = step(plan, spot);
-    }
-    return spot;
-  }
-
-  u32 chunk_step_, index_step_;
-};
+template <bool is_lossless>
+H5L_DEVICE Spot first_spot(const EncodePlan& plan) {
+  const u32 item = block_number();
+  return skip_others<is_lossless>(plan, {item, item / plan.items_per_chunk, item % plan.items_per_chunk});
+}
+template <bool is_lossless>
+H5L_DEVICE Spot next_spot(const EncodePlan& plan, const Spot& spot) {
+  return skip_others<is_lossless>(plan, step(plan, spot));
+}
 
 // Stores `bytes` of a payload, as words from number `first_word` of it on, and adds them to the checksum. word(i) is the
 // i-th one; what it has behind the end counts for nothing.
@@ -158,8 +150,9 @@ H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin
 // The places of a thread block's items, where an item is a tile.
 class TilePlaces {
  public:
-  // Where an item begins in its chunk's payload. All threads call it; `totals` are kWarps words of shared memory.
-  H5L_DEVICE u32 begin_of(const EncodePlan& plan, const Spot& spot, u32* totals) {
+  // Where an item of so many bytes begins in its chunk's payload. All threads call it; `totals` are kWarps words of shared
+  // memory.
+  H5L_DEVICE u32 begin_of(const EncodePlan& plan, const Spot& spot, u32 bytes, u32* totals) {
     const u32 item = spot.item, first = item - spot.index;
     const bool knows = known_item_ > first && known_item_ <= item;  // of the same chunk
     const u32 begin_item = knows ? known_item_ : first;
@@ -185,13 +178,9 @@ class TilePlaces {
     sync_block();
     u32 begin = knows ? known_end_ : 0;
     H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) begin += totals[w];
+    known_item_ = item + 1;  // the next one's place is counted from here
+    known_end_ = begin + bytes;
     return begin;
-  }
-
-  // An item's end, which the next one's place is counted from.
-  H5L_DEVICE void remember(u32 item, u32 end) {
-    known_item_ = item + 1;
-    known_end_ = end;
   }
 
  private:

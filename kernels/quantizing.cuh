@@ -51,17 +51,18 @@ inline constexpr Word<T> kWholeBits = Word<T>{FloatTraits<T>::bias + kMantissaBi
 // try.
 //
 // Rounding half away from zero is symmetric, so the work is done on magnitudes: toward zero, the sum with 2^m is the whole
-// part of a value in steps. A largest error does without a chain of tests; it passes over NaN, which the bits of the sums
-// show, as they show a bin that is too large.
+// part of a value in steps. Largest errors, of which there are some so that none waits for the one before it in a register, do
+// without a chain of tests; they pass over NaN, which the bits of the sums show, as they show a bin that is too large.
 template <class T, u32 n>
 H5L_DEVICE bool signed_bins_of_row(const AbsoluteQuantizer<T>& q, const u8* rows, const T (&values)[n], T (&bins)[n]) {
   using W = Word<T>;
   constexpr W whole_bits = kWholeBits<T>;
   constexpr W half_bits = FloatTraits<T>::below_half;
   const T whole = bit_cast<T>(whole_bits), half = bit_cast<T>(half_bits);
-  T error = 0;
+  T errors[4] = {};
   W used = 0;
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
+    T& error = errors[i % 4];
     const T x = values[i], size = without_sign(x);
     const T sum = add_toward_zero(add(multiply(size, q.inverse_step), half), whole);
     const T bin = subtract(sum, whole);
@@ -69,6 +70,7 @@ H5L_DEVICE bool signed_bins_of_row(const AbsoluteQuantizer<T>& q, const u8* rows
     error = larger(error, without_sign(subtract(size, multiply(bin, q.step))));
     bins[i] = bit_cast<T>(static_cast<W>(bit_cast<W>(bin) | (bit_cast<W>(x) & kSignBit<T>)));
   }
+  const T error = larger(larger(errors[0], errors[1]), larger(errors[2], errors[3]));
   bool is_good = error <= q.bound && used < whole_bits + kBinLimit<T>;
   if (q.has_fill) {  // the values once more, from where they were, so that they take no registers until here
     H5L_UNROLL for (u32 i = 0; i < n; ++i) {
@@ -90,6 +92,16 @@ H5L_DEVICE bool bins_of_row(const AbsoluteQuantizer<T>& q, const u8* rows, const
 template <class Q, class T, u32 n>
 H5L_DEVICE bool bins_of_row(const Q&, const u8*, const T (&)[n], T (&)[n]) {
   return false;
+}
+
+// What a bin decodes to. No number that was an integer is -0.0, so there is nothing to add, as rebuild in bounds.h does.
+template <class T>
+H5L_DEVICE Word<T> bits_of_bin(const AbsoluteQuantizer<T>& q, Word<T> bin) {
+  return bit_cast<Word<T>>(multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step));
+}
+template <class T>
+H5L_DEVICE Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, Word<T> bin) {
+  return blocks::bits_of(q, bin);
 }
 
 // PFPL's words of a row, each with kWordBias added; `words` are the values' bits at first.

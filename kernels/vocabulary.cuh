@@ -38,6 +38,9 @@ using gpu::kThreads;
 inline constexpr u32 kWarpThreads = 32;
 inline constexpr u32 kWarps = kThreads / kWarpThreads;
 
+// Marks words that one thread block tells others in, where 0 is that nothing has been told.
+inline constexpr u64 kPublished = u64{1} << 63;
+
 #if defined(__CUDACC__)
 
 H5L_DEVICE u32 thread() { return threadIdx.x; }
@@ -96,6 +99,8 @@ H5L_DEVICE Quad load_relaxed_four(const u32* from) {
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
 H5L_DEVICE void wait_a_little() { __nanosleep(20); }
+// How often to look for what may never come. Rather too often than too early: waiting is cheaper than what is done instead.
+inline constexpr u32 kPatience = 1000;
 
 // Copies that run on while the thread goes on. A thread waits for its own.
 template <u32 bytes>
@@ -120,9 +125,19 @@ H5L_DEVICE u32 merge(u32 a, u32 b) {
 // Byte i of the result is byte (selector >> 4 i) & 7 of the eight bytes `low`, `high`.
 H5L_DEVICE u32 permute(u32 low, u32 high, u32 selector) { return __byte_perm(low, high, selector); }
 
+// The same, but for selectors with 8 added: all bits of such a byte are the byte's highest one.
+H5L_DEVICE u32 permute_signed(u32 low, u32 high, u32 selector) {
+  u32 result;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selector));
+  return result;
+}
+
 // The 32 bits from bit `shift` (below 32) on of the 64 bits `low`, `high`; and those that a shift to the left brings up.
 H5L_DEVICE u32 funnel_right(u32 low, u32 high, u32 shift) { return __funnelshift_r(low, high, shift); }
 H5L_DEVICE u32 funnel_left(u32 low, u32 high, u32 shift) { return __funnelshift_l(low, high, shift); }
+
+// Adds the halves of a word to a sum, each as often as a byte of `times` says, the low one's first.
+H5L_DEVICE u32 add_halves(u32 word, u32 times, u32 sum) { return __dp2a_lo(word, times, sum); }
 
 H5L_DEVICE u32 ones(u32 word) { return static_cast<u32>(__popc(word)); }
 
@@ -263,10 +278,26 @@ H5L_DEVICE void store_row(u8* rows, const W (&words)[row_bytes / sizeof(W)]) {
   }
 }
 
-// Whether each warp brings its own rows.
+// Whether each warp brings or stores its own rows.
 template <u32 row_bytes>
-H5L_DEVICE bool rows_are_own(const u8* from, u32 bytes) {
-  return bytes == kThreads * row_bytes && reinterpret_cast<u64>(from) % 16 == 0;
+H5L_DEVICE bool rows_are_own(const u8* values, u32 bytes) {
+  return bytes == kThreads * row_bytes && reinterpret_cast<u64>(values) % 16 == 0;
+}
+
+// Calls move(place in the rows, place among the values) for the pieces of the warp's own rows that this thread moves. All
+// places are a few sums away from constants.
+template <u32 row_bytes, class Move>
+H5L_DEVICE void for_own_pieces(Move move) {
+  constexpr u32 pieces = row_bytes / 16;            // of a row
+  constexpr u32 rows_at_once = kWarpThreads / pieces;  // what a warp moves at once are so many rows
+  static_assert(8 % rows_at_once == 0);
+  const u32 row = warp() * kWarpThreads + lane() / pieces, first = row * row_bytes + lane() % pieces * 16;
+  H5L_UNROLL for (u32 turn = 0; turn < 8 / rows_at_once; ++turn) {  // after so many pieces are swapped as before
+    const u32 place = place_in_rows<row_bytes>(row + turn * rows_at_once, lane() % pieces);
+    H5L_UNROLL for (u32 i = turn; i < pieces; i += 8 / rows_at_once) {
+      move(place + (i - turn) * rows_at_once * row_bytes, first + i * rows_at_once * row_bytes);
+    }
+  }
 }
 
 // Starts to copy `bytes` (a multiple of `unit`, the size of a value) of consecutive values into the rows. What is behind
@@ -275,11 +306,7 @@ template <u32 row_bytes, u32 unit>
 H5L_DEVICE void start_rows(u8* rows, const u8* from, u32 bytes) {
   const auto address = reinterpret_cast<u64>(from);
   if (rows_are_own<row_bytes>(from, bytes)) {
-    const u32 first = warp() * kWarpThreads * row_bytes;
-    H5L_UNROLL for (u32 i = 0; i < row_bytes / 16; ++i) {
-      const u32 at = first + (i * kWarpThreads + lane()) * 16;
-      copy_async<16>(rows + place_in_rows<row_bytes>(at / row_bytes, at % row_bytes / 16), from + at);
-    }
+    for_own_pieces<row_bytes>([&](u32 place, u32 at) { copy_async<16>(rows + place, from + at); });
     return;
   }
   const u32 quads = address % 16 == 0 ? bytes / 16 : 0;
@@ -298,9 +325,17 @@ H5L_DEVICE void finish_start(const u8* from, u32 bytes) {
   rows_are_own<row_bytes>(from, bytes) ? sync_warp() : sync_block();
 }
 
-// Stores `bytes` of the rows as consecutive values, after a barrier.
+// Stores `bytes` of the rows, which the threads have just written, as consecutive values.
 template <u32 row_bytes, class W>
 H5L_DEVICE void finish_rows(const u8* rows, u8* to, u32 bytes) {
+  if (rows_are_own<row_bytes>(to, bytes)) {
+    sync_warp();
+    for_own_pieces<row_bytes>([&](u32 place, u32 at) {
+      store_streaming(reinterpret_cast<Quad*>(to + at), *reinterpret_cast<const Quad*>(rows + place));
+    });
+    return;
+  }
+  sync_block();
   const auto address = reinterpret_cast<u64>(to);
   const u32 quads = address % 16 == 0 ? bytes / 16 : 0;
   for (u32 i = thread(); i < quads; i += kThreads) {

@@ -248,7 +248,9 @@ h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_dev
   return guarded(message, [&](const Message& why) {
     gpu::DecodeCall call;
     if (bytes == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "bytes must not be null");
-    if (const h5l_status status = make_call(info, batch, 0, 0, call, why); status != H5L_OK) return status;
+    const bool has_values = info != nullptr && batch != nullptr && info->value_bytes != 0;
+    const std::uint64_t values = has_values ? batch->raw_bytes / info->value_bytes : 0;
+    if (const h5l_status status = make_call(info, batch, 0, values, call, why); status != H5L_OK) return status;
     *bytes = gpu::decode_workspace_bytes(call);
     return H5L_OK;
   });

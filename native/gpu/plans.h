@@ -41,6 +41,7 @@ struct EncodePlan {
   u32 mode;
   u32 header_bytes;
   u32 items_per_chunk;
+  u32 chunk_step, index_step;  // from an item to the one that a thread block takes next: chunks, and items in one
   u32 with_checksum;
   Shape shape;
   u32* sizes;  // of each item, where items are tiles; 0 at the start, aligned to 16 bytes: see placing.cuh
@@ -162,6 +163,8 @@ struct DecodePlan {
   u32* sums;        // of each frame: checksum of its payload, 0 at the start
   u32* table_sums;  // of each frame: its tile table's share of the header's checksum, 0 at the start
   u32* statuses;    // of each frame: DecodeStatus
+  u64* told;        // where items are parts of tiles: what they tell each other, a word for each four bytes of a value,
+  u32 items_per_frame;  // for so many items of each frame; 0 at the start
 };
 
 // Checks frames that are to be of one kind, and makes their jobs.
@@ -180,6 +183,8 @@ struct OpenPlan {
   u64 raw_stride;
   DecodeJob* jobs;
   u32* statuses;
+  u64* told;       // see DecodePlan
+  u32 told_words;  // of each frame
 };
 
 }  // namespace h5lossy::gpu

@@ -191,7 +191,6 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   plan.sums = pieces.sums;
   plan.totals = pieces.totals;
   FinishPlan finish = {};
-  finish.encode = plan;
   finish.bound = call.bound;
   finish.requested_kind = call.requested_kind;
   finish.codec = method.number;
@@ -209,6 +208,9 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   const std::uint64_t items = std::uint64_t{call.chunks} * plan.items_per_chunk;
   if (resident < kLeastBlocks || items > 0x7FFFFFFF) return false;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
+  plan.chunk_step = blocks / plan.items_per_chunk;
+  plan.index_step = blocks % plan.items_per_chunk;
+  finish.encode = plan;
   // Where all chunks are stored, all thread blocks are of use.
   const std::uint32_t columns = std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / call.chunks));
   return launcher.clear(pieces.sums, pieces.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
@@ -293,17 +295,48 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
   return !needs_lossless(call) || encode_with(launcher, call, call.lossless, memory.lossless, memory.quantizers, true);
 }
 
+namespace {
+
+struct DecodePieces {
+  DecodeJob* jobs;
+  u32* sums;
+  u64* told;
+  std::uint32_t items_per_frame, told_words;
+};
+
+DecodePieces take_pieces(Pieces& pieces, const DecodeCall& call) {
+  DecodePieces taken = {};
+  taken.jobs = pieces.take<DecodeJob>(call.frames);
+  taken.sums = pieces.take<u32>(2 * std::size_t{call.frames});
+  if (call.method.is_split) {
+    taken.items_per_frame = call.tiles * (call.method.tile_values / kPartValues);
+    taken.told_words = taken.items_per_frame * (call.value_bytes / 4);
+    taken.told = pieces.take<u64>(std::size_t{call.frames} * taken.told_words);
+  }
+  return taken;
+}
+
+// Thread blocks for the items of each frame. As many as the device takes at once do best, since all of them bring payloads
+// ahead; where that leaves many places empty, some times as many.
+std::uint32_t decode_columns(std::uint32_t resident, std::uint32_t frames, std::uint32_t items) {
+  const std::uint32_t at_once = resident / frames;
+  const bool are_most_taken = std::uint64_t{at_once} * frames * 10 >= std::uint64_t{resident} * 9;
+  return std::clamp(are_most_taken ? at_once : 4 * resident / frames, 1u, items);
+}
+
+}  // namespace
+
 std::size_t decode_workspace_bytes(const DecodeCall& call) {
   Pieces pieces(nullptr);
-  pieces.take<DecodeJob>(call.frames);
-  pieces.take<u32>(2 * std::size_t{call.frames});
+  take_pieces(pieces, call);
   return pieces.bytes();
 }
 
 bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace) {
   if (call.frames == 0 || call.wanted == 0) return true;
   if (call.frames > kMaxRows) return false;
-  Pieces pieces(workspace);
+  Pieces memory(workspace);
+  const DecodePieces pieces = take_pieces(memory, call);
   const Method& method = call.method;
   OpenPlan open = {};
   open.frames = call.frame;
@@ -324,15 +357,19 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.tiles = call.tiles;
   open.raw = call.raw;
   open.raw_stride = call.raw_stride;
-  open.jobs = pieces.take<DecodeJob>(call.frames);
+  open.jobs = pieces.jobs;
   open.statuses = call.statuses;
+  open.told = pieces.told;
+  open.told_words = pieces.told_words;
   DecodePlan plan = {};
   plan.jobs = open.jobs;
   plan.count = call.frames;
   plan.mode = method.mode;
-  plan.sums = pieces.take<u32>(2 * std::size_t{call.frames});
+  plan.sums = pieces.sums;
   plan.table_sums = plan.sums + call.frames;
   plan.statuses = call.statuses;
+  plan.told = pieces.told;
+  plan.items_per_frame = pieces.items_per_frame;
   const bool is_whole = call.wanted == method.shape.count;
   if (is_whole && !launcher.clear(plan.sums, 8 * std::size_t{call.frames})) return false;
   if (!launcher.launch("open_frames", 1, call.frames, &open, sizeof open, false)) return false;
@@ -340,10 +377,10 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   char kernel[kMaxName];
   if (method.number != 0) {
     name_kernel(kernel, method, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
-    const std::uint64_t tiles = std::uint64_t{call.tiles} * (method.is_split ? method.tile_values / kPartValues : 1);
+    const std::uint32_t items = method.is_split ? pieces.items_per_frame : call.tiles;
     plan.form = FrameForm::main;
-    if (!launcher.launch(kernel, static_cast<std::uint32_t>(tiles), call.frames, &plan, sizeof plan, false))
-      return false;
+    const std::uint32_t columns = decode_columns(launcher.resident_blocks(kernel), call.frames, items);
+    if (!launcher.launch(kernel, columns, call.frames, &plan, sizeof plan, false)) return false;
   }
   // Few frames are of another form, or all.
   const auto wanted_bytes = static_cast<std::uint64_t>(call.wanted * call.value_bytes);

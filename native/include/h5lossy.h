@@ -428,6 +428,7 @@ h5l_status h5l_device_encode_workspace(const h5l_params* params, const h5l_devic
 /* Starts to encode chunks, in the byte order of the GPU. With a range-relative bound each chunk's own range counts. */
 h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* batch, h5l_message* message);
 
+/* Workspace for h5l_device_decode, of whole frames or any part of them. */
 h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t* bytes,
                                        h5l_message* message);
 

@@ -210,6 +210,7 @@ inline Quad load_relaxed_four(const u32* from) {
   return {from[0], from[1], from[2], from[3]};
 }
 inline void wait_a_little() { emulation::yield(); }
+inline constexpr u32 kPatience = 2;  // so that both happen
 
 template <u32 bytes>
 void copy_async(u8* to_shared, const u8* from) {
@@ -228,11 +229,22 @@ inline u32 permute(u32 low, u32 high, u32 selector) {
   for (u32 i = 0; i < 4; ++i) result |= static_cast<u32>(bytes >> (8 * (selector >> (4 * i) & 7)) & 0xFF) << (8 * i);
   return result;
 }
+inline u32 permute_signed(u32 low, u32 high, u32 selector) {
+  u32 result = permute(low, high, selector);
+  for (u32 i = 0; i < 4; ++i) {
+    const u32 mask = 0xFFu << (8 * i);
+    if ((selector >> (4 * i) & 8) != 0) result = (result & 0x80808080u & mask) != 0 ? result | mask : result & ~mask;
+  }
+  return result;
+}
 inline u32 funnel_right(u32 low, u32 high, u32 shift) {
   return static_cast<u32>((u64{high} << 32 | low) >> (shift % 32));
 }
 inline u32 funnel_left(u32 low, u32 high, u32 shift) {
   return static_cast<u32>((u64{high} << 32 | low) << (shift % 32) >> 32);
+}
+inline u32 add_halves(u32 word, u32 times, u32 sum) {
+  return sum + (word & 0xFFFF) * (times & 0xFF) + (word >> 16) * (times >> 8 & 0xFF);
 }
 inline u32 ones(u32 word) { return count_ones(u64{word}); }
 
