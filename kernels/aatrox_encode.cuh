@@ -393,34 +393,15 @@ class PartPlaces {
     const u32 tile = spot.index / kTileParts;
     const bool knows = known_chunk_ == first + 1 && known_tile_ <= tile;
     u32 sum = 0;
-    const u64 own_word = look_at(plan, first, tile);
-    constexpr u32 at_once = kWarpThreads / kTileParts;  // tiles that a warp looks at with one load
-    constexpr u32 in_flight = 4;
-    for (u32 t = (knows ? known_tile_ : 0) + warp() * at_once; t < tile; t += in_flight * kWarps * at_once) {
-      u64 found[in_flight];
-      H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
-        const u32 own = t + k * kWarps * at_once + lane() / kTileParts;
-        found[k] = own < tile ? look_at(plan, first, own) : 0;
-      }
-      u32 bytes = 0;
-      bool is_usual = true;
-      H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
-        const u32 own = t + k * kWarps * at_once + lane() / kTileParts;
-        const u32 usual = bytes_of_usual(own < tile ? word_of(plan, first, own, found[k]) : 0);
-        is_usual = is_usual && (own >= tile || (usual != 0 && usual < kTileValues * sizeof(T)));
-        bytes += usual;
-      }
-      if (any_in_warp(!is_usual)) {
-        bytes = 0;
-        H5L_NO_UNROLL for (u32 k = 0; k < in_flight; ++k) {
-          const u32 own = t + k * kWarps * at_once + lane() / kTileParts;
-          const u32 unusual = layout_of<T>(own < tile ? look_at(plan, first, own) : 0, kTileValues, 0).bytes;
-          if (own < tile) bytes += unusual;
-        }
-      }
-      if (lane() % kTileParts == 0) sum += bytes;
+    for (u32 t = (knows ? known_tile_ : 0) + warp() * 4; t < tile; t += kWarps * 4) {
+      const u32 own = t + lane() / kTileParts;
+      const u64 word = own < tile ? word_of(plan, first, own) : 0;
+      u32 bytes = bytes_of_usual(word);
+      const bool is_usual = own >= tile || (bytes != 0 && bytes < kTileValues * sizeof(T));
+      if (any_in_warp(!is_usual)) bytes = layout_of<T>(word, kTileValues, 0).bytes;
+      if (own < tile && lane() % kTileParts == 0) sum += bytes;
     }
-    layout = layout_of<T>(word_of(plan, first, tile, own_word), values_of(plan, tile), spot.index % kTileParts);
+    layout = layout_of<T>(word_of(plan, first, tile), values_of(plan, tile), spot.index % kTileParts);
     sum = sum_of_warp(sum);
     if (lane() == 0) totals[warp()] = sum;
     sync_block();
@@ -442,14 +423,10 @@ class PartPlaces {
     return words == 0 || words >= unusual ? 0 : 4 + static_cast<u32>(sizeof(T)) + 4 * words;
   }
 
-  // The word of the lane's part of a tile as it is now, and once it has been published.
-  H5L_DEVICE static u64 look_at(const EncodePlan& plan, u32 first, u32 tile) {
+  // The word of the lane's part of a tile.
+  H5L_DEVICE static u64 word_of(const EncodePlan& plan, u32 first, u32 tile) {
     const u32 in_chunk = tile * kTileParts + lane() % kTileParts;
-    return in_chunk < plan.items_per_chunk ? load_relaxed(plan.parts + first + in_chunk) : 0;
-  }
-  H5L_DEVICE static u64 word_of(const EncodePlan& plan, u32 first, u32 tile, u64 found) {
-    const u32 in_chunk = tile * kTileParts + lane() % kTileParts;
-    return in_chunk < plan.items_per_chunk ? wait_for(plan.parts + first + in_chunk, found) : 0;
+    return in_chunk < plan.items_per_chunk ? wait_for(plan.parts + first + in_chunk) : 0;
   }
   H5L_DEVICE static u32 values_of(const EncodePlan& plan, u32 tile) {
     const u32 left = plan.shape.count - tile * kTileValues;
@@ -469,7 +446,9 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   const u32& waiting_planes = shared.waiting_planes;
   bool is_waiting = false;
 
-  const auto emit_item = [&](const Spot& spot, u32 planes, bool with_exceptions, u32 begin, const TileLayout& layout) {
+  const auto place_item = [&](const Spot& spot, u32 planes, bool with_exceptions) {
+    TileLayout layout;
+    const u32 begin = places.begin_of(plan, spot, layout, shared.more_totals);
     const u32 tile = spot.index / kTileParts, part = spot.index % kTileParts;
     if (with_exceptions && encoder.lacks_initial(spot)) {
       if (thread() == 0) {
@@ -494,11 +473,8 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     if (thread() == 0) store_relaxed(plan.parts + spot.item, word);
     const Spot next = next_spot<false>(plan, spot);
     const bool has_next = next.chunk < plan.chunks, can_wait = encoder.can_wait();
-    // Sizes first: behind the copies they would be long in coming.
-    TileLayout layout = {};
-    const u32 begin = is_waiting ? places.begin_of(plan, waiting, layout, shared.more_totals) : 0;
     if (can_wait && has_next) encoder.start(next);
-    if (is_waiting) emit_item(waiting, waiting_planes, false, begin, layout);
+    if (is_waiting) place_item(waiting, waiting_planes, false);
     sync_block();
     encoder.write();
     if (can_wait) {
@@ -508,8 +484,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
       }
     } else {
       sync_block();
-      const u32 own_begin = places.begin_of(plan, spot, layout, shared.more_totals);
-      emit_item(spot, unpack(word).planes, true, own_begin, layout);
+      place_item(spot, unpack(word).planes, true);
       sync_block();
       if (has_next) encoder.start(next);
     }
@@ -518,9 +493,7 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
   }
   if (!is_waiting) return;
   sync_block();
-  TileLayout layout;
-  const u32 begin = places.begin_of(plan, waiting, layout, shared.more_totals);
-  emit_item(waiting, waiting_planes, false, begin, layout);
+  place_item(waiting, waiting_planes, false);
 }
 
 }  // namespace h5lossy::H5L_TARGET::aatrox

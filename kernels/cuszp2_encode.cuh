@@ -451,10 +451,8 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
     if (thread() == 0) store_relaxed(plan.sizes + spot.item, kPublishedSize | bytes);
     const Spot next = next_spot<false>(plan, spot);
     const bool has_next = next.chunk < plan.chunks, can_wait = encoder.can_wait();
-    // Sizes first: behind the copies they would be long in coming.
-    const u32 begin = is_waiting ? places.begin_of(plan, waiting, waiting_bytes, shared.more_totals) : 0;
     if (can_wait && has_next) encoder.start(next);
-    if (is_waiting) emit_waiting(begin);
+    if (is_waiting) emit_waiting(places.begin_of(plan, waiting, waiting_bytes, shared.more_totals));
     sync_block();
     encoder.write(spot);
     if (can_wait) {

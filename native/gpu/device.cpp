@@ -90,7 +90,13 @@ Device* Device::open(int ordinal, std::string& why) {
   const auto i = static_cast<std::size_t>(ordinal);
   if (all.opened[i] == nullptr && all.failures[i].empty()) {
     std::unique_ptr<Device> device(new Device(*all.driver, ordinal));
-    if (device->start(all.failures[i])) all.opened[i] = std::move(device);
+    const CudaResult result = device->start(why);
+    if (result == kCudaOutOfMemory) return nullptr;  // there may be memory the next time
+    if (result == 0) {
+      all.opened[i] = std::move(device);
+    } else {
+      all.failures[i] = why;
+    }
   }
   if (all.opened[i] == nullptr) {
     why = all.failures[i];
@@ -113,7 +119,7 @@ int Device::of_pointer(const void* pointer) {
   return all.driver->pointer_attribute(&ordinal, kPointerDevice, address) == 0 ? ordinal : -1;
 }
 
-bool Device::start(std::string& why) {
+CudaResult Device::start(std::string& why) {
   CudaDevice device = 0;
   char name[128] = "";
   int cooperative = 0;
@@ -126,7 +132,7 @@ bool Device::start(std::string& why) {
   name_ = name;
   if (result == 0 && (major_ < 8 || cooperative == 0)) {
     why = name_ + " is too old: h5lossy needs compute capability 8.0 or later";
-    return false;
+    return kCudaNoCode;
   }
   if (result == 0) result = driver_.retain_context(&context_, device);
   if (result == 0) {
@@ -136,11 +142,11 @@ bool Device::start(std::string& why) {
     }
     if (result != 0) driver_.release_context(device);
   }
-  if (result == 0) return true;
+  if (result == 0) return result;
   why = name_ + " cannot be used: ";
   why += result == kCudaNoCode && !how_.empty() ? how_ : name_of(driver_, result);
   if (result != kCudaNoCode && !how_.empty()) why += ", for kernels " + how_;
-  return false;
+  return result;
 }
 
 // Loads a unit's code into the current context. `how` says where it is from, or why there is none.

@@ -56,7 +56,7 @@ class Device {
  private:
   friend class LaneUse;
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
-  bool start(std::string& why);
+  CudaResult start(std::string& why);  // `why` says what was wrong
   CudaResult load(const char* unit, std::string& how);
   CudaResult find(const char* name, Kernel& kernel, std::string& how);
   void note(CudaResult result, const std::string& what);
