@@ -24,8 +24,8 @@ template <class T>
 struct alignas(16) DecodeShared {
   u8 rows[kPartValues * sizeof(T)];
   PayloadShared<kHeadBytes> payloads;
-  u32 runs[kThreads];    // planes before each run
-  u32 bits[kThreads];    // bits of exceptions before each run
+  u32 runs[kThreads];       // planes before each run
+  u32 bits[kThreads];       // bits of exceptions before each run
   u32 masks[kGroupBlocks];  // masks before each group
   u32 totals[kWarps];
   u32 more_totals[kWarps];
@@ -39,7 +39,8 @@ class Decoder {
   static constexpr u32 kValueWords = sizeof(T) / 4;
 
  public:
-  H5L_DEVICE Decoder(const DecodePlan& plan, Shared& shared) : plan_(plan), job_(shared.payloads.job), shared_(shared) {}
+  H5L_DEVICE Decoder(const DecodePlan& plan, Shared& shared)
+      : plan_(plan), job_(shared.payloads.job), shared_(shared) {}
 
   // `head` is the beginning of the tile's payload, whose place in the frame is `span`; `told` is where the tile's parts tell
   // their sums.
@@ -52,7 +53,8 @@ class Decoder {
     if (first >= count_) return;
     const u32 part_count = count_ - first < kPartValues ? count_ - first : kPartValues;
     const u32 raw_bytes = count_ * static_cast<u32>(sizeof(T));
-    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
+    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
+      return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(job_.payload + span.begin);
     head_ = reinterpret_cast<const u32*>(head);
     words_ = span.bytes / 4;
@@ -87,7 +89,7 @@ class Decoder {
     const u32 parts = (count_ + kPartValues - 1) / kPartValues;
     const u32 share = (words_ + parts - 1) / parts, share_at = part_ * share;
     sum_payload<4>(plan_, job_, tile, share_at, share_at + share < words_ ? share_at + share : words_,
-                [&](u32 i) { return load_constant(payload_ + i); });
+                   [&](u32 i) { return load_constant(payload_ + i); });
   }
 
   [[nodiscard]] H5L_DEVICE W value_of_payload(u32 word) const {
@@ -119,7 +121,7 @@ class Decoder {
     return codes;
   }
   H5L_DEVICE static bool are_widths(u32 codes) {
-    constexpr u32 to_sign = (0x7F - kMaxWidth<T>) * 0x01010101u;
+    constexpr u32 to_sign = (0x7F - kMaxWidth<T>)*0x01010101u;
     return ((codes | (codes + to_sign)) & 0x80808080u) == 0;
   }
   // The planes of four blocks: one more than a width that is not 0.
@@ -206,7 +208,8 @@ class Decoder {
     }
     if (!is_told) sum = 0;
     sum = sum_of_warp(sum);
-    for (u32 missing = ballot(!is_told); missing != 0; missing &= missing - 1) sum += count_differences(lowest_one(missing));
+    for (u32 missing = ballot(!is_told); missing != 0; missing &= missing - 1)
+      sum += count_differences(lowest_one(missing));
     return sum;
   }
 
@@ -335,7 +338,8 @@ H5L_DEVICE void decode(const DecodePlan& plan) {
     payloads.wait();
     const u32 item = payloads.item(), part = item % kTileParts;
     u64* const told = plan.told + (block_row() * plan.items_per_frame + item - part) * (sizeof(T) / 4);
-    Decoder<T, Q>(plan, shared).decode(payloads.tile(), part, payloads.span(), payloads.area() + payloads.shift(), told);
+    Decoder<T, Q>(plan, shared)
+        .decode(payloads.tile(), part, payloads.span(), payloads.area() + payloads.shift(), told);
   }
 }
 

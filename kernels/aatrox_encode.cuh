@@ -10,11 +10,11 @@ namespace h5lossy::H5L_TARGET::aatrox {
 
 template <class T>
 struct alignas(16) EncodeShared {
-  u8 input[kPartValues * sizeof(T)];                                       // rows of values
-  u32 staged[kThreads * (kMaxWidth<T> + 1)];                               // planes that wait for their place
-  u8 staged_codes[kThreads];                                               // and their codes
+  u8 input[kPartValues * sizeof(T)];          // rows of values
+  u32 staged[kThreads * (kMaxWidth<T> + 1)];  // planes that wait for their place
+  u8 staged_codes[kThreads];                  // and their codes
   T staged_initial;
-  alignas(16) u8 value_before[16];                                         // the value in front of the part
+  alignas(16) u8 value_before[16];  // the value in front of the part
   T warp_ends[kWarps];
   T firsts[kThreads], lasts[kThreads];  // ordinary bins of each thread
   u8 has_ordinary[kThreads];
@@ -27,7 +27,7 @@ struct alignas(16) EncodeShared {
   u32 has_codes[kWarps];  // of each layer
   u32 first_exceptions[kWarps];
   u32 groups[kWarps][3];  // present, full, uniform
-  Spot waiting;  // what is staged
+  Spot waiting;           // what is staged
   u32 waiting_planes;
 };
 
@@ -258,8 +258,8 @@ class Encoder {
 
   // Exceptions take the bin of the value before them in the tile, or else of the first one behind them that is ordinary.
   // Which of the thread's values are exceptions.
-  H5L_DEVICE u32 bins_with_exceptions(const Q& q, const Spot& spot, u32 inside, bool is_fine, bool has_before, T& before,
-                                      T (&bins)[kThreadValues]) {
+  H5L_DEVICE u32 bins_with_exceptions(const Q& q, const Spot& spot, u32 inside, bool is_fine, bool has_before,
+                                      T& before, T (&bins)[kThreadValues]) {
     const u32 item = spot.item, part_number = part_of(spot);
     RowBins<T> found;
     found.has_ordinary = inside != 0;
@@ -324,7 +324,8 @@ class Encoder {
     sync_block();
     if (thread() == 0) {
       least = kNone;
-      for (u32 w = 0; w < kWarps; ++w) least = shared_.first_exceptions[w] < least ? shared_.first_exceptions[w] : least;
+      for (u32 w = 0; w < kWarps; ++w)
+        least = shared_.first_exceptions[w] < least ? shared_.first_exceptions[w] : least;
       W common = reinterpret_cast<const W*>(values_of(spot))[least];
       for (u32 i = part_of(spot); i > 0; --i) {
         if (unpack(wait_for(plan_.parts + item - i)).groups == 0) continue;
@@ -353,7 +354,8 @@ class Encoder {
     section.bits_at = before >> 16;
     part.masks = totals & 0xFFFF;
     part.bits = totals >> 16;
-    const u32 present = ballot(is_present), full = ballot(is_present && is_full), uniform = ballot(is_present && is_uniform);
+    const u32 present = ballot(is_present), full = ballot(is_present && is_full),
+              uniform = ballot(is_present && is_uniform);
     if (lane() == 0) {
       shared_.groups[warp()][0] = present;
       shared_.groups[warp()][1] = full;

@@ -106,7 +106,8 @@ H5L_DEVICE TileLayout layout_of(u64 word, u32 values, u32 before) {
   tile.form = Form::full;
   tile.bytes = padded(tile.codes_bytes) + static_cast<u32>(sizeof(T)) + 4 * tile.planes;
   if (groups != 0) {
-    tile.bytes += 4 + static_cast<u32>(sizeof(T)) + 12 * ones(groups) + 4 * tile.masks + tile.bits * static_cast<u32>(sizeof(T));
+    tile.bytes +=
+        4 + static_cast<u32>(sizeof(T)) + 12 * ones(groups) + 4 * tile.masks + tile.bits * static_cast<u32>(sizeof(T));
   }
   if (groups == 0 && layers == 0) {
     tile.form = Form::constant_bin;

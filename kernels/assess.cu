@@ -11,10 +11,11 @@
 
 namespace h5lossy::H5L_TARGET {
 
-#define H5L_KERNEL(name, Plan, Shared, blocks, function)                                                                 \
-  extern "C" __global__ void __launch_bounds__(gpu::kThreads, blocks) h5l_##name(const __grid_constant__ gpu::Plan plan) { \
-    function(plan);                                                                                                      \
-  }                                                                                                                      \
+#define H5L_KERNEL(name, Plan, Shared, blocks, function)              \
+  extern "C" __global__ void __launch_bounds__(gpu::kThreads, blocks) \
+      h5l_##name(const __grid_constant__ gpu::Plan plan) {            \
+    function(plan);                                                   \
+  }                                                                   \
   extern "C" __device__ const u32 h5l_##name##_shared_bytes = sizeof(Shared);
 #include "assess.def"
 #undef H5L_KERNEL

@@ -57,9 +57,9 @@ H5L_DEVICE FieldPoint point_at(const CellsPlan& plan, const u64 (&at)[4]) {
   auto b = *reinterpret_cast<const Word<T>*>(address(view.decoded, view.decoded_strides, view.origin, at));
   if (rules.original_big_endian) a = swapped(a);
   if (rules.decoded_big_endian) b = swapped(b);
-  const bool counts = rules.all_valid ||
-                      (is_finite<T>(a) && is_finite<T>(b) && !(rules.has_fill && a == rules.fill_bits) &&
-                       (view.mask == nullptr || *address(view.mask, view.mask_strides, view.origin, at) == 0));
+  const bool counts =
+      rules.all_valid || (is_finite<T>(a) && is_finite<T>(b) && !(rules.has_fill && a == rules.fill_bits) &&
+                          (view.mask == nullptr || *address(view.mask, view.mask_strides, view.origin, at) == 0));
   if (!counts) return {0.0, 0.0, 0.0};
   const double x = static_cast<double>(bit_cast<T>(a));
   return {x, static_cast<double>(bit_cast<T>(b)) - x, 1.0};

@@ -195,7 +195,8 @@ H5L_DEVICE void add_lag_cells(const CellsPlan& plan) {
     const u32 read_rows = rows + (field.present[kY] ? field.lags : 0), read_columns = columns + field.lags;
     for (u32 y = warp(); y < read_rows; y += kWarps) {
       const bool has_row = place.first_row + y < plan.reach_end[kY];
-      const double* const from = plan.errors + error_index(plan, place.w, place.z, place.first_row + y, place.first_column);
+      const double* const from =
+          plan.errors + error_index(plan, place.w, place.z, place.first_row + y, place.first_column);
       for (u32 x = lane(); x < read_columns; x += kWarpThreads) {
         const bool is_there = has_row && place.first_column + x < plan.reach_end[kX];
         shared.errors[y * stride + x] = is_there ? from[x] : no_error();

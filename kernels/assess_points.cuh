@@ -52,7 +52,9 @@ H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan) {
   if (plan.is_limited != 0) return plan.grid_exponent + 3;
   const i32 octave = static_cast<i32>(*plan.largest >> 52) - 1023;
   const i32 grid = octave - 6;
-  return (grid < assess::kFinestGrid ? assess::kFinestGrid : grid > assess::kWidestGrid ? assess::kWidestGrid : grid) +
+  return (grid < assess::kFinestGrid   ? assess::kFinestGrid
+          : grid > assess::kWidestGrid ? assess::kWidestGrid
+                                       : grid) +
          3;
 }
 
@@ -348,8 +350,8 @@ class Points {
     } else {
       kind = kind_of<T>(x_bits, y_bits, params);
       // As the format has it, other values may turn into a fill value of +0.0.
-      if (params.has_fill != 0 && params.fill_bits != 0 && x_bits != params.fill_bits &&
-          y_bits == params.fill_bits && is_finite<T>(x_bits)) {
+      if (params.has_fill != 0 && params.fill_bits != 0 && x_bits != params.fill_bits && y_bits == params.fill_bits &&
+          is_finite<T>(x_bits)) {
         count_special(H5L_SPECIAL_FILL_MADE, at);
       }
       if (kind != H5L_SPECIAL_KINDS) count_special(kind, at);
@@ -357,7 +359,7 @@ class Points {
     const bool is_valid = !is_masked && kind == H5L_SPECIAL_KINDS;
     const u32 valid = ballot(is_valid);
     const u32 count = ones(valid);
-    double(&handed)[2][kWarpThreads] = shared_.handed[warp()];
+    double (&handed)[2][kWarpThreads] = shared_.handed[warp()];
     if (is_valid) {
       const u32 to = (kept_ + ones(valid & lanes_below())) % kWarpThreads;
       handed[0][to] = static_cast<double>(x);
@@ -609,8 +611,10 @@ template <class T>
 H5L_DEVICE void merge_totals(const PointsPlan& plan) {
   MergeShared& shared = *reinterpret_cast<MergeShared*>(shared_memory());
   constexpr u32 kFields = sizeof(BlockTotals) / 8;
-  constexpr u32 kFirsts = __builtin_offsetof(BlockTotals, special_first) / 8, kLeasts = __builtin_offsetof(BlockTotals, x_min) / 8;
-  constexpr u32 kMosts = __builtin_offsetof(BlockTotals, x_max) / 8, kWorst = __builtin_offsetof(BlockTotals, worst_size) / 8;
+  constexpr u32 kFirsts = __builtin_offsetof(BlockTotals, special_first) / 8,
+                kLeasts = __builtin_offsetof(BlockTotals, x_min) / 8;
+  constexpr u32 kMosts = __builtin_offsetof(BlockTotals, x_max) / 8,
+                kWorst = __builtin_offsetof(BlockTotals, worst_size) / 8;
   static_assert(kFields <= kThreads && kFields == kWorst + 2);
   const u64* const fields = reinterpret_cast<const u64*>(plan.totals);
   u64* const merged = reinterpret_cast<u64*>(&shared.totals);
@@ -691,8 +695,8 @@ H5L_DEVICE void merge_totals(const PointsPlan& plan) {
                            : wanted > assess::kWidestGrid ? assess::kWidestGrid
                                                           : wanted;
       const i32 lowest = lowest_fine_octave(plan);
-      const bool reaches = part.grid_exponent + 3 >= lowest &&
-                           part.grid_exponent + 7 <= lowest + static_cast<i32>(kFineOctaves);
+      const bool reaches =
+          part.grid_exponent + 3 >= lowest && part.grid_exponent + 7 <= lowest + static_cast<i32>(kFineOctaves);
       if (!reaches) {
         *plan.too_narrow = 1;
         atomic_max(plan.largest, bit_cast<u64>(size));

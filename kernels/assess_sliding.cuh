@@ -71,7 +71,7 @@ class Sliding {
           H5L_UNROLL for (u32 q = 0; q < kSlidingSums; ++q) {
             const double now = plane_[o][q];
             if constexpr (kDeep) {
-              double(&two)[kRing] = two_[o][q];
+              double (&two)[kRing] = two_[o][q];
               total[q] = (two[k] + two[(k + 2) % kRing]) + (two[(k + 4) % kRing] + now);
               two[(k + 5) % kRing] = before_[o][q] + now;
               before_[o][q] = now;

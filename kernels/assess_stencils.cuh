@@ -158,7 +158,8 @@ class LaneStencils {
 
 H5L_DEVICE bool has_planes(const CellsPlan& plan, const CellPlace& place) {
   const assess::FieldPlan& field = plan.field;
-  return !(field.present[kW] && place.w + 2 >= field.shape[kW]) && !(field.present[kZ] && place.z + 2 >= field.shape[kZ]);
+  return !(field.present[kW] && place.w + 2 >= field.shape[kW]) &&
+         !(field.present[kZ] && place.z + 2 >= field.shape[kZ]);
 }
 
 // Stencils whose lowest corner is in the cell: their centre is one further along each axis.
@@ -268,7 +269,8 @@ H5L_DEVICE void for_each_cell(const CellsPlan& plan, Of of) {
 
 template <class T, u32 kFirst>
 H5L_DEVICE void add_plain_stencil_cells(const CellsPlan& plan) {
-  for_each_cell(plan, [&](const CellPlace& place, StencilCell& cell) { add_plain_stencils<T, kFirst>(plan, place, cell); });
+  for_each_cell(plan,
+                [&](const CellPlace& place, StencilCell& cell) { add_plain_stencils<T, kFirst>(plan, place, cell); });
 }
 
 template <class T>

@@ -38,7 +38,8 @@ H5L_DEVICE void load_differences(Plane plane_of, u32 planes, W (&words)[32]) {
   if (sizeof(W) == 4 && used <= 2) {
     if (used == 1) {
       H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
-        H5L_UNROLL for (u32 i = 0; i < 4; ++i) words[8 * i + 7 - r] = permute_signed(bytes[0][r], 0, i | (8 | i) * 0x1110);
+        H5L_UNROLL for (u32 i = 0; i < 4; ++i) words[8 * i + 7 - r] =
+            permute_signed(bytes[0][r], 0, i | (8 | i) * 0x1110);
       }
     } else {
       H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
@@ -53,14 +54,15 @@ H5L_DEVICE void load_differences(Plane plane_of, u32 planes, W (&words)[32]) {
   H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
     u32 all[2 * sizeof(W)];
     H5L_UNROLL for (u32 s = 0; s < sizeof(W); ++s) {
-      all[s] = s < slices && s < used ? bytes[s < slices ? s : 0][r] : permute_signed(all[s == 0 ? 0 : s - 1], 0, all_signs);
+      all[s] =
+          s < slices && s < used ? bytes[s < slices ? s : 0][r] : permute_signed(all[s == 0 ? 0 : s - 1], 0, all_signs);
     }
     H5L_UNROLL for (u32 half = 0; half < sizeof(W) / 4; ++half) {
       const u32* const b = all + 4 * half;
       const u32 low01 = permute(b[0], b[1], 0x5140), high01 = permute(b[0], b[1], 0x7362);
       const u32 low23 = permute(b[2], b[3], 0x5140), high23 = permute(b[2], b[3], 0x7362);
-      const u32 four[4] = {permute(low01, low23, 0x5410), permute(low01, low23, 0x7632), permute(high01, high23, 0x5410),
-                           permute(high01, high23, 0x7632)};
+      const u32 four[4] = {permute(low01, low23, 0x5410), permute(low01, low23, 0x7632),
+                           permute(high01, high23, 0x5410), permute(high01, high23, 0x7632)};
       H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
         W& word = words[8 * i + 7 - r];
         if constexpr (sizeof(W) == 4) {

@@ -46,9 +46,9 @@ H5L_DEVICE Word<T> bin_of_number(T number) {
 // What a row in which not all values were good at the first try is made of.
 template <class T>
 struct RowBins {
-  u32 exceptions = 0;       // bit i: value i
+  u32 exceptions = 0;  // bit i: value i
   bool has_ordinary = true;
-  T first = 0, last = 0;    // bins of the first and the last ordinary value
+  T first = 0, last = 0;  // bins of the first and the last ordinary value
 };
 
 // Bins of the values inside, in place of the values; those of exceptions are still missing.

@@ -39,7 +39,8 @@ class Decoder {
     inside_ = place.inside();
     blocks_ = place.blocks();
     const u32 raw_bytes = place.count() * static_cast<u32>(sizeof(T));
-    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0) return report_corrupt(plan_);
+    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
+      return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(payload);
     words_ = span.bytes / 4;
     section_words_ = 0;
@@ -98,7 +99,8 @@ class Decoder {
     if (b < blocks_) {
       u32 packed = bytes[b * kCodeBytes<T>];
       if constexpr (sizeof(T) == 8) packed |= u32{bytes[2 * b + 1]} << 8;
-      is_fine = unpack_code<T>(packed, selection_ == Selection::outlier, max_width<T>(selection_ != Selection::fixed), code_);
+      is_fine =
+          unpack_code<T>(packed, selection_ == Selection::outlier, max_width<T>(selection_ != Selection::fixed), code_);
     }
     if (thread() < padded(codes_bytes) - codes_bytes) is_fine = is_fine && bytes[codes_bytes + thread()] == 0;
     planes_ = is_fine && (code_.first_size != 0 || code_.width != 0) ? code_.width + 1 : 0;
@@ -114,7 +116,8 @@ class Decoder {
     section_at_ = planes_end;
     section_words_ = words_ - least;
     const u32 firsts_at = 4 * (words_ - padded(firsts_bytes) / 4);
-    if (thread() < padded(firsts_bytes) - firsts_bytes) is_fine = is_fine && bytes[firsts_at + firsts_bytes + thread()] == 0;
+    if (thread() < padded(firsts_bytes) - firsts_bytes)
+      is_fine = is_fine && bytes[firsts_at + firsts_bytes + thread()] == 0;
     first_at_ = firsts_at + (before >> 16);
     return is_fine;
   }
@@ -214,7 +217,8 @@ class Decoder {
             quad = {bits[k * row + i], bits[k * row + i + 1], bits[k * row + i + 2], bits[k * row + i + 3]};
           } else {
             const u64 low = bits[k * row + i], high = bits[k * row + i + 1];
-            quad = {static_cast<u32>(low), static_cast<u32>(low >> 32), static_cast<u32>(high), static_cast<u32>(high >> 32)};
+            quad = {static_cast<u32>(low), static_cast<u32>(low >> 32), static_cast<u32>(high),
+                    static_cast<u32>(high >> 32)};
           }
           store_streaming(reinterpret_cast<Quad*>(to + i), quad);
         }
@@ -222,7 +226,8 @@ class Decoder {
       }
       H5L_UNROLL for (u32 i = 0; i < row; ++i) {
         const u64 number = first + i;
-        if (i < place.row_values() && number >= job_.first && number < job_.first + job_.wanted) to[i] = bits[k * row + i];
+        if (i < place.row_values() && number >= job_.first && number < job_.first + job_.wanted)
+          to[i] = bits[k * row + i];
       }
     }
   }
@@ -246,7 +251,8 @@ H5L_DEVICE void decode(const DecodePlan& plan) {
   using OfTiles = Payloads<tile_bytes / 2, tile_bytes>;
   for (OfTiles payloads(plan, shared.payloads, tile_bytes); payloads.has_item(); payloads.go_on()) {
     payloads.wait();
-    Decoder<T, Q, dimensions>(plan, shared).decode(payloads.tile(), payloads.span(), payloads.area() + payloads.shift());
+    Decoder<T, Q, dimensions>(plan, shared)
+        .decode(payloads.tile(), payloads.span(), payloads.area() + payloads.shift());
   }
 }
 

@@ -19,8 +19,8 @@ inline constexpr u32 kMostStagedBytes = kThreads * (kCodeBytes<T> + 4 * (max_wid
 
 template <class T>
 struct alignas(16) EncodeShared {
-  u8 input[kTileValues * sizeof(T)];                  // rows of values
-  alignas(16) u8 staged[kMostStagedBytes<T>];         // a payload that waits for its place
+  u8 input[kTileValues * sizeof(T)];           // rows of values
+  alignas(16) u8 staged[kMostStagedBytes<T>];  // a payload that waits for its place
   u32 totals[kWarps];
   u32 more_totals[kWarps];
   u32 flags[kWarps];
@@ -28,7 +28,7 @@ struct alignas(16) EncodeShared {
   Word<T> constant;  // what a constant tile's values are
   u32 first_exceptions[kWarps];
   u32 groups[4][3];  // present, full, uniform
-  Spot waiting;  // what is staged
+  Spot waiting;      // what is staged
   u32 waiting_bytes;
 };
 
@@ -293,7 +293,7 @@ class Encoder {
     W differs = 0;
     const W block_first = dimensions == 1 ? words_[0] & kDifferenceBits<T> : first;
     H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
-      if ((inside >> i & 1) != 0) differs |= (words_[i] & kDifferenceBits<T>) ^ block_first;
+      if ((inside >> i & 1) != 0) differs |= (words_[i] & kDifferenceBits<T>)^block_first;
     }
     return differs == 0;
   }
@@ -354,7 +354,8 @@ class Encoder {
     }
     sync_block();
     section.groups = 0;
-    H5L_UNROLL for (u32 g = 0; g < kWarps / kBlockThreads; ++g) section.groups |= shared_.groups[g][0] != 0 ? 1u << g : 0;
+    H5L_UNROLL for (u32 g = 0; g < kWarps / kBlockThreads; ++g) section.groups |=
+        shared_.groups[g][0] != 0 ? 1u << g : 0;
     section.bytes = 4 + static_cast<u32>(sizeof(T)) + 12 * ones(section.groups) + 4 * section.masks_total +
                     (totals >> 16) * static_cast<u32>(sizeof(T));
     return all_uniform;
@@ -434,7 +435,8 @@ H5L_DEVICE void encode(const EncodePlan& plan) {
       if constexpr (dimensions == 1) {
         const Place<T, dimensions> place(plan.shape, waiting.index);
         if (waiting_bytes == place.count() * sizeof(T)) {
-          const u32* const values = reinterpret_cast<const u32*>(raw_of(plan, waiting.chunk) + place.first() * sizeof(T));
+          const u32* const values =
+              reinterpret_cast<const u32*>(raw_of(plan, waiting.chunk) + place.first() * sizeof(T));
           emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return values[i]; });
           return sum;
         }

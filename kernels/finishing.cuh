@@ -27,7 +27,8 @@ struct HeaderWords {
   u32 count;
 };
 
-H5L_DEVICE HeaderWords make_header(const FinishPlan& plan, const Quantizer& quantizer, bool is_stored, u32 payload_sum) {
+H5L_DEVICE HeaderWords make_header(const FinishPlan& plan, const Quantizer& quantizer, bool is_stored,
+                                   u32 payload_sum) {
   const EncodePlan& encode = plan.encode;
   HeaderWords header = {};
   header.count = is_stored ? 10 : encode.header_bytes / 4;
@@ -190,7 +191,9 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
     for (u32 i = thread(); !is_whole && i < opening.tiles; i += kThreads) {
       is_fine = is_fine && (i == 0 || ends[i - 1] <= ends[i]);
     }
-    last = opening.form == gpu::FrameForm::stored ? plan.shape.raw_bytes : opening.tiles == 0 ? 0 : ends[opening.tiles - 1];
+    last = opening.form == gpu::FrameForm::stored ? plan.shape.raw_bytes
+           : opening.tiles == 0                   ? 0
+                                                  : ends[opening.tiles - 1];
     is_fine = is_fine && payload_at + last == bytes;
   }
   u32 total = 0;
@@ -211,7 +214,9 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   job.shape = plan.shape;
   if (opening.form == gpu::FrameForm::lossless) {
     job.first_tile = static_cast<u32>(plan.first / plan.pfpl_tile_values);
-    job.tiles = plan.wanted == 0 ? 0 : static_cast<u32>((plan.first + plan.wanted - 1) / plan.pfpl_tile_values) + 1 - job.first_tile;
+    job.tiles = plan.wanted == 0
+                    ? 0
+                    : static_cast<u32>((plan.first + plan.wanted - 1) / plan.pfpl_tile_values) + 1 - job.first_tile;
     job.shape.tiles = opening.tiles;
   }
   job.check_sum = (words[2] >> 16 & 1) != 0 && plan.wanted == plan.shape.count ? 1 : 0;

@@ -32,7 +32,8 @@ class Decoder {
   static constexpr u32 kValues = kRowBytes / sizeof(T);
 
  public:
-  H5L_DEVICE Decoder(const DecodePlan& plan, DecodeShared& shared) : plan_(plan), job_(shared.payloads.job), shared_(shared) {
+  H5L_DEVICE Decoder(const DecodePlan& plan, DecodeShared& shared)
+      : plan_(plan), job_(shared.payloads.job), shared_(shared) {
     if (thread() < 16) {
       u32 selector = 0, rank = 0;
       for (u32 i = 0; i < 4; ++i) selector |= ((thread() >> i & 1) != 0 ? rank++ : 4u) << (4 * i);
@@ -71,9 +72,7 @@ class Decoder {
 
  private:
   // Four bytes of the payload; what is behind its end is anything.
-  H5L_DEVICE u32 word_at(u32 at) const {
-    return word_in_area(shift_ + at);
-  }
+  H5L_DEVICE u32 word_at(u32 at) const { return word_in_area(shift_ + at); }
   // The same, from the beginning of the area on.
   H5L_DEVICE u32 word_in_area(u32 place) const {
     const u32* const words = reinterpret_cast<const u32*>(area_ + (place & ~3u));
@@ -243,7 +242,7 @@ class Decoder {
   // from there.
   H5L_DEVICE void add_up_halves(u32 (&words)[32]) {
     constexpr u32 bias = 0xAAAA;  // what negabinary numbers, with these bits changed, are too large by
-    u32 pairs[16];  // number r: residuals 31 - r and 23 - r; number 8 + r: residuals 15 - r and 7 - r
+    u32 pairs[16];                // number r: residuals 31 - r and 23 - r; number 8 + r: residuals 15 - r and 7 - r
     u32 own = 0;
     H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
       const u32 a = words[31 - r], b = words[23 - r];
@@ -285,8 +284,10 @@ class Decoder {
       transpose_bytes(bytes[pair]);
     }
     H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
-      words[15 - r] = u64{permute(bytes[0][r], bytes[1][r], 0x6420)} | u64{permute(bytes[2][r], bytes[3][r], 0x6420)} << 32;
-      words[7 - r] = u64{permute(bytes[0][r], bytes[1][r], 0x7531)} | u64{permute(bytes[2][r], bytes[3][r], 0x7531)} << 32;
+      words[15 - r] = u64{permute(bytes[0][r], bytes[1][r], 0x6420)} | u64{permute(bytes[2][r], bytes[3][r], 0x6420)}
+                                                                           << 32;
+      words[7 - r] = u64{permute(bytes[0][r], bytes[1][r], 0x7531)} | u64{permute(bytes[2][r], bytes[3][r], 0x7531)}
+                                                                          << 32;
     }
   }
 

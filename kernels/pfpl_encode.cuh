@@ -16,9 +16,9 @@ inline constexpr u32 kBitmap0Words = kBitmap0Bytes / 4;
 inline constexpr u32 kStreamWords = kStreamBytes / 4;
 
 struct alignas(16) EncodeShared {
-  u8 input[kTileBytes];   // rows of values; then, where planes do not stay in registers, the stream of planes
+  u8 input[kTileBytes];        // rows of values; then, where planes do not stay in registers, the stream of planes
   u8 staged[kTileBytes + 16];  // a payload that waits for its place
-  u32 before_bitmap0[4];  // zeros
+  u32 before_bitmap0[4];       // zeros
   u32 bitmap0[kBitmap0Words];
   u16 places[kBitmap0Words];  // of the first non-zero byte that a word of bitmap0 tells of
   u8 bitmap1[kBitmap1Bytes];
@@ -153,7 +153,8 @@ class Encoder {
     // Bytes s of four values make a row of eight planes.
     if (planes_used_ >> 16 == 0) {
       H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
-        const u32 low = permute(words[31 - r], words[23 - r], 0x5410), high = permute(words[15 - r], words[7 - r], 0x5410);
+        const u32 low = permute(words[31 - r], words[23 - r], 0x5410),
+                  high = permute(words[15 - r], words[7 - r], 0x5410);
         words[31 - r] = permute(low, high, 0x6420);
         words[23 - r] = permute(low, high, 0x7531);
       }
@@ -285,8 +286,8 @@ class Encoder {
     // Each thread has 16 bytes of bitmap0, so two of bitmap1.
     const Quad words = *reinterpret_cast<const Quad*>(shared_.bitmap0 + 4 * thread());
     const u32 before = *(shared_.bitmap0 + 4 * thread() - 1);
-    const u32 changes0 = changes_of(words.x, before) | changes_of(words.y, words.x) << 4 | changes_of(words.z, words.y) << 8 |
-                changes_of(words.w, words.z) << 12;
+    const u32 changes0 = changes_of(words.x, before) | changes_of(words.y, words.x) << 4 |
+                         changes_of(words.z, words.y) << 8 | changes_of(words.w, words.z) << 12;
     reinterpret_cast<u16*>(shared_.bitmap1)[thread()] = static_cast<u16>(changes0);
     const u32 nonzero = ones(words.x) + ones(words.y) + ones(words.z) + ones(words.w);
     u32 totals = 0;

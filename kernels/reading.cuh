@@ -73,7 +73,8 @@ class Payloads {
       : plan_(plan), shared_(shared), tile_bytes_(tile_bytes) {
     static_assert(sizeof(DecodeJob) % 4 == 0 && half_bytes % 16 == 0 && most_bytes <= 2 * half_bytes);
     const u32* const job = reinterpret_cast<const u32*>(plan.jobs + block_row());
-    for (u32 i = thread(); i < sizeof(DecodeJob) / 4; i += kThreads) reinterpret_cast<u32*>(&shared.job)[i] = load_constant(job + i);
+    for (u32 i = thread(); i < sizeof(DecodeJob) / 4; i += kThreads)
+      reinterpret_cast<u32*>(&shared.job)[i] = load_constant(job + i);
     sync_block();
     items_ = shared.job.form == plan.form ? shared.job.tiles * parts : 0;
     item_ = block_number();
@@ -119,7 +120,9 @@ class Payloads {
 
   // The item's payload begins `shift` bytes behind here.
   [[nodiscard]] H5L_DEVICE const u8* area() const { return shared_.area + half_ * kHalfBytes; }
-  [[nodiscard]] H5L_DEVICE u32 shift() const { return static_cast<u32>(reinterpret_cast<u64>(shared_.job.payload + span_.begin)) & 15; }
+  [[nodiscard]] H5L_DEVICE u32 shift() const {
+    return static_cast<u32>(reinterpret_cast<u64>(shared_.job.payload + span_.begin)) & 15;
+  }
 
  private:
   static constexpr u32 kHalfBytes = half_bytes + 32;

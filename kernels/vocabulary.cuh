@@ -80,13 +80,17 @@ H5L_DEVICE void atomic_max(u64* to, u64 value) { atomicMax(to, value); }
 H5L_DEVICE void fence() { __threadfence(); }
 
 // Words that other thread blocks write and read in the same launch.
-H5L_DEVICE void store_relaxed(u64* to, u64 value) { asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(to), "l"(value)); }
+H5L_DEVICE void store_relaxed(u64* to, u64 value) {
+  asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(to), "l"(value));
+}
 H5L_DEVICE u64 load_relaxed(const u64* from) {
   u64 value;
   asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(from));
   return value;
 }
-H5L_DEVICE void store_relaxed(u32* to, u32 value) { asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value)); }
+H5L_DEVICE void store_relaxed(u32* to, u32 value) {
+  asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value));
+}
 // Each of the four by itself is one load.
 H5L_DEVICE Quad load_relaxed_four(const u32* from) {
   Quad quad;
@@ -288,7 +292,7 @@ H5L_DEVICE bool rows_are_own(const u8* values, u32 bytes) {
 // places are a few sums away from constants.
 template <u32 row_bytes, class Move>
 H5L_DEVICE void for_own_pieces(Move move) {
-  constexpr u32 pieces = row_bytes / 16;            // of a row
+  constexpr u32 pieces = row_bytes / 16;               // of a row
   constexpr u32 rows_at_once = kWarpThreads / pieces;  // what a warp moves at once are so many rows
   static_assert(8 % rows_at_once == 0);
   const u32 row = warp() * kWarpThreads + lane() / pieces, first = row * row_bytes + lane() % pieces * 16;
@@ -339,12 +343,13 @@ H5L_DEVICE void finish_rows(const u8* rows, u8* to, u32 bytes) {
   const auto address = reinterpret_cast<u64>(to);
   const u32 quads = address % 16 == 0 ? bytes / 16 : 0;
   for (u32 i = thread(); i < quads; i += kThreads) {
-    store_streaming(reinterpret_cast<Quad*>(to + i * 16), *reinterpret_cast<const Quad*>(
-        rows + place_in_rows<row_bytes>(i * 16 / row_bytes, i * 16 % row_bytes / 16)));
+    store_streaming(
+        reinterpret_cast<Quad*>(to + i * 16),
+        *reinterpret_cast<const Quad*>(rows + place_in_rows<row_bytes>(i * 16 / row_bytes, i * 16 % row_bytes / 16)));
   }
   for (u32 at = quads * 16 + thread() * static_cast<u32>(sizeof(W)); at < bytes; at += kThreads * sizeof(W)) {
-    *reinterpret_cast<W*>(to + at) = *reinterpret_cast<const W*>(
-        rows + place_in_rows<row_bytes>(at / row_bytes, at % row_bytes / 16) + at % 16);
+    *reinterpret_cast<W*>(to + at) =
+        *reinterpret_cast<const W*>(rows + place_in_rows<row_bytes>(at / row_bytes, at % row_bytes / 16) + at % 16);
   }
 }
 
