@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from hypothesis import example, given, settings
 
 import h5lossy
 from h5lossy import InvalidArgumentError, NotComparableError, UnsupportedError, _native, assess
-from hdf5_helpers import environment, run
+from hdf5_helpers import environment, run_python
 from reference import assess as reference
 
 GOLDEN = json.loads((Path(__file__).parent / "reference" / "assess_golden.json").read_text())
@@ -674,7 +673,7 @@ def test_histograms_count_what_the_reference_counts() -> None:
 
 
 _ON_A_BACKEND = """
-import sys, numpy as np, h5lossy
+import numpy as np, h5lossy
 rng = np.random.default_rng(0)
 for shape in ((9000,), (50, 70), (20, 30, 40), (8, 9, 10, 11)):
     for dtype in ("f4", "f8"):
@@ -688,7 +687,7 @@ for shape in ((9000,), (50, 70), (20, 30, 40), (8, 9, 10, 11)):
 
 def test_every_backend_gives_the_same_bits() -> None:
     said = {
-        name: run(sys.executable, "-c", _ON_A_BACKEND, env=environment(H5LOSSY_BACKEND=name)).stdout
+        name: run_python(_ON_A_BACKEND, env=environment(H5LOSSY_BACKEND=name)).stdout
         for name, usable in _native.backends().items()
         if usable
     }

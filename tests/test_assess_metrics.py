@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -16,7 +15,7 @@ import pytest
 import h5lossy
 from h5lossy import InvalidArgumentError, Report, assess
 from h5lossy.assessment import Block, Metric, metrics
-from hdf5_helpers import run
+from hdf5_helpers import run_python
 from test_assess import GOLDEN, fields
 
 if TYPE_CHECKING:
@@ -173,9 +172,7 @@ def test_a_report_is_drawn(shape: tuple[int, ...], tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_reason_is_given(tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')")
-    said = run(
-        sys.executable,
-        "-c",
+    said = run_python(
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "import h5lossy\n"
         "try:\n    h5lossy.assess([1.0], [1.0]).plot()\n"

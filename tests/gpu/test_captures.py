@@ -39,7 +39,7 @@ print("done")
 
 def test_a_first_call_in_a_capture() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT],
+        [sys.executable, "-P", "-c", _SCRIPT],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         check=False,
         capture_output=True,

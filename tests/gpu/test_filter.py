@@ -39,7 +39,7 @@ print(total, c.gpu_encoded > 0, c.gpu_decoded > 0)
 
 def run(path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", _WRITE, str(path)],
+        [sys.executable, "-P", "-c", _WRITE, str(path)],
         env={**os.environ, **_PATH, **environment},
         check=True,
         capture_output=True,
@@ -85,7 +85,7 @@ assert _native.counts().gpu_encoded == 2
 
 def test_fork() -> None:
     subprocess.run(
-        [sys.executable, "-c", _FORK],
+        [sys.executable, "-P", "-c", _FORK],
         env={**os.environ, **_PATH, "H5LOSSY_DEVICE": "gpu"},
         check=True,
     )
@@ -107,7 +107,7 @@ assert all(np.abs(a - b).max() <= 1e-3 for a, b in zip(arrays, decoded))
 
 def test_many_threads() -> None:
     subprocess.run(
-        [sys.executable, "-c", _THREADS],
+        [sys.executable, "-P", "-c", _THREADS],
         env={**os.environ, **_PATH, "H5LOSSY_DEVICE": "gpu"},
         check=True,
     )

@@ -93,7 +93,7 @@ print("done")
 def run(script: str) -> subprocess.CompletedProcess[str]:
     """Run a program, for the GPU where it has a choice."""
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-P", "-c", script],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
