@@ -8,13 +8,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "assess/take.h"
 #include "check.h"
+#include "emulated_kernels.h"
 #include "random.h"
 
 #include "assess_lags.cuh"
@@ -30,33 +29,12 @@ using namespace gpu;
 
 #define REQUIRE(condition) CHECK(condition, "%s", "see above")
 
-template <class Plan>
-struct Kernel {
-  std::size_t shared_bytes;
-  std::function<void(const Plan&)> run;
-};
-
-template <class Plan>
-std::map<std::string, Kernel<Plan>>& kernels() {
-  static std::map<std::string, Kernel<Plan>> all;
-  return all;
-}
-
 void list_kernels() {
   using namespace H5L_TARGET;
 #define H5L_KERNEL(name, Plan, Shared, blocks, function) \
   kernels<gpu::Plan>()[#name] = {sizeof(Shared), [](const gpu::Plan& plan) { function(plan); }};
 #include "assess.def"
 #undef H5L_KERNEL
-}
-
-template <class Plan>
-bool launch(const std::string& name, std::uint32_t blocks, const void* plan, std::size_t plan_bytes) {
-  const auto found = kernels<Plan>().find(name);
-  if (found == kernels<Plan>().end()) return false;
-  CHECK(plan_bytes == sizeof(Plan), "%s", name.c_str());
-  emulation::launch(blocks, 1, found->second.shared_bytes, [&] { found->second.run(*static_cast<const Plan*>(plan)); });
-  return true;
 }
 
 class EmulatedDevice : public AssessDevice, public Launcher {
@@ -82,9 +60,9 @@ class EmulatedDevice : public AssessDevice, public Launcher {
   bool launch(const char* kernel, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes,
               bool) override {
     CHECK(rows == 1, "%s", kernel);
-    const bool found = test::launch<PointsPlan>(kernel, blocks, plan, plan_bytes) ||
-                       test::launch<GroupPlan>(kernel, blocks, plan, plan_bytes) ||
-                       test::launch<CellsPlan>(kernel, blocks, plan, plan_bytes);
+    const bool found = test::launch<PointsPlan>(kernel, blocks, 1, plan, plan_bytes) ||
+                       test::launch<GroupPlan>(kernel, blocks, 1, plan, plan_bytes) ||
+                       test::launch<CellsPlan>(kernel, blocks, 1, plan, plan_bytes);
     CHECK(found, "no kernel %s", kernel);
     return true;
   }

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "dispatch/params.h"
 #include "dispatch/registry.h"
 #include "dispatch/tiles.h"
+#include "emulated_kernels.h"
 #include "format/frame.h"
 #include "frames.h"
 #include "gpu/sequences.h"
@@ -36,35 +35,12 @@ namespace {
 
 using namespace gpu;
 
-template <class Plan>
-struct Kernel {
-  std::size_t shared_bytes;
-  std::function<void(const Plan&)> run;
-};
-
-template <class Plan>
-std::map<std::string, Kernel<Plan>>& kernels() {
-  static std::map<std::string, Kernel<Plan>> all;
-  return all;
-}
-
 void list_kernels() {
   using namespace H5L_TARGET;
 #define H5L_KERNEL(name, Plan, Shared, blocks, function) \
   kernels<gpu::Plan>()[#name] = {sizeof(Shared), [](const gpu::Plan& plan) { function(plan); }};
 #include "kernels.def"
 #undef H5L_KERNEL
-}
-
-template <class Plan>
-bool launch(const std::string& name, std::uint32_t blocks, std::uint32_t rows, const void* plan,
-            std::size_t plan_bytes) {
-  const auto found = kernels<Plan>().find(name);
-  if (found == kernels<Plan>().end()) return false;
-  CHECK(plan_bytes == sizeof(Plan), "%s", name.c_str());
-  emulation::launch(blocks, rows, found->second.shared_bytes,
-                    [&] { found->second.run(*static_cast<const Plan*>(plan)); });
-  return true;
 }
 
 class EmulatedLauncher : public Launcher {
