@@ -387,19 +387,9 @@ class Points {
   H5L_DEVICE void finish_leaf(u64 leaf) {
     Moments moments = {};
     if (kept_ != 0) {
-      const double n = kept_;
-      const double x_off = sum_of_warp(sums_.x) / n;
-      const double e_off = sum_of_warp(sums_.e) / n;
-      const double xx = sum_of_warp(sums_.xx) - x_off * x_off * n;
-      const double ee = sum_of_warp(sums_.ee) - e_off * e_off * n;
-      moments.count = n;
-      moments.mean_x = pivot_x_ + x_off;
-      moments.mean_e = pivot_e_ + e_off;
-      moments.squares_x = xx > 0 ? xx : 0;
-      moments.squares_e = ee > 0 ? ee : 0;
-      moments.products = sum_of_warp(sums_.xe) - x_off * e_off * n;
-      moments.sum_abs_error = sum_of_warp(sums_.abs_e);
-      moments.sum_pointwise = sum_of_warp(sums_.pointwise);
+      moments = moments_of(kept_, pivot_x_, pivot_e_,
+                           {sum_of_warp(sums_.x), sum_of_warp(sums_.e), sum_of_warp(sums_.xx), sum_of_warp(sums_.ee),
+                            sum_of_warp(sums_.xe), sum_of_warp(sums_.abs_e), sum_of_warp(sums_.pointwise)});
       own_.pointwise_max = most(sums_.pointwise_max, own_.pointwise_max);
       own_.zeros_changed += sums_.zeros_changed;
       valid_ += kept_;
@@ -757,7 +747,7 @@ H5L_DEVICE void merge_tables(const PointsPlan& plan) {
   for_each_word(plan.tables + bin, plan.blocks, kBlockBins, [&](u32 found) { count += found; });
   if (count == 0) return;
   assess::PointsPart& part = *plan.part;
-  u32* const bins = part.bins[0];
+  u32* const bins = part.bins;
   if (bin >= 2 * kFineBins) {
     atomic_add(bins + assess::kLinearBins + (bin - 2 * kFineBins), count);
     return;

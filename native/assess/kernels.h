@@ -43,13 +43,7 @@ inline constexpr i32 kNoGrid = -2147483647 - 1;
 inline constexpr i32 kFinestGrid = -126;
 inline constexpr i32 kWidestGrid = 121;
 
-// The logarithmic bin of linear bin i (8 to 15) of a grid: its width is that of its octave's bins.
-inline constexpr u32 log_bin_of(i32 grid_exponent, u32 i) {
-  return static_cast<u32>(grid_exponent + 3 + 127) * 8 + (i - kFirstLinear);
-}
-
-// What kLeafValues * kPartLeaves points, or fewer, come to. There are two tables, for those that count in
-// both; they are added up.
+// What kLeafValues * kPartLeaves points, or fewer, come to.
 struct PointsPart {
   Moments leaves[kPartLeaves];
   u32 leaf_count;
@@ -64,7 +58,7 @@ struct PointsPart {
   u64 flipped[H5L_ASSESS_MAX_FLIPS];
   h5l_assess_point violation[H5L_ASSESS_LISTED];
   i32 grid_exponent;
-  u32 bins[2][kTableBins];
+  u32 bins[kTableBins];
 };
 
 // A point of the field and what is in memory around it: axes w, z, y, x, the leading ones 1 where the rank is lower.

@@ -403,8 +403,8 @@ void make_table(const Counters& counters, double most, PointsPart& part) {
     part.grid_exponent = wanted < kFinestGrid ? kFinestGrid : wanted > kWidestGrid ? kWidestGrid : wanted;
   }
   for (u32 sign = 0; sign < 2; ++sign) {
-    u32* const linear = part.bins[0] + sign * 128;
-    u32* const log = part.bins[0] + kLinearBins + sign * (H5L_ASSESS_LOG_BINS / 2);
+    u32* const linear = part.bins + sign * 128;
+    u32* const log = part.bins + kLinearBins + sign * (H5L_ASSESS_LOG_BINS / 2);
     for (u32 octave = 0; octave < 256; ++octave) {
       const u32* const from[2] = {counters.count[0] + sign * kCounters + octave * kCountersOfOctave,
                                   counters.count[1] + sign * kCounters + octave * kCountersOfOctave};
@@ -561,19 +561,9 @@ void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* 
   }
   part.valid += count;
 
-  const double n = count;
-  const double x_off = total(sums.x) / n;
-  const double e_off = total(sums.e) / n;
-  const double xx = total(sums.xx) - x_off * x_off * n;
-  const double ee = total(sums.ee) - e_off * e_off * n;
-  leaf.count = n;
-  leaf.mean_x = x0 + x_off;
-  leaf.mean_e = e0 + e_off;
-  leaf.squares_x = xx > 0 ? xx : 0;
-  leaf.squares_e = ee > 0 ? ee : 0;
-  leaf.products = total(sums.xe) - x_off * e_off * n;
-  leaf.sum_abs_error = total(sums.abs_e);
-  leaf.sum_pointwise = total(sums.pointwise);
+  leaf = moments_of(count, x0, e0,
+                    {total(sums.x), total(sums.e), total(sums.xx), total(sums.ee), total(sums.xe), total(sums.abs_e),
+                     total(sums.pointwise)});
 }
 
 template <class T>

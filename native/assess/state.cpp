@@ -38,11 +38,10 @@ void add_bins(h5l_assess_points_result& all, const PointsPart& part) {
   const i32 exponent = part.grid_exponent;
   std::uint64_t linear_bins[H5L_ASSESS_LINEAR_BINS] = {};
   for (u32 sign = 0; sign < 2; ++sign) {
-    const auto in_table = [&](u32 i) { return std::uint64_t{part.bins[0][i]} + part.bins[1][i]; };
     std::uint64_t* const linear = linear_bins + sign * 128;
     std::uint64_t* const log = all.log_bins + sign * kPerSign;
     for (u32 i = 0; i < kPerSign; ++i) {
-      const std::uint64_t count = in_table(kLinearBins + sign * kPerSign + i);
+      const std::uint64_t count = part.bins[kLinearBins + sign * kPerSign + i];
       if (count == 0) continue;
       log[i] += count;
       // How many widths of linear bins the bin begins at: its octave is 2^above wide bins from 0.
@@ -56,7 +55,7 @@ void add_bins(h5l_assess_points_result& all, const PointsPart& part) {
       }
     }
     for (u32 i = kFirstLinear; i < 128; ++i) {
-      const std::uint64_t count = in_table(sign * 128 + i);
+      const std::uint64_t count = part.bins[sign * 128 + i];
       if (count == 0) continue;
       linear[i] += count;
       u32 octave = 3;

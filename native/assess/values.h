@@ -137,6 +137,28 @@ H5L_FN u32 kind_of(Word<T> x, Word<T> y, const h5l_assess_params& params) {
   return is_finite<T>(y) ? kValid : H5L_SPECIAL_INF_MADE;
 }
 
+// Sums of a leaf's points, whose x and errors e are counted from pivots.
+struct SumsAboutPivots {
+  double x, e, xx, ee, xe, abs_e, pointwise;
+};
+
+H5L_FN assess::Moments moments_of(double n, double pivot_x, double pivot_e, const SumsAboutPivots& sums) {
+  const double x_off = sums.x / n;
+  const double e_off = sums.e / n;
+  const double xx = sums.xx - x_off * x_off * n;
+  const double ee = sums.ee - e_off * e_off * n;
+  assess::Moments found;
+  found.count = n;
+  found.mean_x = pivot_x + x_off;
+  found.mean_e = pivot_e + e_off;
+  found.squares_x = xx > 0 ? xx : 0;
+  found.squares_e = ee > 0 ? ee : 0;
+  found.products = sums.xe - x_off * e_off * n;
+  found.sum_abs_error = sums.abs_e;
+  found.sum_pointwise = sums.pointwise;
+  return found;
+}
+
 // Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.
 H5L_FN assess::Moments joined(const assess::Moments& a, const assess::Moments& b) {
   if (a.count == 0) return b;
