@@ -38,6 +38,10 @@ using gpu::kThreads;
 inline constexpr u32 kWarpThreads = 32;
 inline constexpr u32 kWarps = kThreads / kWarpThreads;
 
+// Threads of the thread blocks of a kernel with such shared memory.
+template <class Shared>
+inline constexpr u32 kThreadsWith = kThreads;
+
 // Marks words that one thread block tells others in, where 0 is that nothing has been told.
 inline constexpr u64 kPublished = u64{1} << 63;
 
@@ -57,6 +61,40 @@ H5L_DEVICE u8* shared_memory() {
 H5L_DEVICE void sync_block() { __syncthreads(); }
 H5L_DEVICE void sync_warp() { __syncwarp(); }
 H5L_DEVICE bool any_in_block(bool flag) { return __syncthreads_or(flag) != 0; }
+
+// Some warps of a thread block, which all have the same number for it, wait for each other.
+H5L_DEVICE void sync_warps(u32 number, u32 warps) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(warps * 32) : "memory");
+}
+
+// Rounds of something that some warps of a thread block do and others wait for, in shared memory. A round ends when so
+// many warps have told; what they did before is then seen by those who waited. Waiting is for one of the last two rounds,
+// by its number.
+H5L_DEVICE void begin_rounds(u64* rounds, u32 warps) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(rounds))),
+               "r"(warps)
+               : "memory");
+}
+H5L_DEVICE void tell(u64* rounds) {  // a whole warp
+  __syncwarp();
+  if (threadIdx.x % 32 != 0) return;
+  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(
+                   static_cast<u32>(__cvta_generic_to_shared(rounds)))
+               : "memory");
+}
+H5L_DEVICE void wait_for_round(u64* rounds, u32 number) {
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(rounds));
+  for (u32 is_over = 0; is_over == 0;) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+#else
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+#endif
+                 : "=r"(is_over)
+                 : "r"(at), "r"(number % 2)
+                 : "memory");
+  }
+}
 
 template <class W>
 H5L_DEVICE W shuffle(W value, u32 from) {
@@ -117,6 +155,17 @@ H5L_DEVICE void copy_async(u8* to_shared, const u8* from) {
   }
 }
 H5L_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// The same value, of which the compiler knows nothing: what comes of it is not computed before a loop.
+template <class W>
+H5L_DEVICE W unforeseen(W value) {
+  if constexpr (sizeof(W) == 8) {
+    asm volatile("" : "+l"(value));
+  } else {
+    asm volatile("" : "+r"(value));
+  }
+  return value;
+}
 
 // Bits of `a` where the mask has ones, of `b` elsewhere. Written out, since compilers make two instructions of it.
 template <u32 mask>

@@ -126,6 +126,7 @@ CudaResult Device::start(std::string& why) {
   CudaResult result = driver_.device(&device, ordinal_);
   if (result == 0) result = driver_.device_name(name, sizeof name, device);
   if (result == 0) result = driver_.device_attribute(&multiprocessors_, kMultiprocessors, device);
+  if (result == 0) result = driver_.device_attribute(&most_shared_bytes_, kMostSharedBytes, device);
   if (result == 0) result = driver_.device_attribute(&major_, kComputeMajor, device);
   if (result == 0) result = driver_.device_attribute(&minor_, kComputeMinor, device);
   if (result == 0) result = driver_.device_attribute(&cooperative, kCooperativeLaunch, device);
@@ -178,23 +179,25 @@ CudaResult Device::find(const char* name, Kernel& kernel, std::string& how) {
   CudaResult result = load(unit, how);
   const CudaModule module = units_[unit].module;
   const std::string symbol = std::string("h5l_") + name;
-  CudaPointer shared_at = 0;
+  CudaPointer sizes_at = 0;
   std::size_t size = 0;
-  std::uint32_t shared = 0;
+  std::uint32_t sizes[2] = {};  // of shared memory, and of thread blocks
   int resident = 0;
   if (result == 0) result = driver_.function(&kernel.function, module, symbol.c_str());
-  if (result == 0) result = driver_.global(&shared_at, &size, module, (symbol + "_shared_bytes").c_str());
-  if (result == 0 && size != sizeof shared) result = kCudaNotFound;
+  if (result == 0) result = driver_.global(&sizes_at, &size, module, (symbol + "_sizes").c_str());
+  if (result == 0 && size != sizeof sizes) result = kCudaNotFound;
   // On the null stream, which nobody captures: the first use of a kernel must not be in a capture.
-  if (result == 0) result = driver_.copy_to_host(&shared, shared_at, sizeof shared, nullptr);
+  if (result == 0) result = driver_.copy_to_host(sizes, sizes_at, sizeof sizes, nullptr);
   if (result == 0) result = driver_.wait_for_stream(nullptr);
+  if (result == 0 && sizes[0] > static_cast<std::uint32_t>(most_shared_bytes_)) return 0;
   if (result == 0) {
-    result = driver_.set_function_attribute(kernel.function, kMaxDynamicSharedBytes, static_cast<int>(shared));
+    result = driver_.set_function_attribute(kernel.function, kMaxDynamicSharedBytes, static_cast<int>(sizes[0]));
   }
   if (result == 0) driver_.set_function_attribute(kernel.function, kPreferredSharedCarveout, 100);
-  if (result == 0) result = driver_.occupancy(&resident, kernel.function, kThreads, shared);
+  if (result == 0) result = driver_.occupancy(&resident, kernel.function, static_cast<int>(sizes[1]), sizes[0]);
   if (result == 0 && resident <= 0) result = kCudaOutOfResources;
-  kernel.shared_bytes = shared;
+  kernel.shared_bytes = sizes[0];
+  kernel.block_threads = sizes[1];
   kernel.resident = static_cast<std::uint32_t>(resident * multiprocessors_);
   return result;
 }
@@ -221,9 +224,9 @@ bool StreamLauncher::launch(const char* name, std::uint32_t blocks, std::uint32_
   if (kernel == nullptr) return false;
   void* arguments[] = {const_cast<void*>(plan)};
   const Driver& driver = device_.driver();
-  const CudaResult result = together ? driver.launch_together(kernel->function, blocks, rows, 1, kThreads, 1, 1,
-                                                              kernel->shared_bytes, stream_, arguments)
-                                     : driver.launch(kernel->function, blocks, rows, 1, kThreads, 1, 1,
+  const CudaResult result = together ? driver.launch_together(kernel->function, blocks, rows, 1, kernel->block_threads,
+                                                              1, 1, kernel->shared_bytes, stream_, arguments)
+                                     : driver.launch(kernel->function, blocks, rows, 1, kernel->block_threads, 1, 1,
                                                      kernel->shared_bytes, stream_, arguments, nullptr);
   if (result != 0) device_.report(result, name);
   return result == 0;

@@ -23,7 +23,8 @@ namespace h5lossy::gpu {
 struct Kernel {
   CudaFunction function = nullptr;
   std::uint32_t shared_bytes = 0;
-  std::uint32_t resident = 0;
+  std::uint32_t block_threads = 0;
+  std::uint32_t resident = 0;  // thread blocks; 0: it takes more shared memory than the device has
 };
 
 class Device {
@@ -65,7 +66,7 @@ class Device {
   const int ordinal_;
   CudaContext context_ = nullptr;
   int major_ = 0, minor_ = 0;
-  int multiprocessors_ = 0;
+  int multiprocessors_ = 0, most_shared_bytes_ = 0;
   std::string name_, how_;
   std::atomic<bool> is_broken_{false};
   std::mutex mutex_;  // of what follows

@@ -27,6 +27,7 @@ inline constexpr CudaResult kCudaFirstOfCapture = 900, kCudaLastOfCapture = 909;
 
 // Attributes of devices, functions and pointers, by the driver's numbers.
 inline constexpr int kMultiprocessors = 16, kComputeMajor = 75, kComputeMinor = 76, kCooperativeLaunch = 95;
+inline constexpr int kMostSharedBytes = 97;  // of a thread block
 inline constexpr int kMaxDynamicSharedBytes = 8, kPreferredSharedCarveout = 9;
 inline constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerDevice = 9;
 inline constexpr unsigned kMemoryTypeDevice = 2;

@@ -9,7 +9,7 @@
 
 namespace h5lossy::gpu {
 
-// Threads of every thread block.
+// Threads of a thread block, unless a kernel says otherwise (kThreadsWith).
 inline constexpr u32 kThreads = 128;
 
 // Items are what a thread block encodes at once: tiles, or, of AATROX, parts of tiles.

@@ -22,7 +22,7 @@
 
 namespace h5lossy::emulation {
 
-inline constexpr u32 kThreads = 128;
+inline constexpr u32 kMostThreads = 512;  // of a thread block
 inline constexpr u32 kWarpThreads = 32;
 inline constexpr std::size_t kStackBytes = 96 * 1024;
 
@@ -30,12 +30,12 @@ inline constexpr std::size_t kStackBytes = 96 * 1024;
 struct Meeting {
   u32 size = 0, arrived = 0;
   u64 round = 0;
-  u64 brought[2][kThreads] = {};
+  u64 brought[2][kMostThreads] = {};
 };
 
 struct Block {
   u32 index = 0, row = 0;
-  Meeting all, warps[kThreads / kWarpThreads];
+  Meeting all, warps[kMostThreads / kWarpThreads], some[2];
   std::vector<std::uint64_t> shared;
 };
 
@@ -89,14 +89,15 @@ u64 as_word(W value) {
 }
 
 // Runs a kernel; blocks of a row run at the same time, so they may wait for each other, one row after the other.
-inline void launch(u32 blocks, u32 rows, std::size_t shared_bytes, std::function<void()> kernel) {
+inline void launch(u32 blocks, u32 rows, u32 threads, std::size_t shared_bytes, std::function<void()> kernel) {
+  if (threads > kMostThreads) std::abort();
   grid.blocks = blocks;
   grid.rows = rows;
   grid.kernel = std::move(kernel);
   static std::vector<std::unique_ptr<char[]>> stacks;
   for (u32 row = 0; row < rows; ++row) {
     std::vector<std::unique_ptr<Block>> all_blocks;
-    std::vector<Fiber> fibers(std::size_t{blocks} * kThreads);
+    std::vector<Fiber> fibers(std::size_t{blocks} * threads);
     while (stacks.size() < fibers.size()) stacks.emplace_back(new char[kStackBytes]);
     for (u32 b = 0; b < blocks; ++b) {
       all_blocks.push_back(std::make_unique<Block>());
@@ -104,14 +105,14 @@ inline void launch(u32 blocks, u32 rows, std::size_t shared_bytes, std::function
       block.index = b;
       block.row = row;
       block.shared.assign(shared_bytes / 8 + 1, 0xA5A5A5A5A5A5A5A5ull);
-      block.all.size = kThreads;
+      block.all.size = threads;
       for (Meeting& meeting : block.warps) meeting.size = kWarpThreads;
-      for (u32 t = 0; t < kThreads; ++t) {
-        Fiber& fiber = fibers[std::size_t{b} * kThreads + t];
+      for (u32 t = 0; t < threads; ++t) {
+        Fiber& fiber = fibers[std::size_t{b} * threads + t];
         fiber.block = &block;
         fiber.thread = t;
         getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = stacks[std::size_t{b} * kThreads + t].get();
+        fiber.context.uc_stack.ss_sp = stacks[std::size_t{b} * threads + t].get();
         fiber.context.uc_stack.ss_size = kStackBytes;
         fiber.context.uc_link = nullptr;
         makecontext(&fiber.context, run_fiber, 0);
@@ -151,8 +152,14 @@ inline void sync_block() { emulation::meet(emulation::grid.running->block->all, 
 inline bool any_in_block(bool flag) {
   const u64* const flags = emulation::meet(emulation::grid.running->block->all, thread(), flag ? 1 : 0);
   u64 any = 0;
-  for (u32 t = 0; t < emulation::kThreads; ++t) any |= flags[t];
+  for (u32 t = 0; t < emulation::grid.running->block->all.size; ++t) any |= flags[t];
   return any != 0;
+}
+
+inline void sync_warps(u32 number, u32 warps) {
+  emulation::Meeting& meeting = emulation::grid.running->block->some[number];
+  meeting.size = warps * 32;
+  emulation::meet(meeting, thread(), 0);
 }
 
 template <class W>
@@ -164,6 +171,27 @@ W exchange(W value, u32 from) {
   return result;
 }
 inline void sync_warp() { exchange(0u, 0); }
+// How many warps a round takes, have told in this one, and how many rounds are over.
+struct Rounds {
+  u16 warps, told;
+  u32 over;
+};
+inline void begin_rounds(u64* rounds, u32 warps) { *rounds = bit_cast<u64>(Rounds{static_cast<u16>(warps), 0, 0}); }
+inline void tell(u64* rounds) {
+  sync_warp();
+  if (thread() % 32 != 0) return;
+  auto now = bit_cast<Rounds>(*rounds);
+  if (++now.told == now.warps) {
+    now.told = 0;
+    ++now.over;
+  }
+  *rounds = bit_cast<u64>(now);
+  ++emulation::grid.progress;
+}
+inline void wait_for_round(u64* rounds, u32 number) {
+  while (bit_cast<Rounds>(*rounds).over % 2 == number % 2) emulation::yield();
+}
+
 template <class W>
 W shuffle(W value, u32 from) {
   return exchange(value, from);
@@ -218,6 +246,11 @@ void copy_async(u8* to_shared, const u8* from) {
   std::memcpy(to_shared, from, bytes);
 }
 inline void wait_for_copies() {}
+
+template <class W>
+W unforeseen(W value) {
+  return value;
+}
 
 template <u32 mask>
 u32 merge(u32 a, u32 b) {

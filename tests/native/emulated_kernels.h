@@ -18,6 +18,7 @@ namespace h5lossy::test {
 template <class Plan>
 struct Kernel {
   std::size_t shared_bytes;
+  std::uint32_t block_threads;
   std::function<void(const Plan&)> run;
 };
 
@@ -34,7 +35,7 @@ bool launch(const std::string& name, std::uint32_t blocks, std::uint32_t rows, c
   const auto found = kernels<Plan>().find(name);
   if (found == kernels<Plan>().end()) return false;
   CHECK(plan_bytes == sizeof(Plan), "%s", name.c_str());
-  emulation::launch(blocks, rows, found->second.shared_bytes,
+  emulation::launch(blocks, rows, found->second.block_threads, found->second.shared_bytes,
                     [&] { found->second.run(*static_cast<const Plan*>(plan)); });
   return true;
 }

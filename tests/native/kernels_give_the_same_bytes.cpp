@@ -38,7 +38,7 @@ using namespace gpu;
 void list_kernels() {
   using namespace H5L_TARGET;
 #define H5L_KERNEL(name, Plan, Shared, blocks, function) \
-  kernels<gpu::Plan>()[#name] = {sizeof(Shared), [](const gpu::Plan& plan) { function(plan); }};
+  kernels<gpu::Plan>()[#name] = {sizeof(Shared), kThreadsWith<Shared>, [](const gpu::Plan& plan) { function(plan); }};
 #include "kernels.def"
 #undef H5L_KERNEL
 }
