@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -501,6 +502,23 @@ def test_scikit_image_agrees(shape: tuple[int, ...]) -> None:
         x, y, win_size=7, data_range=x.max() - x.min(), use_sample_covariance=False
     )
     assert assess(x, y).ssim.mean == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [-1000, -600, 600, 1000])
+def test_windows_do_not_depend_on_the_unit(exponent: int) -> None:
+    x, y = noisy((20, 24, 30), np.float64, size=2.0)
+    unit = 2.0**exponent
+    found, want = assess(x * unit, y * unit).ssim, assess(x, y).ssim
+    assert dataclasses.replace(found, value_range=want.value_range) == want
+
+
+@pytest.mark.parametrize("garbage", [1e100, -1.7e308])
+def test_an_error_beyond_measure_is_no_likeness_at_all(garbage: float) -> None:
+    x, y = noisy((20, 30), np.float64)
+    y[10, 12] = garbage
+    found = assess(x, y).ssim
+    assert found.one_minus_min == 1
+    assert found.one_minus_mean == pytest.approx(49 / (14 * 24), rel=1e-3)
 
 
 def test_where_scikit_image_cancels_the_reference_decides() -> None:

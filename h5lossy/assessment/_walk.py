@@ -32,9 +32,11 @@ _VALUES_AT_ONCE = 1 << 24
 #: The same on a GPU, where a call takes some tens of microseconds however little it is for.
 _VALUES_AT_ONCE_ON_DEVICE = 1 << 31
 
-#: Where a field may be cut along its first and second axis, by its rank: at borders of cells, so
-#: that sums come out the same wherever pieces end.
-FIRST_CUT = {0: 1, 1: 4096, 2: 16, 3: 1, 4: 1}
+#: Where a field may be cut along its first axis, by its rank: at borders of cells, which have 7 or
+#: 16 rows, so that sums come out the same wherever pieces end.
+FIRST_CUT = {0: 1, 1: 4096, 2: 112, 3: 1, 4: 1}
+
+#: And along its second axis, for strips, which change the order of cells in any case.
 _SECOND_CUT = {2: 256, 3: 16, 4: 1}
 
 

@@ -375,8 +375,15 @@ FieldPlan make_plan(const h5l_assess_params& params) {
   plan.lags = params.lags;
   plan.stencils = params.stencils != 0;
   plan.step = params.step;
-  plan.c1 = 0.01 * params.value_range * (0.01 * params.value_range);
-  plan.c2 = 0.03 * params.value_range * (0.03 * params.value_range);
+  plan.points = 1;
+  for (const std::uint32_t side : plan.window) plan.points *= side;
+  // Of float32, and unless the range is very large or small, products of four sums are numbers in any case.
+  int exponent = 0;
+  if (params.value_bytes == 8) static_cast<void>(std::frexp(params.value_range, &exponent));
+  plan.unit = std::abs(exponent) <= 100 ? 1.0 : std::ldexp(1.0, -std::clamp(exponent, -1000, 1000));
+  const double range = params.value_range * plan.unit * plan.points;
+  plan.c1 = 2 * (0.01 * range) * (0.01 * range);
+  plan.c2 = 2 * (0.03 * range) * (0.03 * range);
   return plan;
 }
 
@@ -434,42 +441,69 @@ std::vector<std::uint64_t> cuts(std::uint64_t first, std::uint64_t end, std::uin
   return places;
 }
 
+// How many cells of such a length there are between two cuts.
+std::vector<std::uint64_t> cells_between(const std::vector<std::uint64_t>& places, std::uint64_t length) {
+  std::vector<std::uint64_t> cells;
+  for (std::size_t i = 0; i + 1 < places.size(); ++i) {
+    cells.push_back((places[i + 1] - 1) / length - places[i] / length + 1);
+  }
+  return cells;
+}
+
+// How cells are cut along y and x, and how many of them a column has in a plane along each.
+struct Cutting {
+  std::uint64_t rows, columns, down, across;
+};
+
 // Runs a kernel over the cells of [first, end) and gives each result to `add`, in the order of the cells.
 template <class Cell, class Kernel, class Add>
-void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4], std::uint64_t cell_rows,
-                   std::uint64_t cell_columns, std::uint64_t most_planes, std::uint32_t threads, Kernel kernel,
-                   Add add) {
+void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4], const Cutting& cutting,
+                   std::uint64_t most_planes, std::uint32_t threads, Kernel kernel, Add add) {
   for (int axis = 0; axis < 4; ++axis) {
     if (first[axis] >= end[axis]) return;
   }
-  const auto rows = cuts(first[kY], end[kY], cell_rows);
-  const auto columns = cuts(first[kX], end[kX], cell_columns);
-  const std::uint64_t across = (rows.size() - 1) * (columns.size() - 1);
+  const auto rows = cuts(first[kY], end[kY], cutting.rows * cutting.down);
+  const auto cells_down = cells_between(rows, cutting.rows);
+  const auto columns = cuts(first[kX], end[kX], cutting.columns * cutting.across);
+  const auto cells_across = cells_between(columns, cutting.columns);
+  const std::uint64_t wide = columns.size() - 1;
+  const std::uint64_t across = (rows.size() - 1) * wide;
   const std::uint64_t planes = end[kZ] - first[kZ];
-  const std::uint64_t deep = std::clamp<std::uint64_t>(kCellsAtOnce / across, 1, std::min(planes, most_planes));
+  const std::uint64_t most_cells = cutting.down * cutting.across;  // of a column in a plane
+  const std::uint64_t deep =
+      std::clamp<std::uint64_t>(kCellsAtOnce / (across * most_cells), 1, std::min(planes, most_planes));
   // Threads without a column of their own get a part of one; its walk has to begin with planes that others see, too.
   const std::uint64_t wanted = across >= 2 * threads || threads == 1 ? 1 : (2 * threads + across - 1) / across;
   const std::uint64_t step = std::max<std::uint64_t>((deep + wanted - 1) / wanted, std::min<std::uint64_t>(deep, 16));
-  std::vector<Cell> cells;
+  const std::uint64_t stride = deep * most_cells;
+  std::vector<Cell> cells(across * stride);
   for (std::uint64_t w = first[kW]; w < end[kW]; ++w) {
     for (std::uint64_t z = first[kZ]; z < end[kZ]; z += deep) {
       const std::uint64_t now = std::min(deep, end[kZ] - z);
       const std::uint64_t segments = (now + step - 1) / step;
-      cells.resize(across * now);
       std::atomic<bool> failed = false;
       run_batch(across * segments, threads, [&](std::size_t i) {
         const std::uint64_t segment = i % segments;
         const std::uint64_t which = i / segments;
-        const std::uint64_t y = which / (columns.size() - 1);
-        const std::uint64_t x = which % (columns.size() - 1);
+        const std::uint64_t y = which / wide;
+        const std::uint64_t x = which % wide;
         const std::uint64_t from = segment * step;
         const std::uint64_t to = std::min(now, from + step);
         const Column column{{w, z + from, rows[y], columns[x]}, {w + 1, z + to, rows[y + 1], columns[x + 1]}};
-        if (!kernel(column, cells.data() + which * now + from)) failed = true;
+        if (!kernel(column, cells.data() + which * stride + from * cells_down[y] * cells_across[x])) failed = true;
       });
       if (failed) throw std::bad_alloc();
       for (std::uint64_t plane = 0; plane < now; ++plane) {
-        for (std::uint64_t which = 0; which < across; ++which) add(cells[which * now + plane]);
+        for (std::uint64_t y = 0; y < cells_down.size(); ++y) {
+          for (std::uint64_t row = 0; row < cells_down[y]; ++row) {
+            for (std::uint64_t x = 0; x < wide; ++x) {
+              const Cell* const own = cells.data() + (y * wide + x) * stride;
+              for (std::uint64_t i = 0; i < cells_across[x]; ++i) {
+                add(own[(plane * cells_down[y] + row) * cells_across[x] + i]);
+              }
+            }
+          }
+        }
       }
     }
   }
@@ -504,7 +538,8 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
     }
   } else if (plan.stencils || plan.lags != 0) {
     for_each_cell<StencilCell>(
-        placed.first, placed.end, kCellRows, std::max<std::uint64_t>(line, kCellColumns), ~std::uint64_t{0}, threads,
+        placed.first, placed.end, {kCellRows, std::max<std::uint64_t>(line, kCellColumns), 1, 1}, ~std::uint64_t{0},
+        threads,
         [&](const Column& column, StencilCell* cells) {
           return kernels.stencils(params.value_bytes, placed.view, rules, plan, column, cells);
         },
@@ -527,7 +562,10 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
   }
   const std::uint64_t most_planes = params.rank == 4 ? 8 : ~std::uint64_t{0};  // each has a ring of its own
   for_each_cell<WindowCell>(
-      placed.first, end, kWindowRows, std::max<std::uint64_t>(line, kWindowColumns), most_planes, threads,
+      placed.first, end,
+      {kWindowRows, std::max<std::uint64_t>(line, kWindowColumns), kWindowCellsDown,
+       line == 0 ? kWindowCellsAcross : 1},
+      most_planes, threads,
       [&](const Column& column, WindowCell* cells) {
         return kernels.windows(params.value_bytes, placed.view, rules, plan, column, cells);
       },

@@ -88,7 +88,9 @@ struct FieldPlan {
   bool stencils;
   u32 window[4];  // 1 along axes that are not there
   u32 step;
-  double c1, c2;  // SSIM's constants
+  double points;  // of a window
+  double unit;    // a power of two, mostly 1: SSIM is computed of values times this
+  double c1, c2;  // SSIM's constants in these units, times 2 points^2
 };
 
 // Stencils and lags of one cell: sums, which are added up in the order of the cells, and extrema.
@@ -121,9 +123,10 @@ struct WindowCell {
 // Cells are cut at multiples of these, along y and x; along w and z they have the extent 1.
 inline constexpr u32 kCellRows = 16;
 inline constexpr u32 kCellColumns = 256;
-inline constexpr u32 kWindowRows = 16;
-inline constexpr u32 kWindowColumns = 128;
-inline constexpr u32 kLineColumns = 4096;  // of a field with one axis
+inline constexpr u32 kWindowRows = 7;
+inline constexpr u32 kWindowColumns = 52;
+inline constexpr u32 kWindowCellsDown = 3, kWindowCellsAcross = 2;  // that a walk on a CPU takes at once
+inline constexpr u32 kLineColumns = 4096;                           // of a field with one axis
 
 // Cells above each other: w and z from the first to behind the last, one range of y and x.
 struct Column {

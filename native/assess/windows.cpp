@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Structural similarity in sliding windows (pattern III). Sums over a window are built axis by axis: rows, then columns,
-// then planes from a ring, each as the same tree of `window` terms, so that no sum drifts and none depends on where a
-// piece begins. The work for a window does not grow with its side squared or cubed.
+// Structural similarity in sliding windows (pattern III). Sums over a window are built axis by axis: columns, then rows of
+// these, then planes from a ring, then volumes. Along a row they are trees. Along other axes places come in blocks of the
+// window's side, at its multiples: a sum is what the block of its first place has from there on, added up from the block's
+// end, and what the next block has up to its last place, added up from the beginning. Both are shared by the windows of a
+// block, so that the work does not grow with the side; no sum drifts, and none depends on where a piece begins.
 
 #include <stdlib.h>
 
@@ -17,6 +19,10 @@ namespace {
 
 using assess::Column;
 using assess::FieldPlan;
+using assess::kLineColumns;
+using assess::kWindowCellsAcross;
+using assess::kWindowColumns;
+using assess::kWindowRows;
 using assess::Rules;
 using assess::View;
 using assess::WindowCell;
@@ -27,69 +33,102 @@ enum Axis : u32 { kW, kZ, kY, kX };
 // What is summed, of s = x + y - 2 pivot and d = y - x: s, d, their squares, and the number of valid points.
 constexpr u32 kQuantities = 5;
 
+// Sums of `side` rows for the places from `first` to before `last` of a block, from row 0 of the block on. `count` is
+// rounded up to whole vectors, and so many are read behind the rows. Inlined where the numbers are known, it has all in
+// registers.
+[[gnu::always_inline]] inline void add_block_of(u32 side, u32 first, u32 last, const double* const* rows, u32 count,
+                                                double* const* to) {
+  struct {
+    const double* row[2 * kMaxWindow - 1];
+    double* to[kMaxWindow];
+  } own;  // in registers: a store may not change these
+#pragma GCC unroll 32
+  for (u32 k = first; k < last + side - 1; ++k) own.row[k] = rows[k];
+#pragma GCC unroll 16
+  for (u32 k = first; k < last; ++k) own.to[k] = to[k];
+  for (u32 i = 0; i < count; i += kDoubles) {
+    Vector<double> lower[kMaxWindow];
+    lower[side - 1] = load_doubles(own.row[side - 1] + i);
+#pragma GCC unroll 16
+    for (u32 k = side - 1; k > first; --k) lower[k - 1] = load_doubles(own.row[k - 1] + i) + lower[k];
+    if (first == 0) store_doubles(own.to[0] + i, lower[0]);
+    if (last == 1) continue;
+    Vector<double> upper = load_doubles(own.row[side] + i);
+    if (first <= 1) store_doubles(own.to[1] + i, lower[1] + upper);
+#pragma GCC unroll 16
+    for (u32 k = 2; k < last; ++k) {
+      upper = upper + load_doubles(own.row[side + k - 1] + i);
+      if (k >= first) store_doubles(own.to[k] + i, lower[k] + upper);
+    }
+  }
+}
+
+template <u32 kSide>
+void add_block(const double* const* rows, u32 count, double* const* to) {
+  add_block_of(kSide, 0, kSide, rows, count, to);
+}
+
+void add_part_of_block(u32 side, u32 first, u32 last, const double* const* rows, u32 count, double* const* to) {
+  add_block_of(side, first, last, rows, count, to);
+}
+
+// What stands in memory of two rows, where every point counts and values need no turning round.
+struct PlainRow {
+  const u8 *original, *decoded;
+};
+
+// The same for what is summed of such rows, at once: to[k] are the four quantities' rows for place k.
+template <class T>
+[[gnu::always_inline]] inline void add_plain_block_of(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count,
+                                                      double* const (*to)[4], double pivot) {
+  using V = Vector<double>;
+  for (u32 i = 0; i < count; i += kDoubles) {
+    const auto take = [&](u32 k, V* terms) {
+      const V x = load_as_doubles<T>(rows[k].original + i * sizeof(T));
+      const V d = load_as_doubles<T>(rows[k].decoded + i * sizeof(T)) - x;
+      const V s = x + x + d - pivot;
+      terms[0] = s;
+      terms[1] = d;
+      terms[2] = s * s;
+      terms[3] = d * d;
+    };
+    V lower[kMaxWindow][4];
+    take(side - 1, lower[side - 1]);
+#pragma GCC unroll 16
+    for (u32 k = side - 1; k > first; --k) {
+      take(k - 1, lower[k - 1]);
+#pragma GCC unroll 4
+      for (u32 q = 0; q < 4; ++q) lower[k - 1][q] += lower[k][q];
+    }
+    V upper[4] = {};
+#pragma GCC unroll 16
+    for (u32 k = 0; k < last; ++k) {
+      V terms[4];
+      if (k != 0) take(side + k - 1, terms);
+#pragma GCC unroll 4
+      for (u32 q = 0; q < 4; ++q) {
+        if (k != 0) upper[q] = k == 1 ? terms[q] : upper[q] + terms[q];
+        if (k >= first) store_doubles(to[k][q] + i, k == 0 ? lower[0][q] : lower[k][q] + upper[q]);
+      }
+    }
+  }
+}
+
+template <class T, u32 kSide>
+void add_plain_block(const PlainRow* rows, u32 count, double* const (*to)[4], double pivot) {
+  add_plain_block_of<T>(kSide, 0, kSide, rows, count, to, pivot);
+}
+
+template <class T>
+void add_part_of_plain_block(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count, double* const (*to)[4],
+                             double pivot) {
+  add_plain_block_of<T>(side, first, last, rows, count, to, pivot);
+}
+
 constexpr u32 lower_power(u32 n) {
   u32 power = 1;
   while (2 * power < n) power *= 2;
   return power;
-}
-
-// Sums of kTerms neighbours, for kOutputs places next to each other: each as a tree, the larger power of two first. What
-// neighbouring trees have in common is added once.
-template <u32 kTerms, u32 kOutputs>
-struct Sums {
-  using V = Vector<double>;
-  static constexpr u32 kInputs = kTerms + kOutputs - 1;
-  V one[kInputs], two[kInputs], four[kInputs], eight[kInputs];
-
-  template <class Load>
-  [[gnu::always_inline]] explicit Sums(const Load& load) {
-#pragma GCC unroll 32
-    for (u32 k = 0; k < kInputs; ++k) one[k] = load(k);
-#pragma GCC unroll 32
-    for (u32 k = 0; k + 1 < kInputs; ++k) two[k] = one[k] + one[k + 1];
-#pragma GCC unroll 32
-    for (u32 k = 0; k + 3 < kInputs; ++k) four[k] = two[k] + two[k + 2];
-#pragma GCC unroll 32
-    for (u32 k = 0; k + 7 < kInputs; ++k) eight[k] = four[k] + four[k + 4];
-  }
-
-  template <u32 kOf = kTerms>
-  [[gnu::always_inline]] V at(u32 k) const {
-    if constexpr (kOf == 1) {
-      return one[k];
-    } else if constexpr (kOf == 2) {
-      return two[k];
-    } else if constexpr (kOf == 4) {
-      return four[k];
-    } else if constexpr (kOf == 8) {
-      return eight[k];
-    } else {
-      constexpr u32 kFirst = lower_power(kOf);
-      return at<kFirst>(k) + at<kOf - kFirst>(k + kFirst);
-    }
-  }
-};
-
-// Places whose sums are made together.
-constexpr u32 kBatch = 4;
-
-// Sums of kTerms rows for kOutputs places, from kTerms + kOutputs - 1 rows. `count` is rounded up to whole vectors, and
-// so many are read behind the rows.
-template <u32 kTerms, u32 kOutputs>
-void add_rows(const double* const* rows, u32 count, double* const* to) {
-  struct {
-    const double* row[kTerms + kOutputs - 1];
-    double* to[kOutputs];
-  } own;  // in registers: a store may not change these
-#pragma GCC unroll 32
-  for (u32 k = 0; k < kTerms + kOutputs - 1; ++k) own.row[k] = rows[k];
-#pragma GCC unroll 8
-  for (u32 k = 0; k < kOutputs; ++k) own.to[k] = to[k];
-  for (u32 i = 0; i < count; i += kDoubles) {
-    const Sums<kTerms, kOutputs> sums([&](u32 k) { return load_doubles(own.row[k] + i); });
-#pragma GCC unroll 8
-    for (u32 k = 0; k < kOutputs; ++k) store_doubles(own.to[k] + i, sums.at(k));
-  }
 }
 
 // Values from place kPlaces on, of vectors that stand one behind the other.
@@ -150,10 +189,12 @@ void add_along(const double* row, u32 count, double* to) {
   }
 }
 
-using AddRows = void (*)(const double* const*, u32, double* const*);
+using AddBlock = void (*)(const double* const*, u32, double* const*);
+using AddPlainBlock = void (*)(const PlainRow*, u32, double* const (*)[4], double);
 using AddAlong = void (*)(const double*, u32, double*);
 struct Adders {
-  AddRows one, batch;
+  AddBlock block;
+  AddPlainBlock plain_f32, plain_f64;
   AddAlong along;
 };
 
@@ -161,11 +202,32 @@ template <u32... kTerms>
 constexpr auto adders(std::integer_sequence<u32, kTerms...> /*terms*/) {
   struct {
     Adders of[sizeof...(kTerms) + 1];
-  } table = {{{}, {add_rows<kTerms + 1, 1>, add_rows<kTerms + 1, kBatch>, add_along<kTerms + 1>}...}};
+  } table = {{{},
+              {add_block<kTerms + 1>, add_plain_block<float, kTerms + 1>, add_plain_block<double, kTerms + 1>,
+               add_along<kTerms + 1>}...}};
   return table;
 }
 
 constexpr auto kAdders = adders(std::make_integer_sequence<u32, kMaxWindow>());
+
+template <class T>
+void add_plain_rows_up(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count, double* const (*to)[4],
+                       double pivot) {
+  if (first == 0 && last == side) {
+    const Adders& adders_of = kAdders.of[side];
+    (sizeof(T) == 4 ? adders_of.plain_f32 : adders_of.plain_f64)(rows, count, to, pivot);
+  } else {
+    add_part_of_plain_block<T>(side, first, last, rows, count, to, pivot);
+  }
+}
+
+void add_rows(u32 side, u32 first, u32 last, const double* const* rows, u32 count, double* const* to) {
+  if (first == 0 && last == side) {
+    kAdders.of[side].block(rows, count, to);
+  } else {
+    add_part_of_block(side, first, last, rows, count, to);
+  }
+}
 
 template <class T>
 class Climber {
@@ -177,7 +239,9 @@ class Climber {
         column_(column),
         columns_(own(column, kX)),
         rows_(own(column, kY)),
-        stride_(padded(columns_)),
+        cell_columns_(plan.rank == 1 ? kLineColumns : kWindowColumns),
+        cells_across_((columns_ - 1) / cell_columns_ + 1),
+        stride_(whole_vectors(columns_)),
         plane_(plane_doubles(rules, column)),
         volumes_(own(column, kZ)) {
     const u32 wide = wide_stride(plan, column);
@@ -188,42 +252,53 @@ class Climber {
     };
     ring_ = take(ring_planes(plan) * plane_);
     outer_ = plan.window[kW] == 1 ? nullptr : take(plan.window[kW] * volumes_ * plane_);
-    row_sums_ = take(u64{kQuantities} * (rows_ + plan.window[kY] - 1) * stride_);
-    for (double*& row : wide_) row = take(wide);
-    for (auto& of_place : sums_) {
-      for (double*& row : of_place) row = take(stride_);
+    read_ = take(u64{kQuantities} * (rows_ + plan.window[kY] - 1) * wide);
+    column_sums_ = take(u64{kQuantities} * plan.window[kY] * wide);
+    for (u32 place = 0; place < plan.window[kZ]; ++place) {
+      for (double*& row : sums_[place]) row = take(padded(cell_columns_));
     }
-    lost_ = take(stride_);
+    there_ = take(cells_across_ * padded(cell_columns_));
+    lost_ = take(padded(cell_columns_));
     valid_ = take(wide);
+    wide_ = wide;
     quantities_ = quantities_of(rules);
+    for (u32 i = 0; i < columns_; ++i) {
+      const u32 cell = i / cell_columns_;
+      const bool counts = (column.first[kX] + i) % plan.step == 0;
+      there_[cell * padded(cell_columns_) + i % cell_columns_] = counts ? 1 : 0;
+    }
   }
 
   static u64 memory_doubles(const Rules& rules, const FieldPlan& plan, const Column& column) {
-    const u64 stride = padded(own(column, kX));
+    const u64 stride = whole_vectors(own(column, kX));
+    const u64 cell = padded(plan.rank == 1 ? kLineColumns : kWindowColumns);
+    const u64 cells = cell * (stride / kWindowColumns + 2);
     const u64 rows = own(column, kY);
     const u64 plane = plane_doubles(rules, column);
     const u64 outer = plan.window[kW] == 1 ? 0 : plan.window[kW] * own(column, kZ) * plane;
-    return ring_planes(plan) * plane + outer + kQuantities * (rows + plan.window[kY] - 1) * stride +
-           (kBatch * kQuantities + 1) * stride + (kQuantities + 1) * wide_stride(plan, column);
+    return ring_planes(plan) * plane + outer + plan.window[kZ] * kQuantities * cell + cells +
+           (kQuantities * (rows + 2 * plan.window[kY] - 1) + 1) * wide_stride(plan, column);
   }
 
   void climb(WindowCell* cells) {
     const u32 deep = plan_.window[kZ];
     const u32 outer = plan_.window[kW];
-    const u32 batch = plan_.step == 1 ? kBatch : 1;  // else most of a batch would be for nothing
+    const u64 cells_of_plane =
+        ((column_.end[kY] - 1) / kWindowRows - column_.first[kY] / kWindowRows + 1) * cells_across_;
     for (u64 w = column_.first[kW]; w < column_.end[kW] + outer - 1; ++w) {
       u64 added = column_.first[kZ];
-      u64 z = column_.first[kZ];
-      while (z < column_.end[kZ]) {
-        const u64 left = column_.end[kZ] - z;
-        const u32 places = left < batch ? 1 : batch;
-        for (; added < z + places + deep - 1; ++added) add_plane(w, added);
-        if (outer != 1) keep_volumes(w, z, places);
+      for (u64 z = column_.first[kZ]; z < column_.end[kZ];) {
+        // The planes of windows that are left in a block.
+        const u64 block = z / deep * deep;
+        const u64 end = block + deep < column_.end[kZ] ? block + deep : column_.end[kZ];
+        for (; added < end + deep - 1; ++added) add_plane(w, added);
+        if (outer != 1) keep_volumes(w, z, end);
         if (w + 1 >= column_.first[kW] + outer) {
           const u64 corner_w = w + 1 - outer;
-          judge(corner_w, z, places, cells + (corner_w - column_.first[kW]) * volumes_ + (z - column_.first[kZ]));
+          const u64 plane = (corner_w - column_.first[kW]) * volumes_ + (z - column_.first[kZ]);
+          judge(corner_w, z, end, cells + plane * cells_of_plane, cells_of_plane);
         }
-        z += places;
+        z = end;
       }
     }
   }
@@ -231,6 +306,7 @@ class Climber {
  private:
   // Without points to leave out nothing has to be counted.
   static u32 quantities_of(const Rules& rules) { return rules.all_valid ? kQuantities - 1 : kQuantities; }
+  static u32 whole_vectors(u32 count) { return (count + kDoubles - 1) / kDoubles * kDoubles; }
   static u32 own(const Column& column, u32 axis) { return static_cast<u32>(column.end[axis] - column.first[axis]); }
   static u32 wide_stride(const FieldPlan& plan, const Column& column) {
     return padded(padded(own(column, kX)) + plan.window[kX] - 1) + kReadAhead;
@@ -238,10 +314,10 @@ class Climber {
 
   // And a little more: planes whole pages apart would compete for the same places of the cache.
   static u64 plane_doubles(const Rules& rules, const Column& column) {
-    return u64{quantities_of(rules)} * own(column, kY) * padded(own(column, kX)) + 72;
+    return u64{quantities_of(rules)} * own(column, kY) * whole_vectors(own(column, kX)) + 72;
   }
 
-  static u32 ring_planes(const FieldPlan& plan) { return plan.window[kZ] + kBatch - 1; }
+  static u32 ring_planes(const FieldPlan& plan) { return 2 * plan.window[kZ] - 1; }
 
   double* plane_row(double* plane, u32 quantity, u32 row) const {
     return plane + (u64{quantity} * rows_ + row) * stride_;
@@ -254,206 +330,261 @@ class Climber {
   // Sums over y and x of the plane (w, z) go to the ring.
   void add_plane(u64 w, u64 z) {
     const u32 high = plan_.window[kY];
-    const u32 wide = plan_.window[kX];
     const u32 read_rows = rows_ + high - 1;
-    const u32 read_columns = columns_ + wide - 1;
-    const auto row_sum = [&](u32 q, u32 y) { return row_sums_ + (u64{q} * read_rows + y) * stride_; };
-    for (u32 y = 0; y < read_rows; ++y) {
+    const bool swaps = rules_.original_big_endian || rules_.decoded_big_endian;
+    const bool is_plain = rules_.all_valid && !swaps && plan_.unit == 1;
+    const auto column_sums = [&](u32 k, u32 q) { return column_sums_ + (u64{k} * kQuantities + q) * wide_; };
+    const auto read_row = [&](u32 q, u32 y) { return read_ + (u64{q} * read_rows + y) * wide_; };
+    for (u32 y = 0; y < read_rows && !is_plain; ++y) {
       const u64 at[4] = {w, z, column_.first[kY] + y, column_.first[kX]};
-      read_quantities(at, read_columns);
-      for (u32 q = 0; q < quantities_; ++q) kAdders.of[wide].along(wide_[q], columns_, row_sum(q, y));
+      double* to[kQuantities];
+      for (u32 q = 0; q < kQuantities; ++q) to[q] = read_row(q, y);
+      read_quantities(at, columns_ + plan_.window[kX] - 1, to);
     }
     double* const plane = ring_plane(z);
-    for (u32 q = 0; q < quantities_; ++q) {
-      for (u32 y = 0; y < rows_;) {
-        const u32 places = rows_ - y < kBatch ? 1 : kBatch;
-        add_up(
-            high, places, [&](u32 k) { return row_sum(q, y + k); },
-            [&](u32 place) { return plane_row(plane, q, y + place); });
-        y += places;
+    for (u32 y = 0; y < rows_;) {
+      // The rows of windows that are left in a block.
+      const auto first = static_cast<u32>((column_.first[kY] + y) % high);
+      const u32 last = first + (rows_ - y) < high ? first + (rows_ - y) : high;
+      if (is_plain) add_plain_rows(w, z, y, first, last);
+      for (u32 q = 0; q < quantities_; ++q) {
+        if (!is_plain) {
+          add_up(
+              high, first, last, columns_ + plan_.window[kX] - 1, [&](u32 k) { return read_row(q, y + k - first); },
+              [&](u32 k) { return column_sums(k, q); });
+        }
+        for (u32 k = first; k < last; ++k) {
+          kAdders.of[plan_.window[kX]].along(column_sums(k, q), columns_, plane_row(plane, q, y + k - first));
+        }
       }
+      y += last - first;
     }
   }
 
-  void read_quantities(const u64* at, u32 count) {
-    if (rules_.all_valid && !rules_.original_big_endian && !rules_.decoded_big_endian) {
-      read_plain(at, count);
-      return;
-    }
-    double* const s = wide_[0];
-    double* const d = wide_[1];
+  void read_quantities(const u64* at, u32 count, double* const* to) {
+    double* const s = to[0];
+    double* const d = to[1];
     read_points<T>(view_, rules_, at, count, {s, d, valid_});
-    const double pivot = 2 * rules_.pivot_x;
+    const double unit = sizeof(T) == 8 ? plan_.unit : 1.0;
+    const double pivot = 2 * rules_.pivot_x * unit;
     const u32 n = padded(count);  // whole vectors; what is behind the row is used by no window
+    for (u32 i = 0; i < n && sizeof(T) == 8; ++i) {
+      s[i] *= unit;
+      d[i] *= unit;
+    }
     if (rules_.all_valid) {
       for (u32 i = 0; i < n; ++i) s[i] = s[i] + s[i] + d[i] - pivot;
     } else {
       for (u32 i = 0; i < n; ++i) s[i] = (s[i] + s[i] + d[i] - pivot) * valid_[i];
-      memcpy(wide_[4], valid_, n * sizeof(double));
+      memcpy(to[4], valid_, n * sizeof(double));
     }
     for (u32 i = 0; i < n; ++i) {
-      wide_[2][i] = s[i] * s[i];
-      wide_[3][i] = d[i] * d[i];
+      to[2][i] = s[i] * s[i];
+      to[3][i] = d[i] * d[i];
     }
   }
 
-  // The same, where every point counts as it stands in memory.
-  void read_plain(const u64* at, u32 count) {
-    const u8* const original = address(view_.original, view_.original_strides, at, view_.origin);
-    const u8* const decoded = address(view_.decoded, view_.decoded_strides, at, view_.origin);
-    prefetch_rows<T>(view_, original, decoded, count);
-    const double pivot = 2 * rules_.pivot_x;
-    double* const to[4] = {wide_[0], wide_[1], wide_[2], wide_[3]};
-    const auto take = [&](const u8* from_x, const u8* from_y, u32 i) {
-      const Vector<double> x = load_as_doubles<T>(from_x);
-      const Vector<double> d = load_as_doubles<T>(from_y) - x;
-      const Vector<double> s = x + x + d - pivot;
-      store_doubles(to[0] + i, s);
-      store_doubles(to[1] + i, d);
-      store_doubles(to[2] + i, s * s);
-      store_doubles(to[3] + i, d * d);
-    };
+  // Sums over y straight from memory, for places `first` to `last` of the block that has row y of the column at `first`.
+  void add_plain_rows(u64 w, u64 z, u32 y, u32 first, u32 last) const {
+    const u32 side = plan_.window[kY];
+    const u32 count = columns_ + plan_.window[kX] - 1;
     const u32 whole = count / kDoubles * kDoubles;
-    for (u32 i = 0; i < whole; i += kDoubles) take(original + i * sizeof(T), decoded + i * sizeof(T), i);
-    if (whole == count) return;
-    u8 rest[2][kDoubles * sizeof(T)] = {};
-    memcpy(rest[0], original + whole * sizeof(T), (count - whole) * sizeof(T));
-    memcpy(rest[1], decoded + whole * sizeof(T), (count - whole) * sizeof(T));
-    take(rest[0], rest[1], whole);
+    const double pivot = 2 * rules_.pivot_x;
+    PlainRow rows[2 * kMaxWindow - 1];
+    PlainRow rests[2 * kMaxWindow - 1];
+    u8 rest[2 * kMaxWindow - 1][2][kDoubles * sizeof(T)] = {};
+    for (u32 k = first; k < last + side - 1; ++k) {
+      const u64 at[4] = {w, z, column_.first[kY] + y + k - first, column_.first[kX]};
+      rows[k] = {address(view_.original, view_.original_strides, at, view_.origin),
+                 address(view_.decoded, view_.decoded_strides, at, view_.origin)};
+      prefetch_rows<T>(view_, rows[k].original, rows[k].decoded, count);
+      memcpy(rest[k][0], rows[k].original + whole * sizeof(T), (count - whole) * sizeof(T));
+      memcpy(rest[k][1], rows[k].decoded + whole * sizeof(T), (count - whole) * sizeof(T));
+      rests[k] = {rest[k][0], rest[k][1]};
+    }
+    double* to[kMaxWindow][4];
+    double* rest_to[kMaxWindow][4];
+    for (u32 k = first; k < last; ++k) {
+      for (u32 q = 0; q < 4; ++q) {
+        to[k][q] = column_sums_ + (u64{k} * kQuantities + q) * wide_;
+        rest_to[k][q] = to[k][q] + whole;
+      }
+    }
+    add_plain_rows_up<T>(side, first, last, rows, whole, to, pivot);
+    if (whole != count) add_plain_rows_up<T>(side, first, last, rests, kDoubles, rest_to, pivot);
   }
 
-  // Sums of `terms` rows for 1 or kBatch places.
+  // Sums of `side` rows for places of a block, from `first` to before `last`: row(k) is the block's row k.
   template <class Row, class To>
-  void add_up(u32 terms, u32 places, const Row& row, const To& to) const {
-    const double* rows[kMaxWindow + kBatch - 1];
-    double* sums[kBatch];
-    for (u32 k = 0; k < terms + places - 1; ++k) rows[k] = row(k);
-    for (u32 place = 0; place < places; ++place) sums[place] = to(place);
-    (places == 1 ? kAdders.of[terms].one : kAdders.of[terms].batch)(rows, columns_, sums);
+  void add_up(u32 side, u32 first, u32 last, u32 count, const Row& row, const To& to) const {
+    const double* rows[2 * kMaxWindow - 1] = {};
+    double* sums[kMaxWindow] = {};
+    for (u32 k = first; k < last + side - 1; ++k) rows[k] = row(k);
+    for (u32 k = first; k < last; ++k) sums[k] = to(k);
+    add_rows(side, first, last, rows, count, sums);
   }
 
-  // The planes of the ring from z on, for so many places.
-  struct Planes {
-    double* plane[kMaxWindow + kBatch - 1];
-  };
-  Planes planes_from(u64 z, u32 places) const {
-    Planes planes = {};
-    for (u32 k = 0; k < plan_.window[kZ] + places - 1; ++k) planes.plane[k] = ring_plane(z + k);
-    return planes;
-  }
-
-  // Rows of sums over whole boxes in z, y and x, for places next to each other along z.
+  // Parts of rows of sums over whole boxes in z, y and x, for the planes z to `end` of one block.
   template <class To>
-  void add_up_ring(const Planes& planes, u32 places, u32 q, u32 y, const To& to) const {
-    const u64 row = (u64{q} * rows_ + y) * stride_;
-    add_up(plan_.window[kZ], places, [&](u32 k) { return planes.plane[k] + row; }, to);
+  void add_up_ring(u64 z, u64 end, u32 q, u32 y, u32 column, u32 count, const To& to) const {
+    const u32 deep = plan_.window[kZ];
+    const u64 block = z / deep * deep;
+    add_up(
+        deep, static_cast<u32>(z - block), static_cast<u32>(end - block), count,
+        [&](u32 k) { return plane_row(ring_plane(block + k), q, y) + column; }, [&](u32 k) { return to(block + k); });
   }
 
-  void keep_volumes(u64 w, u64 z, u32 places) const {
-    const Planes planes = planes_from(z, places);
+  void keep_volumes(u64 w, u64 z, u64 end) const {
     for (u32 q = 0; q < quantities_; ++q) {
       for (u32 y = 0; y < rows_; ++y) {
-        add_up_ring(planes, places, q, y, [&](u32 place) { return plane_row(volume(w, z + place), q, y); });
+        add_up_ring(z, end, q, y, 0, columns_, [&](u64 place) { return plane_row(volume(w, place), q, y); });
       }
     }
   }
 
-  // Windows of neighbouring cells along z.
-  void judge(u64 w, u64 z, u32 places, WindowCell* cells) {
+  // Windows of the planes z to `end`, which are in one block.
+  void judge(u64 w, u64 z, u64 end, WindowCell* cells, u64 cells_of_plane) {
     const u32 step = plan_.step;
-    for (u32 place = 0; place < places; ++place) cells[place] = {{0, 0}, -1, {0, 0, 0, 0}};
-    if (w % step != 0 || z % step != 0) return;  // with a step there is one place
-    const Planes planes = planes_from(z, places);
-    Lanes sum[kBatch];
-    u64 counted[kBatch] = {};
+    const auto planes = static_cast<u32>(end - z);
+    for (u64 i = 0; i < planes * cells_of_plane; ++i) cells[i] = {{0, 0}, -1, {0, 0, 0, 0}};
+    if (w % step != 0) return;
     for (u32 y = 0; y < rows_; ++y) {
-      if ((column_.first[kY] + y) % step != 0) continue;
-      for (u32 q = 0; q < quantities_; ++q) {
-        if (outer_ == nullptr) {
-          add_up_ring(planes, places, q, y, [&](u32 place) { return sums_[place][q]; });
-          continue;
+      const u64 at = column_.first[kY] + y;
+      WindowCell* const row_cells = cells + (at / kWindowRows - column_.first[kY] / kWindowRows) * cells_across_;
+      const bool ends = (at + 1) % kWindowRows == 0 || y + 1 == rows_;
+      for (u32 i = 0; i < cells_across_; ++i) {
+        const u32 first = i * cell_columns_;
+        const u32 count = columns_ - first < cell_columns_ ? columns_ - first : cell_columns_;
+        if (at % step == 0) {
+          for (u32 q = 0; q < quantities_; ++q) add_up_planes(w, z, end, q, y, first, count);
         }
-        for (u32 place = 0; place < places; ++place) {
-          add_up(
-              plan_.window[kW], 1, [&](u32 k) { return plane_row(volume(w + k, z + place), q, y); },
-              [&](u32 /*one*/) { return sums_[place][q]; });
+        for (u32 plane = 0; plane < planes; ++plane) {
+          Lanes& sum = lanes_[plane * cells_across_ + i];
+          WindowCell& cell = row_cells[plane * cells_of_plane + i];
+          if (at % step == 0 && (z + plane) % step == 0) {
+            const u64 row[4] = {w, z + plane, at, column_.first[kX] + first};
+            judge_row(sums_[plane], there_ + i * padded(cell_columns_), count, row, sum, cell);
+          }
+          if (!ends) continue;
+          cell.sums.sum = total(sum);
+          sum = {};
         }
       }
-      for (u32 place = 0; place < places; ++place) {
-        counted[place] += judge_row(sums_[place]);
-        find_worst(w, z + place, y, cells[place]);
-        add_row(lost_, stride_, sum[place]);
-      }
-    }
-    for (u32 place = 0; place < places; ++place) {
-      cells[place].sums = {static_cast<double>(counted[place]), total(sum[place])};
     }
   }
 
-  // 1 - SSIM of each window of a row, from s and d: with l and cs its two factors, 1 - l and 1 - cs come without
-  // cancellation. Returns how many windows count.
-  u32 judge_row(const double* const* sums) {
-    double points = 1;
-    for (const u32 side : plan_.window) points *= side;
-    const double part = 1.0 / points;
-    const double pivot = 2 * rules_.pivot_x;
-    const double c1 = plan_.c1;
-    const double c2 = plan_.c2;
-    for (u32 i = 0; i < columns_; ++i) {
-      const double mean_s = sums[0][i] * part;
-      const double mean_d = sums[1][i] * part;
-      const double spread_s = sums[2][i] * part - mean_s * mean_s;
-      const double spread_d = sums[3][i] * part - mean_d * mean_d;
-      const double var_s = spread_s > 0 ? spread_s : 0;
-      const double var_d = spread_d > 0 ? spread_d : 0;
-      const double whole = mean_s + pivot;
-      const double a = mean_d * mean_d / ((whole * whole + mean_d * mean_d) * 0.5 + c1);
-      const double b = var_d / ((var_s + var_d) * 0.5 + c2);
-      lost_[i] = a + b - a * b;
+  // Part of a row of sums over whole windows, for the planes z to `end` of one block, as far as they are wanted.
+  void add_up_planes(u64 w, u64 z, u64 end, u32 q, u32 y, u32 column, u32 count) const {
+    const auto to = [&](u64 place) { return sums_[place - z][q]; };
+    if (outer_ == nullptr && plan_.step == 1) {
+      add_up_ring(z, end, q, y, column, count, to);
+      return;
     }
-    for (u32 i = columns_; i < stride_; ++i) lost_[i] = -1.0;  // no window
-    u32 windows = columns_;
-    if (quantities_ == kQuantities || plan_.step != 1) {
-      windows = 0;
-      for (u32 i = 0; i < columns_; ++i) {
-        const bool counts =
-            (quantities_ != kQuantities || sums[4][i] == points) && (column_.first[kX] + i) % plan_.step == 0;
-        windows += counts ? 1 : 0;
-        lost_[i] = counts ? lost_[i] : -1.0;
+    for (u64 place = z; place < end; ++place) {
+      if (place % plan_.step != 0) continue;
+      if (outer_ == nullptr) {
+        add_up_ring(place, place + 1, q, y, column, count, to);
+        continue;
       }
+      const u32 side = plan_.window[kW];
+      const auto first = static_cast<u32>(w % side);
+      add_up(
+          side, first, first + 1, count, [&](u32 k) { return plane_row(volume(w - first + k, place), q, y) + column; },
+          [&](u32 /*one*/) { return to(place); });
     }
-    return windows;
   }
 
-  void find_worst(u64 w, u64 z, u32 y, WindowCell& cell) {
-    const double most = largest(lost_, stride_, cell.worst);
-    if (most > cell.worst) {
-      u32 i = 0;
-      while (lost_[i] != most) ++i;
-      cell.worst = most;
-      cell.at[kW] = w;
-      cell.at[kZ] = z;
-      cell.at[kY] = column_.first[kY] + y;
-      cell.at[kX] = column_.first[kX] + i;
+  // The part of a row that is in one cell.
+  void judge_row(const double* const* sums, const double* there, u32 count, const u64* at, Lanes& sum,
+                 WindowCell& cell) {
+    const double most = quantities_ == kQuantities ? judge_windows<true>(sums, there, count, sum, cell)
+                                                   : judge_windows<false>(sums, there, count, sum, cell);
+    if (!(most > cell.worst)) return;
+    cell.worst = worst_ = most;
+    u32 i = 0;
+    while (lost_[i] != cell.worst) ++i;
+    for (u32 axis = kW; axis <= kX; ++axis) cell.at[axis] = at[axis];
+    cell.at[kX] += i;
+  }
+
+  // 1 - SSIM of each window, from s and d: with l and cs its two factors, 1 - l cs comes without cancellation as
+  // (1 - l) + (1 - cs) l, with one division. Where numbers are infinite the error is beyond all measure.
+  // Returns the largest of a row, or -1 where it is below what another cell has.
+  template <bool kMasked>
+  double judge_windows(const double* const* sums, const double* there, u32 count, Lanes& sum, WindowCell& cell) {
+    using V = Vector<double>;
+    const double unit = sizeof(T) == 8 ? plan_.unit : 1.0;
+    const struct {
+      double points, pivot, c1, c2;
+      const double *s, *d, *ss, *dd, *valid, *there;
+      double* lost;
+      u32 count;
+    } own = {plan_.points, plan_.points * (2 * rules_.pivot_x * unit),
+             plan_.c1,     plan_.c2,
+             sums[0],      sums[1],
+             sums[2],      sums[3],
+             sums[4],      there,
+             lost_,        count};
+    const V zero = {};
+    V most = zero - 1.0;
+    V windows = zero;
+    V lanes[kGroup];
+#pragma GCC unroll 16
+    for (u32 g = 0; g < kGroup; ++g) lanes[g] = load_doubles(sum.lane + g * kDoubles);
+    for (u32 from = 0; from < own.count; from += kSumLanes) {
+#pragma GCC unroll 16
+      for (u32 g = 0; g < kGroup; ++g) {
+        const u32 i = from + g * kDoubles;
+        if (i >= own.count) break;
+        const V s = load_doubles(own.s + i);
+        const V d = load_doubles(own.d + i);
+        const V squares = s * s;
+        const V error_squares = d * d;
+        const V var_s = larger(own.points * load_doubles(own.ss + i) - squares, zero);
+        const V var_d = larger(own.points * load_doubles(own.dd + i) - error_squares, zero);
+        const V whole = s + own.pivot;
+        const V mean_part = whole * whole + own.c1;
+        const V spread_part = var_s + own.c2 + var_d;
+        const V lost = error_squares * spread_part + var_d * (mean_part - error_squares);
+        const V all = (mean_part + error_squares) * spread_part;
+        const V found = all < HUGE_VAL ? (lost + lost) / all : zero + 1.0;
+        auto counts = load_doubles(own.there + i) != 0.0;
+        if constexpr (kMasked) counts = counts & (load_doubles(own.valid + i) == own.points);
+        const V that = counts ? found : zero - 1.0;
+        windows += counts ? zero + 1.0 : zero;
+        store_doubles(own.lost + i, that);
+        most = larger(that, most);
+        lanes[g] += larger(zero, that);
+      }
     }
-    for (u32 i = 0; i < stride_; ++i) lost_[i] = lost_[i] < 0 ? 0 : lost_[i];
+#pragma GCC unroll 16
+    for (u32 g = 0; g < kGroup; ++g) store_doubles(sum.lane + g * kDoubles, lanes[g]);
+    double found = -1;
+    for (u32 i = 0; i < kDoubles; ++i) {
+      found = most[i] > found ? most[i] : found;
+      cell.sums.windows += windows[i];
+    }
+    return found >= worst_ ? found : -1;
   }
 
   const View& view_;
   const Rules& rules_;
   const FieldPlan& plan_;
   const Column& column_;
-  u32 columns_, rows_, stride_;
+  u32 columns_, rows_, cell_columns_, cells_across_, stride_, wide_ = 0;
   u64 plane_;
   u64 volumes_;
   u32 quantities_;
+  double worst_ = -1;  // of the column so far
   double* ring_;
   double* outer_;
-  double* row_sums_;
-  double* wide_[kQuantities];
-  double* sums_[kBatch][kQuantities];
+  double* read_;
+  double* column_sums_;
+  double* sums_[kMaxWindow][kQuantities];
+  double* there_;  // 1 where a window of the row counts, cell by cell
   double* lost_;
   double* valid_;
+  Lanes lanes_[kMaxWindow * kWindowCellsAcross];
 };
 
 template <class T>

@@ -235,9 +235,16 @@ bool has_fast_lags(const FieldInput& input) {
          (input.value_bytes == 4 || input.rules.all_valid);
 }
 
+// Whether all points of a field in two or three axes count, as they stand in memory.
+bool is_plain(const FieldInput& input) {
+  const Rules& rules = input.rules;
+  const bool swaps = rules.original_big_endian || rules.decoded_big_endian;
+  return rules.all_valid && !swaps && (input.field.rank == 2 || input.field.rank == 3);
+}
+
 const char* stencils_kernel(const FieldInput& input, bool has_lags) {
   const FieldPlan& field = input.field;
-  if (!field.stencils || has_lags || !input.rules.all_valid || field.rank < 2 || field.rank > 3) {
+  if (!field.stencils || has_lags || !is_plain(input)) {
     return typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
   }
   return field.rank == 2 ? typed(input.value_bytes, "assess_plane_stencils_f32", "assess_plane_stencils_f64")
@@ -262,32 +269,34 @@ bool is_empty(const FieldInput& input) {
   return false;
 }
 
-// What stands in memory between the kernels of windows, in values: sums of rows, of planes, and results.
+// What stands in memory between the kernels of windows, in values: sums of columns, of planes, and results.
 struct WindowSizes {
-  std::uint64_t rows, planes, corners;
+  std::uint64_t columns, planes, corners;
 };
 
 // The kernel that makes windows in one go; null: there is none for them.
 const char* sliding_kernel(const FieldInput& input) {
   constexpr std::uint32_t kSide = 7;
   const FieldPlan& field = input.field;
-  if (!input.rules.all_valid || field.rank < 2 || field.rank > 3 || field.window[3] != kSide) return nullptr;
+  if (!is_plain(input) || field.window[3] != kSide) return nullptr;
+  for (const std::int64_t stride : {input.view.original_strides[2], input.view.decoded_strides[2]}) {
+    if (stride < 0 || stride >= std::int64_t{1} << 32) return nullptr;
+  }
   return field.rank == 2 ? typed(input.value_bytes, "assess_slide_planes_f32", "assess_slide_planes_f64")
                          : typed(input.value_bytes, "assess_slide_volumes_f32", "assess_slide_volumes_f64");
 }
 
 WindowSizes sizes_of(const CellsPlan& plan, bool slides) {
+  if (slides) return {};
   std::uint64_t own[4];
   std::uint64_t read[4];
   for (int axis = 0; axis < 4; ++axis) {
     own[axis] = plan.end[axis] - plan.first[axis];
     read[axis] = own[axis] + plan.field.window[axis] - 1;
   }
-  const std::uint64_t corners = own[0] * own[1] * own[2] * own[3];
-  if (slides) return {0, 0, corners};
   constexpr std::uint64_t kQuantities = 5;
-  return {kQuantities * read[0] * read[1] * read[2] * own[3], kQuantities * read[0] * read[1] * own[2] * own[3],
-          corners};
+  return {kQuantities * read[0] * read[1] * own[2] * read[3], kQuantities * read[0] * read[1] * own[2] * own[3],
+          own[0] * own[1] * own[2] * own[3]};
 }
 
 }  // namespace
@@ -349,45 +358,48 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
 
 bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
   if (is_empty(input)) return true;
-  const char* const sliding = sliding_kernel(input);
+  const char* sliding = sliding_kernel(input);
+  if (sliding != nullptr && device.launcher().resident_blocks(sliding) == 0) sliding = nullptr;
   const auto bytes = [sliding](const CellsPlan& plan) {
     const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
-    return 8 * (sizes.rows + sizes.planes + sizes.corners);
+    return 8 * (sizes.columns + sizes.planes + sizes.corners) + sizeof(WindowSums) * plan.cells;
   };
   return for_each_part(input, kMostWindowBytes, bytes, [&](CellsPlan plan) {
     const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
-    const auto take = [&](Pieces& pieces, WindowCell*& sums) {
-      plan.row_sums = pieces.take<double>(sizes.rows);
+    Launcher& launcher = device.launcher();
+    const char* const last = sliding != nullptr ? sliding : "assess_sum_windows";
+    const std::uint32_t blocks = grid_for(launcher, last, plan.cells);
+    const auto take = [&](Pieces& pieces, WindowSums*& sums) {
+      plan.column_sums = pieces.take<double>(sizes.columns);
       plan.plane_sums = pieces.take<double>(sizes.planes);
       plan.lost = pieces.take<double>(sizes.corners);
-      plan.results = reinterpret_cast<u8*>(pieces.take<WindowCell>(plan.cells));
-      sums = pieces.take<WindowCell>(plan.cells / kGroup + 1);
+      plan.results = reinterpret_cast<u8*>(pieces.take<WindowSums>(plan.cells));
+      plan.worst = pieces.take<WorstWindow>(blocks);
+      sums = pieces.take<WindowSums>(plan.cells / kGroup + 1);
     };
-    WindowCell* sums = nullptr;
+    WindowSums* sums = nullptr;
     Pieces counted(nullptr);
     take(counted, sums);
     std::uint8_t* const workspace = device.reserve(counted.bytes());
     if (workspace == nullptr) return false;
     Pieces pieces(workspace);
     take(pieces, sums);
-    Launcher& launcher = device.launcher();
     const auto blocks_for = [](std::uint64_t values) { return (values + kThreads - 1) / kThreads; };
-    Grouped<WindowCell> grouped(state.windows.pushed(), plan.cells);
+    Grouped<WindowSums> grouped(state.windows.pushed(), plan.cells);
+    std::vector<WorstWindow> worst(blocks);
     const bool is_judged =
-        sliding != nullptr ? launch(launcher, sliding, blocks_for(sizes.corners), plan)
-                           : launch(launcher, typed(input.value_bytes, "assess_sum_rows_f32", "assess_sum_rows_f64"),
-                                    blocks_for(sizes.rows / 5), plan) &&
-                                 launch(launcher, "assess_sum_columns", blocks_for(sizes.planes / 5), plan) &&
-                                 launch(launcher, "assess_judge_windows", blocks_for(sizes.corners), plan);
-    const bool is_done =
-        is_judged && launch(launcher, "assess_sum_windows", (plan.cells + 3) / 4, plan) &&
-        grouped.fetch(device, "assess_group_windows", kThreads, reinterpret_cast<WindowCell*>(plan.results), sums) &&
-        device.wait();
+        sliding != nullptr ||
+        (launch(launcher, typed(input.value_bytes, "assess_sum_columns_f32", "assess_sum_columns_f64"),
+                blocks_for(sizes.columns / 5), plan) &&
+         launch(launcher, "assess_sum_planes", blocks_for(sizes.planes / 5), plan) &&
+         launch(launcher, "assess_judge_windows", blocks_for(sizes.corners), plan));
+    const bool is_done = is_judged && launch(launcher, last, blocks, plan) &&
+                         grouped.fetch(device, "assess_group_windows", kThreads / 2,
+                                       reinterpret_cast<WindowSums*>(plan.results), sums) &&
+                         device.download(worst.data(), plan.worst, worst.size() * sizeof(WorstWindow)) && device.wait();
     if (!is_done) return false;
-    grouped.for_each([&](const WindowCell& cell, u32 level) {
-      state.windows.push(cell.sums, level);
-      add_worst_window(state, cell.worst, cell.at);
-    });
+    grouped.for_each([&](const WindowSums& cell, u32 level) { state.windows.push(cell, level); });
+    for (const WorstWindow& of_block : worst) add_worst_window(state, of_block.lost, of_block.at);
     return true;
   });
 }

@@ -77,6 +77,12 @@ struct GroupPlan {
 // Up to so many lags, a cell and what its lags reach stand in shared memory.
 inline constexpr u32 kMostTileLags = 10;
 
+// A thread block's worst window. Below 0: it has none.
+struct WorstWindow {
+  double lost;
+  u64 at[4];
+};
+
 // Cells of a field between `first` and `end`, numbered in C order: plane by plane, row of cells by row of cells.
 struct CellsPlan {
   assess::View view;
@@ -87,12 +93,13 @@ struct CellsPlan {
   u32 rows_of_cells, columns_of_cells;
   u64 cells;
   double per_step[4], per_square[4];  // of derivatives
-  u8* results;                        // StencilCell or WindowCell of each cell
+  u8* results;                        // StencilCell or WindowSums of each cell
   u64 reach_end[4];                   // behind what cells and their lags reach
   double* errors;                     // of lags: see assess_lags.cuh
-  double* row_sums;                   // of windows: see assess_windows.cuh
+  double* column_sums;                // of windows: see assess_windows.cuh
   double* plane_sums;
   double* lost;
+  WorstWindow* worst;  // of each thread block
 };
 
 }  // namespace h5lossy::gpu

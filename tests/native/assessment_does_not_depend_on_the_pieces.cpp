@@ -116,7 +116,7 @@ Result assess(const Field& field, Random& random, bool in_pieces, std::uint32_t 
   }
   const std::uint64_t rows = field.shape[0];
   const std::uint64_t row = count / rows;
-  const std::uint64_t cut = params.rank == 1 ? 4096 : params.rank == 2 ? 16 : 1;
+  const std::uint64_t cut = params.rank == 1 ? 4096 : params.rank == 2 ? 112 : 1;
   for (std::uint64_t at = 0; at < rows;) {
     const std::uint64_t n = in_pieces ? std::min(rows - at, cut * (1 + random.below(3))) : rows;
     const std::uint64_t end = std::min<std::uint64_t>(rows, at + n + 10);
