@@ -189,64 +189,54 @@ H5L_DEVICE void add_stencils(const CellsPlan& plan, const CellPlace& place, Sten
   lane_stencils.store(cell);
 }
 
-// A lane's place in both arrays; what is next to it along an axis is a stride away.
+// A lane's place in rows of both arrays. Values of a row are adjacent.
 template <class T>
-class PlainPlace {
- public:
-  H5L_DEVICE PlainPlace(const CellsPlan& plan, const u64 (&at)[4])
-      : plan_(plan),
-        original_(address(plan.view.original, plan.view.original_strides, plan.view.origin, at)),
-        decoded_(address(plan.view.decoded, plan.view.decoded_strides, plan.view.origin, at)) {}
+struct PlainRows {
+  const u8 *original, *decoded;
 
-  H5L_DEVICE FieldPoint next(u32 axis, i64 by) const {
-    return point(original_ + by * plan_.view.original_strides[axis], decoded_ + by * plan_.view.decoded_strides[axis]);
+  H5L_DEVICE PlainRows next(const assess::View& view, u32 axis, i64 by) const {
+    return {original + by * view.original_strides[axis], decoded + by * view.decoded_strides[axis]};
   }
-  // Along the last axis values are adjacent.
-  H5L_DEVICE FieldPoint beside(i64 by) const {
-    return point(original_ + by * static_cast<i64>(sizeof(T)), decoded_ + by * static_cast<i64>(sizeof(T)));
+  H5L_DEVICE FieldPoint at(const CellsPlan& plan, i32 columns) const {
+    const double x = static_cast<double>(reinterpret_cast<const T*>(original)[columns]);
+    return {x, static_cast<double>(reinterpret_cast<const T*>(decoded)[columns]) - x - plan.rules.pivot_e, 1.0};
   }
-  H5L_DEVICE void move(i64 columns) {
-    original_ += columns * static_cast<i64>(sizeof(T));
-    decoded_ += columns * static_cast<i64>(sizeof(T));
-  }
-
- private:
-  H5L_DEVICE FieldPoint point(const u8* original, const u8* decoded) const {
-    auto a = *reinterpret_cast<const Word<T>*>(original), b = *reinterpret_cast<const Word<T>*>(decoded);
-    if (plan_.rules.original_big_endian) a = swapped(a);
-    if (plan_.rules.decoded_big_endian) b = swapped(b);
-    const double x = static_cast<double>(bit_cast<T>(a));
-    return {x, static_cast<double>(bit_cast<T>(b)) - x - plan_.rules.pivot_e, 1.0};
-  }
-
-  const CellsPlan& plan_;
-  const u8 *original_, *decoded_;
 };
 
-// The same where all points count, in a field with the axes from kFirst on.
+// The same where all points count as they stand in memory, in a field with the axes from kFirst on.
 template <class T, u32 kFirst>
 H5L_DEVICE void add_plain_stencils(const CellsPlan& plan, const CellPlace& place, StencilCell& cell) {
   const assess::FieldPlan& field = plan.field;
+  const assess::View& view = plan.view;
   LaneStencils<kFirst, true> lane_stencils(plan);
   const auto least = [](u64 a, u64 b) { return a < b ? a : b; };
   const u64 end_row = field.shape[kY] < 2 ? 0 : least(place.end_row, field.shape[kY] - 2);
   const u64 end_column = field.shape[kX] < 2 ? 0 : least(place.end_column, field.shape[kX] - 2);
-  for (u64 y = place.first_row; has_planes(plan, place) && y < end_row; ++y) {
-    const u64 first = place.first_column + lane();
-    const u64 at[4] = {place.w, place.z + (kFirst == kZ ? 1 : 0), y + 1, first + 1};
-    if (first >= end_column) continue;
-    PlainPlace<T> here(plan, at);
-    for (u64 x = first; x < end_column; x += kWarpThreads) {
+  const u64 first_column = place.first_column + lane();
+  const u64 first[4] = {place.w, place.z + (kFirst == kZ ? 1 : 0), place.first_row + 1, first_column + 1};
+  PlainRows<T> here = {address(view.original, view.original_strides, view.origin, first),
+                       address(view.decoded, view.decoded_strides, view.origin, first)};
+  const u32 columns = end_column > first_column ? static_cast<u32>(end_column - first_column) : 0;
+  const bool has_any = columns != 0 && has_planes(plan, place);
+  for (u64 y = place.first_row; has_any && y < end_row; ++y) {
+    PlainRows<T> rows_before[kX], rows_after[kX];
+    H5L_UNROLL for (u32 axis = kFirst; axis < kX; ++axis) {
+      rows_before[axis] = here.next(view, axis, -1);
+      rows_after[axis] = here.next(view, axis, 1);
+    }
+    H5L_UNROLL for (u32 x = 0; x < assess::kCellColumns; x += kWarpThreads) {
+      if (x >= columns) break;
+      const i32 at = static_cast<i32>(x);
       FieldPoint before[4], after[4];
       H5L_UNROLL for (u32 axis = kFirst; axis < kX; ++axis) {
-        before[axis] = here.next(axis, -1);
-        after[axis] = here.next(axis, 1);
+        before[axis] = rows_before[axis].at(plan, at);
+        after[axis] = rows_after[axis].at(plan, at);
       }
-      before[kX] = here.beside(-1);
-      after[kX] = here.beside(1);
-      lane_stencils.add(here.beside(0), before, after);
-      here.move(kWarpThreads);
+      before[kX] = here.at(plan, at - 1);
+      after[kX] = here.at(plan, at + 1);
+      lane_stencils.add(here.at(plan, at), before, after);
     }
+    here = here.next(view, kY, 1);
   }
   lane_stencils.store(cell);
 }
