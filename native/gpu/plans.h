@@ -15,6 +15,9 @@ inline constexpr u32 kThreads = 128;
 // Items are what a thread block encodes at once: tiles, or, of AATROX, parts of tiles.
 inline constexpr u32 kPartValues = 4096;
 
+// Items whose sizes are added up; of parts, those of a tile.
+inline constexpr u32 kGroupTiles = 32;
+
 // One thread block may wait for what the next ones of the grid say about their parts of the same tile, so a grid has this
 // many at least, or one for each item.
 inline constexpr u32 kLeastBlocks = 16;
@@ -44,7 +47,9 @@ struct EncodePlan {
   u32 chunk_step, index_step;  // from an item to the one that a thread block takes next: chunks, and items in one
   u32 with_checksum;
   Shape shape;
-  u32* sizes;  // of each item, where items are tiles; 0 at the start, aligned to 16 bytes: see placing.cuh
+  u32* sizes;       // of each item, where items are tiles; 0 at the start: see placing.cuh
+  u32* group_sums;  // of groups of these, or of each tile's parts; 0 at the start
+  u32 groups_per_chunk;
   u64* parts;  // where they are parts of tiles: a word for each, 0 at the start, and behind them three more for each
   u32* sums;   // of each chunk: checksum of its payload, 0 at the start
   u32* table_sums;  // of each chunk: the tile table's share of the header's checksum, 0 at the start

@@ -52,7 +52,8 @@ void name_kernel(char (&name)[kMaxName], const Method& method, const char* direc
 
 // What the encoder of one method keeps of its chunks.
 struct EncodePieces {
-  u32* sizes;
+  u32 *sizes, *group_sums;
+  std::uint32_t groups_per_chunk;
   u64* parts;
   u32 *sums, *table_sums, *done, *totals;
   std::size_t cleared;  // bytes, from sums on
@@ -66,6 +67,8 @@ EncodePieces take_pieces(Pieces& pieces, const EncodeCall& call, const Method& m
   taken.table_sums = pieces.take<u32>(call.chunks);
   taken.done = pieces.take<u32>(2 * std::size_t{call.chunks});
   taken.totals = pieces.take<u32>(call.chunks);
+  taken.groups_per_chunk = method.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
+  taken.group_sums = pieces.take<u32>(std::size_t{call.chunks} * taken.groups_per_chunk);
   if (method.is_split) {
     taken.cleared = pieces.bytes() - begin + 8 * items;
     taken.parts = pieces.take<u64>(4 * items);  // records need not be cleared
@@ -186,6 +189,8 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   plan.with_checksum = call.with_checksum ? 1 : 0;
   plan.shape = method.shape;
   plan.sizes = pieces.sizes;
+  plan.group_sums = pieces.group_sums;
+  plan.groups_per_chunk = pieces.groups_per_chunk;
   plan.parts = pieces.parts;
   plan.table_sums = pieces.table_sums;
   plan.sums = pieces.sums;
@@ -206,7 +211,7 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   name_kernel(kernel, method, "encode", call.value_bytes, kind);
   const std::uint32_t resident = launcher.resident_blocks(kernel);
   const std::uint64_t items = std::uint64_t{call.chunks} * plan.items_per_chunk;
-  if (resident < kLeastBlocks || items > 0x7FFFFFFF) return false;
+  if (resident < (method.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
   plan.chunk_step = blocks / plan.items_per_chunk;
   plan.index_step = blocks % plan.items_per_chunk;
