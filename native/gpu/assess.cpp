@@ -24,7 +24,7 @@ constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
 constexpr std::uint64_t kSampledLeaves = 256;
 
 // Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
-constexpr std::uint64_t kMostCellBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostCellBytes = std::uint64_t{5} << 28;
 constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
 
 // Hands out pieces of memory, aligned. Without memory it only counts.
@@ -237,16 +237,15 @@ bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run
   return run(plan);  // a single cell
 }
 
-// Whether lags have kernels of their own: an error that is infinite, as those of float64 can be, would count there beside
-// a point that does not.
-bool has_fast_lags(const FieldInput& input) {
-  return input.field.lags != 0 && input.field.lags <= kMostTileLags &&
-         (input.value_bytes == 4 || input.rules.all_valid);
+// Whether cells with all rows and columns have lag kernels of their own.
+bool has_whole_cells(const FieldInput& input) {
+  const FieldPlan& field = input.field;
+  return input.rules.all_valid && (field.rank == 2 || field.rank == 3) && field.lags <= kMostTileLags;
 }
 
-const char* stencils_kernel(const FieldInput& input, bool has_lags) {
+const char* stencils_kernel(const FieldInput& input) {
   const FieldPlan& field = input.field;
-  if (!field.stencils || has_lags || !input.rules.all_valid || field.rank < 2 || field.rank > 3) {
+  if (!field.stencils || !input.rules.all_valid || field.rank < 2 || field.rank > 3) {
     return typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
   }
   return field.rank == 2 ? typed(input.value_bytes, "assess_plane_stencils_f32", "assess_plane_stencils_f64")
@@ -316,14 +315,26 @@ bool add_leaves(AssessDevice& device, const h5l_assess_params& params, const Poi
 
 bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
   if (is_empty(input)) return true;
-  const bool is_fast = has_fast_lags(input);
-  const auto bytes = [is_fast](CellsPlan plan) {
-    return plan.cells * sizeof(StencilCell) + (is_fast ? set_reach(plan) * sizeof(double) : 0);
+  const bool has_lags = input.field.lags != 0;
+  const bool has_whole = has_lags && has_whole_cells(input);
+  // Cells with those in planes that only lags reach.
+  const auto with_tails = [](CellsPlan plan) {
+    const std::uint64_t planes = plan.end[1] - plan.first[1];
+    plan.own_cells = plan.cells;
+    plan.end[1] = plan.reach_end[1];
+    plan.cells = plan.cells / planes * (plan.end[1] - plan.first[1]);
+    return plan;
+  };
+  const auto bytes = [&](CellsPlan plan) {
+    const std::uint64_t errors = set_reach(plan);
+    return plan.cells * sizeof(StencilCell) + (has_lags ? errors * sizeof(double) : 0) +
+           (has_whole ? with_tails(plan).cells * sizeof(LagNotes) : 0);
   };
   return for_each_part(input, kMostCellBytes, bytes, [&](CellsPlan plan) {
     const std::uint64_t errors = set_reach(plan);
     const auto take = [&](Pieces& pieces, StencilCell*& sums) {
-      if (is_fast) plan.errors = pieces.take<double>(errors);
+      if (has_lags) plan.errors = pieces.take<double>(errors);
+      if (has_whole) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
       plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
       sums = pieces.take<StencilCell>(plan.cells / kGroup + 1);
     };
@@ -336,15 +347,15 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     take(pieces, sums);
     Grouped<StencilCell> grouped(state.stencils.pushed(), plan.cells);
     Launcher& launcher = device.launcher();
-    CellsPlan without_lags = plan;
-    if (is_fast) without_lags.field.lags = 0;
-    const char* const kernel = stencils_kernel(input, without_lags.field.lags != 0);
+    const CellsPlan tails = with_tails(plan);
     const bool is_done =
-        launch(launcher, kernel, (plan.cells + 3) / 4, without_lags) &&
-        (!is_fast ||
+        launch(launcher, stencils_kernel(input), (plan.cells + 3) / 4, plan) &&
+        (!has_lags ||
          (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),
                  (errors + kThreads - 1) / kThreads, plan) &&
-          launch(launcher, "assess_lags", plan.cells, plan))) &&
+          (!has_whole || (launch(launcher, "assess_plane_lags", tails.cells, tails) &&
+                          (input.field.rank == 2 || launch(launcher, "assess_deep_lags", plan.cells, plan)))) &&
+          launch(launcher, "assess_lags", plan.cells * input.field.lags / (kThreads / 32) + 1, plan))) &&
         grouped.fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums) &&
         device.wait();
     if (!is_done) return false;

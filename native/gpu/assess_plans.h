@@ -90,8 +90,16 @@ struct GroupPlan {
   u64 groups;
 };
 
-// Up to so many lags, a cell and what its lags reach stand in shared memory.
+// Up to so many lags, there are kernels for whole cells.
 inline constexpr u32 kMostTileLags = 10;
+inline constexpr u32 kLagPlanes = 3;  // that a warp works on at the same time
+
+// What one kernel of lags tells the other of a whole cell: its points with a tail along the last axis, for each lag (0: all of
+// its points), as heads; and sums for the mean of all axes. Index i stands for lag i + 1 but for heads.
+struct LagNotes {
+  double heads[kMostTileLags + 1];
+  double products_x[kMostTileLags], tails_x[kMostTileLags], products_y[kMostTileLags], tails_y[kMostTileLags];
+};
 
 // Cells of a field between `first` and `end`, numbered in C order: plane by plane, row of cells by row of cells.
 struct CellsPlan {
@@ -106,6 +114,8 @@ struct CellsPlan {
   u8* results;                        // StencilCell or WindowCell of each cell
   u64 reach_end[4];                   // behind what cells and their lags reach
   double* errors;                     // of lags: see assess_lags.cuh
+  LagNotes* notes;                    // of each cell
+  u64 own_cells;                      // before those in planes that only lags reach
   double* row_sums;                   // of windows: see assess_windows.cuh
   double* plane_sums;
   double* lost;
