@@ -114,6 +114,12 @@ H5L_DEVICE void copy_async(u8* to_shared, const u8* from) {
   }
 }
 H5L_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Or for all but those of the last groups: a group is what has been started since the last one.
+H5L_DEVICE void group_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <u32 groups>
+H5L_DEVICE void wait_for_copies_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+}
 
 // Bits of `a` where the mask has ones, of `b` elsewhere. Written out, since compilers make two instructions of it.
 template <u32 mask>

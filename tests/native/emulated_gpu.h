@@ -216,6 +216,9 @@ void copy_async(u8* to_shared, const u8* from) {
   std::memcpy(to_shared, from, bytes);
 }
 inline void wait_for_copies() {}
+inline void group_copies() {}
+template <u32 groups>
+void wait_for_copies_but() {}
 
 template <u32 mask>
 u32 merge(u32 a, u32 b) {
