@@ -37,6 +37,7 @@ namespace h5lossy::H5L_TARGET {
 using gpu::kThreads;
 inline constexpr u32 kWarpThreads = 32;
 inline constexpr u32 kWarps = kThreads / kWarpThreads;
+inline constexpr u32 kLineBytes = 128;  // of memory, which come together
 
 // Marks words that one thread block tells others in, where 0 is that nothing has been told.
 inline constexpr u64 kPublished = u64{1} << 63;
@@ -88,6 +89,11 @@ H5L_DEVICE u64 load_relaxed(const u64* from) {
   asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(from));
   return value;
 }
+H5L_DEVICE u32 load_relaxed(const u32* from) {
+  u32 value;
+  asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
 H5L_DEVICE void store_relaxed(u32* to, u32 value) {
   asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value));
 }
@@ -102,6 +108,8 @@ H5L_DEVICE Quad load_relaxed_four(const u32* from) {
 // Memory that nobody writes to in the launch.
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
+// The line of kLineBytes around an address will be read soon.
+H5L_DEVICE void prefetch(const u8* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 H5L_DEVICE void wait_a_little() { __nanosleep(20); }
 // How often to look for what may never come. Rather too often than too early: waiting is cheaper than what is done instead.
 inline constexpr u32 kPatience = 1000;
@@ -202,6 +210,21 @@ H5L_DEVICE W sum_of_warp(W value) {
   for (u32 by = 16; by != 0; by /= 2) value += shuffle_xor(value, by);
   return value;
 }
+#if defined(__CUDACC__)
+H5L_DEVICE u32 sum_of_warp(u32 value) { return __reduce_add_sync(~0u, value); }  // one instruction
+// Two instructions a step: a shuffle says by itself whether there is a lane to take from.
+H5L_DEVICE u32 scan_of_warp(u32 value) {
+  H5L_UNROLL for (u32 by = 1; by < kWarpThreads; by *= 2) {
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 before;\n"
+        "shfl.sync.up.b32 before|p, %0, %1, 0, -1;\n"
+        "@p add.u32 %0, %0, before; }"
+        : "+r"(value)
+        : "r"(by));
+  }
+  return value;
+}
+#endif
 
 template <class W>
 H5L_DEVICE W or_of_warp(W value) {
@@ -221,11 +244,11 @@ H5L_DEVICE W scan_of_warp(W value) {
 
 // Sum over the threads before this one, and over all. `totals` has kWarps words of shared memory, which must be free, and
 // are free again after the block's next barrier.
-template <class W>
-H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
+template <class W, class Barrier>
+H5L_DEVICE W scan_across(W value, W* totals, W& total, Barrier barrier) {
   const W inclusive = scan_of_warp(value);
   if (lane() == kWarpThreads - 1) totals[warp()] = inclusive;
-  sync_block();
+  barrier();
   W before = 0;
   total = 0;
   H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
@@ -233,6 +256,15 @@ H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
     total += totals[w];
   }
   return before + inclusive - value;
+}
+template <class W>
+H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
+  return scan_across(value, totals, total, [] { sync_block(); });
+}
+// Besides, whether any thread has set its flag.
+template <class W>
+H5L_DEVICE W scan_of_block(W value, W* totals, W& total, bool flag, bool& any) {
+  return scan_across(value, totals, total, [&] { any = any_in_block(flag); });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -288,8 +320,8 @@ H5L_DEVICE bool rows_are_own(const u8* values, u32 bytes) {
   return bytes == kThreads * row_bytes && reinterpret_cast<u64>(values) % 16 == 0;
 }
 
-// Calls move(place in the rows, place among the values) for the pieces of the warp's own rows that this thread moves. All
-// places are a few sums away from constants.
+// Calls move(place in the rows, place among the values, offset) for the pieces of the warp's own rows that this thread moves.
+// The offset, a constant, comes on top of the second one, which is the same for all: so addresses need no sums.
 template <u32 row_bytes, class Move>
 H5L_DEVICE void for_own_pieces(Move move) {
   constexpr u32 pieces = row_bytes / 16;               // of a row
@@ -299,7 +331,7 @@ H5L_DEVICE void for_own_pieces(Move move) {
   H5L_UNROLL for (u32 turn = 0; turn < 8 / rows_at_once; ++turn) {  // after so many pieces are swapped as before
     const u32 place = place_in_rows<row_bytes>(row + turn * rows_at_once, lane() % pieces);
     H5L_UNROLL for (u32 i = turn; i < pieces; i += 8 / rows_at_once) {
-      move(place + (i - turn) * rows_at_once * row_bytes, first + i * rows_at_once * row_bytes);
+      move(place + (i - turn) * rows_at_once * row_bytes, first, i * rows_at_once * row_bytes);
     }
   }
 }
@@ -310,7 +342,7 @@ template <u32 row_bytes, u32 unit>
 H5L_DEVICE void start_rows(u8* rows, const u8* from, u32 bytes) {
   const auto address = reinterpret_cast<u64>(from);
   if (rows_are_own<row_bytes>(from, bytes)) {
-    for_own_pieces<row_bytes>([&](u32 place, u32 at) { copy_async<16>(rows + place, from + at); });
+    for_own_pieces<row_bytes>([&](u32 place, u32 at, u32 offset) { copy_async<16>(rows + place, from + at + offset); });
     return;
   }
   const u32 quads = address % 16 == 0 ? bytes / 16 : 0;
@@ -334,8 +366,8 @@ template <u32 row_bytes, class W>
 H5L_DEVICE void finish_rows(const u8* rows, u8* to, u32 bytes) {
   if (rows_are_own<row_bytes>(to, bytes)) {
     sync_warp();
-    for_own_pieces<row_bytes>([&](u32 place, u32 at) {
-      store_streaming(reinterpret_cast<Quad*>(to + at), *reinterpret_cast<const Quad*>(rows + place));
+    for_own_pieces<row_bytes>([&](u32 place, u32 at, u32 offset) {
+      store_streaming(reinterpret_cast<Quad*>(to + at + offset), *reinterpret_cast<const Quad*>(rows + place));
     });
     return;
   }

@@ -205,6 +205,8 @@ inline void store_relaxed(u32* to, u32 value) {
 inline u32 load_constant(const u32* from) { return *from; }
 inline u32 load_constant(const u8* from) { return *from; }
 inline u64 load_relaxed(const u64* from) { return *from; }
+inline u32 load_relaxed(const u32* from) { return *from; }
+inline void prefetch(const u8*) {}
 inline Quad load_relaxed_four(const u32* from) {
   if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0) std::abort();
   return {from[0], from[1], from[2], from[3]};
