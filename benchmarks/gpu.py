@@ -113,16 +113,19 @@ class Batch:
             frame_bytes=self.sizes.data.ptr,
             stream=stream,
         )
-        needed = _native.device_encode_workspace(self.params, self.batch)
-        # Decoding keeps a job for each frame.
-        self.workspace = cupy.empty(max(needed, 512 * self.count), cupy.uint8)
-        self.batch = dataclasses.replace(
-            self.batch, workspace=self.workspace.data.ptr, workspace_bytes=self.workspace.nbytes
-        )
+        self._reserve(_native.device_encode_workspace(self.params, self.batch))
         self.encode()
         header = self.frames[:64].get().tobytes()
         self.info = _native.inspect_header(header, int(self.sizes[0]))
+        needed = _native.device_decode_workspace(self.info, self.batch)
+        self._reserve(max(needed, self.workspace.nbytes))
         self.decode_batch = dataclasses.replace(self.batch, raw=self.out.data.ptr)
+
+    def _reserve(self, size: int) -> None:
+        self.workspace = cupy.empty(size, cupy.uint8)
+        self.batch = dataclasses.replace(
+            self.batch, workspace=self.workspace.data.ptr, workspace_bytes=size
+        )
 
     def encode(self) -> None:
         """Start to encode all chunks."""

@@ -133,28 +133,35 @@ H5L_DEVICE bool zigzags_of(const Q&, W (&)[n]) {
   return false;
 }
 
-// What PFPL's words decode to, in their place. Where all are codes, no conversion is needed: the zigzag number and a half,
-// with a sign, is twice the bin and a half.
-template <class T, class W, u32 n>
-H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
-  constexpr W whole_bits = kWholeBits<T>;
+// What PFPL's words decode to, in their place. Where all are codes, their bits are those of subnormal numbers, and no
+// conversion is needed: the zigzag number and a half, with a sign, is twice the bin and a half. All products and sums but the
+// last one are exact. The thread's row, which is free, is there for all other words, so that their code is short.
+template <u32 row_bytes, class T, class W, u32 n>
+H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, u8* rows, W (&words)[n]) {
+  constexpr u32 m = kMantissaBits<T>, bias = FloatTraits<T>::bias;
   W used = 0;
   H5L_UNROLL for (u32 i = 0; i < n; ++i) used |= words[i];
-  if (any_in_warp(used > kMantissaMask<T>)) {
-    H5L_UNROLL for (u32 i = 0; i < n; ++i) words[i] = pfpl::bits_of(q, words[i]);
+  if (any_in_warp(used > kMantissaMask<T>)) [[unlikely]] {
+    store_row<row_bytes>(rows, words);
+    H5L_NO_UNROLL for (u32 i = 0; i < n; ++i) {
+      W* const word = value_in_rows<row_bytes, W>(rows, thread(), i);
+      *word = pfpl::bits_of(q, *word);
+    }
+    load_row<row_bytes>(rows, words);
     return;
   }
-  const T whole = subtract(bit_cast<T>(whole_bits), T(0.5));
+  constexpr W up_bits = W{2 * bias} << m;        // from numbers to numbers times 2^(1 - m)
+  constexpr W half_bits = W{bias - m} << m;      // a half of these
+  constexpr W down_bits = W{bias + m - 2} << m;  // and back, to the half
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
-    const T and_half = subtract(bit_cast<T>(static_cast<W>(words[i] | whole_bits)), whole);
-    const W sign = words[i] << (8 * sizeof(W) - 1);
-    const T with_sign = bit_cast<T>(static_cast<W>(bit_cast<W>(and_half) ^ sign));
-    words[i] = bit_cast<W>(multiply(multiply_add_exact(with_sign, T(0.5), T(-0.25)), q.step));
+    const T and_half = multiply_add_exact(bit_cast<T>(words[i]), bit_cast<T>(up_bits), bit_cast<T>(half_bits));
+    const W signed_down = (words[i] << (8 * sizeof(W) - 1)) + down_bits;  // a sign that is added is there
+    words[i] = bit_cast<W>(multiply(multiply_add_exact(and_half, bit_cast<T>(signed_down), T(-0.25)), q.step));
   }
 }
 
-template <class Q, class W, u32 n>
-H5L_DEVICE void values_of_words(const Q& q, W (&words)[n]) {
+template <u32 row_bytes, class Q, class W, u32 n>
+H5L_DEVICE void values_of_words(const Q& q, u8*, W (&words)[n]) {
   H5L_UNROLL for (u32 i = 0; i < n; ++i) words[i] = pfpl::bits_of(q, words[i]);
 }
 

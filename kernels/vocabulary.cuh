@@ -37,6 +37,7 @@ namespace h5lossy::H5L_TARGET {
 using gpu::kThreads;
 inline constexpr u32 kWarpThreads = 32;
 inline constexpr u32 kWarps = kThreads / kWarpThreads;
+inline constexpr u32 kLineBytes = 128;  // of memory, which come together
 
 // Marks words that one thread block tells others in, where 0 is that nothing has been told.
 inline constexpr u64 kPublished = u64{1} << 63;
@@ -88,6 +89,11 @@ H5L_DEVICE u64 load_relaxed(const u64* from) {
   asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(from));
   return value;
 }
+H5L_DEVICE u32 load_relaxed(const u32* from) {
+  u32 value;
+  asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
 H5L_DEVICE void store_relaxed(u32* to, u32 value) {
   asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value));
 }
@@ -99,6 +105,8 @@ H5L_DEVICE u32 load_relaxed(const u32* from) {
 // Memory that nobody writes to in the launch.
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
+// The line of kLineBytes around an address will be read soon.
+H5L_DEVICE void prefetch(const u8* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 H5L_DEVICE void wait_a_little() { __nanosleep(20); }
 // How often to look for what may never come. Rather too often than too early: waiting is cheaper than what is done instead.
 inline constexpr u32 kPatience = 1000;
@@ -210,6 +218,21 @@ H5L_DEVICE W sum_of_warp(W value) {
   for (u32 by = 16; by != 0; by /= 2) value += shuffle_xor(value, by);
   return value;
 }
+#if defined(__CUDACC__)
+H5L_DEVICE u32 sum_of_warp(u32 value) { return __reduce_add_sync(~0u, value); }  // one instruction
+// Two instructions a step: a shuffle says by itself whether there is a lane to take from.
+H5L_DEVICE u32 scan_of_warp(u32 value) {
+  H5L_UNROLL for (u32 by = 1; by < kWarpThreads; by *= 2) {
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 before;\n"
+        "shfl.sync.up.b32 before|p, %0, %1, 0, -1;\n"
+        "@p add.u32 %0, %0, before; }"
+        : "+r"(value)
+        : "r"(by));
+  }
+  return value;
+}
+#endif
 
 template <class W>
 H5L_DEVICE W or_of_warp(W value) {
@@ -241,11 +264,11 @@ H5L_DEVICE W scan_of_warp(W value) {
 
 // Sum over the threads before this one, and over all. `totals` has kWarps words of shared memory, which must be free, and
 // are free again after the block's next barrier.
-template <class W>
-H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
+template <class W, class Barrier>
+H5L_DEVICE W scan_across(W value, W* totals, W& total, Barrier barrier) {
   const W inclusive = scan_of_warp(value);
   if (lane() == kWarpThreads - 1) totals[warp()] = inclusive;
-  sync_block();
+  barrier();
   W before = 0;
   total = 0;
   H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
@@ -253,6 +276,15 @@ H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
     total += totals[w];
   }
   return before + inclusive - value;
+}
+template <class W>
+H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
+  return scan_across(value, totals, total, [] { sync_block(); });
+}
+// Besides, whether any thread has set its flag.
+template <class W>
+H5L_DEVICE W scan_of_block(W value, W* totals, W& total, bool flag, bool& any) {
+  return scan_across(value, totals, total, [&] { any = any_in_block(flag); });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -207,6 +207,7 @@ inline u32 load_constant(const u32* from) { return *from; }
 inline u32 load_constant(const u8* from) { return *from; }
 inline u64 load_relaxed(const u64* from) { return *from; }
 inline u32 load_relaxed(const u32* from) { return *from; }
+inline void prefetch(const u8*) {}
 inline void wait_a_little() { emulation::yield(); }
 inline constexpr u32 kPatience = 2;  // so that both happen
 
