@@ -97,11 +97,6 @@ H5L_DEVICE u32 load_relaxed(const u32* from) {
 H5L_DEVICE void store_relaxed(u32* to, u32 value) {
   asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value));
 }
-H5L_DEVICE u32 load_relaxed(const u32* from) {
-  u32 value;
-  asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(from));
-  return value;
-}
 // Memory that nobody writes to in the launch.
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
@@ -209,17 +204,9 @@ H5L_DEVICE u32 lowest_one(u32 word) { return ones(~word & (word - 1)); }  // of 
 H5L_DEVICE bool any_in_warp(bool flag) { return ballot(flag) != 0; }
 
 #if defined(__CUDACC__)
+// One instruction each.
 H5L_DEVICE u32 sum_of_warp(u32 value) { return __reduce_add_sync(~0u, value); }
 H5L_DEVICE u32 or_of_warp(u32 value) { return __reduce_or_sync(~0u, value); }
-#endif
-
-template <class W>
-H5L_DEVICE W sum_of_warp(W value) {
-  for (u32 by = 16; by != 0; by /= 2) value += shuffle_xor(value, by);
-  return value;
-}
-#if defined(__CUDACC__)
-H5L_DEVICE u32 sum_of_warp(u32 value) { return __reduce_add_sync(~0u, value); }  // one instruction
 // Two instructions a step: a shuffle says by itself whether there is a lane to take from.
 H5L_DEVICE u32 scan_of_warp(u32 value) {
   H5L_UNROLL for (u32 by = 1; by < kWarpThreads; by *= 2) {
@@ -235,22 +222,16 @@ H5L_DEVICE u32 scan_of_warp(u32 value) {
 #endif
 
 template <class W>
+H5L_DEVICE W sum_of_warp(W value) {
+  for (u32 by = 16; by != 0; by /= 2) value += shuffle_xor(value, by);
+  return value;
+}
+
+template <class W>
 H5L_DEVICE W or_of_warp(W value) {
   for (u32 by = 16; by != 0; by /= 2) value |= shuffle_xor(value, by);
   return value;
 }
-
-#if defined(__CUDACC__)
-// The shuffle itself says which lanes have one before them.
-H5L_DEVICE u32 scan_of_warp(u32 value) {
-  H5L_UNROLL for (u32 by = 1; by < kWarpThreads; by *= 2) {
-    asm("{ .reg .pred has; .reg .u32 before; shfl.sync.up.b32 before|has, %0, %1, 0, -1; @has add.u32 %0, %0, before; }"
-        : "+r"(value)
-        : "r"(by));
-  }
-  return value;
-}
-#endif
 
 // Sum over the lanes up to and with this one.
 template <class W>
