@@ -3,7 +3,7 @@
 """
 How fast the GPU encodes and decodes, beside a copy on the device.
 
-    python benchmarks/gpu.py [--quick] [--json FILE]
+    python benchmarks/gpu.py [--quick] [--commit NAME] [--json FILE]
 
 Times are CUDA events around whole calls, from the first kernel's start to the last one's end:
 memory is there before, and nothing is copied to the host. "graph" is the same call, captured into a
@@ -268,6 +268,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--field", type=Path, help="a .npy file in place of the field that is made")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--commit", default="unknown", help="of the library, for the record")
     arguments = parser.parse_args()
     field = cupy.asarray(np.load(arguments.field)) if arguments.field else grf((512, 512, 512))
     field = field.ravel()
@@ -276,6 +277,7 @@ def main() -> None:
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(f"{device}: device copy {copy['gb_per_s']:.0f} GB/s one way", flush=True)
     results: dict[str, Any] = {
+        "commit": arguments.commit,
         "device": device,
         "python": platform.python_version(),
         "cupy": cupy.__version__,
