@@ -3,10 +3,11 @@
 """
 How fast the GPU encodes and decodes, beside a copy on the device.
 
-    python benchmarks/gpu.py [--quick] [--json FILE]
+    python benchmarks/gpu.py [--quick] [--commit NAME] [--json FILE]
 
 Times are CUDA events around whole calls, from the first kernel's start to the last one's end:
-memory is there before, and nothing is copied to the host. GB/s are 10^9 original bytes a second.
+memory is there before, and nothing is copied to the host. "graph" is the same call, captured into a
+CUDA graph: no kernel waits for the host to launch it. GB/s are 10^9 original bytes a second.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 
+WAYS = ("encode", "decode")
+
 CODECS = {
     "pfpl": h5lossy.PFPL,
     "cuszp2-plain": lambda **bound: h5lossy.CuSZp2(mode="plain", **bound),
@@ -54,6 +57,25 @@ def event_times(run: Callable[[], None], runs: int = 15, warmups: int = 5) -> li
         if i >= warmups:
             seconds.append(cupy.cuda.get_elapsed_time(begin, end) / 1e3)
     return seconds
+
+
+def graph_of(run: Callable[[], None]) -> Callable[[], None]:
+    """Return what a call starts, as a graph."""
+    stream = cupy.cuda.get_current_stream()
+    stream.begin_capture()
+    run()
+    graph = stream.end_capture()
+    return lambda: graph.launch(stream)
+
+
+def copy_speed(field: Any) -> dict[str, float]:
+    """Measure a copy on the device, between several places: it depends on where they are."""
+    seconds, places = [], []
+    for _ in range(3):
+        source, target = field.copy(), cupy.empty_like(field)
+        places += [source, target]
+        seconds += event_times(lambda a=source, b=target: cupy.copyto(b, a))  # type: ignore[misc]
+    return speed(field.nbytes, seconds)
 
 
 def speed(size: int, seconds: list[float]) -> dict[str, float]:
@@ -91,16 +113,19 @@ class Batch:
             frame_bytes=self.sizes.data.ptr,
             stream=stream,
         )
-        needed = _native.device_encode_workspace(self.params, self.batch)
-        # Decoding keeps a job for each frame.
-        self.workspace = cupy.empty(max(needed, 512 * self.count), cupy.uint8)
-        self.batch = dataclasses.replace(
-            self.batch, workspace=self.workspace.data.ptr, workspace_bytes=self.workspace.nbytes
-        )
+        self._reserve(_native.device_encode_workspace(self.params, self.batch))
         self.encode()
         header = self.frames[:64].get().tobytes()
         self.info = _native.inspect_header(header, int(self.sizes[0]))
+        needed = _native.device_decode_workspace(self.info, self.batch)
+        self._reserve(max(needed, self.workspace.nbytes))
         self.decode_batch = dataclasses.replace(self.batch, raw=self.out.data.ptr)
+
+    def _reserve(self, size: int) -> None:
+        self.workspace = cupy.empty(size, cupy.uint8)
+        self.batch = dataclasses.replace(
+            self.batch, workspace=self.workspace.data.ptr, workspace_bytes=size
+        )
 
     def encode(self) -> None:
         """Start to encode all chunks."""
@@ -132,6 +157,8 @@ def measure(field: Any, chunk_values: int, name: str, bound: float) -> dict[str,
         **quality,
         "encode": speed(batch.bytes, event_times(batch.encode)),
         "decode": speed(batch.bytes, event_times(batch.decode)),
+        "encode_graph": speed(batch.bytes, event_times(graph_of(batch.encode))),
+        "decode_graph": speed(batch.bytes, event_times(graph_of(batch.decode))),
     }
 
 
@@ -241,15 +268,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--field", type=Path, help="a .npy file in place of the field that is made")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--commit", default="unknown", help="of the library, for the record")
     arguments = parser.parse_args()
     field = cupy.asarray(np.load(arguments.field)) if arguments.field else grf((512, 512, 512))
     field = field.ravel()
     span = float(field.max() - field.min())
-    source, target = field, cupy.empty_like(field)
-    copy = speed(field.nbytes, event_times(lambda: cupy.copyto(target, source)))
+    copy = copy_speed(field)
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(f"{device}: device copy {copy['gb_per_s']:.0f} GB/s one way", flush=True)
     results: dict[str, Any] = {
+        "commit": arguments.commit,
         "device": device,
         "python": platform.python_version(),
         "cupy": cupy.__version__,
@@ -277,12 +305,14 @@ def main() -> None:
                 results["kernels"].append(row)
                 encode, decode = (
                     f"{way['gb_per_s']:6.0f} ({way['gb_per_s_min']:.0f}-{way['gb_per_s_max']:.0f})"
-                    for way in (row["encode"], row["decode"])
+                    for way in (row[way] for way in WAYS)
                 )
                 chunks = f"{row['chunks']:5} x {row['chunk_bytes'] / MIB:8.3f} MiB"
                 ratio = f"ratio {row['ratio']:7.2f}"
+                graphs = " ".join(f"{row[f'{way}_graph']['gb_per_s']:.0f}" for way in WAYS)
                 print(
-                    f"{name:15} {relative:g} {chunks}  {ratio}  encode {encode}  decode {decode}",
+                    f"{name:15} {relative:g} {chunks}  {ratio}  encode {encode}  decode {decode}"
+                    f"  graphs {graphs}",
                     flush=True,
                 )
     for size in (MIB,) if arguments.quick else (field.nbytes, MIB, MIB // 16):
@@ -308,4 +338,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with cupy.cuda.Stream(non_blocking=True):  # the default one cannot be captured
+        sys.exit(main())

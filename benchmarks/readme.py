@@ -192,7 +192,7 @@ def gpu_conditions(gpu: Results) -> str:
         f"{gpu['device']}, float32, {gpu['field_bytes'] >> 20} MiB like turbulence "
         "(E(k) ~ k^-5/3), absolute bound as a part of the range; from memory to memory on the "
         "device, whole calls, median of 15. GB/s of original data; × the device's own copy, "
-        f"{gpu['copy']['gb_per_s']:.0f} GB/s one way in the same run"
+        f"{gpu['copy']['gb_per_s']:.0f} GB/s one way in the same run; {gpu['commit']}"
     )
 
 

@@ -137,8 +137,7 @@ class _CuPy(Library):
 
     def wrap(self, array: Any) -> DeviceMemory:
         if not isinstance(array, self._cupy.ndarray):
-            has_interface = hasattr(array, "__cuda_array_interface__")
-            array = self._cupy.asarray(array) if has_interface else self._cupy.from_dlpack(array)
+            array = self._seen(array)
         return DeviceMemory(
             array,
             int(array.data.ptr),
@@ -147,6 +146,16 @@ class _CuPy(Library):
             np.dtype(array.dtype),
             self,
         )
+
+    def _seen(self, array: Any) -> Any:
+        """Return an array of CuPy's that is the same memory as another library's."""
+        # Of an array on a GPU that is not the current one, CuPy makes a copy.
+        if hasattr(array, "__cuda_array_interface__"):
+            device = max(0, _native.device_of(array.__cuda_array_interface__["data"][0]))
+            with self._cupy.cuda.Device(device):
+                return self._cupy.asarray(array)
+        with self._cupy.cuda.Device(int(array.__dlpack_device__()[1])):
+            return self._cupy.from_dlpack(array)
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
         return self.wrap(self._cupy.empty(shape, dtype))

@@ -123,4 +123,31 @@ H5L_DEVICE TileLayout layout_of(u64 word, u32 values, u32 before) {
   return tile;
 }
 
+// A whole tile's bytes follow from one word, the sum over its parts: words of the payload in the lowest bits, whether the
+// first bin is not 0, how many parts have exceptions, how many nothing else, and how many there are, so that the highest bit
+// says that the sum is complete.
+inline constexpr u32 kWordsBits = 17, kInitialAt = 19, kExceptionsAt = 20, kOnlyCommonAt = 24, kPartsAt = 28;
+static_assert(u32{1} << kPartsAt == kComplete / kTileParts);
+
+template <class T>
+H5L_DEVICE u32 summand_of(const PartWord& part, bool is_first) {
+  const u32 section = 3 * ones(part.groups) + part.masks + part.bits * static_cast<u32>(sizeof(T) / 4);
+  const u32 words = part.planes + kLayerBlocks / 4 * ones(part.layers) + section;
+  return words | (is_first && !part.initial_is_zero ? 1u << kInitialAt : 0) |
+         (part.groups != 0 ? 1u << kExceptionsAt : 0) | (part.only_common ? 1u << kOnlyCommonAt : 0) | 1u << kPartsAt;
+}
+
+// What layout_of says of the bytes.
+template <class T>
+H5L_DEVICE u32 bytes_of_sum(u32 sum) {
+  constexpr u32 value = static_cast<u32>(sizeof(T)), raw_bytes = kTileValues * value;
+  static_assert(kTileValues / kBlockValues * (kMaxWidth<T> + 1) + raw_bytes / 4 + 2048 < 1u << kWordsBits);
+  const u32 words = sum % (1u << kWordsBits);
+  const bool has_exceptions = (sum >> kExceptionsAt) % 16 != 0;
+  if (words == 0 && !has_exceptions) return (sum >> kInitialAt & 1) != 0 ? value : 0;
+  if ((sum >> kOnlyCommonAt) % 16 == kTileParts) return value;
+  const u32 bytes = 4 + value + 4 * words + (has_exceptions ? 4 + value : 0);
+  return bytes < raw_bytes ? bytes : raw_bytes;
+}
+
 }  // namespace h5lossy::H5L_TARGET::aatrox

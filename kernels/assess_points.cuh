@@ -16,11 +16,11 @@ namespace h5lossy::H5L_TARGET {
 
 using assess::kLeafValues;
 using assess::Moments;
-using gpu::BlockTotals;
 using gpu::kBlockBins;
 using gpu::kFineBins;
 using gpu::kFineOctaves;
 using gpu::PointsPlan;
+using gpu::PointsTotals;
 using gpu::WarpList;
 
 inline constexpr double kInfinite = __builtin_bit_cast(double, 0x7FF0000000000000ull);
@@ -28,13 +28,32 @@ inline constexpr double kInfinite = __builtin_bit_cast(double, 0x7FF000000000000
 H5L_DEVICE double least(double a, double b) { return a < b ? a : b; }
 H5L_DEVICE double most(double a, double b) { return a > b ? a : b; }
 
-inline constexpr u32 kRowsAhead = 8;  // that are on their way while others are summed
+// While some rows are summed, as many more are on their way to shared memory; those of float32 twice as many.
+inline constexpr u32 kRowsAhead = 8;
+template <class T>
+inline constexpr u32 kTimesAhead = 8 / sizeof(T);
 
+// No value within these is an extremum that a warp does not have, or may break the bound.
+struct Known {
+  double e_min, e_max, e_min_abs, pointwise_min, pointwise_max;
+};
+
+// What a warp has found out, the same for all of its threads.
+struct WarpNotes {
+  Known known;
+  double leaf_size, leaf_pointwise;  // the largest |e| and |e / x| of its leaf, where they are beyond what is known
+  double worst_size;                 // of its leaves' largest |e|; below 0: none
+  u64 worst_leaf;                    // the first leaf with it
+  u32 listed;                        // points that break the bound
+};
+
+template <class T>
 struct PointsShared {
   u32 table[kBlockBins];
-  BlockTotals totals;
+  PointsTotals totals;
+  WarpNotes notes[kWarps];
   double handed[kWarps][2][kWarpThreads];
-  alignas(16) u8 ahead[kWarps][2][kRowsAhead * kWarpThreads * sizeof(double)];
+  alignas(16) u8 ahead[kWarps][kTimesAhead<T>][2][kRowsAhead * kWarpThreads * sizeof(T)];
 };
 
 // A number's bits in its order, without sign; and back. 0 is for none: ordered numbers of doubles are above it.
@@ -46,26 +65,40 @@ H5L_DEVICE double from_ordered(u64 number) {
   return bit_cast<double>((number >> 63) != 0 ? number & ~(u64{1} << 63) : ~number);
 }
 
-// The octave of the lowest fine bins. Where the grid is known, they begin with the lowest octave that has linear bins of
-// its own, and otherwise so that errors may come to be 16 times the largest one that is known of.
+// The octave of the lowest fine bins: eight below the lowest one that has linear bins of its own. Where the grid is not known,
+// it is taken from the largest error that is, and fine bins reach as far as 16 times that.
 H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan) {
-  if (plan.is_limited != 0) return plan.grid_exponent + 3;
-  const i32 octave = static_cast<i32>(*plan.largest >> 52) - 1023;
-  const i32 grid = octave - 6;
-  return (grid < assess::kFinestGrid   ? assess::kFinestGrid
-          : grid > assess::kWidestGrid ? assess::kWidestGrid
-                                       : grid) +
-         3;
+  constexpr i32 kFirstLinearOctave = 3;
+  i32 grid = plan.grid_exponent;
+  if (plan.is_limited == 0) {
+    const i32 octave = static_cast<i32>(*plan.largest >> 52) - 1023;
+    grid = octave - 6 < assess::kFinestGrid   ? assess::kFinestGrid
+           : octave - 6 > assess::kWidestGrid ? assess::kWidestGrid
+                                              : octave - 6;
+  }
+  return grid + kFirstLinearOctave - 8;
 }
 
-// Where an error is counted in a block's table. `base` is the high word of the lowest fine error.
-H5L_DEVICE u32 bin_of(double e, u32 base) {
-  const u32 high = static_cast<u32>(bit_cast<u64>(e) >> 32);
-  const u32 sign = high >> 31, size = high & 0x7FFFFFFFu;
-  const u32 above = size - base;
-  if (above < kFineOctaves << 20) return sign * kFineBins + (above >> 14);
-  const i32 log = static_cast<i32>(size >> 17) - 896 * 8;
-  return 2 * kFineBins + sign * 2048 + static_cast<u32>(log < 0 ? 0 : log > 2047 ? 2047 : log);
+H5L_DEVICE u32 high_word(double value) { return static_cast<u32>(bit_cast<u64>(value) >> 32); }
+inline constexpr u32 kNoSign = 0x7FFFFFFFu;
+
+// Where an error is counted in a block's table, among the fine bins; `base` is the high word of the lowest fine error. What
+// they do not reach comes to the first or the last of them, which nobody looks at.
+H5L_DEVICE u32 fine_bin(double e, u32 base) {
+  constexpr i32 kBelow = -(1 << 14), kAbove = kFineOctaves << 20;
+  const u32 high = high_word(e);
+  i32 above = static_cast<i32>((high & kNoSign) - base);
+  above = above < kBelow ? kBelow : above;
+  above = above > kAbove ? kAbove : above;
+  return (high >> 31) * kFineBins + static_cast<u32>((above >> 14) + 1);
+}
+H5L_DEVICE bool is_fine(double e, u32 base) { return (high_word(e) & kNoSign) - base < kFineOctaves << 20; }
+
+// The logarithmic bin of any error.
+H5L_DEVICE u32 log_bin(double e) {
+  const u32 high = high_word(e);
+  const i32 log = static_cast<i32>((high & kNoSign) >> 17) - 896 * 8;
+  return 2 * kFineBins + (high >> 31) * 2048 + static_cast<u32>(log < 0 ? 0 : log > 2047 ? 2047 : log);
 }
 
 // a / b, correctly rounded, without branches: b has the 24 bits of a float, and neither is near the limits of float64, or a
@@ -80,93 +113,163 @@ H5L_DEVICE double divide_by_float(double a, double b) {
   const double rest = fused_multiply_add(-b, quotient, a);
   return fused_multiply_add(rest, reciprocal, quotient);
 }
-H5L_DEVICE double divide(double a, float b) { return divide_by_float(a, static_cast<double>(b)); }
-H5L_DEVICE double divide(double a, double b) { return a / b; }
+// Of |x|, an error's size and a value.
+H5L_DEVICE double divide(double size, double x, float) { return divide_by_float(size, x); }
+H5L_DEVICE double divide(double size, double x, double) { return size / x; }
 
-// What a thread knows of all its values.
-struct ThreadExtrema {
-  double e_min = kInfinite, e_max = -kInfinite, e_min_abs = kInfinite, pointwise_min = kInfinite, pointwise_max = 0;
-  u32 zeros = 0, zeros_changed = 0, over_threshold = 0;
+// Of some values. Where there is none, a maximum is below all others, and a minimum above.
+struct Extrema {
+  double e_min = kInfinite, e_max = -kInfinite, size_min = kInfinite, size_max = -1;
+  double pointwise_min = kInfinite, pointwise_max = -1;
+
+  H5L_DEVICE void add(double e) {
+    const double size = fabs(e);
+    e_min = least(e, e_min);
+    e_max = most(e, e_max);
+    size_min = least(size, size_min);
+    size_max = most(size, size_max);
+  }
+  H5L_DEVICE void add_pointwise(double pointwise) {
+    pointwise_min = least(pointwise, pointwise_min);
+    pointwise_max = most(pointwise, pointwise_max);
+  }
 };
 
-// No value within these is an extremum that a warp does not have, or may break the bound.
-struct Known {
-  double e_min, e_max, e_min_abs, pointwise_min, pointwise_max;
+// High words of what is known, such that none that is within them belongs to a number that is beyond.
+struct KnownWords {
+  i32 top, smallest, pointwise_least, pointwise_most;  // of the largest error; the smallest |e|; |e / x|
+  u32 bottom;                                          // of the lowest error
 };
 
-// Lane sums of a leaf, and what decides whether the bound may be broken in it.
+// Lane sums of a leaf.
 struct LeafSums {
   double x = 0, xx = 0, e = 0, ee = 0, xe = 0, abs_e = 0, pointwise = 0;
-  double e_size = 0, pointwise_max = 0;
-  u32 zeros_changed = 0;
 };
+
+// Where a leaf's moments go: those of whole groups are added up on the device.
+H5L_DEVICE Moments* moments_at(const PointsPlan& plan, u64 leaf) {
+  if (leaf < plan.head) return plan.rest + leaf;
+  const u64 grouped = plan.groups * gpu::kGroup;
+  return leaf - plan.head < grouped ? plan.moments + (leaf - plan.head) : plan.rest + (leaf - grouped);
+}
+
+H5L_DEVICE void take_worse(gpu::BlockWorst& worst, const gpu::BlockWorst& other) {
+  if (other.size > worst.size || (other.size == worst.size && other.leaf < worst.leaf)) worst = other;
+}
 
 template <class T>
 class Points {
  public:
   H5L_DEVICE explicit Points(const PointsPlan& plan)
       : plan_(plan),
-        shared_(*reinterpret_cast<PointsShared*>(shared_memory())),
-        is_aligned_(((reinterpret_cast<u64>(plan.x) | reinterpret_cast<u64>(plan.y)) & 15) == 0),
+        shared_(*reinterpret_cast<PointsShared<T>*>(shared_memory())),
+        notes_(shared_.notes[warp()]),
         fine_base_(static_cast<u32>(lowest_fine_octave(plan) + 1023) << 20),
         threshold_(plan.params.pointwise_threshold > 0 ? plan.params.pointwise_threshold : kInfinite) {}
 
   H5L_DEVICE void run() {
     for (u32 i = thread(); i < kBlockBins; i += kThreads) shared_.table[i] = 0;
     u64* const words = reinterpret_cast<u64*>(&shared_.totals);
-    for (u32 i = thread(); i < sizeof(BlockTotals) / 8; i += kThreads) words[i] = 0;
+    for (u32 i = thread(); i < sizeof(PointsTotals) / 8; i += kThreads) words[i] = 0;
+    begin_notes();
     sync_block();
-    if (thread() < H5L_SPECIAL_KINDS) shared_.totals.special_first[thread()] = ~u64{0};
-    begin_known();
-    sync_block();
-    const u64 leaves_at_once = u64{grid_blocks()} * kWarps;
-    u64 leaf = u64{block_number()} * kWarps + warp();
-    if (leaf < plan_.leaves) fetch(leaf, 0);
-    for (; leaf < plan_.leaves; leaf += leaves_at_once) add_leaf(leaf, leaf + leaves_at_once);
+    plan_.is_simple != 0 ? add_leaves<true>() : add_leaves<false>();
     finish();
   }
 
- private:
-  static constexpr u32 kRows = kRowsAhead;
-  static constexpr u32 kLeafRows = kLeafValues / kWarpThreads;
+  template <class V>
+  static H5L_DEVICE bool is_valid_point(const PointsPlan& plan, u64 at, V x, V y) {
+    if (plan.mask != nullptr && plan.mask[at] != 0) return false;
+    return kind_of<V>(bit_cast<Word<V>>(x), bit_cast<Word<V>>(y), plan.params) == H5L_SPECIAL_KINDS;
+  }
+  static H5L_DEVICE T value_at(const u8* values, u64 at, u32 is_swapped) {
+    const auto word = *reinterpret_cast<const Word<T>*>(values + at * sizeof(T));
+    return bit_cast<T>(is_swapped != 0 ? swapped(word) : word);
+  }
 
-  // Starts to bring some rows of a leaf.
-  H5L_DEVICE void fetch(u64 leaf, u32 row) {
-    constexpr u32 kBytes = kRows * kWarpThreads * sizeof(T);
-    const u64 offset = (leaf * kLeafValues + row * kWarpThreads) * sizeof(T);
-    H5L_UNROLL for (u32 which = 0; which < 2; ++which) {
-      const u8* const from = (which == 0 ? plan_.x : plan_.y) + offset;
-      u8* const to = shared_.ahead[warp()][which];
-      if (is_aligned_) {
-        H5L_UNROLL for (u32 at = 0; at < kBytes; at += 16 * kWarpThreads) {
-          copy_async<16>(to + at + 16 * lane(), from + at + 16 * lane());
-        }
-      } else {
-        constexpr u32 kValue = sizeof(T);
-        H5L_UNROLL for (u32 at = 0; at < kBytes; at += kValue * kWarpThreads) {
-          copy_async<kValue>(to + at + kValue * lane(), from + at + kValue * lane());
-        }
-      }
+ private:
+  static constexpr u32 kRows = kRowsAhead, kTimes = kTimesAhead<T>;
+  static constexpr u32 kLeafRows = kLeafValues / kWarpThreads;
+  static constexpr u32 kRowBytes = kWarpThreads * sizeof(T), kGroupBytes = kRows * kRowBytes;
+
+  // A warp's leaves. kSimple: as PointsPlan says.
+  template <bool kSimple>
+  H5L_DEVICE void add_leaves() {
+    const u32 leaves = static_cast<u32>(plan_.leaves), leaves_at_once = grid_blocks() * kWarps;
+    u32 leaf = block_number() * kWarps + warp();
+    go_to<kSimple>(leaf);
+    for (u32 i = 0; i < kTimes; ++i) fetch<kSimple>(i, leaf < leaves);
+    for (; leaf < leaves; leaf += leaves_at_once) {
+      add_leaf<kSimple>(leaf, leaf + leaves_at_once < leaves ? leaf + leaves_at_once : leaf);
     }
   }
 
-  H5L_DEVICE void add_leaf(u64 leaf, u64 next_leaf) {
-    const u64 start = leaf * kLeafValues;
-    const u8* const x = shared_.ahead[warp()][0] + lane() * sizeof(T);
-    const u8* const y = shared_.ahead[warp()][1] + lane() * sizeof(T);
+  // What a thread brings to shared memory of some rows begins here.
+  template <bool kSimple>
+  static H5L_DEVICE u32 own_share() {
+    return lane() * (kSimple ? 16 : static_cast<u32>(sizeof(T)));
+  }
+
+  // A leaf's first rows are the ones to be brought next.
+  template <bool kSimple>
+  H5L_DEVICE void go_to(u32 leaf) {
+    const u64 offset = u64{leaf} * (kLeafValues * sizeof(T)) + own_share<kSimple>();
+    next_x_ = plan_.x + offset;
+    next_y_ = plan_.y + offset;
+  }
+
+  // Starts to bring the next rows, if there are such.
+  template <bool kSimple>
+  H5L_DEVICE void fetch(u32 time, bool is_there) {
+    if (is_there) {
+      u8* const to = shared_.ahead[warp()][time][0] + own_share<kSimple>();
+      if constexpr (kSimple) {
+        H5L_UNROLL for (u32 at = 0; at < kGroupBytes; at += 16 * kWarpThreads) {
+          copy_async<16>(to + at, next_x_ + at);
+          copy_async<16>(to + kGroupBytes + at, next_y_ + at);
+        }
+      } else {
+        H5L_NO_UNROLL for (u32 at = 0; at < kGroupBytes; at += kRowBytes) {
+          copy_async<sizeof(T)>(to + at, next_x_ + at);
+          copy_async<sizeof(T)>(to + kGroupBytes + at, next_y_ + at);
+        }
+      }
+      next_x_ += kGroupBytes;
+      next_y_ += kGroupBytes;
+    }
+    group_copies();
+  }
+
+  // Turns the thread's values of the rows that have come.
+  static H5L_DEVICE void swap_rows(u8* own) {
+    H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) {
+      auto& word = *reinterpret_cast<Word<T>*>(own + r * kRowBytes);
+      word = swapped(word);
+    }
+  }
+
+  // `next` is the leaf after this one; the same: there is none.
+  template <bool kSimple>
+  H5L_DEVICE void add_leaf(u32 leaf, u32 next) {
     kept_ = 0;
     sums_ = {};
+    const u32 changed_before = zeros_changed_;
     H5L_NO_UNROLL for (u32 row = 0; row < kLeafRows; row += kRows) {
       T a[kRows], b[kRows];
-      wait_for_copies();
+      const u32 time = row / kRows % kTimes;
+      u8* const x = shared_.ahead[warp()][time][0] + lane() * sizeof(T);
+      u8* const y = x + kGroupBytes;
+      wait_for_copies_but<kTimes - 1>();
       sync_warp();
+      if (!kSimple && plan_.params.original_big_endian != 0) swap_rows(x);
+      if (!kSimple && plan_.params.decoded_big_endian != 0) swap_rows(y);
       H5L_UNROLL for (u32 r = 0; r < kRows; ++r) {
-        a[r] = value(x + r * (kWarpThreads * sizeof(T)), plan_.params.original_big_endian);
-        b[r] = value(y + r * (kWarpThreads * sizeof(T)), plan_.params.decoded_big_endian);
+        a[r] = *reinterpret_cast<const T*>(x + r * kRowBytes);
+        b[r] = *reinterpret_cast<const T*>(y + r * kRowBytes);
       }
       sync_warp();
-      const bool is_last = row + kRows == kLeafRows;
-      if (!is_last || next_leaf < plan_.leaves) fetch(is_last ? next_leaf : leaf, is_last ? 0 : row + kRows);
+      if (row + kTimes * kRows == kLeafRows) go_to<kSimple>(next);
+      fetch<kSimple>(time, row + kTimes * kRows < kLeafRows || next != leaf);
       T x_min = a[0], x_max = a[0], y_min = b[0], y_max = b[0];
       bool has_zero = a[0] == 0;
       H5L_UNROLL for (u32 r = 1; r < kRows; ++r) {
@@ -179,8 +282,8 @@ class Points {
       // False for NaN, too.
       const T infinite = static_cast<T>(kInfinite);
       bool is_plain = (x_min > -infinite) & (x_max < infinite) & (y_min > -infinite) & (y_max < infinite) &
-                      (kept_ == row * kWarpThreads) & (plan_.mask == nullptr);
-      if (plan_.params.has_fill != 0) {
+                      (kept_ == row * kWarpThreads) & (kSimple || plan_.mask == nullptr);
+      if (!kSimple && plan_.params.has_fill != 0) {
         const auto fill = static_cast<Word<T>>(plan_.params.fill_bits);
         H5L_UNROLL for (u32 r = 0; r < kRows; ++r) {
           is_plain = is_plain & (bit_cast<Word<T>>(a[r]) != fill) & (bit_cast<Word<T>>(b[r]) != fill);
@@ -192,19 +295,19 @@ class Points {
         x_max_ = x_max > x_max_ ? x_max : x_max_;
         y_min_ = y_min < y_min_ ? y_min : y_min_;
         y_max_ = y_max > y_max_ ? y_max : y_max_;
-        if (!any_in_warp(has_zero) && plan_.params.flip_count == 0) {
+        if (!any_in_warp(has_zero) && (kSimple || plan_.params.flip_count == 0)) {
           add_plain(a, b);
         } else {
-          H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) add(pick(a, r), pick(b, r));
+          H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) note(add(pick(a, r), pick(b, r)));
         }
         kept_ += kRows * kWarpThreads;
       } else {
         H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) {
-          add_some(start + u64{row + r} * kWarpThreads + lane(), pick(a, r), pick(b, r));
+          add_some(u64{leaf} * kLeafValues + (row + r) * kWarpThreads + lane(), pick(a, r), pick(b, r));
         }
       }
     }
-    finish_leaf(leaf);
+    finish_leaf(leaf, zeros_changed_ != changed_before);
   }
 
   // Element r without an index that the compiler would need memory for.
@@ -212,11 +315,6 @@ class Points {
     T picked = values[0];
     H5L_UNROLL for (u32 i = 1; i < kRows; ++i) picked = r == i ? values[i] : picked;
     return picked;
-  }
-
-  static H5L_DEVICE T value(const u8* from, u32 is_swapped) {
-    const auto word = *reinterpret_cast<const Word<T>*>(from);
-    return bit_cast<T>(is_swapped != 0 ? swapped(word) : word);
   }
 
   H5L_DEVICE void set_pivots(T x, T y) {
@@ -228,7 +326,7 @@ class Points {
     double x, y, e, size;
   };
 
-  // Sums and the table, but for pointwise errors.
+  // All sums but that of pointwise errors.
   H5L_DEVICE Point sum(T original, T decoded) {
     const double x = static_cast<double>(original), y = static_cast<double>(decoded);
     const double e = y - x, size = fabs(e);
@@ -239,88 +337,112 @@ class Points {
     sums_.ee += from_e * from_e;
     sums_.xe += from_x * from_e;
     sums_.abs_e += size;
-    atomic_add(&shared_.table[bin_of(e, fine_base_)], 1u);
     return {x, y, e, size};
   }
 
-  H5L_DEVICE void track(double e, double size) {
-    own_.e_min = least(e, own_.e_min);
-    own_.e_max = most(e, own_.e_max);
-    own_.e_min_abs = least(size, own_.e_min_abs);
-    sums_.e_size = most(size, sums_.e_size);
-  }
-  H5L_DEVICE void track_pointwise(double pointwise) {
-    sums_.pointwise_max = most(pointwise, sums_.pointwise_max);
-    own_.pointwise_min = least(pointwise, own_.pointwise_min);
-  }
-
-  // Rows of valid points, none of them 0, without thresholds of flips. Extrema are looked at only where there are new ones.
+  // Rows of valid points, none of them 0, without thresholds of flips. What is rare is looked for in the highest and lowest
+  // high words of the numbers: errors that the fine bins do not reach, and new extrema.
   H5L_DEVICE void add_plain(const T (&a)[kRows], const T (&b)[kRows]) {
-    bool is_new = false;
+    i32 top = -2147483647 - 1;
+    u32 bottom = 0, smallest = ~0u, pointwise_least = ~0u, pointwise_most = 0;
+    const auto lower = [](u32& least, u32 other) { least = other < least ? other : least; };
+    const auto raise = [](u32& most, u32 other) { most = other > most ? other : most; };
     H5L_UNROLL for (u32 r = 0; r < kRows; ++r) {
       const Point point = sum(a[r], b[r]);
-      const double pointwise = divide(point.size, fabs(a[r]));
+      atomic_add(&shared_.table[fine_bin(point.e, fine_base_)], 1u);
+      const double pointwise = divide(point.size, fabs(point.x), T{});
       sums_.pointwise += pointwise;
-      own_.over_threshold += pointwise > threshold_ ? 1 : 0;
-      is_new = is_new | (point.e < known_.e_min) | (point.e > known_.e_max) | (point.size < known_.e_min_abs) |
-               (pointwise < known_.pointwise_min) | (pointwise > known_.pointwise_max);
+      over_threshold_ += pointwise > threshold_ ? 1 : 0;
+      const u32 high = high_word(point.e);
+      top = static_cast<i32>(high) > top ? static_cast<i32>(high) : top;
+      raise(bottom, high);
+      lower(smallest, high & kNoSign);
+      lower(pointwise_least, high_word(pointwise));
+      raise(pointwise_most, high_word(pointwise));
     }
-    if (!any_in_warp(is_new)) return;
-    H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) {
-      const double x = static_cast<double>(pick(a, r)), e = static_cast<double>(pick(b, r)) - x;
-      track(e, fabs(e));
-      track_pointwise(fabs(e) / fabs(x));
+    const u32 fine_end = fine_base_ + (kFineOctaves << 20);
+    const bool is_outside =
+        (smallest < fine_base_) | (top >= static_cast<i32>(fine_end)) | (bottom >= (fine_end | ~kNoSign));
+    const bool may_be_new =
+        (top >= words_.top) | (bottom >= words_.bottom) | (static_cast<i32>(smallest) <= words_.smallest);
+    const bool may_be_new_pointwise = (static_cast<i32>(pointwise_least) <= words_.pointwise_least) |
+                                      (static_cast<i32>(pointwise_most) >= words_.pointwise_most);
+    if (!any_in_warp(is_outside | may_be_new | may_be_new_pointwise)) return;
+    Extrema own;
+    H5L_UNROLL for (u32 r = 0; r < kRows; ++r) {
+      const double e = static_cast<double>(b[r]) - static_cast<double>(a[r]);
+      if (!is_fine(e, fine_base_)) atomic_add(&shared_.table[log_bin(e)], 1u);
+      own.add(e);
     }
-    learn();
+    if (any_in_warp(may_be_new_pointwise)) {
+      H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) {
+        const double x = static_cast<double>(pick(a, r)), e = static_cast<double>(pick(b, r)) - x;
+        own.add_pointwise(fabs(e) / fabs(x));
+      }
+    }
+    note(own);
   }
 
   // Any other valid point.
-  H5L_DEVICE void add(T original, T decoded) {
+  H5L_DEVICE Extrema add(T original, T decoded) {
     const Point point = sum(original, decoded);
-    track(point.e, point.size);
+    const bool has_fine = is_fine(point.e, fine_base_);
+    atomic_add(&shared_.table[has_fine ? fine_bin(point.e, fine_base_) : log_bin(point.e)], 1u);
+    Extrema own;
+    own.add(point.e);
     if (point.x == 0) {
-      ++own_.zeros;
+      ++zeros_;
       if (point.e != 0) {
-        ++sums_.zeros_changed;
-        own_.over_threshold += threshold_ < kInfinite ? 1 : 0;
+        ++zeros_changed_;
+        over_threshold_ += threshold_ < kInfinite ? 1 : 0;
       }
     } else {
       const double pointwise = point.size / fabs(point.x);
       sums_.pointwise += pointwise;
-      own_.over_threshold += pointwise > threshold_ ? 1 : 0;
-      track_pointwise(pointwise);
+      over_threshold_ += pointwise > threshold_ ? 1 : 0;
+      own.add_pointwise(pointwise);
     }
     for (u32 f = 0; f < plan_.params.flip_count; ++f) {
       const double side = plan_.params.flips[f];
       if ((point.x >= side) != (point.y >= side)) atomic_add(&shared_.totals.flipped[f], u64{1});
     }
+    return own;
   }
 
   // What some leaves have: most values are not beyond. Values that are as far are still looked at, once in each warp, so
   // that the first leaf with the largest error is found.
-  H5L_DEVICE void begin_known() {
-    const gpu::Seeds& seeds = *plan_.seeds;
-    // Behind an infinite one is none: there is nothing to look for, or nothing has been found.
-    const auto above = [](u64 seed) { return seed == 0 ? kInfinite : least(from_ordered(~seed + 1), kInfinite); };
-    const auto below = [](u64 seed) { return seed == 0 ? -kInfinite : most(from_ordered(seed - 1), -kInfinite); };
-    known_.e_min = above(seeds.e_min);
-    known_.e_min_abs = above(seeds.e_min_abs);
-    known_.pointwise_min = above(seeds.pointwise_min);
-    known_.e_max = below(seeds.e_max);
-    known_.pointwise_max = below(seeds.pointwise_max);
-    limit_known();
+  H5L_DEVICE void begin_notes() {
+    if (lane() == 0) {
+      const gpu::Seeds& seeds = *plan_.seeds;
+      // Behind an infinite one is none: there is nothing to look for, or nothing has been found.
+      const auto above = [](u64 seed) { return seed == 0 ? kInfinite : least(from_ordered(~seed + 1), kInfinite); };
+      const auto below = [](u64 seed) { return seed == 0 ? -kInfinite : most(from_ordered(seed - 1), -kInfinite); };
+      Known& known = notes_.known;
+      known.e_min = above(seeds.e_min);
+      known.e_min_abs = above(seeds.e_min_abs);
+      known.pointwise_min = above(seeds.pointwise_min);
+      known.e_max = below(seeds.e_max);
+      known.pointwise_max = below(seeds.pointwise_max);
+      limit_known();
+      notes_.leaf_size = notes_.leaf_pointwise = 0;
+      notes_.worst_size = -1;
+      notes_.worst_leaf = ~u64{0};
+      notes_.listed = 0;
+    }
+    sync_warp();
+    set_words();
   }
 
   H5L_DEVICE void limit_known() {
     const h5l_assess_params& params = plan_.params;
+    Known& known = notes_.known;
     if (params.bound_kind == H5L_BOUND_ABSOLUTE) {
       const double below = from_ordered(ordered(params.limit[0]) - 1);
-      known_.e_max = least(below, known_.e_max);
-      known_.e_min = most(-below, known_.e_min);
+      known.e_max = least(below, known.e_max);
+      known.e_min = most(-below, known.e_min);
     }
     if (params.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
-      const double limit = pointwise_limit();
-      known_.pointwise_max = least(from_ordered(ordered(limit) - 1), known_.pointwise_max);
+      known.pointwise_max = least(from_ordered(ordered(pointwise_limit()) - 1), known.pointwise_max);
     }
   }
 
@@ -330,13 +452,48 @@ class Points {
     return limit > 1e-280 ? limit * (1 - 0x1p-50) : 0;
   }
 
-  H5L_DEVICE void learn() {
-    known_.e_min = least(least_of_warp(own_.e_min), known_.e_min);
-    known_.e_max = most(most_of_warp(own_.e_max), known_.e_max);
-    known_.e_min_abs = least(least_of_warp(own_.e_min_abs), known_.e_min_abs);
-    known_.pointwise_min = least(least_of_warp(own_.pointwise_min), known_.pointwise_min);
-    known_.pointwise_max = most(most_of_warp(most(sums_.pointwise_max, own_.pointwise_max)), known_.pointwise_max);
-    limit_known();
+  H5L_DEVICE void set_words() {
+    // Of positive numbers: differences and quotients of float32 are far from the lowest ones.
+    constexpr i32 kLowest = sizeof(T) == 4 ? 1 : 0;
+    const auto high = [](double value) { return static_cast<i32>(high_word(value)); };
+    const auto at_least = [](i32 word) { return word < kLowest ? kLowest : word; };
+    const Known& known = notes_.known;
+    words_.top = known.e_max >= 0 ? at_least(high(known.e_max)) : -2147483647 - 1;
+    words_.bottom = known.e_min <= 0 ? static_cast<u32>(at_least(high(-known.e_min))) | ~kNoSign : 0;
+    words_.smallest = known.e_min_abs > 0 ? high(known.e_min_abs) : -1;
+    words_.pointwise_least = known.pointwise_min > 0 ? high(known.pointwise_min) : -1;
+    words_.pointwise_most = at_least(high(known.pointwise_max));
+  }
+
+  // Takes note of new extrema; each thread brings its own.
+  H5L_DEVICE void note(Extrema found) {
+    const Known known = notes_.known;
+    const bool is_new = (found.e_min < known.e_min) | (found.e_max > known.e_max) | (found.size_min < known.e_min_abs) |
+                        (found.pointwise_min < known.pointwise_min) | (found.pointwise_max > known.pointwise_max);
+    if (!any_in_warp(is_new)) return;
+    found.e_min = least_of_warp(found.e_min);
+    found.e_max = most_of_warp(found.e_max);
+    found.size_min = least_of_warp(found.size_min);
+    found.size_max = most_of_warp(found.size_max);
+    found.pointwise_min = least_of_warp(found.pointwise_min);
+    found.pointwise_max = most_of_warp(found.pointwise_max);
+    sync_warp();
+    if (lane() == 0) {
+      notes_.known = {least(found.e_min, known.e_min), most(found.e_max, known.e_max),
+                      least(found.size_min, known.e_min_abs), least(found.pointwise_min, known.pointwise_min),
+                      most(found.pointwise_max, known.pointwise_max)};
+      limit_known();
+      notes_.leaf_size = most(found.size_max, notes_.leaf_size);
+      notes_.leaf_pointwise = most(found.pointwise_max, notes_.leaf_pointwise);
+      PointsTotals& totals = shared_.totals;
+      atomic_max(&totals.e_min, ~ordered(found.e_min));
+      atomic_max(&totals.e_max, ordered(found.e_max));
+      atomic_max(&totals.e_min_abs, ~ordered(found.size_min));
+      atomic_max(&totals.pointwise_min, ~ordered(found.pointwise_min));
+      if (found.pointwise_max >= 0) atomic_max(&totals.pointwise_max, ordered(found.pointwise_max));
+    }
+    sync_warp();
+    set_words();
   }
 
   // A row of points, of which some may not count. `at` is the number of the lane's among the launch's.
@@ -367,83 +524,85 @@ class Points {
     }
     sync_warp();
     if (kept_ == 0 && count != 0) set_pivots(static_cast<T>(handed[0][0]), static_cast<T>(handed[1][0]));
+    Extrema own;
     if ((lane() - kept_) % kWarpThreads < count) {
       const T a = static_cast<T>(handed[0][lane()]), b = static_cast<T>(handed[1][lane()]);
       x_min_ = a < x_min_ ? a : x_min_;
       x_max_ = a > x_max_ ? a : x_max_;
       y_min_ = b < y_min_ ? b : y_min_;
       y_max_ = b > y_max_ ? b : y_max_;
-      add(a, b);
+      own = add(a, b);
     }
     sync_warp();
+    note(own);
     kept_ += count;
   }
 
   H5L_DEVICE void count_special(u32 kind, u64 at) {
     atomic_add(&shared_.totals.special[kind], u64{1});
-    atomic_min(&shared_.totals.special_first[kind], plan_.first + at);
+    atomic_max(&shared_.totals.special_first[kind], ~(plan_.first + at));
   }
 
-  H5L_DEVICE void finish_leaf(u64 leaf) {
+  H5L_DEVICE void finish_leaf(u32 leaf, bool changed_zeros) {
     Moments moments = {};
     if (kept_ != 0) {
       moments = moments_of(kept_, pivot_x_, pivot_e_,
                            {sum_of_warp(sums_.x), sum_of_warp(sums_.e), sum_of_warp(sums_.xx), sum_of_warp(sums_.ee),
                             sum_of_warp(sums_.xe), sum_of_warp(sums_.abs_e), sum_of_warp(sums_.pointwise)});
-      own_.pointwise_max = most(sums_.pointwise_max, own_.pointwise_max);
-      own_.zeros_changed += sums_.zeros_changed;
-      valid_ += kept_;
-      if (any_in_warp(sums_.e_size > worst_size_)) {
-        worst_size_ = most_of_warp(sums_.e_size);
-        worst_leaf_ = leaf;
-      }
-      if (any_in_warp(may_break())) judge(leaf);
+      if (any_in_warp(may_break(changed_zeros))) judge(leaf);
     }
-    if (lane() == 0) plan_.moments[leaf] = moments;
+    sync_warp();
+    if (lane() == 0) {
+      *moments_at(plan_, leaf) = moments;
+      if (kept_ != 0) {
+        atomic_add(&shared_.totals.valid, u64{kept_});
+        if (notes_.leaf_size > notes_.worst_size) {
+          notes_.worst_size = notes_.leaf_size;
+          notes_.worst_leaf = leaf;
+        }
+      }
+      notes_.leaf_size = notes_.leaf_pointwise = 0;
+    }
+    sync_warp();
   }
 
-  H5L_DEVICE bool may_break() const {
+  H5L_DEVICE bool may_break(bool changed_zeros) const {
     const h5l_assess_params& params = plan_.params;
     switch (params.bound_kind) {
       case H5L_BOUND_ABSOLUTE:
-        return sums_.e_size >= params.limit[0];
+        return notes_.leaf_size >= params.limit[0];
       case H5L_BOUND_POINTWISE_RELATIVE:
-        return sums_.zeros_changed != 0 || sums_.pointwise_max >= pointwise_limit();
+        return changed_zeros || notes_.leaf_pointwise >= pointwise_limit();
       default:
         return params.bound_kind == H5L_BOUND_LOSSLESS;
     }
   }
 
   // Counts and lists the points of a leaf that break the bound.
-  H5L_DEVICE void judge(u64 leaf) {
+  H5L_DEVICE void judge(u32 leaf) {
     WarpList& list = plan_.lists[block_number() * kWarps + warp()];
+    u32 listed = notes_.listed;
+    u64 violations = 0;
     H5L_NO_UNROLL for (u32 row = 0; row < kLeafValues / kWarpThreads; ++row) {
-      const u64 at = leaf * kLeafValues + row * kWarpThreads + lane();
-      const T x = value(plan_.x + at * sizeof(T), plan_.params.original_big_endian);
-      const T y = value(plan_.y + at * sizeof(T), plan_.params.decoded_big_endian);
+      const u64 at = u64{leaf} * kLeafValues + row * kWarpThreads + lane();
+      const T x = value_at(plan_.x, at, plan_.params.original_big_endian);
+      const T y = value_at(plan_.y, at, plan_.params.decoded_big_endian);
       const bool is_valid = is_valid_point<T>(plan_, at, x, y);
       const u32 broken = ballot(is_valid && breaks<T>(plan_.params, x, y));
       if (broken == 0) continue;
-      const u32 place = listed_ + ones(broken & lanes_below());
+      const u32 place = listed + ones(broken & lanes_below());
       if ((broken >> lane() & 1) != 0 && place < H5L_ASSESS_LISTED) {
         list.point[place] = {plan_.first + at, static_cast<double>(x), static_cast<double>(y)};
       }
-      listed_ = listed_ + ones(broken) < H5L_ASSESS_LISTED ? listed_ + ones(broken) : H5L_ASSESS_LISTED;
-      violations_ += ones(broken);
+      listed = listed + ones(broken) < H5L_ASSESS_LISTED ? listed + ones(broken) : H5L_ASSESS_LISTED;
+      violations += ones(broken);
     }
+    sync_warp();
+    if (lane() != 0) return;
+    notes_.listed = listed;
+    atomic_add(&shared_.totals.violations, violations);
   }
 
- public:
-  template <class V>
-  static H5L_DEVICE bool is_valid_point(const PointsPlan& plan, u64 at, V x, V y) {
-    if (plan.mask != nullptr && plan.mask[at] != 0) return false;
-    return kind_of<V>(bit_cast<Word<V>>(x), bit_cast<Word<V>>(y), plan.params) == H5L_SPECIAL_KINDS;
-  }
-  static H5L_DEVICE T value_at(const u8* values, u64 at, u32 is_swapped) {
-    return value(values + at * sizeof(T), is_swapped);
-  }
-
- private:
   template <class Better>
   static H5L_DEVICE double best_of_warp(double own, Better better) {
     for (u32 by = kWarpThreads / 2; by != 0; by /= 2) own = better(shuffle_xor(own, by), own);
@@ -452,71 +611,58 @@ class Points {
   static H5L_DEVICE double most_of_warp(double own) { return best_of_warp(own, most); }
   static H5L_DEVICE double least_of_warp(double own) { return best_of_warp(own, least); }
 
+  // Tells the device what the thread block has found.
   H5L_DEVICE void finish() {
-    if (lane() == 0) plan_.lists[block_number() * kWarps + warp()].count = listed_;
-    // All warps' results, one behind the other, where the values that were handed on stood.
-    ThreadExtrema all = own_;
-    const double x_min = least_of_warp(static_cast<double>(x_min_));
-    const double y_min = least_of_warp(static_cast<double>(y_min_));
-    const double x_max = most_of_warp(static_cast<double>(x_max_));
-    const double y_max = most_of_warp(static_cast<double>(y_max_));
-    all.e_min = least_of_warp(all.e_min);
-    all.e_min_abs = least_of_warp(all.e_min_abs);
-    all.pointwise_min = least_of_warp(all.pointwise_min);
-    all.e_max = most_of_warp(all.e_max);
-    all.pointwise_max = most_of_warp(all.pointwise_max);
-    all.zeros = sum_of_warp(all.zeros);
-    all.zeros_changed = sum_of_warp(all.zeros_changed);
-    all.over_threshold = sum_of_warp(all.over_threshold);
-    BlockTotals& totals = shared_.totals;
-    for (u32 w = 0; w < kWarps; ++w) {
-      sync_block();
-      if (w != warp() || lane() != 0) continue;
-      const bool first = w == 0;
-      totals.x_min = first ? x_min : least(x_min, totals.x_min);
-      totals.y_min = first ? y_min : least(y_min, totals.y_min);
-      totals.e_min = first ? all.e_min : least(all.e_min, totals.e_min);
-      totals.e_min_abs = first ? all.e_min_abs : least(all.e_min_abs, totals.e_min_abs);
-      totals.pointwise_min = first ? all.pointwise_min : least(all.pointwise_min, totals.pointwise_min);
-      totals.x_max = first ? x_max : most(x_max, totals.x_max);
-      totals.y_max = first ? y_max : most(y_max, totals.y_max);
-      totals.e_max = first ? all.e_max : most(all.e_max, totals.e_max);
-      totals.pointwise_max = first ? all.pointwise_max : most(all.pointwise_max, totals.pointwise_max);
-      totals.zeros += all.zeros;
-      totals.zeros_changed += all.zeros_changed;
-      totals.over_threshold += all.over_threshold;
-      totals.valid += valid_;
-      totals.violations += violations_;
-      if (first || worst_size_ > totals.worst_size ||
-          (worst_size_ == totals.worst_size && worst_leaf_ < totals.worst_leaf)) {
-        totals.worst_size = worst_size_;
-        totals.worst_leaf = worst_leaf_;
-      }
+    PointsTotals& totals = shared_.totals;
+    const double x_min = least_of_warp(static_cast<double>(x_min_)), x_max = most_of_warp(static_cast<double>(x_max_));
+    const double y_min = least_of_warp(static_cast<double>(y_min_)), y_max = most_of_warp(static_cast<double>(y_max_));
+    const u32 zeros = sum_of_warp(zeros_), zeros_changed = sum_of_warp(zeros_changed_);
+    const u32 over_threshold = sum_of_warp(over_threshold_);
+    if (lane() == 0) {
+      plan_.lists[block_number() * kWarps + warp()].count = notes_.listed;
+      atomic_max(&totals.x_min, ~ordered(x_min));
+      atomic_max(&totals.x_max, ordered(x_max));
+      atomic_max(&totals.y_min, ~ordered(y_min));
+      atomic_max(&totals.y_max, ordered(y_max));
+      atomic_add(&totals.zeros, u64{zeros});
+      atomic_add(&totals.zeros_changed, u64{zeros_changed});
+      atomic_add(&totals.over_threshold, u64{over_threshold});
     }
     sync_block();
-    const u64* const from = reinterpret_cast<const u64*>(&totals);
-    u64* const to = reinterpret_cast<u64*>(plan_.totals + block_number());
-    for (u32 i = thread(); i < sizeof(BlockTotals) / 8; i += kThreads) to[i] = from[i];
+    if (thread() == 0) {
+      gpu::BlockWorst worst = {-1.0, ~u64{0}};
+      for (const WarpNotes& notes : shared_.notes) take_worse(worst, {notes.worst_size, notes.worst_leaf});
+      plan_.worst[block_number()] = worst;
+    }
+    constexpr u32 kFields = sizeof(PointsTotals) / 8, kSums = __builtin_offsetof(PointsTotals, special_first) / 8;
+    static_assert(kFields <= kThreads);
+    if (thread() < kFields) {
+      const u64 own = reinterpret_cast<const u64*>(&totals)[thread()];
+      u64* const all = reinterpret_cast<u64*>(plan_.totals) + thread();
+      if (thread() < kSums) {
+        if (own != 0) atomic_add(all, own);
+      } else if (own > load_relaxed(all)) {
+        atomic_max(all, own);
+      }
+    }
     for (u32 i = thread(); i < kBlockBins; i += kThreads) {
-      plan_.tables[u64{block_number()} * kBlockBins + i] = shared_.table[i];
+      if (shared_.table[i] != 0) atomic_add(plan_.table + i, shared_.table[i]);
     }
   }
 
   const PointsPlan& plan_;
-  PointsShared& shared_;
-  const bool is_aligned_;
+  PointsShared<T>& shared_;
+  WarpNotes& notes_;
   const u32 fine_base_;
   const double threshold_;
   T x_min_ = static_cast<T>(kInfinite), x_max_ = static_cast<T>(-kInfinite);
   T y_min_ = static_cast<T>(kInfinite), y_max_ = static_cast<T>(-kInfinite);
-  Known known_;
-  ThreadExtrema own_;
+  KnownWords words_;
   LeafSums sums_;
   double pivot_x_ = 0, pivot_e_ = 0;
-  double worst_size_ = -1;
-  u64 worst_leaf_ = ~u64{0};
-  u64 valid_ = 0, violations_ = 0;
-  u32 kept_ = 0, listed_ = 0;
+  const u8 *next_x_ = nullptr, *next_y_ = nullptr;  // what the thread brings next
+  u32 zeros_ = 0, zeros_changed_ = 0, over_threshold_ = 0;
+  u32 kept_ = 0;
 };
 
 template <class T>
@@ -529,32 +675,32 @@ inline constexpr u32 kSampledValues = 1024;
 
 template <class T>
 H5L_DEVICE void sample_errors(const PointsPlan& plan) {
+  constexpr u32 kEach = kSampledValues / kThreads;
+  const u64 first = block_number() * (plan.leaves / grid_blocks()) * kLeafValues + thread();
+  T a[kEach], b[kEach];
+  H5L_UNROLL for (u32 i = 0; i < kEach; ++i) {
+    a[i] = Points<T>::value_at(plan.x, first + i * kThreads, plan.params.original_big_endian);
+    b[i] = Points<T>::value_at(plan.y, first + i * kThreads, plan.params.decoded_big_endian);
+  }
   gpu::Seeds found = {};
-  double largest = 0;
-  const u64 stride = plan.leaves / grid_blocks();
-  for (u32 i = thread(); i < kSampledValues; i += kThreads) {
-    const u64 at = block_number() * stride * kLeafValues + i;
-    const T a = Points<T>::value_at(plan.x, at, plan.params.original_big_endian);
-    const T b = Points<T>::value_at(plan.y, at, plan.params.decoded_big_endian);
-    if (!Points<T>::is_valid_point(plan, at, a, b)) continue;
-    const double x = static_cast<double>(a), e = static_cast<double>(b) - x;
-    const auto raise = [](u64& most, u64 number) { most = number > most ? number : most; };
+  u64 largest = 0;
+  const auto raise = [](u64& most, u64 number) { most = number > most ? number : most; };
+  H5L_UNROLL for (u32 i = 0; i < kEach; ++i) {
+    if (!Points<T>::is_valid_point(plan, first + i * kThreads, a[i], b[i])) continue;
+    const double x = static_cast<double>(a[i]), e = static_cast<double>(b[i]) - x;
     raise(found.e_min, ~ordered(e));
     raise(found.e_max, ordered(e));
     raise(found.e_min_abs, ~ordered(fabs(e)));
-    largest = most(fabs(e), largest);
+    raise(largest, bit_cast<u64>(fabs(e)));
     if (x == 0) continue;
     raise(found.pointwise_min, ~ordered(fabs(e) / fabs(x)));
     raise(found.pointwise_max, ordered(fabs(e) / fabs(x)));
   }
-  const auto publish = [](u64* to, u64 own) {
-    for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
-      const u64 other = shuffle_xor(own, by);
-      own = other > own ? other : own;
-    }
-    if (lane() == 0) atomic_max(to, own);
+  const auto publish = [&](u64* to, u64 own) {
+    for (u32 by = kWarpThreads / 2; by != 0; by /= 2) raise(own, shuffle_xor(own, by));
+    if (lane() == 0 && own > load_relaxed(to)) atomic_max(to, own);
   };
-  publish(plan.largest, bit_cast<u64>(largest));
+  publish(plan.largest, largest);
   publish(&plan.seeds->e_min, found.e_min);
   publish(&plan.seeds->e_max, found.e_max);
   publish(&plan.seeds->e_min_abs, found.e_min_abs);
@@ -563,11 +709,12 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// All thread blocks' results as one part. One thread block: a thread for each field of the totals.
+// What the host is told, by one kernel: a thread block tells of totals, one of the largest error, some of the histogram, and
+// the rest add up moments.
 
 struct MergeShared {
-  BlockTotals totals;
   u64 next[kWarps];
+  PointsTotals totals;
 };
 
 H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
@@ -582,75 +729,62 @@ H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
   return lowest;
 }
 
-// Calls fold(word) for words that are `stride` apart. Several are on their way at a time.
-template <class Word, class Fold>
-H5L_DEVICE void for_each_word(const Word* words, u32 count, u32 stride, Fold fold) {
-  constexpr u32 kAtOnce = 8;
-  for (u32 start = 0; start < count; start += kAtOnce) {
-    Word some[kAtOnce];
-    H5L_UNROLL for (u32 k = 0; k < kAtOnce; ++k) {
-      if (start + k < count) some[k] = words[u64{start + k} * stride];
-    }
-    H5L_UNROLL for (u32 k = 0; k < kAtOnce; ++k) {
-      if (start + k < count) fold(some[k]);
-    }
+// Numbers of PointsTotals; `none` where there is none.
+H5L_DEVICE double highest(u64 number, double none) { return number == 0 ? none : from_ordered(number); }
+H5L_DEVICE double lowest(u64 number, double none) { return number == 0 ? none : from_ordered(~number); }
+
+H5L_DEVICE double largest_error(const PointsTotals& all) {
+  return most(-lowest(all.e_min, 0.0), highest(all.e_max, 0.0));
+}
+
+H5L_DEVICE i32 grid_of_errors(const PointsPlan& plan, const PointsTotals& all) {
+  if (all.valid == 0) return assess::kNoGrid;
+  if (plan.is_limited != 0) return plan.grid_exponent;
+  const double size = largest_error(all);
+  if (!(size > 0)) return assess::kNoGrid;
+  // As in native/assess: size < 2^exponent.
+  i32 exponent = assess::kWidestGrid + 7;
+  if (size < kInfinite) static_cast<void>(frexp(size, &exponent));
+  const i32 wanted = exponent - 7;
+  return wanted < assess::kFinestGrid   ? assess::kFinestGrid
+         : wanted > assess::kWidestGrid ? assess::kWidestGrid
+                                        : wanted;
+}
+
+// The number of the first point of a leaf that counts and passes a test; none: ~0.
+template <class T, class Test>
+H5L_DEVICE u64 first_point(const PointsPlan& plan, u64 leaf, MergeShared& shared, Test test) {
+  constexpr u32 kEach = kLeafValues / kThreads;
+  const u64 first = leaf * kLeafValues + thread();
+  T x[kEach], y[kEach];
+  H5L_UNROLL for (u32 i = 0; i < kEach; ++i) {
+    x[i] = Points<T>::value_at(plan.x, first + i * kThreads, plan.params.original_big_endian);
+    y[i] = Points<T>::value_at(plan.y, first + i * kThreads, plan.params.decoded_big_endian);
   }
+  u64 found = ~u64{0};
+  H5L_UNROLL for (u32 i = kEach; i-- != 0;) {
+    const bool is_it = test(static_cast<double>(x[i]), static_cast<double>(y[i])) &&
+                       Points<T>::is_valid_point(plan, first + i * kThreads, x[i], y[i]);
+    found = is_it ? first + i * kThreads : found;
+  }
+  return lowest_of_block(found, shared);
 }
 
 template <class T>
-H5L_DEVICE void merge_totals(const PointsPlan& plan) {
+H5L_DEVICE h5l_assess_point point_told(const PointsPlan& plan, u64 at) {
+  return {plan.first + at, static_cast<double>(Points<T>::value_at(plan.x, at, plan.params.original_big_endian)),
+          static_cast<double>(Points<T>::value_at(plan.y, at, plan.params.decoded_big_endian))};
+}
+
+template <class T>
+H5L_DEVICE void tell_totals(const PointsPlan& plan) {
   MergeShared& shared = *reinterpret_cast<MergeShared*>(shared_memory());
-  constexpr u32 kFields = sizeof(BlockTotals) / 8;
-  constexpr u32 kFirsts = __builtin_offsetof(BlockTotals, special_first) / 8,
-                kLeasts = __builtin_offsetof(BlockTotals, x_min) / 8;
-  constexpr u32 kMosts = __builtin_offsetof(BlockTotals, x_max) / 8,
-                kWorst = __builtin_offsetof(BlockTotals, worst_size) / 8;
-  static_assert(kFields <= kThreads && kFields == kWorst + 2);
-  const u64* const fields = reinterpret_cast<const u64*>(plan.totals);
-  u64* const merged = reinterpret_cast<u64*>(&shared.totals);
-  const u32 field = thread();
-  const auto for_each = [&](auto fold) { for_each_word(fields + field, plan.blocks, kFields, fold); };
-  if (field < kFirsts) {
-    u64 sum = 0;
-    for_each([&](u64 found) { sum += found; });
-    merged[field] = sum;
-  } else if (field < kLeasts) {
-    u64 lowest = ~u64{0};
-    for_each([&](u64 found) { lowest = found < lowest ? found : lowest; });
-    merged[field] = lowest;
-  } else if (field < kWorst) {
-    double best = bit_cast<double>(fields[field]);
-    for_each([&](u64 found) {
-      best = field < kMosts ? least(bit_cast<double>(found), best) : most(bit_cast<double>(found), best);
-    });
-    merged[field] = bit_cast<u64>(best);
-  }
-  sync_warp();
-  if (warp() == kWarps - 1) {
-    double size = -1;
-    u64 leaf = ~u64{0};
-    const auto take = [&](double other, u64 other_leaf) {
-      if (other < size || (other == size && other_leaf >= leaf)) return;
-      size = other;
-      leaf = other_leaf;
-    };
-    for (u32 b = lane(); b < plan.blocks; b += kWarpThreads) {
-      take(plan.totals[b].worst_size, plan.totals[b].worst_leaf);
-    }
-    for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
-      const double other = shuffle_xor(size, by);
-      const u64 other_leaf = shuffle_xor(leaf, by);
-      take(other, other_leaf);
-    }
-    if (lane() == 0) {
-      shared.totals.worst_size = size;
-      shared.totals.worst_leaf = leaf;
-    }
+  const PointsTotals& all = shared.totals;
+  if (thread() < sizeof all / 8) {
+    reinterpret_cast<u64*>(&shared.totals)[thread()] = reinterpret_cast<const u64*>(plan.totals)[thread()];
   }
   sync_block();
-
-  const BlockTotals& all = shared.totals;
-  assess::PointsPart& part = *plan.part;
+  assess::PointsPart& part = plan.outcome->part;
   if (thread() == 0) {
     part.valid = all.valid;
     part.masked = all.masked;
@@ -658,59 +792,41 @@ H5L_DEVICE void merge_totals(const PointsPlan& plan) {
     part.zeros_changed = all.zeros_changed;
     part.over_threshold = all.over_threshold;
     part.violations = all.violations;
-    for (u32 k = 0; k < H5L_SPECIAL_KINDS; ++k) {
-      part.special[k] = all.special[k];
-      part.special_first[k] = all.special_first[k];
-    }
-    for (u32 f = 0; f < H5L_ASSESS_MAX_FLIPS; ++f) part.flipped[f] = all.flipped[f];
-    part.x_min = all.x_min;
-    part.x_max = all.x_max;
-    part.y_min = all.y_min;
-    part.y_max = all.y_max;
-    part.e_min = all.e_min;
-    part.e_max = all.e_max;
-    part.e_min_abs = all.e_min_abs;
-    part.pointwise_min = all.pointwise_min;
-    part.pointwise_max = all.pointwise_max;
-    part.grid_exponent = assess::kNoGrid;
-    const double size = all.worst_size;
-    if (plan.is_limited != 0) {
-      if (all.valid != 0) part.grid_exponent = plan.grid_exponent;
-    } else if (size > 0) {
-      // As in native/assess: size < 2^exponent.
-      i32 exponent = assess::kWidestGrid + 7;
-      if (size < kInfinite) static_cast<void>(frexp(size, &exponent));
-      const i32 wanted = exponent - 7;
-      part.grid_exponent = wanted < assess::kFinestGrid   ? assess::kFinestGrid
-                           : wanted > assess::kWidestGrid ? assess::kWidestGrid
-                                                          : wanted;
-      const i32 lowest = lowest_fine_octave(plan);
+    part.x_min = lowest(all.x_min, kInfinite);
+    part.x_max = highest(all.x_max, -kInfinite);
+    part.y_min = lowest(all.y_min, kInfinite);
+    part.y_max = highest(all.y_max, -kInfinite);
+    part.e_min = lowest(all.e_min, kInfinite);
+    part.e_max = highest(all.e_max, -kInfinite);
+    part.e_min_abs = lowest(all.e_min_abs, kInfinite);
+    part.pointwise_min = lowest(all.pointwise_min, kInfinite);
+    part.pointwise_max = highest(all.pointwise_max, 0.0);
+    part.grid_exponent = grid_of_errors(plan, all);
+    if (plan.is_limited == 0 && part.grid_exponent != assess::kNoGrid) {
+      const i32 octave = lowest_fine_octave(plan);
       const bool reaches =
-          part.grid_exponent + 3 >= lowest && part.grid_exponent + 7 <= lowest + static_cast<i32>(kFineOctaves);
+          part.grid_exponent + 3 >= octave && part.grid_exponent + 7 <= octave + static_cast<i32>(kFineOctaves);
       if (!reaches) {
-        *plan.too_narrow = 1;
-        atomic_max(plan.largest, bit_cast<u64>(size));
+        plan.outcome->too_narrow = 1;
+        atomic_max(plan.largest, bit_cast<u64>(largest_error(all)));
       }
     }
   }
-  // The first point with the largest error, in the leaf that is known.
-  u64 worst_at = ~u64{0};
-  if (all.worst_leaf < plan.leaves) {
-    H5L_UNROLL for (u32 i = 0; i < kLeafValues / kThreads; ++i) {
-      const u64 at = all.worst_leaf * kLeafValues + i * kThreads + thread();
-      const T x = Points<T>::value_at(plan.x, at, plan.params.original_big_endian);
-      const T y = Points<T>::value_at(plan.y, at, plan.params.decoded_big_endian);
-      const bool is_it = Points<T>::is_valid_point(plan, at, x, y) &&
-                         fabs(static_cast<double>(y) - static_cast<double>(x)) == all.worst_size;
-      worst_at = is_it && at < worst_at ? at : worst_at;
-    }
+  if (thread() < H5L_SPECIAL_KINDS) {
+    part.special[thread()] = all.special[thread()];
+    part.special_first[thread()] = ~all.special_first[thread()];
   }
-  worst_at = lowest_of_block(worst_at, shared);
-  if (worst_at != ~u64{0} && thread() == 0) {
-    part.worst = {plan.first + worst_at,
-                  static_cast<double>(Points<T>::value_at(plan.x, worst_at, plan.params.original_big_endian)),
-                  static_cast<double>(Points<T>::value_at(plan.y, worst_at, plan.params.decoded_big_endian))};
+  if (thread() < H5L_ASSESS_MAX_FLIPS) part.flipped[thread()] = all.flipped[thread()];
+  if (all.valid == 0) return;
+
+  // The first point that counts.
+  u64 leaf = ~u64{0};
+  for (u64 start = 0; leaf == ~u64{0}; start += kThreads) {
+    const u64 own = start + thread();
+    leaf = lowest_of_block(own < plan.leaves && moments_at(plan, own)->count != 0 ? own : ~u64{0}, shared);
   }
+  const u64 first = first_point<T>(plan, leaf, shared, [](double, double) { return true; });
+  if (thread() == 0) plan.outcome->first = point_told<T>(plan, first);
   // The first points that break the bound: each list is in order, so take the lowest head again and again.
   if (all.violations == 0) return;
   const u32 lists = plan.blocks * kWarps;
@@ -729,33 +845,47 @@ H5L_DEVICE void merge_totals(const PointsPlan& plan) {
         break;
       }
     }
-    const u64 lowest = lowest_of_block(next, shared);
-    if (lowest == ~u64{0}) break;
-    if (next == lowest) {
+    const u64 lowest_one = lowest_of_block(next, shared);
+    if (lowest_one == ~u64{0}) break;
+    if (next == lowest_one) {
       part.violation[i] = *found;
       part.listed = i + 1;
     }
-    taken = lowest + 1;
+    taken = lowest_one + 1;
   }
 }
 
-// All thread blocks' tables as the part's. A thread for each bin, after merge_totals.
-H5L_DEVICE void merge_tables(const PointsPlan& plan) {
-  const u32 bin = block_number() * kThreads + thread();
-  if (bin >= kBlockBins) return;
-  u32 count = 0;
-  for_each_word(plan.tables + bin, plan.blocks, kBlockBins, [&](u32 found) { count += found; });
+// The first point with the largest error, in the first leaf that has such a one.
+template <class T>
+H5L_DEVICE void tell_worst(const PointsPlan& plan) {
+  MergeShared& shared = *reinterpret_cast<MergeShared*>(shared_memory());
+  gpu::BlockWorst worst = {-1.0, ~u64{0}};
+  for (u32 b = lane(); b < plan.blocks; b += kWarpThreads) take_worse(worst, plan.worst[b]);
+  for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
+    const gpu::BlockWorst other = {shuffle_xor(worst.size, by), shuffle_xor(worst.leaf, by)};
+    take_worse(worst, other);
+  }
+  if (worst.leaf >= plan.leaves) return;  // no point counts
+  const u64 at =
+      first_point<T>(plan, worst.leaf, shared, [=](double x, double y) { return fabs(y - x) == worst.size; });
+  if (thread() == 0) plan.outcome->part.worst = point_told<T>(plan, at);
+}
+
+// A bin of the table as the part's.
+H5L_DEVICE void tell_bin(const PointsPlan& plan, u32 bin) {
+  const u32 count = bin < kBlockBins ? plan.table[bin] : 0;
   if (count == 0) return;
-  assess::PointsPart& part = *plan.part;
-  u32* const bins = part.bins;
+  u32* const bins = plan.outcome->part.bins;
   if (bin >= 2 * kFineBins) {
     atomic_add(bins + assess::kLinearBins + (bin - 2 * kFineBins), count);
     return;
   }
-  const u32 sign = bin / kFineBins, fine = bin % kFineBins;
-  const i32 octave = lowest_fine_octave(plan) + static_cast<i32>(fine / 64);
-  const i32 above = octave - part.grid_exponent;  // the octave begins at 2^above widths of linear bins
-  if (part.grid_exponent != assess::kNoGrid && above >= 3 && above < 7) {
+  const u32 sign = bin / kFineBins, place = bin % kFineBins;
+  if (place == 0 || place == kFineBins - 1) return;  // counted in a logarithmic bin
+  const u32 fine = place - 1;
+  const i32 grid = grid_of_errors(plan, *plan.totals), octave = lowest_fine_octave(plan) + static_cast<i32>(fine / 64);
+  const i32 above = octave - grid;  // the octave begins at 2^above widths of linear bins
+  if (grid != assess::kNoGrid && above >= 3 && above < 7) {
     atomic_add(bins + sign * 128 + ((64 + fine % 64) >> (6 - above)), count);
     return;
   }
@@ -763,27 +893,38 @@ H5L_DEVICE void merge_tables(const PointsPlan& plan) {
   atomic_add(bins + assess::kLinearBins + sign * 2048 + static_cast<u32>(log < 0 ? 0 : log > 2047 ? 2047 : log), count);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Moments of kGroup leaves: a warp for each group, as the state's tree adds them up.
-
-H5L_DEVICE void group_moments(const gpu::GroupPlan& plan) {
+// Moments of kGroup leaves, by a warp, as the state's tree adds them up.
+H5L_DEVICE void group_moments(const PointsPlan& plan, u64 group) {
   static_assert(gpu::kGroup == 2 * kWarpThreads);
-  for (u64 group = u64{block_number()} * kWarps + warp(); group < plan.groups; group += u64{grid_blocks()} * kWarps) {
-    const auto* const leaves = reinterpret_cast<const Moments*>(plan.parts) + group * gpu::kGroup;
-    Moments own = joined(leaves[2 * lane()], leaves[2 * lane() + 1]);
-    for (u32 by = 1; by < kWarpThreads; by *= 2) {
-      Moments next;
-      next.count = shuffle_xor(own.count, by);
-      next.mean_x = shuffle_xor(own.mean_x, by);
-      next.mean_e = shuffle_xor(own.mean_e, by);
-      next.squares_x = shuffle_xor(own.squares_x, by);
-      next.squares_e = shuffle_xor(own.squares_e, by);
-      next.products = shuffle_xor(own.products, by);
-      next.sum_abs_error = shuffle_xor(own.sum_abs_error, by);
-      next.sum_pointwise = shuffle_xor(own.sum_pointwise, by);
-      own = (lane() & by) == 0 ? joined(own, next) : joined(next, own);
-    }
-    if (lane() == 0) reinterpret_cast<Moments*>(plan.sums)[group] = own;
+  const Moments* const leaves = plan.moments + group * gpu::kGroup;
+  Moments own = joined(leaves[2 * lane()], leaves[2 * lane() + 1]);
+  for (u32 by = 1; by < kWarpThreads; by *= 2) {
+    Moments next;
+    next.count = shuffle_xor(own.count, by);
+    next.mean_x = shuffle_xor(own.mean_x, by);
+    next.mean_e = shuffle_xor(own.mean_e, by);
+    next.squares_x = shuffle_xor(own.squares_x, by);
+    next.squares_e = shuffle_xor(own.squares_e, by);
+    next.products = shuffle_xor(own.products, by);
+    next.sum_abs_error = shuffle_xor(own.sum_abs_error, by);
+    next.sum_pointwise = shuffle_xor(own.sum_pointwise, by);
+    own = (lane() & by) == 0 ? joined(own, next) : joined(next, own);
+  }
+  if (lane() == 0) plan.sums[group] = own;
+}
+
+template <class T>
+H5L_DEVICE void tell_points(const PointsPlan& plan) {
+  const u32 block = block_number();
+  if (block == 0) {
+    tell_totals<T>(plan);
+  } else if (block == 1) {
+    tell_worst<T>(plan);
+  } else if (block < 2 + gpu::kBinBlocks) {
+    tell_bin(plan, (block - 2) * kThreads + thread());
+  } else {
+    const u64 group = u64{block - 2 - gpu::kBinBlocks} * kWarps + warp();
+    if (group < plan.groups) group_moments(plan, group);
   }
 }
 

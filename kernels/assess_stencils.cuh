@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Gradient, Laplacian and autocorrelation (pattern II). A warp takes a cell, lane i its columns i, i + 32, ... row by row,
+// Gradient and Laplacian (pattern II). A warp takes a cell, lane i its columns i, i + 32, ... row by row,
 // so that all sums are those of native/assess.
 #pragma once
 
@@ -15,62 +15,6 @@ H5L_DEVICE void for_each_point(const CellPlace& place, Of of) {
   for (u64 y = place.first_row; y < place.end_row; ++y) {
     for (u64 x = place.first_column + lane(); x < place.end_column; x += kWarpThreads) of(y, x);
   }
-}
-
-// Pairs of points `lag` apart along one axis.
-template <class T>
-H5L_DEVICE void add_pairs(const CellsPlan& plan, const CellPlace& place, u32 axis, u32 lag, assess::StencilSums& sums) {
-  double products = 0, both = 0, pairs = 0;
-  for_each_point(place, [&](u64 y, u64 x) {
-    u64 at[4] = {place.w, place.z, y, x};
-    u64 there[4] = {place.w, place.z, y, x};
-    there[axis] += lag;
-    if (there[axis] >= plan.field.shape[axis]) return;
-    const FieldPoint head = pivoted_at<T>(plan, at), tail = pivoted_at<T>(plan, there);
-    products += head.e * tail.e;
-    both += head.e * tail.valid + tail.e * head.valid;
-    pairs += head.valid * tail.valid;
-  });
-  sums.lag_products[axis][lag - 1] = sum_of_warp(products);
-  sums.lag_sums[axis][lag - 1] = sum_of_warp(both);
-  sums.lag_pairs[axis][lag - 1] = sum_of_warp(pairs);
-}
-
-// The paper's equation 2: a point with the mean of its neighbours, where it has all of them.
-template <class T>
-H5L_DEVICE void add_means(const CellsPlan& plan, const CellPlace& place, u32 lag, assess::StencilSums& sums) {
-  double products = 0, both = 0, pairs = 0;
-  for_each_point(place, [&](u64 y, u64 x) {
-    u64 at[4] = {place.w, place.z, y, x};
-    const FieldPoint head = pivoted_at<T>(plan, at);
-    double mean = 0, weight = head.valid;
-    u32 axes = 0;
-    bool has_all = true;
-    H5L_UNROLL for (u32 axis = kW; axis <= kX; ++axis) {
-      if (!plan.field.present[axis]) continue;
-      u64 there[4] = {place.w, place.z, y, x};
-      there[axis] += lag;
-      if (there[axis] >= plan.field.shape[axis]) {
-        has_all = false;
-        continue;
-      }
-      const FieldPoint tail = pivoted_at<T>(plan, there);
-      mean = axes == 0 ? tail.e : mean + tail.e;
-      weight *= tail.valid;
-      ++axes;
-    }
-    if (!has_all) return;
-    const double inverse = 1.0 / axes;
-    mean = mean * inverse * weight;
-    const double error = head.e * weight;
-    products += error * mean;
-    both += error * weight + mean * weight;
-    pairs += weight * weight;
-  });
-  constexpr u32 kMean = assess::kLagAxes - 1;
-  sums.lag_products[kMean][lag - 1] = sum_of_warp(products);
-  sums.lag_sums[kMean][lag - 1] = sum_of_warp(both);
-  sums.lag_pairs[kMean][lag - 1] = sum_of_warp(pairs);
 }
 
 H5L_DEVICE double size_of_warp(double own) {
@@ -265,18 +209,11 @@ H5L_DEVICE void add_plain_stencil_cells(const CellsPlan& plan) {
 
 template <class T>
 H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
-  const assess::FieldPlan& field = plan.field;
   for_each_cell(plan, [&](const CellPlace& place, StencilCell& cell) {
-    if (field.stencils) {
+    if (plan.field.stencils) {
       add_stencils<T>(plan, place, cell);
     } else {
       cell.extrema.gradient_min = __builtin_bit_cast(double, 0x7FF0000000000000ull);
-    }
-    for (u32 lag = 1; lag <= field.lags; ++lag) {
-      for (u32 axis = kW; axis <= kX; ++axis) {
-        if (field.present[axis]) add_pairs<T>(plan, place, axis, lag, cell.sums);
-      }
-      add_means<T>(plan, place, lag, cell.sums);
     }
   });
 }

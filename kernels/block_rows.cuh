@@ -92,10 +92,14 @@ H5L_DEVICE void clear_outside(u8* rows, u32 inside) {
   }
 }
 
-// Stores the lowest `planes` bits of the thread's words as planes, `stride` words apart. All threads of a warp.
+// Stores the lowest `planes` bits of the thread's words as planes, `stride` words apart. All threads of a warp. The lowest
+// bits are signs; those of differences that are 0 may be set, since 0 has the sign of its value, and are left out, but for
+// the values that `signed_anyway` has bits for.
 template <u32 max_planes, class W>
-H5L_DEVICE void store_planes(const W (&words)[32], u32 planes, u32 stride, u32* out) {
-  H5L_UNROLL for (u32 s = 0; s < (max_planes + 7) / 8; ++s) {
+H5L_DEVICE void store_planes(const W (&words)[32], u32 planes, u32 stride, u32 signed_anyway, u32* out) {
+  constexpr u32 sections = (max_planes + 7) / 8;
+  u32 used = signed_anyway;
+  H5L_UNROLL for (u32 s = sections - 1; s < sections; --s) {
     if (!any_in_warp(planes > 8 * s)) continue;
     u32 rows[8];
     H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
@@ -103,11 +107,16 @@ H5L_DEVICE void store_planes(const W (&words)[32], u32 planes, u32 stride, u32* 
                              half_of(words[31 - r], s), s % 4);
     }
     transpose_bytes(rows);
+    H5L_UNROLL for (u32 c = s == 0 ? 1 : 0; c < 8 && 8 * s + c < max_planes; ++c) used |= rows[c];
+    if (s == 0) rows[0] &= used;
     H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
       if (8 * s + c < planes) out[(8 * s + c) * stride] = rows[c];
     }
   }
 }
+
+// The bit of a thread's first value in a plane.
+inline constexpr u32 kFirstInPlane = 0x80;
 
 // Writes words of a payload one by one, at a place that is aligned to words, and adds them to the checksum.
 class WordWriter {

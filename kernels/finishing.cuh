@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What is done for whole chunks: headers and stored frames after encoding, the checksum's verdict after decoding, and the
-// range of a chunk's values before a range-relative bound.
+// What is done for whole chunks: headers and stored frames after encoding, opening frames before decoding, and the range of
+// a chunk's values before a range-relative bound.
 #pragma once
 
 #include "codecs/bounds.h"
@@ -101,18 +101,6 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   plan.frame_bytes[chunk] = u64{40} + encode.shape.raw_bytes;
 }
 
-// One thread for each frame.
-H5L_DEVICE void check_sums(const DecodePlan& plan) {
-  const u32 i = block_number() * kThreads + thread();
-  if (i >= plan.count || plan.jobs[i].form == gpu::FrameForm::none) return;
-  if (plan.jobs[i].check_table != 0 && plan.table_sums[i] != plan.jobs[i].table_sum) {
-    plan.statuses[i] = static_cast<u32>(gpu::DecodeStatus::other);
-    return;
-  }
-  if (plan.jobs[i].check_sum == 0) return;
-  if (plan.sums[i] != plan.jobs[i].payload_sum) plan.statuses[i] = static_cast<u32>(gpu::DecodeStatus::corrupt);
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Before decoding
 
@@ -134,13 +122,14 @@ struct FrameOpening {
   u32 header_bytes, tiles, kind;
 };
 
-H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32* words, u64 bytes) {
+H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32 (&words)[13], u64 bytes) {
   constexpr FrameOpening none = {gpu::FrameForm::none, 0, 0, 0};
   if (bytes < 40) return none;
+  const gpu::Shape& shape = plan.decode.shape;
   const u32 codec = words[1] >> 16 & 0xFF, type = words[1] >> 24;
   const u32 kind = words[2] & 0xFF, mode = words[2] >> 8 & 0xFF, flags = words[2] >> 16;
   const bool is_first_version = words[0] == 0x594C3548 && (words[1] & 0xFF) == 1 && flags >> 8 == 0;
-  if (!is_first_version || words[3] != plan.shape.raw_bytes || kind > 3) return none;
+  if (!is_first_version || words[3] != shape.raw_bytes || kind > 3) return none;
   if (type != (plan.value_bytes | (plan.big_endian != 0 ? 0x80u : 0))) return none;
   const u64 bound = words[6] | u64{words[7]} << 32;
   if (bound >> 52 >= 0x7FF) return none;  // negative or not finite
@@ -149,50 +138,60 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32* words, u64 
   FrameOpening opening = {gpu::FrameForm::none, 40, 0, kind};
   if (codec == 0 && mode == 0) {
     opening.form = step == 0 ? gpu::FrameForm::stored : gpu::FrameForm::none;
-  } else if (codec == plan.codec && mode == plan.mode && kind_class(kind) == kind_class(plan.kind)) {
-    opening.form = gpu::FrameForm::main;
-    opening.header_bytes = plan.header_bytes;
-    opening.tiles = plan.shape.tiles;
   } else if (codec == 1 && mode == 0 && kind == 3) {
     opening.form = gpu::FrameForm::lossless;
-    opening.tiles = (plan.shape.count + plan.pfpl_tile_values - 1) / plan.pfpl_tile_values;
+    opening.tiles = plan.lossless_tiles;
+  } else if (codec == plan.codec && mode == plan.decode.mode && kind_class(kind) == kind_class(plan.kind)) {
+    opening.form = gpu::FrameForm::main;
+    opening.header_bytes = plan.decode.header_bytes;
+    opening.tiles = shape.tiles;
   }
   if (opening.form != gpu::FrameForm::stored && !is_step(step, kind, plan.value_bytes)) return none;
   // Headers of later versions may be longer: the host reads those.
   if ((words[1] >> 8 & 0xFF) * 4 != opening.header_bytes) return none;
   if (opening.header_bytes + u64{4} * opening.tiles > bytes) return none;
-  for (u32 i = 0; opening.header_bytes == 52 && i < 3; ++i) {
-    if (words[10 + i] != plan.shape.dims[i]) return none;
-  }
-  return opening;
+  bool has_dims = true;
+  H5L_UNROLL for (u32 i = 0; i < 3; ++i) has_dims = has_dims && words[10 + i] == shape.dims[i];
+  return opening.header_bytes != 52 || has_dims ? opening : none;
 }
 
-// One thread block for each frame. What it takes amiss, the host looks at: it knows the words for it.
+// A column of thread blocks for each frame (block_row), of which the first opens the frame, and all clear what its decoders
+// tell each other. What is taken amiss, the host looks at: it knows the words for it.
 H5L_DEVICE void open_frames(const OpenPlan& plan) {
+  const DecodePlan& decode = plan.decode;
   auto& shared = *reinterpret_cast<FinishShared*>(shared_memory());
   const u32 chunk = block_row();
-  for (u32 i = thread(); i < plan.told_words; i += kThreads) plan.told[u64{chunk} * plan.told_words + i] = 0;
-  const u8* const frame = plan.frames + chunk * plan.frame_stride;
-  const u32* const words = reinterpret_cast<const u32*>(frame);
+  for (u32 i = block_number() * kThreads + thread(); i < plan.told_words; i += grid_blocks() * kThreads) {
+    decode.told[u64{chunk} * plan.told_words + i] = 0;
+  }
+  if (block_number() != 0) return;
+  if (thread() < decode.slots) decode.sums[chunk * decode.slots + thread()] = {};
+  const u32* const frame = reinterpret_cast<const u32*>(decode.frames + chunk * decode.frame_stride);
   const u64 bytes = plan.frame_bytes[chunk];
-  FrameOpening opening = open_header(plan, words, bytes);
+  // All is asked for at once that is read of nearly every frame.
+  u32 words[13];
+  H5L_UNROLL for (u32 i = 0; i < 13; ++i) words[i] = 4 * i + 4 <= bytes ? load_constant(frame + i) : 0;
+  const u32 main_words = decode.header_bytes / 4 + decode.shape.tiles;
+  const u32 last_of_main = u64{4} * main_words <= bytes && main_words != 0 ? load_constant(frame + main_words - 1) : 0;
+  const FrameOpening opening = open_header(plan, words, bytes);
   bool is_fine = opening.form != gpu::FrameForm::none;
   const u64 payload_at = opening.header_bytes + u64{4} * opening.tiles;
   // Where all tiles are decoded, whoever decodes one adds its entry's share.
-  const bool is_whole = plan.wanted == plan.shape.count && opening.form != gpu::FrameForm::stored;
+  const bool is_whole = decode.wanted == decode.shape.count && opening.form != gpu::FrameForm::stored;
   u32 sum = 0;
   u32 last = 0;
   if (is_fine) {
     const u32 summed = is_whole ? opening.header_bytes / 4 : static_cast<u32>(payload_at / 4);
     for (u32 i = thread(); i < summed; i += kThreads) {
-      if (i != 4) sum += mix(words[i] + (i < 4 ? i + 1 : i) * 0x9E3779B9u);
+      if (i != 4) sum += mix(frame[i] + (i < 4 ? i + 1 : i) * 0x9E3779B9u);
     }
-    const u32* const ends = words + opening.header_bytes / 4;
+    const u32* const ends = frame + opening.header_bytes / 4;
     for (u32 i = thread(); !is_whole && i < opening.tiles; i += kThreads) {
       is_fine = is_fine && (i == 0 || ends[i - 1] <= ends[i]);
     }
-    last = opening.form == gpu::FrameForm::stored ? plan.shape.raw_bytes
+    last = opening.form == gpu::FrameForm::stored ? decode.shape.raw_bytes
            : opening.tiles == 0                   ? 0
+           : opening.form == gpu::FrameForm::main ? last_of_main
                                                   : ends[opening.tiles - 1];
     is_fine = is_fine && payload_at + last == bytes;
   }
@@ -203,55 +202,16 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   if (thread() != 0) return;
   DecodeJob job = {};
   job.form = is_fine ? opening.form : gpu::FrameForm::none;
-  job.payload = frame + payload_at;
-  job.ends = reinterpret_cast<const u32*>(frame + opening.header_bytes);
-  job.raw = plan.raw + chunk * plan.raw_stride;
-  job.first = plan.first;
-  job.wanted = plan.wanted;
-  job.payload_bytes = last;
-  job.first_tile = plan.first_tile;
-  job.tiles = plan.tiles;
-  job.shape = plan.shape;
-  if (opening.form == gpu::FrameForm::lossless) {
-    job.first_tile = static_cast<u32>(plan.first / plan.pfpl_tile_values);
-    job.tiles = plan.wanted == 0
-                    ? 0
-                    : static_cast<u32>((plan.first + plan.wanted - 1) / plan.pfpl_tile_values) + 1 - job.first_tile;
-    job.shape.tiles = opening.tiles;
-  }
-  job.check_sum = (words[2] >> 16 & 1) != 0 && plan.wanted == plan.shape.count ? 1 : 0;
-  job.payload_sum = is_fine ? words[5] : 0;
-  job.check_table = is_whole && is_fine ? 1 : 0;
-  job.table_sum = is_fine ? words[4] - total : 0;
-  job.header_words = opening.header_bytes / 4;
   if (is_fine) {
-    const u64 step = words[8] | u64{words[9]} << 32;
-    job.quantizer.kind = static_cast<BoundKind>(opening.kind);
-    if (job.quantizer.kind == BoundKind::pointwise_relative) {
-      job.quantizer.scale = step;
-    } else {
-      job.quantizer.step = bit_cast<double>(step);
-    }
+    job.payload_bytes = last;
+    job.check_sum = (words[2] >> 16 & 1) != 0 && decode.wanted == decode.shape.count ? 1 : 0;
+    job.payload_sum = words[5];
+    job.check_table = is_whole ? 1 : 0;
+    job.table_sum = words[4] - total;
+    job.step = words[8] | u64{words[9]} << 32;
   }
   plan.jobs[chunk] = job;
-  plan.statuses[chunk] = static_cast<u32>(is_fine ? gpu::DecodeStatus::ok : gpu::DecodeStatus::other);
-}
-
-// Stored frames: a column of thread blocks for each.
-H5L_DEVICE void copy_stored(const DecodePlan& plan) {
-  const DecodeJob& job = plan.jobs[block_row()];
-  if (job.form != gpu::FrameForm::stored) return;
-  const u32 value_words = job.shape.raw_bytes / job.shape.count / 4;
-  const u32* const from = reinterpret_cast<const u32*>(job.payload) + job.first * value_words;
-  u32* const to = reinterpret_cast<u32*>(job.raw);
-  u32 sum = 0;
-  for (u64 i = block_number() * kThreads + thread(); i < job.wanted * value_words; i += grid_blocks() * kThreads) {
-    to[i] = from[i];
-    sum += mix(from[i] + (static_cast<u32>(i) + 1) * 0x9E3779B9u);
-  }
-  if (job.check_sum == 0) return;
-  sum = sum_of_warp(sum);
-  if (lane() == 0) atomic_add(plan.sums + block_row(), sum);
+  decode.statuses[chunk] = static_cast<u32>(is_fine ? gpu::DecodeStatus::ok : gpu::DecodeStatus::other);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

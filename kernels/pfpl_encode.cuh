@@ -15,108 +15,126 @@ inline constexpr u32 kRowBytes = kTileBytes / kThreads;  // values of a thread
 inline constexpr u32 kBitmap0Words = kBitmap0Bytes / 4;
 inline constexpr u32 kStreamWords = kStreamBytes / 4;
 
+// Of the area for payloads that wait for their places. What may need more than a tile and the last bitmaps is stored.
+template <class T>
+inline constexpr u32 kRoom = (sizeof(T) == 4 ? 1 : 2) * kTileBytes + 512;
+
+template <class T>
 struct alignas(16) EncodeShared {
-  u8 input[kTileBytes];        // rows of values; then, where planes do not stay in registers, the stream of planes
-  u8 staged[kTileBytes + 16];  // a payload that waits for its place
-  u32 before_bitmap0[4];       // zeros
+  u8 input[kTileBytes];  // rows of values; then, of some tiles, the stream of planes
+  u8 staged[kRoom<T>];
+  u32 before_bitmap0[4];  // zeros
   u32 bitmap0[kBitmap0Words];
-  u16 places[kBitmap0Words];  // of the first non-zero byte that a word of bitmap0 tells of
+  u16 places[kBitmap0Words];  // of the first byte that a word of bitmap0 tells of, among those of its eight planes
   u8 bitmap1[kBitmap1Bytes];
   u32 totals[kWarps];
-  u32 more_totals[kWarps];
   u32 warp_ends[2 * kWarps];  // last word of each warp
-  u32 size, kept1_at, kept2_at, changes2;
-  Spot waiting;  // what is staged
-  u32 waiting_bytes;
+  LoopShared<TilePlaces> loop;
 };
 
 template <class T, class Q>
 class Encoder {
   using W = Word<T>;
   static constexpr u32 kValues = kRowBytes / sizeof(T);
+  static constexpr u32 kWords = kRowBytes / 4;              // of the stream of planes, of a thread
   static constexpr W kBias = static_cast<W>(kWordBias<Q>);  // differences are without it
 
  public:
   static constexpr bool kIsLossless = kIsLosslessQuantizer<Q>;
+  using Places = TilePlaces;
+  static constexpr u32 kRoom = pfpl::kRoom<T>;
+  static constexpr u32 kMostWaiting = 2;
 
-  H5L_DEVICE explicit Encoder(EncodeShared& shared) : shared_(shared) {
+  H5L_DEVICE Encoder(EncodeShared<T>& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {
     if (thread() < 4) shared.before_bitmap0[thread()] = 0;
   }
 
-  // Where an item's values are.
-  H5L_DEVICE static const u8* values_of(const EncodePlan& plan, const Spot& spot) {
-    return raw_of(plan, spot.chunk) + u64{spot.index} * kTileBytes;
-  }
-  H5L_DEVICE static u32 bytes_of(const EncodePlan& plan, const Spot& spot) {
-    const u32 left = plan.shape.raw_bytes - spot.index * kTileBytes;
-    return left < kTileBytes ? left : kTileBytes;
+  // Where a tile's values are.
+  H5L_DEVICE void find_values(OwnTile& tile) const {
+    const u32 left = plan_.shape.raw_bytes - tile.spot.index * kTileBytes;
+    tile.values = raw_of(plan_, tile.spot.chunk) + u64{tile.spot.index} * kTileBytes;
+    tile.raw_bytes = left < kTileBytes ? left : kTileBytes;
   }
 
-  H5L_DEVICE void start(const EncodePlan& plan, const Spot& spot) {
-    start_rows<kRowBytes, sizeof(T)>(shared_.input, values_of(plan, spot), bytes_of(plan, spot));
+  H5L_DEVICE void start(const OwnTile& tile) {
+    start_rows<kRowBytes, sizeof(T)>(shared_.input, tile.values, tile.raw_bytes);
   }
 
-  // Whether the input area is in use until the payload has been written.
-  [[nodiscard]] H5L_DEVICE bool holds_input() const { return !in_registers_; }
-
-  // Bytes of the payload; as many as the values have where they are to be stored.
-  H5L_DEVICE u32 measure(const EncodePlan& plan, const Spot& spot) {
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan, spot.chunk));
-    raw_bytes_ = bytes_of(plan, spot);
-    in_registers_ = sizeof(T) == 4 && raw_bytes_ == kTileBytes;
-    finish_start<kRowBytes>(values_of(plan, spot), raw_bytes_);
-    bool has_words = words_of_row(q, words_);
-    residuals_of(words_);
-    if (in_registers_) {
-      if constexpr (sizeof(T) == 4) planes_in_registers(words_);
+  // Bytes of the payload, as many as the values have where they are to be stored; for the first thread only.
+  H5L_DEVICE u32 measure(const OwnTile& tile) {
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile.spot.chunk));
+    const u32 raw_bytes = tile.raw_bytes;
+    finish_start<kRowBytes>(tile.values, raw_bytes);
+    W words[kValues];
+    bool has_words = words_of_row(q, raw_bytes, words);
+    residuals_of(words);
+    // Either way defines all of words_ behind its barrier, or the words of the tile before would be kept in registers.
+    if (sizeof(T) == 4 && raw_bytes == kTileBytes) {
+      if constexpr (sizeof(T) == 4) planes_in_registers(words);
+      has_words = !any_in_block(!has_words);  // also: bitmap0 is complete
     } else {
-      planes_in_shared_memory(words_);
-    }
-    has_words = !any_in_block(!has_words);  // also: bitmap0, or the stream, is complete
-    if (!in_registers_) {
-      bitmap_of_stream();
+      planes_in_shared_memory(raw_bytes, words);
+      has_words = !any_in_block(!has_words);  // also: the stream is complete
+      take_stream();
       sync_block();
     }
-    return measure_bitmaps(has_words);
+    const u32 size = measure_bitmaps();
+    if (!has_words || room_ > kRoom) room_ = 0;
+    return has_words && size < raw_bytes ? size : raw_bytes;
   }
 
-  // Writes the payload that was measured.
-  H5L_DEVICE void write() {
-    u8* const out = shared_.staged;
+  // At least as many bytes as the payload has, which most threads do not know yet.
+  [[nodiscard]] H5L_DEVICE u32 room() const { return room_ == 0 ? 16 : room_; }
+
+  // The rows of values take the words while another tile is placed.
+  H5L_DEVICE void stash() { store_row<kRowBytes>(shared_.input, words_); }
+  H5L_DEVICE void unstash() { load_row<kRowBytes>(shared_.input, words_); }
+
+  // Writes the payload that was measured to the staging area, from byte `at` of it on.
+  H5L_DEVICE void write(const OwnTile&, u32 at) {
+    if (room_ == 0) return;
+    u8* const out = shared_.staged + at;
     const u8* const bitmap0 = reinterpret_cast<const u8*>(shared_.bitmap0) + 16 * thread();
     u8* kept = out + (kept0_ & 0xFFFF);
     for (u32 changes = kept0_ >> 16; changes != 0; changes &= changes - 1) *kept++ = bitmap0[lowest_one(changes)];
-    if (warp() == 0) write_last_bitmaps();
-    sync_block();
-    if (in_registers_) {
-      if constexpr (sizeof(T) == 4) {
-        H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
-          if (((planes_used_ >> (8 * s)) & 0xFF) == 0) continue;
-          H5L_UNROLL for (u32 j = 31 - 8 * s; j + 8 > 31 - 8 * s; --j) {
-            // A plane whose bytes are all zero in this warp has nothing to write.
-            if ((planes_used_ >> (31 - j) & 1) != 0) write_bytes(j * kThreads + thread(), words_[j]);
-          }
+    if (warp() == 0) write_last_bitmaps(out);
+    // A warp has seen to the bitmap of eight planes.
+    static_assert(kWords == 8 * kWarps);
+    u8* bytes = out;
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
+      if ((planes_used_ << (8 * w) >> 24) != 0) {
+        H5L_UNROLL for (u32 j = 8 * w; j < 8 * w + 8; ++j) {
+          // A plane whose bytes are all zero in this warp has nothing to write.
+          if ((planes_used_ >> (31 - j) & 1) != 0) write_bytes(bytes, j * kThreads + thread(), words_[j]);
         }
       }
-    } else {
-      const u32* const stream = reinterpret_cast<const u32*>(shared_.input);
-      H5L_NO_UNROLL for (u32 w = thread(); w < kStreamWords; w += kThreads) write_bytes(w, stream[w]);
+      bytes += shared_.totals[w] & 0xFFFF;
     }
   }
 
-  // The words of the staged payload; those behind its end are anything.
-  H5L_DEVICE u32 staged_word(u32 i) const { return reinterpret_cast<const u32*>(shared_.staged)[i]; }
+  H5L_DEVICE void publish(OwnTile& tile, u32 bytes) const { publish_size(plan_, tile, bytes); }
+
+  // Takes a payload to its place.
+  H5L_DEVICE u32 emit(const OwnTile& tile, u32& table_sum) const {
+    const u32 begin = shared_.loop.places.begin;
+    u8* const to = place_tile(plan_, tile.spot.chunk, tile.spot.index, begin, begin + tile.bytes, table_sum);
+    if (to == nullptr) return 0;
+    if (tile.bytes == tile.raw_bytes) return h5lossy::H5L_TARGET::emit(to, tile, tile.values);
+    return h5lossy::H5L_TARGET::emit(to, tile, shared_.staged + tile.at);
+  }
 
  private:
   // The words of the thread's values. False: one has none.
-  H5L_DEVICE bool words_of_row(const Q& q, W (&words)[kValues]) {
+  H5L_DEVICE bool words_of_row(const Q& q, u32 raw_bytes, W (&words)[kValues]) {
+    bool is_good = !is_near_fill<kRowBytes>(q, shared_.input);
     load_row<kRowBytes>(shared_.input, words);
     if constexpr (kIsLossless) {
       return true;
     } else {
       const u32 first = thread() * kValues * static_cast<u32>(sizeof(T));
-      const u32 count = raw_bytes_ <= first ? 0 : (raw_bytes_ - first) / static_cast<u32>(sizeof(T));
-      if (count >= kValues && zigzags_of(q, shared_.input, words)) return true;
+      const u32 count = raw_bytes <= first ? 0 : (raw_bytes - first) / static_cast<u32>(sizeof(T));
+      is_good &= zigzags_of(q, words);
+      if (count >= kValues && is_good) return true;
       bool has_words = true;
       H5L_NO_UNROLL for (u32 v = 0; v < kValues; ++v) {
         W* const value = value_in_rows<kRowBytes, W>(shared_.input, thread(), v);
@@ -141,7 +159,9 @@ class Encoder {
   }
 
   // A full tile of float32: thread t has group t, and word t of every plane, which take the words' place.
-  H5L_DEVICE void planes_in_registers(u32 (&words)[32]) {
+  H5L_DEVICE void planes_in_registers(const u32 (&row)[32]) {
+    u32(&words)[32] = words_;
+    H5L_UNROLL for (u32 v = 0; v < 32; ++v) words[v] = row[v];
     // Which planes have a one in which byte: byte b of a plane's word is values 31 - 8 b - 7 to 31 - 8 b.
     u32 used[4];
     H5L_UNROLL for (u32 b = 0; b < 4; ++b) {
@@ -222,10 +242,10 @@ class Encoder {
   }
 
   // All other tiles: the stream of planes in shared memory.
-  H5L_DEVICE void planes_in_shared_memory(const W (&words)[kValues]) {
+  H5L_DEVICE void planes_in_shared_memory(u32 raw_bytes, const W (&words)[kValues]) {
     constexpr u32 group_values = kGroupValues<T>;
     u8* const stream = shared_.input;
-    const u32 count = raw_bytes_ / static_cast<u32>(sizeof(T));
+    const u32 count = raw_bytes / static_cast<u32>(sizeof(T));
     const u32 groups = count / group_values;
     const u32 first = thread() * kValues;
     if (first + kValues <= groups * group_values) {
@@ -267,11 +287,15 @@ class Encoder {
     }
   }
 
-  H5L_DEVICE void bitmap_of_stream() {
+  // The thread's words of the stream, as if they were those of planes, and bitmap0.
+  H5L_DEVICE void take_stream() {
     const u32* const stream = reinterpret_cast<const u32*>(shared_.input);
     u8* const bytes = reinterpret_cast<u8*>(shared_.bitmap0);
-    H5L_NO_UNROLL for (u32 w = thread(); w < kStreamWords; w += kThreads) {
-      const u32 flags = nonzero_bytes(u64{stream[w]});
+    planes_used_ = ~u32{0};
+    H5L_UNROLL for (u32 j = 0; j < kWords; ++j) {
+      const u32 w = j * kThreads + thread();
+      words_[j] = stream[w];
+      const u32 flags = nonzero_bytes(u64{words_[j]});
       const u32 next = shuffle_xor(flags, 1);
       if (lane() % 2 == 0) bytes[w / 2] = static_cast<u8>(flags | next << 4);
     }
@@ -282,64 +306,68 @@ class Encoder {
     return nonzero_bytes(u64{word ^ funnel_left(before, word, 8)});
   }
 
-  H5L_DEVICE u32 measure_bitmaps(bool has_words) {
+  // The size of the payload, for the first thread.
+  H5L_DEVICE u32 measure_bitmaps() {
     // Each thread has 16 bytes of bitmap0, so two of bitmap1.
     const Quad words = *reinterpret_cast<const Quad*>(shared_.bitmap0 + 4 * thread());
     const u32 before = *(shared_.bitmap0 + 4 * thread() - 1);
     const u32 changes0 = changes_of(words.x, before) | changes_of(words.y, words.x) << 4 |
                          changes_of(words.z, words.y) << 8 | changes_of(words.w, words.z) << 12;
     reinterpret_cast<u16*>(shared_.bitmap1)[thread()] = static_cast<u16>(changes0);
-    const u32 nonzero = ones(words.x) + ones(words.y) + ones(words.z) + ones(words.w);
-    u32 totals = 0;
-    const u32 before_it = scan_of_block(nonzero | ones(changes0) << 16, shared_.totals, totals);
-    u32 place = before_it & 0xFFFF;
     const u32 counts[4] = {ones(words.x), ones(words.y), ones(words.z), ones(words.w)};
+    const u32 own = (counts[0] + counts[1] + counts[2] + counts[3]) | ones(changes0) << 16;
+    const u32 inclusive = scan_of_warp(own);
+    if (lane() == kWarpThreads - 1) shared_.totals[warp()] = inclusive;
+    u32 place = (inclusive - own) & 0xFFFF;
     H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
       shared_.places[4 * thread() + i] = static_cast<u16>(place);
       place += counts[i];
     }
+    sync_block();
+    u32 before_it = inclusive - own, totals = 0;
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
+      if (w < warp()) before_it += shared_.totals[w];
+      totals += shared_.totals[w];
+    }
     const u32 nonzero_bytes_there = totals & 0xFFFF;
     kept0_ = (nonzero_bytes_there + (before_it >> 16)) | changes0 << 16;
-    if (warp() == 0) {
-      // Each thread has eight bytes of bitmap1, so one of bitmap2.
-      const u64 word = reinterpret_cast<const u64*>(shared_.bitmap1)[lane()];
-      u32 last = static_cast<u32>(word >> 56);
-      last = shuffle_up(last, 1);
-      const u32 changes1 = nonzero_bytes(word ^ (word << 8 | (lane() == 0 ? 0 : last)));
-      const u32 byte_before = shuffle_up(changes1, 1);
-      const u32 changes2 = ballot(changes1 != (lane() == 0 ? 0 : byte_before));
-      const u32 kept = scan_of_warp(ones(changes1));
-      kept1_ = (kept - ones(changes1)) | changes1 << 16;
-      if (lane() == kWarpThreads - 1) {
-        shared_.kept1_at = nonzero_bytes_there + (totals >> 16);
-        shared_.kept2_at = shared_.kept1_at + kept;
-        shared_.changes2 = changes2;
-        shared_.size = nonzero_bytes_there == 0 ? 0 : shared_.kept2_at + ones(changes2) + kBitmap3Bytes;
-      }
-    }
-    sync_block();
-    const u32 size = shared_.size;
-    return has_words && size < raw_bytes_ ? size : raw_bytes_;
+    const u32 kept1_at = nonzero_bytes_there + (totals >> 16);
+    constexpr u32 most_behind = kBitmap1Bytes + kBitmap1Bytes / 8 + kBitmap3Bytes;
+    room_ = nonzero_bytes_there == 0 ? 0 : (kept1_at + most_behind + 15) / 16 * 16;
+    if (warp() != 0) return 0;
+    // Each thread has eight bytes of bitmap1, so one of bitmap2.
+    const u64 word = reinterpret_cast<const u64*>(shared_.bitmap1)[lane()];
+    u32 last = static_cast<u32>(word >> 56);
+    last = shuffle_up(last, 1);
+    const u32 changes1 = nonzero_bytes(word ^ (word << 8 | (lane() == 0 ? 0 : last)));
+    const u32 byte_before = shuffle_up(changes1, 1);
+    const u32 changes2 = ballot(changes1 != (lane() == 0 ? 0 : byte_before));
+    const u32 kept = scan_of_warp(ones(changes1));
+    kept1_ = (kept1_at + kept - ones(changes1)) | changes1 << 16;
+    const u32 kept2_at = kept1_at + shuffle(kept, kWarpThreads - 1);
+    return nonzero_bytes_there == 0 ? 0 : kept2_at + ones(changes2) + kBitmap3Bytes;
   }
 
   // Kept bytes of bitmaps 1 and 2, and bitmap 3: by the first warp.
-  H5L_DEVICE void write_last_bitmaps() {
-    u8* out = shared_.staged + shared_.kept1_at + (kept1_ & 0xFFFF);
-    const u32 changes1 = kept1_ >> 16, changes2 = shared_.changes2;
+  H5L_DEVICE void write_last_bitmaps(u8* payload) {
+    const u32 changes1 = kept1_ >> 16;
+    u8* out = payload + (kept1_ & 0xFFFF);
     for (u32 changes = changes1; changes != 0; changes &= changes - 1) {
       *out++ = shared_.bitmap1[8 * lane() + lowest_one(changes)];
     }
-    out = shared_.staged + shared_.kept2_at;
+    const u32 byte_before = shuffle_up(changes1, 1);
+    const u32 changes2 = ballot(changes1 != (lane() == 0 ? 0 : byte_before));
+    out = payload + shuffle((kept1_ & 0xFFFF) + ones(changes1), kWarpThreads - 1);
     if ((changes2 >> lane() & 1) != 0) out[ones(changes2 & lanes_below())] = static_cast<u8>(changes1);
     out += ones(changes2);
     if (lane() < kBitmap3Bytes) out[lane()] = static_cast<u8>(changes2 >> (8 * lane()));
   }
 
-  // The non-zero bytes of word w of the stream.
-  H5L_DEVICE void write_bytes(u32 w, u32 word) {
+  // The non-zero bytes of word w of the stream. `bytes`: where the first one of its eight planes goes.
+  H5L_DEVICE void write_bytes(u8* bytes, u32 w, u32 word) const {
     const u32 flags = shared_.bitmap0[w / 8];
     const u32 shift = 4 * (w % 8);
-    u8* out = shared_.staged + shared_.places[w / 8] + ones(flags & ((u32{1} << shift) - 1));
+    u8* out = bytes + shared_.places[w / 8] + ones(flags & ((u32{1} << shift) - 1));
     const u32 own = flags >> shift;
     if ((own & 1) != 0) *out++ = static_cast<u8>(word);
     if ((own & 2) != 0) *out++ = static_cast<u8>(word >> 8);
@@ -347,65 +375,21 @@ class Encoder {
     if ((own & 8) != 0) *out = static_cast<u8>(word >> 24);
   }
 
-  EncodeShared& shared_;
-  W words_[kValues];  // of the thread's values; in registers, then its words of all planes
+  EncodeShared<T>& shared_;
+  const EncodePlan& plan_;
+  u32 words_[kWords];  // of the stream of planes: number i * kThreads + thread()
   u32 planes_used_ = 0;
-  bool in_registers_ = false;
-  u32 raw_bytes_ = 0;
+  u32 room_ = 0;   // 0: nothing to write
   u32 kept0_ = 0;  // where the thread's kept bytes of bitmap0 go, and, from bit 16 on, which they are
-  u32 kept1_ = 0;  // of the first warp: how many of bitmap1 are kept before the thread's, and which of its own
+  u32 kept1_ = 0;  // of the first warp: the same of bitmap1
 };
 
 // One thread block of the grid.
 template <class T, class Q>
 H5L_DEVICE void encode(const EncodePlan& plan) {
-  using Tiles = Encoder<T, Q>;
-  EncodeShared& shared = *reinterpret_cast<EncodeShared*>(shared_memory());
-  Tiles encoder(shared);
-  TilePlaces places;
-  const Spot& waiting = shared.waiting;  // there, and not in registers
-  const u32& waiting_bytes = shared.waiting_bytes;
-  bool is_waiting = false;
-
-  const auto emit_waiting = [&](u32 begin) {
-    u8* const to = place_tile(plan, waiting.chunk, waiting.index, begin, begin + waiting_bytes);
-    u32 sum = 0;
-    if (to != nullptr && waiting_bytes == Tiles::bytes_of(plan, waiting)) {
-      const u32* const values = reinterpret_cast<const u32*>(Tiles::values_of(plan, waiting));
-      emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return values[i]; });
-    } else if (to != nullptr) {
-      emit(to, waiting_bytes, 0, waiting.index, sum, [&](u32 i) { return encoder.staged_word(i); });
-    }
-    add_checksum(plan, waiting.chunk, sum);
-  };
-
-  Spot spot = first_spot<Tiles::kIsLossless>(plan);
-  if (spot.chunk < plan.chunks) encoder.start(plan, spot);
-  while (spot.chunk < plan.chunks) {
-    const u32 bytes = encoder.measure(plan, spot);
-    if (thread() == 0) store_relaxed(plan.sizes + spot.item, kPublishedSize | bytes);
-    const Spot next = next_spot<Tiles::kIsLossless>(plan, spot);
-    const bool has_next = next.chunk < plan.chunks;
-    // Sizes first: behind the copies they would be long in coming.
-    const u32 begin = is_waiting ? places.begin_of(plan, waiting, waiting_bytes, shared.more_totals) : 0;
-    if (!encoder.holds_input() && has_next) encoder.start(plan, next);
-    if (is_waiting) emit_waiting(begin);
-    sync_block();
-    if (bytes < Tiles::bytes_of(plan, spot) && bytes != 0) encoder.write();
-    if (encoder.holds_input()) {
-      sync_block();
-      if (has_next) encoder.start(plan, next);
-    }
-    if (thread() == 0) {
-      shared.waiting = spot;
-      shared.waiting_bytes = bytes;
-    }
-    is_waiting = true;
-    spot = next;
-  }
-  if (!is_waiting) return;
-  sync_block();
-  emit_waiting(places.begin_of(plan, waiting, waiting_bytes, shared.more_totals));
+  auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
+  Encoder<T, Q> encoder(shared, plan);
+  encode_tiles<Encoder<T, Q>::kIsLossless>(plan, encoder, shared.loop);
 }
 
 }  // namespace h5lossy::H5L_TARGET::pfpl

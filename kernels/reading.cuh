@@ -1,191 +1,191 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What all decoders share. A thread block decodes one tile after the other, and trusts nothing that a frame says: a payload
-// that breaks a rule sets its frame's status, and every read and write stays inside of the frame, of the chunk and of shared
-// memory.
+// What all decoders share. A thread block decodes a tile (of AATROX: a part of one), and trusts nothing that a frame says: a
+// payload that breaks a rule sets its frame's status, and every read and write stays inside of the frame, of the chunk and
+// of shared memory.
 #pragma once
 
+#include "quantizing.cuh"
 #include "vocabulary.cuh"
 
 namespace h5lossy::H5L_TARGET {
 
 using gpu::DecodeJob;
 using gpu::DecodePlan;
+using gpu::DecodeSums;
+using gpu::FrameForm;
 
-// Where a tile's payload lies in its frame.
+// Where a tile's payload lies among those of its frame.
 struct TileSpan {
   u32 begin, bytes;
   bool is_sane;
 };
 
+H5L_DEVICE const u8* frame_of(const DecodePlan& plan) { return plan.frames + block_row() * plan.frame_stride; }
+H5L_DEVICE const u8* payloads_of(const DecodePlan& plan) {
+  return frame_of(plan) + plan.header_bytes + u64{4} * plan.shape.tiles;
+}
+H5L_DEVICE u8* raw_of(const DecodePlan& plan) { return plan.raw + block_row() * plan.raw_stride; }
+
 H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
   if (thread() == 0) plan.statuses[block_row()] = static_cast<u32>(gpu::DecodeStatus::corrupt);
 }
 
-// The payload's share of the checksum, of words [first, end) of the tile, which word(i) gives. `in_flight` loads go ahead of the
-// sums, for memory where each takes long.
-template <u32 in_flight, class Word>
-H5L_DEVICE void sum_payload(const DecodePlan& plan, const DecodeJob& job, u32 tile, u32 first, u32 end, Word word) {
-  if (job.check_sum == 0) return;
-  u32 sum = 0;
-  u32 i = first + thread();
-  u32 salt = tile * 0x85EBCA77u + (i + 1) * 0x9E3779B9u;
-  const auto add = [&](u32 own) {
-    sum += mix(own + salt);
-    salt += kThreads * 0x9E3779B9u;
-  };
-  H5L_NO_UNROLL for (; i + (in_flight - 1) * kThreads < end; i += in_flight * kThreads) {
-    u32 words[in_flight];
-    H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) words[k] = word(i + k * kThreads);
-    H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) add(words[k]);
-  }
-  if constexpr (in_flight > 1) {
-    u32 words[in_flight - 1];
-    H5L_UNROLL for (u32 k = 0; k < in_flight - 1; ++k) words[k] = i + k * kThreads < end ? word(i + k * kThreads) : 0;
-    H5L_UNROLL for (u32 k = 0; k < in_flight - 1; ++k) {
-      if (i + k * kThreads < end) add(words[k]);
-    }
-  }
-  sum = sum_of_warp(sum);
-  if (lane() == 0) atomic_add(plan.sums + block_row(), sum);
+template <class T, class Q>
+H5L_DEVICE Q quantizer_of(const DecodeJob& job) {
+  Quantizer q;
+  q.scale = job.step;
+  q.step = bit_cast<double>(job.step);
+  return quantizer_as<T, Q>(q);
 }
 
-// A frame's job, and where payloads come to.
-template <u32 half_bytes>
-struct PayloadShared {
-  DecodeJob job;
-  // Two halves, or one payload that is too large for a half; each with the bytes around it up to multiples of 16.
-  alignas(16) u8 area[2 * (half_bytes + 32)];
-};
+// A value that stands at a word.
+template <class W>
+H5L_DEVICE W value_at(const u32* word) {
+  if constexpr (sizeof(W) == 4) {
+    return load_constant(word);
+  } else {
+    return load_constant(word) | static_cast<W>(load_constant(word + 1)) << 32;
+  }
+}
 
-// Brings the payloads of the items that a thread block decodes, every n-th one of a frame, into shared memory: the next one's
-// while this one is worked on, if both fit into a half. So what would be one wait after the other, for the job, the tile
-// table and the payload, mostly lies behind the work on the items before.
-//
-// An item is one of the `parts` of a tile, and `most_bytes` are what is brought of a payload that has more.
-template <u32 half_bytes, u32 most_bytes, u32 parts = 1>
-class Payloads {
-  using Shared = PayloadShared<half_bytes>;
+// Thread blocks of one frame add to several sums, so that they do not wait for each other's additions.
+H5L_DEVICE DecodeSums* sums_of(const DecodePlan& plan, u32 item) {
+  return plan.sums + block_row() * plan.slots + (item & (plan.slots - 1));
+}
 
+// Calls decode(tile, part, span) for what this thread block takes of its frame, where each tile has so many parts: one of
+// them, or every n-th one, where there are fewer thread blocks.
+template <u32 parts, bool takes_many, class Decode>
+H5L_DEVICE void for_own_items(const DecodePlan& plan, const DecodeJob& job, u32 tile_bytes, Decode decode) {
+  if (job.form != plan.form) return;
+  for (u32 item = block_number(); item < plan.tiles * parts; item += grid_blocks()) {
+    if (takes_many && item != block_number()) sync_block();  // nobody uses shared memory for the one before any more
+    const u32 tile = plan.first_tile + item / parts, part = item % parts;
+    const u32* const ends = reinterpret_cast<const u32*>(frame_of(plan) + plan.header_bytes) + tile;
+    const u32 begin = tile == 0 ? 0 : load_constant(ends - 1), end = load_constant(ends), bytes = end - begin;
+    if (job.check_table != 0 && part == 0 && thread() == 0) {
+      atomic_add(&sums_of(plan, tile)->table, mix(end + (plan.header_bytes / 4 + tile) * 0x9E3779B9u));
+    }
+    const bool is_sane = begin <= end && end <= job.payload_bytes && bytes <= tile_bytes;
+    decode(tile, part, TileSpan{begin, bytes, is_sane});
+    if (!takes_many) break;
+  }
+}
+
+// A payload is read in steps that each need the one before, so the parts of its tile ask for all of it at once, each for a
+// share: then no step waits for the device's memory.
+H5L_DEVICE void prefetch_share(const u8* payload, u32 bytes, u32 part, u32 parts) {
+  const u32 share = bytes / parts;
+  for (u32 at = thread() * kLineBytes; at < share; at += kThreads * kLineBytes) prefetch(payload + part * share + at);
+}
+
+// What a thread adds up of the checksum of a tile's payload.
+class PayloadSum {
  public:
-  H5L_DEVICE Payloads(const DecodePlan& plan, Shared& shared, u32 tile_bytes)
-      : plan_(plan), shared_(shared), tile_bytes_(tile_bytes) {
-    static_assert(sizeof(DecodeJob) % 4 == 0 && half_bytes % 16 == 0 && most_bytes <= 2 * half_bytes);
-    const u32* const job = reinterpret_cast<const u32*>(plan.jobs + block_row());
-    for (u32 i = thread(); i < sizeof(DecodeJob) / 4; i += kThreads)
-      reinterpret_cast<u32*>(&shared.job)[i] = load_constant(job + i);
-    sync_block();
-    items_ = shared.job.form == plan.form ? shared.job.tiles * parts : 0;
-    item_ = block_number();
-    if (!has_item()) return;
-    const Ends first = load_ends(item_);
-    next_ends_ = load_ends(item_ + grid_blocks());
-    span_ = span_of(first);
-    start(span_, 0);
+  H5L_DEVICE PayloadSum(const DecodePlan& plan, const DecodeJob& job, u32 tile)
+      : plan_(plan), is_asked_(job.check_sum != 0), tile_(tile) {}
+
+  [[nodiscard]] H5L_DEVICE bool is_asked() const { return is_asked_; }
+  // Word `number` of the payload, which is padded with zeros. Where the word is not there after all, without a branch.
+  H5L_DEVICE void add(u32 word, u32 number, bool is_there = true) {
+    const u32 own = mix(word + (tile_ * 0x85EBCA77u + 0x9E3779B9u) + number * 0x9E3779B9u);
+    sum_ += is_there ? own : 0;
   }
-
-  [[nodiscard]] H5L_DEVICE bool has_item() const { return item_ < items_; }
-  [[nodiscard]] H5L_DEVICE u32 item() const { return item_; }
-  [[nodiscard]] H5L_DEVICE u32 tile() const { return shared_.job.first_tile + item_ / parts; }
-  [[nodiscard]] H5L_DEVICE const TileSpan& span() const { return span_; }
-
-  // Waits for the item's payload, and starts to bring the next one's.
-  H5L_DEVICE void wait() {
-    wait_for_copies();
-    sync_block();
-    const DecodeJob& job = shared_.job;
-    if (job.check_table != 0 && item_ % parts == 0 && thread() == 0) {
-      atomic_add(plan_.table_sums + block_row(),
-                 mix(span_.begin + span_.bytes + (job.header_words + tile()) * 0x9E3779B9u));
-    }
-    next_ = span_of(next_ends_);
-    is_started_ = fits(span_) && fits(next_);
-    if (is_started_) start(next_, half_ ^ 1);
-    next_ends_ = load_ends(item_ + 2 * grid_blocks());
+  // Words [first, end), of which each thread takes its own.
+  H5L_DEVICE void add_words(const u32* payload, u32 first, u32 end, u32 own = thread(), u32 threads = kThreads) {
+    if (!is_asked_) return;
+    H5L_NO_UNROLL for (u32 i = first + own; i < end; i += threads) add(load_constant(payload + i), i);
   }
-
-  // To the next item. Every thread is at the same place.
-  H5L_DEVICE void go_on() {
-    if (is_started_) {
-      half_ ^= 1;
-    } else {
-      sync_block();
-      half_ = 0;
-      start(next_, 0);
-    }
-    item_ += grid_blocks();
-    span_ = next_;
-  }
-
-  // The item's payload begins `shift` bytes behind here.
-  [[nodiscard]] H5L_DEVICE const u8* area() const { return shared_.area + half_ * kHalfBytes; }
-  [[nodiscard]] H5L_DEVICE u32 shift() const {
-    return static_cast<u32>(reinterpret_cast<u64>(shared_.job.payload + span_.begin)) & 15;
+  H5L_DEVICE void finish() const {
+    if (!is_asked_) return;
+    const u32 sum = sum_of_warp(sum_);
+    if (lane() == 0) atomic_add(&sums_of(plan_, tile_)->payload, sum);
   }
 
  private:
-  static constexpr u32 kHalfBytes = half_bytes + 32;
-
-  // What the tile table says, which nothing is done with before it is needed: it may be long in coming.
-  struct Ends {
-    u32 begin, end;
-  };
-  H5L_DEVICE Ends load_ends(u32 item) const {
-    if (item >= items_) return {1, 0};
-    const u32 tile = shared_.job.first_tile + item / parts;
-    const u32* const ends = shared_.job.ends + tile;
-    return {tile == 0 ? 0 : load_constant(ends - 1), load_constant(ends)};
-  }
-  H5L_DEVICE TileSpan span_of(const Ends& ends) const {
-    const u32 bytes = ends.end - ends.begin;
-    return {ends.begin, bytes, ends.begin <= ends.end && ends.end <= shared_.job.payload_bytes && bytes <= tile_bytes_};
-  }
-
-  H5L_DEVICE static u32 brought(const TileSpan& span) { return span.bytes < most_bytes ? span.bytes : most_bytes; }
-  H5L_DEVICE static bool fits(const TileSpan& span) { return !span.is_sane || brought(span) <= half_bytes; }
-
-  // Brings a payload, with the bytes around it up to the next multiples of 16.
-  H5L_DEVICE void start(const TileSpan& span, u32 half) {
-    if (!span.is_sane) return;
-    const DecodeJob& job = shared_.job;
-    const u8* const from = job.payload + span.begin;
-    const u32 shift = static_cast<u32>(reinterpret_cast<u64>(from)) & 15, end = shift + brought(span);
-    const u32 left = job.payload_bytes - span.begin + shift;  // of the frame
-    u8* const to = shared_.area + half * kHalfBytes;
-    H5L_NO_UNROLL for (u32 at = thread() * 16; at < end; at += kThreads * 16) {
-      if (at + 16 <= left) {
-        copy_async<16>(to + at, from - shift + at);
-      } else {
-        H5L_NO_UNROLL for (u32 i = at; i < left; ++i) to[i] = load_constant(from - shift + i);
-      }
-    }
-  }
-
   const DecodePlan& plan_;
-  Shared& shared_;
-  const u32 tile_bytes_;  // at most, of values
-  u32 items_ = 0, item_ = 0;
-  u32 half_ = 0;
-  bool is_started_ = false;
-  TileSpan span_ = {}, next_ = {};
-  Ends next_ends_ = {};
+  const bool is_asked_;
+  const u32 tile_;
+  u32 sum_ = 0;
 };
 
 // Stores the rows, which hold `count` values from number `first` of the chunk on, as far as they are wanted. Every thread
 // has just written its own.
 template <u32 row_bytes, class W>
-H5L_DEVICE void finish_values(const DecodeJob& job, const u8* rows, u64 first, u32 count) {
-  if (first >= job.first && first + count <= job.first + job.wanted) {
-    finish_rows<row_bytes, W>(rows, job.raw + (first - job.first) * sizeof(W), count * static_cast<u32>(sizeof(W)));
+H5L_DEVICE void finish_values(const DecodePlan& plan, const u8* rows, u64 first, u32 count) {
+  u8* const raw = raw_of(plan);
+  if (first >= plan.first && first + count <= plan.first + plan.wanted) {
+    finish_rows<row_bytes, W>(rows, raw + (first - plan.first) * sizeof(W), count * static_cast<u32>(sizeof(W)));
     return;
   }
   sync_block();
   for (u32 i = thread(); i < count; i += kThreads) {
-    if (first + i < job.first || first + i >= job.first + job.wanted) continue;
-    reinterpret_cast<W*>(job.raw)[first + i - job.first] = *reinterpret_cast<const W*>(
+    if (first + i < plan.first || first + i >= plan.first + plan.wanted) continue;
+    reinterpret_cast<W*>(raw)[first + i - plan.first] = *reinterpret_cast<const W*>(
         rows + place_in_rows<row_bytes>(i * sizeof(W) / row_bytes, i * sizeof(W) % row_bytes / 16) +
         i * sizeof(W) % 16);
+  }
+}
+
+// Stores values as they stand in a payload, `count` of them from number `first` of the chunk on, as far as they are wanted.
+// word(i) is the i-th word of them.
+template <class W, class WordOf>
+H5L_DEVICE void copy_values(const DecodePlan& plan, u64 first, u32 count, WordOf word) {
+  constexpr u32 value_words = sizeof(W) / 4;
+  u32* const raw = reinterpret_cast<u32*>(raw_of(plan));
+  H5L_NO_UNROLL for (u32 i = thread(); i < count * value_words; i += kThreads) {
+    const u32 own = word(i);
+    const u64 number = first + i / value_words;
+    if (number >= plan.first && number < plan.first + plan.wanted)
+      raw[(number - plan.first) * value_words + i % value_words] = own;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The end of a call
+
+// A frame that is stored: a column of thread blocks copies it.
+H5L_DEVICE void copy_stored(const DecodePlan& plan, const DecodeJob& job) {
+  const u32 value_words = plan.shape.raw_bytes / plan.shape.count / 4;
+  const u32* const from = reinterpret_cast<const u32*>(frame_of(plan) + 40) + plan.first * value_words;
+  u32* const to = reinterpret_cast<u32*>(raw_of(plan));
+  PayloadSum sum(plan, job, 0);
+  for (u64 i = block_number() * kThreads + thread(); i < plan.wanted * value_words; i += grid_blocks() * kThreads) {
+    const u32 word = load_constant(from + i);
+    to[i] = word;
+    if (sum.is_asked()) sum.add(word, static_cast<u32>(i));
+  }
+  sum.finish();
+}
+
+// Whether the sums are those of the header. Frames of the main form have been decoded by a launch before this one; of the
+// others the thread block that is the last to come here knows.
+H5L_DEVICE void check_sums(const DecodePlan& plan, const DecodeJob& job) {
+  if (job.check_sum == 0 && job.check_table == 0) return;
+  if (job.form == FrameForm::main) {
+    if (block_number() != 0) return;
+  } else {
+    sync_block();
+    bool is_last = false;
+    if (thread() == 0) {
+      fence();
+      is_last = atomic_add_and_get(&sums_of(plan, 0)->done, 1) + 1 == grid_blocks();
+    }
+    if (!any_in_block(is_last)) return;
+  }
+  if (warp() != 0) return;
+  static_assert(gpu::kMostSlots <= kWarpThreads);
+  const DecodeSums* const sums = sums_of(plan, lane());
+  const bool is_slot = lane() < plan.slots;
+  const u32 payload = sum_of_warp(is_slot ? load_relaxed(&sums->payload) : 0);
+  const u32 table = sum_of_warp(is_slot ? load_relaxed(&sums->table) : 0);
+  if (lane() != 0) return;
+  if (job.check_table != 0 && table != job.table_sum) {
+    plan.statuses[block_row()] = static_cast<u32>(gpu::DecodeStatus::other);
+  } else if (job.check_sum != 0 && payload != job.payload_sum) {
+    plan.statuses[block_row()] = static_cast<u32>(gpu::DecodeStatus::corrupt);
   }
 }
 

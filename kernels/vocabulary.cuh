@@ -37,6 +37,7 @@ namespace h5lossy::H5L_TARGET {
 using gpu::kThreads;
 inline constexpr u32 kWarpThreads = 32;
 inline constexpr u32 kWarps = kThreads / kWarpThreads;
+inline constexpr u32 kLineBytes = 128;  // of memory, which come together
 
 // Threads of the thread blocks of a kernel with such shared memory.
 template <class Shared>
@@ -126,20 +127,19 @@ H5L_DEVICE u64 load_relaxed(const u64* from) {
   asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(from));
   return value;
 }
+H5L_DEVICE u32 load_relaxed(const u32* from) {
+  u32 value;
+  asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
 H5L_DEVICE void store_relaxed(u32* to, u32 value) {
   asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value));
-}
-// Each of the four by itself is one load.
-H5L_DEVICE Quad load_relaxed_four(const u32* from) {
-  Quad quad;
-  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
-               : "l"(from));
-  return quad;
 }
 // Memory that nobody writes to in the launch.
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
+// The line of kLineBytes around an address will be read soon.
+H5L_DEVICE void prefetch(const u8* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 H5L_DEVICE void wait_a_little() { __nanosleep(20); }
 // How often to look for what may never come. Rather too often than too early: waiting is cheaper than what is done instead.
 inline constexpr u32 kPatience = 1000;
@@ -155,6 +155,12 @@ H5L_DEVICE void copy_async(u8* to_shared, const u8* from) {
   }
 }
 H5L_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Or for all but those of the last groups: a group is what has been started since the last one.
+H5L_DEVICE void group_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <u32 groups>
+H5L_DEVICE void wait_for_copies_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+}
 
 // The same value, of which the compiler knows nothing: what comes of it is not computed before a loop.
 template <class W>
@@ -198,7 +204,7 @@ H5L_DEVICE float add_toward_zero(float a, float b) { return __fadd_rz(a, b); }
 H5L_DEVICE double add_toward_zero(double a, double b) { return __dadd_rz(a, b); }
 H5L_DEVICE float without_sign(float a) { return fabsf(a); }  // a modifier of other instructions
 H5L_DEVICE double without_sign(double a) { return fabs(a); }
-// Only where the result is exact, so that it is no other one than that of two operations.
+// Only where the result is exact if it counts, so that it is no other one than that of two operations.
 H5L_DEVICE float multiply_add_exact(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 H5L_DEVICE double multiply_add_exact(double a, double b, double c) { return __fma_rn(a, b, c); }
 H5L_DEVICE float larger(float a, float b) { return fmaxf(a, b); }
@@ -246,6 +252,24 @@ H5L_DEVICE u32 lanes_below() { return (u32{1} << lane()) - 1; }
 H5L_DEVICE u32 lowest_one(u32 word) { return ones(~word & (word - 1)); }  // of a word that is not 0
 H5L_DEVICE bool any_in_warp(bool flag) { return ballot(flag) != 0; }
 
+#if defined(__CUDACC__)
+// One instruction each.
+H5L_DEVICE u32 sum_of_warp(u32 value) { return __reduce_add_sync(~0u, value); }
+H5L_DEVICE u32 or_of_warp(u32 value) { return __reduce_or_sync(~0u, value); }
+// Two instructions a step: a shuffle says by itself whether there is a lane to take from.
+H5L_DEVICE u32 scan_of_warp(u32 value) {
+  H5L_UNROLL for (u32 by = 1; by < kWarpThreads; by *= 2) {
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 before;\n"
+        "shfl.sync.up.b32 before|p, %0, %1, 0, -1;\n"
+        "@p add.u32 %0, %0, before; }"
+        : "+r"(value)
+        : "r"(by));
+  }
+  return value;
+}
+#endif
+
 template <class W>
 H5L_DEVICE W sum_of_warp(W value) {
   for (u32 by = 16; by != 0; by /= 2) value += shuffle_xor(value, by);
@@ -270,11 +294,11 @@ H5L_DEVICE W scan_of_warp(W value) {
 
 // Sum over the threads before this one, and over all. `totals` has kWarps words of shared memory, which must be free, and
 // are free again after the block's next barrier.
-template <class W>
-H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
+template <class W, class Barrier>
+H5L_DEVICE W scan_across(W value, W* totals, W& total, Barrier barrier) {
   const W inclusive = scan_of_warp(value);
   if (lane() == kWarpThreads - 1) totals[warp()] = inclusive;
-  sync_block();
+  barrier();
   W before = 0;
   total = 0;
   H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
@@ -282,6 +306,15 @@ H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
     total += totals[w];
   }
   return before + inclusive - value;
+}
+template <class W>
+H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
+  return scan_across(value, totals, total, [] { sync_block(); });
+}
+// Besides, whether any thread has set its flag.
+template <class W>
+H5L_DEVICE W scan_of_block(W value, W* totals, W& total, bool flag, bool& any) {
+  return scan_across(value, totals, total, [&] { any = any_in_block(flag); });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -338,17 +371,18 @@ H5L_DEVICE bool rows_are_own(const u8* values, u32 bytes) {
 }
 
 // Calls move(place in the rows, place among the values) for the pieces of the warp's own rows that this thread moves. All
-// places are a few sums away from constants.
-template <u32 row_bytes, class Move>
-H5L_DEVICE void for_own_pieces(Move move) {
+// places are one of three and a constant.
+template <u32 row_bytes, class Rows, class Values, class Move>
+H5L_DEVICE void for_own_pieces(Rows* rows, Values* values, Move move) {
   constexpr u32 pieces = row_bytes / 16;               // of a row
   constexpr u32 rows_at_once = kWarpThreads / pieces;  // what a warp moves at once are so many rows
   static_assert(8 % rows_at_once == 0);
-  const u32 row = warp() * kWarpThreads + lane() / pieces, first = row * row_bytes + lane() % pieces * 16;
+  const u32 row = warp() * kWarpThreads + lane() / pieces;
+  Values* const own = values + (row * row_bytes + lane() % pieces * 16);
   H5L_UNROLL for (u32 turn = 0; turn < 8 / rows_at_once; ++turn) {  // after so many pieces are swapped as before
-    const u32 place = place_in_rows<row_bytes>(row + turn * rows_at_once, lane() % pieces);
+    Rows* const place = rows + place_in_rows<row_bytes>(row + turn * rows_at_once, lane() % pieces);
     H5L_UNROLL for (u32 i = turn; i < pieces; i += 8 / rows_at_once) {
-      move(place + (i - turn) * rows_at_once * row_bytes, first + i * rows_at_once * row_bytes);
+      move(place + (i - turn) * rows_at_once * row_bytes, own + i * rows_at_once * row_bytes);
     }
   }
 }
@@ -359,7 +393,7 @@ template <u32 row_bytes, u32 unit>
 H5L_DEVICE void start_rows(u8* rows, const u8* from, u32 bytes) {
   const auto address = reinterpret_cast<u64>(from);
   if (rows_are_own<row_bytes>(from, bytes)) {
-    for_own_pieces<row_bytes>([&](u32 place, u32 at) { copy_async<16>(rows + place, from + at); });
+    for_own_pieces<row_bytes>(rows, from, [](u8* place, const u8* at) { copy_async<16>(place, at); });
     return;
   }
   const u32 quads = address % 16 == 0 ? bytes / 16 : 0;
@@ -383,8 +417,8 @@ template <u32 row_bytes, class W>
 H5L_DEVICE void finish_rows(const u8* rows, u8* to, u32 bytes) {
   if (rows_are_own<row_bytes>(to, bytes)) {
     sync_warp();
-    for_own_pieces<row_bytes>([&](u32 place, u32 at) {
-      store_streaming(reinterpret_cast<Quad*>(to + at), *reinterpret_cast<const Quad*>(rows + place));
+    for_own_pieces<row_bytes>(rows, to, [](const u8* place, u8* at) {
+      store_streaming(reinterpret_cast<Quad*>(at), *reinterpret_cast<const Quad*>(place));
     });
     return;
   }

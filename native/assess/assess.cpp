@@ -289,26 +289,28 @@ bool read_valid(const h5l_assess_params& params, const void* original, bool orig
 }
 
 template <class T, class Word>
-void find_pivot(const Run& run, std::uint64_t count, State& state) {
+void find_pivot(const Run& run, std::uint64_t first, std::uint64_t end, State& state) {
   T x = 0;
   T y = 0;
   // Mostly one of the first points is valid.
   std::uint64_t at_once = kLeafValues;
-  for (std::uint64_t start = 0; start < count && state.has_pivot == 0; start += at_once) {
-    if (start != 0) at_once = std::min<std::uint64_t>(2 * at_once, kMostCopied);
-    const std::uint64_t now = std::min(at_once, count - start);
+  for (std::uint64_t start = first; start < end && state.has_pivot == 0; start += at_once) {
+    if (start != first) at_once = std::min<std::uint64_t>(2 * at_once, kMostCopied);
+    const std::uint64_t now = std::min(at_once, end - start);
     const HostCopy copy(run, start, now);
     for (std::uint64_t i = 0; i < now && state.has_pivot == 0; ++i) {
       if (!read_valid<T, Word>(run.params, copy.x, run.params.original_big_endian != 0, copy.y,
                                run.params.decoded_big_endian != 0, copy.mask, i, x, y)) {
         continue;
       }
-      const double error = static_cast<double>(y) - static_cast<double>(x);
-      state.has_pivot = 1;
-      state.pivot_x = static_cast<double>(x);
-      state.pivot_e = std::isfinite(error) ? error : 0;
+      take_pivot(state, static_cast<double>(x), static_cast<double>(y));
     }
   }
+}
+
+void find_pivot(const Run& run, std::uint64_t first, std::uint64_t end, State& state) {
+  run.params.value_bytes == 4 ? find_pivot<float, unsigned>(run, first, end, state)
+                              : find_pivot<double, unsigned long long>(run, first, end, state);
 }
 
 // Whether all points so far count, those that wait for their leaf too.
@@ -326,21 +328,21 @@ bool all_valid(const h5l_assess_params& params, const State& state) {
 }
 
 void add_points(const Run& run, std::uint64_t first, std::uint64_t count, State& state) {
-  if (state.has_pivot == 0) {
-    run.params.value_bytes == 4 ? find_pivot<float, unsigned>(run, count, state)
-                                : find_pivot<double, unsigned long long>(run, count, state);
-  }
   if (first != state.next) flush_pending(run.params, run.kernels, state);
   std::uint64_t start = 0;
   const std::uint64_t to_border = (kLeafValues - first % kLeafValues) % kLeafValues;
   if (to_border != 0) {
     const auto taken = static_cast<std::uint32_t>(std::min(count, to_border));
+    find_pivot(run, 0, taken, state);
     add_pending(run, 0, first, taken, state);
     if (taken == to_border) flush_pending(run.params, run.kernels, state);
     start = taken;
   }
   const std::uint64_t whole = (count - start) / kLeafValues * kLeafValues;
-  if (whole != 0 && run.device == nullptr) add_parts(run, start, first + start, whole, state);
+  if (whole != 0 && run.device == nullptr) {
+    find_pivot(run, start, start + whole, state);
+    add_parts(run, start, first + start, whole, state);
+  }
   if (whole != 0 && run.device != nullptr) {
     const std::uint64_t offset = start * run.params.value_bytes;
     const gpu::PointsInput input = {static_cast<const std::uint8_t*>(run.x) + offset,
@@ -351,7 +353,10 @@ void add_points(const Run& run, std::uint64_t first, std::uint64_t count, State&
     }
   }
   start += whole;
-  if (start != count) add_pending(run, start, first + start, static_cast<std::uint32_t>(count - start), state);
+  if (start != count) {
+    find_pivot(run, start, count, state);
+    add_pending(run, start, first + start, static_cast<std::uint32_t>(count - start), state);
+  }
   state.next = first + count;
   state.points.count += count;
 }

@@ -146,6 +146,14 @@ void clear(State& state) {
   state.window_worst = -1;
 }
 
+void take_pivot(State& state, double original, double decoded) {
+  if (state.has_pivot != 0) return;
+  const double error = decoded - original;
+  state.has_pivot = 1;
+  state.pivot_x = original;
+  state.pivot_e = std::isfinite(error) ? error : 0;
+}
+
 void add_part(State& state, const PointsPart& part) {
   for (u32 i = 0; i < part.leaf_count; ++i) state.moments.push(part.leaves[i]);
   h5l_assess_points_result& all = state.points;

@@ -75,6 +75,10 @@ StencilSums together(const StencilSums& a, const StencilSums& b);
 WindowSums together(const WindowSums& a, const WindowSums& b);
 
 void clear(State& state);
+
+// A point that counts: the first one of all gives the pivots.
+void take_pivot(State& state, double original, double decoded);
+
 void add_part(State& state, const PointsPart& part);
 void add_extrema(StencilExtrema& all, const StencilExtrema& more);
 void add_worst_window(State& state, double lost, const u64* at);

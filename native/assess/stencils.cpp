@@ -21,20 +21,12 @@ using assess::Rules;
 using assess::StencilCell;
 using assess::View;
 
-constexpr u32 kMaxLags = H5L_ASSESS_MAX_LAGS;
 enum Axis : u32 { kW, kZ, kY, kX };
 
-// Sums over pairs of one lag.
-struct PairSums {
-  Lanes products, sums, pairs;
-};
-
-// All sums of a cell, in lanes.
+// All sums of a cell's stencils, in lanes.
 struct CellLanes {
   Lanes slope_error[4], gradient_error, laplacian, laplacian_error, error, interior;
-  PairSums lag[kLagAxes][kMaxLags];
   u64 plain_interior;
-  u64 plain_pairs[kLagAxes][kMaxLags];
 };
 
 // Rows for one row of stencils, each in whole groups of lanes.
@@ -53,55 +45,114 @@ struct Ring {
   }
 };
 
-// The pairs (a[i], b[i]) for i below `count`; what is behind it must not count.
-void add_pairs(const double* a, const double* b, u32 count, PairSums& sums, u64& pairs) {
-  pairs += count;
-  const u32 whole = count / kSumLanes * kSumLanes;
-  add_lanes<2>(whole, &sums.products, [=](u32 i, Vector<double>* terms) {
-    const Vector<double> head = load_doubles(a + i);
-    const Vector<double> tail = load_doubles(b + i);
-    terms[0] = head * tail;
-    terms[1] = head + tail;
-  });
-  if (whole == count) return;
-  alignas(64) double rest[2][kSumLanes] = {};
-  for (u32 i = 0; i < count - whole; ++i) {
-    rest[0][i] = a[whole + i];
-    rest[1][i] = b[whole + i];
-  }
-  add_lanes<2>(kSumLanes, &sums.products, [&](u32 i, Vector<double>* terms) {
-    const Vector<double> head = load_doubles(rest[0] + i);
-    const Vector<double> tail = load_doubles(rest[1] + i);
-    terms[0] = head * tail;
-    terms[1] = head + tail;
-  });
+// Sums of lags. Every one is over some points of a cell, rows and columns from its first ones on: each column adds up its rows
+// in order; lane i of a quarter is the sum of its columns i and i + 32; the quarters' lanes are added up in order, and the lanes
+// as a tree. So what a column comes to serves all lags that shift it, and planes and threads may share the work of a cell.
+constexpr u32 kQuarter = 2 * kSumLanes;
+
+// Of all columns, and of the first ones of them.
+struct Total {
+  double all, some;
+};
+
+// Element i of the vector at column `from` where that is below `count`, or else 0.
+inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector) {
+  if (from + kDoubles <= count) return vector;
+  Vector<i64> column;
+  for (u32 i = 0; i < kDoubles; ++i) column[i] = from + i;
+  return column < static_cast<i64>(count) ? vector : Vector<double>{};
 }
 
-// The same where some points do not count; their errors are 0.
-void add_valid_pairs(const double* a, const double* b, const double* valid_a, const double* valid_b, u32 count,
-                     PairSums& sums) {
-  alignas(64) double rest[4][kSumLanes] = {};
-  const auto add = [&sums](u32 n, const double* x, const double* y, const double* of_x, const double* of_y) {
-    add_lanes<3>(n, &sums.products, [=](u32 i, Vector<double>* terms) {
-      const Vector<double> head = load_doubles(x + i);
-      const Vector<double> tail = load_doubles(y + i);
-      const Vector<double> has_head = load_doubles(of_x + i);
-      const Vector<double> has_tail = load_doubles(of_y + i);
-      terms[0] = head * tail;
-      terms[1] = head * has_tail + tail * has_head;
-      terms[2] = has_head * has_tail;
-    });
-  };
-  const u32 whole = count / kSumLanes * kSumLanes;
-  add(whole, a, b, valid_a, valid_b);
-  if (whole == count) return;
-  for (u32 i = 0; i < count - whole; ++i) {
-    rest[0][i] = a[whole + i];
-    rest[1][i] = b[whole + i];
-    rest[2][i] = valid_a[whole + i];
-    rest[3][i] = valid_b[whole + i];
+// kSums totals of what of(row, column, terms) gives, vectors from a column on. It may be asked for columns behind the last
+// one, in whole groups of lanes; these do not count, whatever they are.
+template <u32 kSums, class Of>
+inline void add_up(u32 rows, u32 columns, u32 some, Total (&totals)[kSums], Of of) {
+  constexpr u32 kAtOnce = kSums == 1 ? (kGroup < 4 ? kGroup : 4) : kGroup < 2 ? kGroup : 2;
+  Lanes all[kSums];
+  Lanes part[kSums];
+  for (u32 start = 0; start < columns; start += kQuarter) {
+    for (u32 g = 0; g < kGroup; g += kAtOnce) {
+      Vector<double> quarter[2][kSums][kAtOnce];
+      const u32 halves = start + kSumLanes < columns ? 2 : 1;
+      for (u32 half = 0; half < halves; ++half) {
+        const u32 column = start + half * kSumLanes + g * kDoubles;
+        Vector<double> sums[kSums][kAtOnce] = {};
+        for (u32 row = 0; row < rows; ++row) {
+#pragma GCC unroll 4
+          for (u32 k = 0; k < kAtOnce; ++k) {
+            Vector<double> terms[kSums];
+            of(row, column + k * kDoubles, terms);
+#pragma GCC unroll 4
+            for (u32 s = 0; s < kSums; ++s) sums[s][k] += terms[s];
+          }
+        }
+        memcpy(quarter[half], sums, sizeof sums);
+      }
+      for (u32 s = 0; s < kSums; ++s) {
+        for (u32 k = 0; k < kAtOnce; ++k) {
+          const u32 column = start + (g + k) * kDoubles;
+          const auto add = [&](u32 count, Lanes& lanes) {
+            Vector<double> sum = columns_below(count, column, quarter[0][s][k]);
+            if (halves == 2) sum += columns_below(count, column + kSumLanes, quarter[1][s][k]);
+            double* const lane = lanes.lane + (g + k) * kDoubles;
+            store_doubles(lane, load_doubles(lane) + sum);
+          };
+          add(columns, all[s]);
+          if (some != columns) add(some, part[s]);
+        }
+      }
+    }
   }
-  add(kSumLanes, rest[0], rest[1], rest[2], rest[3]);
+  for (u32 s = 0; s < kSums; ++s) {
+    totals[s].all = total(all[s]);
+    totals[s].some = some == columns ? totals[s].all : total(part[s]);
+  }
+}
+
+// The same of one number for each point.
+template <class Of>
+inline Total add_up(u32 rows, u32 columns, u32 some, Of of) {
+  Total totals[1];
+  add_up(rows, columns, some, totals, [&](u32 row, u32 column, Vector<double>* terms) { terms[0] = of(row, column); });
+  return totals[0];
+}
+
+// Points of a plane: errors less their pivot, and validity.
+struct Plane {
+  const double* e;
+  const double* valid;
+  u64 stride;
+
+  [[nodiscard]] Vector<double> error(u32 row, u32 column) const { return load_doubles(e + row * stride + column); }
+  [[nodiscard]] Vector<double> validity(u32 row, u32 column) const {
+    return load_doubles(valid + row * stride + column);
+  }
+  // As seen from a point further along.
+  [[nodiscard]] Plane moved(u32 rows, u32 columns) const {
+    const u64 by = rows * stride + columns;
+    return {e + by, valid + by, stride};
+  }
+};
+
+// Points and those that are a lag further along one axis. `some` are those of the columns that have one along the last axis.
+struct PairTotals {
+  Total products, heads, tails, pairs;
+};
+
+// Pairs of which some points do not count.
+inline PairTotals add_up_valid(const Plane& head, const Plane& tail, u32 rows, u32 columns, u32 some) {
+  Total totals[4];
+  add_up(rows, columns, some, totals, [&](u32 row, u32 column, Vector<double>* terms) {
+    const Vector<double> a = head.error(row, column);
+    const Vector<double> b = tail.error(row, column);
+    const Vector<double> both = head.validity(row, column) * tail.validity(row, column);
+    const Vector<double> none = {};
+    terms[0] = both != 0.0 ? a * b : none;
+    terms[1] = both != 0.0 ? a : none;
+    terms[2] = both != 0.0 ? b : none;
+    terms[3] = both;
+  });
+  return {totals[0], totals[1], totals[2], totals[3]};
 }
 
 // A row of points: original less nothing, error less its pivot, and validity.
@@ -135,7 +186,9 @@ class Climber {
     e_ = {take(ring), planes, rows_, stride};
     valid_ = {take(ring), planes, rows_, stride};
     for (Row& row : far_) row = {take(stride), take(stride), take(stride)};
-    for (double*& row : spare_) row = take(stride);
+    column_sums_ = {take(u64{planes} * stride), planes, 1, stride};
+    tail_e_ = take(far_plane_rows(plan, column) * u64{stride});
+    tail_valid_ = take(far_plane_rows(plan, column) * u64{stride});
     lanes_ = reinterpret_cast<CellLanes*>(take(sizeof(CellLanes) / sizeof(double)));
     stencil_rows_ = reinterpret_cast<StencilRows*>(take(sizeof(StencilRows) / sizeof(double)));
   }
@@ -143,7 +196,8 @@ class Climber {
   // All in whole cache lines.
   static u64 memory_doubles(const FieldPlan& plan, const Column& column) {
     const u64 stride = padded(extent(plan, column, kX));
-    const u64 rows = 3 * (u64{ring_planes(plan)} * extent(plan, column, kY) + kFarRows) + kSpareRows;
+    const u64 rows = 3 * (u64{ring_planes(plan)} * extent(plan, column, kY) + kFarRows) + ring_planes(plan) +
+                     2 * far_plane_rows(plan, column);
     return rows * stride + (sizeof(CellLanes) + sizeof(StencilRows)) / sizeof(double);
   }
 
@@ -156,7 +210,8 @@ class Climber {
         StencilCell& cell = *cells++;
         cell.extrema = {};
         cell.extrema.gradient_min = HUGE_VAL;
-        if (plan_.lags != 0) add_lags(w, z);
+        cell.sums = {};
+        if (plan_.lags != 0) add_lags(w, z, cell.sums);
         if (plan_.stencils) add_stencils(w, z, cell.extrema);
         collect(cell.sums);
       }
@@ -165,10 +220,14 @@ class Climber {
 
  private:
   static constexpr u32 kFarRows = 8;
-  static constexpr u32 kSpareRows = 3;
 
   static u32 reach(const FieldPlan& plan) { return plan.stencils && plan.lags < 2 ? 2 : plan.lags; }
   static u32 ring_planes(const FieldPlan& plan) { return plan.present[kZ] ? reach(plan) + 1 : 1; }
+
+  // Of a plane of another w, whose points are tails.
+  static u64 far_plane_rows(const FieldPlan& plan, const Column& column) {
+    return plan.present[kW] && plan.lags != 0 ? column.end[kY] - column.first[kY] : 0;
+  }
 
   // Of what is read along an axis.
   static u32 extent(const FieldPlan& plan, const Column& column, u32 axis) {
@@ -190,6 +249,20 @@ class Climber {
   void load_plane(u64 w, u64 z) {
     ring_w_ = w;
     for (u32 y = 0; y < rows_; ++y) read(w, z, y, {x_.row(z, y), e_.row(z, y), valid_.row(z, y)});
+    if (plan_.lags == 0) return;
+    double* const sums = column_sums_.row(z, 0);
+    for (u32 i = 0; i < columns_; ++i) sums[i] = 0;
+    bool& is_plain = is_plain_[z % e_.planes];
+    is_plain = true;
+    for (u32 y = 0; y < rows_ && is_plain && !rules_.all_valid; ++y) {
+      const double* const valid = valid_.row(z, y);
+      for (u32 i = 0; i < columns_; ++i) is_plain = is_plain & (valid[i] != 0);
+    }
+    if (!is_plain) return;
+    for (u32 y = 0; y < own_rows(); ++y) {
+      const double* const row = e_.row(z, y);
+      for (u32 i = 0; i < columns_; ++i) sums[i] += row[i];
+    }
   }
 
   // A row of the ring; one of another w is read anew, into far row number `far`.
@@ -208,65 +281,122 @@ class Climber {
     return there < own_columns() ? there : own_columns();
   }
 
-  void add_pair(u32 axis, u32 lag, const Points& head, const Points& tail, u32 count) const {
-    PairSums& sums = lanes_->lag[axis][lag - 1];
-    if (rules_.all_valid) {
-      add_pairs(head.e, tail.e, count, sums, lanes_->plain_pairs[axis][lag - 1]);
-    } else {
-      add_valid_pairs(head.e, tail.e, head.valid, tail.valid, count, sums);
-    }
-  }
+  // A plane of the ring.
+  [[nodiscard]] Plane plane(u64 z) const { return {e_.row(z, 0), valid_.row(z, 0), e_.stride}; }
 
-  void add_lags(u64 w, u64 z) const {
+  // One of another w.
+  Plane read_far_plane(u64 w, u64 z) const {
     for (u32 y = 0; y < own_rows(); ++y) {
-      for (u32 lag = 1; lag <= plan_.lags; ++lag) add_lag(w, z, y, lag);
+      read(w, z, y, {far_[0].x, tail_e_ + y * u64{e_.stride}, tail_valid_ + y * u64{e_.stride}});
     }
+    return {tail_e_, tail_valid_, e_.stride};
   }
 
-  // The points of one row with those that are `lag` further along each axis.
-  void add_lag(u64 w, u64 z, u32 y, u32 lag) const {
-    const Points head = points(w, z, y, 0);
-    Points tails[4];
-    u32 axes = 0;
-    u32 found = 0;
-    const auto take = [&](u32 axis, const Points& tail, u32 count) {
-      tails[found++] = tail;
-      add_pair(axis, lag, head, tail, count);
+  // How many of the cell's rows have a point that is `lag` further along an axis but the last.
+  [[nodiscard]] u32 rows_with(u32 axis, u32 lag, u64 w, u64 z) const {
+    if (axis == kW && w + lag >= plan_.shape[kW]) return 0;
+    if (axis == kZ && z + lag >= plan_.shape[kZ]) return 0;
+    const u32 there = axis != kY ? rows_ : rows_ > lag ? rows_ - lag : 0;
+    return there < own_rows() ? there : own_rows();
+  }
+
+  // Whether all points count of which pairs along an axis are made.
+  [[nodiscard]] bool has_plain_pairs(u32 axis, u32 lag, u64 z) const {
+    if (rules_.all_valid) return true;
+    return axis != kW && is_plain_[z % e_.planes] && (axis != kZ || is_plain_[(z + lag) % e_.planes]);
+  }
+
+  // Pairs where all points count. What column sums tell is not added up again.
+  PairTotals add_up_plain(u32 axis, u32 lag, u64 z, const Plane& tail, u32 rows, u32 columns, u32 some) const {
+    const Plane head = plane(z);
+    const double* const sums = column_sums_.row(z, 0);
+    const auto of_columns = [&](const double* from) {
+      return add_up(1, columns, some, [=](u32, u32 column) { return load_doubles(from + column); });
     };
-    for (u32 axis = kW; axis <= kX; ++axis) axes += plan_.present[axis] ? 1 : 0;
-    if (plan_.present[kW] && w + lag < plan_.shape[kW]) take(kW, points(w + lag, z, y, 1), own_columns());
-    if (plan_.present[kZ] && z + lag < plan_.shape[kZ]) take(kZ, points(w, z + lag, y, 0), own_columns());
-    if (plan_.present[kY] && y + lag < rows_) take(kY, points(w, z, y + lag, 0), own_columns());
-    const u32 count = columns_with(lag);
-    if (count != 0) take(kX, head + lag, count);
-    if (found == axes && count != 0) add_mean_of_axes(lag, head, tails, axes, count);
+    PairTotals found;
+    found.products = add_up(rows, columns, some,
+                            [&](u32 row, u32 column) { return head.error(row, column) * tail.error(row, column); });
+    found.heads = rows == own_rows()
+                      ? of_columns(sums)
+                      : add_up(rows, columns, some, [&](u32 row, u32 column) { return head.error(row, column); });
+    found.tails = axis == kX ? of_columns(sums + lag)
+                  : axis == kZ
+                      ? of_columns(column_sums_.row(z + lag, 0))
+                      : add_up(rows, columns, some, [&](u32 row, u32 column) { return tail.error(row, column); });
+    found.pairs = {static_cast<double>(u64{rows} * columns), static_cast<double>(u64{rows} * some)};
+    return found;
   }
 
-  // The paper's equation 2: a point with the mean of its neighbours, where it has all of them.
-  void add_mean_of_axes(u32 lag, const Points& head, const Points* tails, u32 axes, u32 count) const {
-    double* const mean = spare_[0];
-    for (u32 i = 0; i < count; ++i) mean[i] = tails[0].e[i];
-    for (u32 a = 1; a < axes; ++a) {
-      for (u32 i = 0; i < count; ++i) mean[i] += tails[a].e[i];
+  void add_lags(u64 w, u64 z, assess::StencilSums& sums) const {
+    for (u32 lag = 1; lag <= plan_.lags; ++lag) add_lag(w, z, lag, sums);
+  }
+
+  // The points of the cell with those that are `lag` further along each axis, and with the mean of these (the paper's
+  // equation 2) where they have all of them.
+  void add_lag(u64 w, u64 z, u32 lag, assess::StencilSums& sums) const {
+    const Plane head = plane(z);
+    const u32 along_x = columns_with(lag);
+    Plane tails[4];
+    u32 axes = 0;
+    u32 common_rows = own_rows();
+    bool is_whole = true;  // all but the last columns have all neighbours, and these count
+    PairTotals all = {};
+    for (u32 axis = kW; axis <= kX; ++axis) {
+      if (!plan_.present[axis]) continue;
+      const u32 rows = rows_with(axis, lag, w, z);
+      const u32 columns = axis == kX ? along_x : own_columns();
+      common_rows = rows < common_rows ? rows : common_rows;
+      is_whole = is_whole && rows == own_rows();
+      if (rows == 0) continue;
+      Plane& tail = tails[axes++];
+      tail = axis == kW   ? read_far_plane(w + lag, z)
+             : axis == kZ ? plane(z + lag)
+             : axis == kY ? head.moved(lag, 0)
+                          : head.moved(0, lag);
+      const PairTotals found = has_plain_pairs(axis, lag, z) ? add_up_plain(axis, lag, z, tail, rows, columns, along_x)
+                                                             : add_up_valid(head, tail, rows, columns, along_x);
+      sums.lag_products[axis][lag - 1] = found.products.all;
+      sums.lag_sums[axis][lag - 1] = found.heads.all + found.tails.all;
+      sums.lag_pairs[axis][lag - 1] = found.pairs.all;
+      is_whole = is_whole && found.pairs.all == static_cast<double>(u64{rows} * columns);
+      const bool is_first = axes == 1;
+      all.products.some = is_first ? found.products.some : all.products.some + found.products.some;
+      all.tails.some = is_first ? found.tails.some : all.tails.some + found.tails.some;
+      all.heads.some = found.heads.some;
+      all.pairs.some = found.pairs.some;
     }
-    const double inverse = 1.0 / axes;
-    for (u32 i = 0; i < count; ++i) mean[i] *= inverse;
-    if (rules_.all_valid) {
-      add_pair(kLagAxes - 1, lag, head, {nullptr, mean, nullptr}, count);
+    const double inverse = 1.0 / plan_.rank;
+    double& products = sums.lag_products[kLagAxes - 1][lag - 1];
+    double& both = sums.lag_sums[kLagAxes - 1][lag - 1];
+    double& pairs = sums.lag_pairs[kLagAxes - 1][lag - 1];
+    if (is_whole) {
+      products = all.products.some * inverse;
+      both = all.heads.some + all.tails.some * inverse;
+      pairs = all.pairs.some;
       return;
     }
-    // A point without all neighbours has no error and no weight.
-    double* const weight = spare_[1];
-    double* const error = spare_[2];
-    for (u32 i = 0; i < count; ++i) weight[i] = head.valid[i];
-    for (u32 a = 0; a < axes; ++a) {
-      for (u32 i = 0; i < count; ++i) weight[i] *= tails[a].valid[i];
-    }
-    for (u32 i = 0; i < count; ++i) {
-      error[i] = head.e[i] * weight[i];
-      mean[i] *= weight[i];
-    }
-    add_pair(kLagAxes - 1, lag, {nullptr, error, weight}, {nullptr, mean, weight}, count);
+    if (common_rows == 0) return;
+    Total totals[4];
+    const bool masked = !rules_.all_valid;
+    add_up(common_rows, along_x, along_x, totals, [&](u32 row, u32 column, Vector<double>* terms) {
+      const Vector<double> none = {};
+      Vector<double> valid = none + 1.0;
+      Vector<double> mean = tails[0].error(row, column);
+      for (u32 a = 1; a < axes; ++a) mean += tails[a].error(row, column);
+      if (masked) {
+        valid = head.validity(row, column);
+        for (u32 a = 0; a < axes; ++a) valid *= tails[a].validity(row, column);
+      }
+      const Vector<double> error = head.error(row, column);
+      mean *= inverse;
+      terms[0] = valid != 0.0 ? error * mean : none;
+      terms[1] = valid != 0.0 ? error : none;
+      terms[2] = valid != 0.0 ? mean : none;
+      terms[3] = valid;
+    });
+    products = totals[0].all;
+    both = totals[1].all + totals[2].all;
+    pairs = totals[3].all;
   }
 
   // Stencils whose lowest corner is owned: their centre is one further along each axis.
@@ -367,15 +497,6 @@ class Climber {
     sums.laplacian = total(lanes.laplacian);
     sums.laplacian_error = total(lanes.laplacian_error);
     sums.error = total(lanes.error);
-    for (u32 axis = 0; axis < kLagAxes; ++axis) {
-      for (u32 lag = 0; lag < kMaxLags; ++lag) {
-        const PairSums& pair = lanes.lag[axis][lag];
-        const bool any = lag < plan_.lags && (axis == kLagAxes - 1 || plan_.present[axis]);
-        sums.lag_products[axis][lag] = any ? total(pair.products) : 0;
-        sums.lag_sums[axis][lag] = any ? total(pair.sums) : 0;
-        sums.lag_pairs[axis][lag] = any ? total(pair.pairs) + static_cast<double>(lanes.plain_pairs[axis][lag]) : 0;
-      }
-    }
   }
 
   const View& view_;
@@ -386,7 +507,10 @@ class Climber {
   u64 ring_w_ = 0;
   Ring x_, e_, valid_;
   Row far_[kFarRows];
-  double* spare_[kSpareRows];
+  Ring column_sums_;                        // of a cell's rows, where all points count
+  bool is_plain_[H5L_ASSESS_MAX_LAGS + 1];  // whether they do in each plane of the ring
+  double* tail_e_;
+  double* tail_valid_;
   CellLanes* lanes_;
   StencilRows* stencil_rows_;
 };

@@ -24,7 +24,7 @@ constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
 constexpr std::uint64_t kSampledLeaves = 256;
 
 // Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
-constexpr std::uint64_t kMostCellBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostCellBytes = std::uint64_t{5} << 28;
 constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
 
 // Hands out pieces of memory, aligned. Without memory it only counts.
@@ -57,36 +57,46 @@ bool launch(Launcher& launcher, const char* kernel, std::uint64_t blocks, const 
 
 const char* typed(std::uint32_t value_bytes, const char* f32, const char* f64) { return value_bytes == 4 ? f32 : f64; }
 
-// How parts on the device go into a tree: those up to where it has whole groups, groups, and the rest.
+// How parts go into a tree: those up to where it has whole groups, groups, and the rest.
+struct Groups {
+  std::uint64_t head, groups, tail;
+  Groups(std::uint64_t pushed, std::uint64_t count)
+      : head(std::min<std::uint64_t>(count, (kGroup - pushed % kGroup) % kGroup)),
+        groups((count - head) / kGroup),
+        tail(count - head - groups * kGroup) {}
+
+  // Calls add(part, level) in the order of the parts. `rest` holds those without a group.
+  template <class Part, class Add>
+  void for_each(const Part* rest, const Part* sums, Add add) const {
+    for (std::uint64_t i = 0; i < head; ++i) add(rest[i], 0u);
+    for (std::uint64_t i = 0; i < groups; ++i) add(sums[i], kGroupLevel);
+    for (std::uint64_t i = 0; i < tail; ++i) add(rest[head + i], 0u);
+  }
+};
+
+// Parts that are on the device, one behind the other.
 template <class Part>
 struct Grouped {
-  std::uint64_t head, groups, tail;
-  std::vector<Part> parts, sums;
+  Groups split;
+  std::vector<Part> rest, sums;
 
-  Grouped(std::uint64_t pushed, std::uint64_t count) {
-    head = std::min<std::uint64_t>(count, (kGroup - pushed % kGroup) % kGroup);
-    groups = (count - head) / kGroup;
-    tail = count - head - groups * kGroup;
-    parts.resize(head + tail);
-    sums.resize(groups);
-  }
+  Grouped(std::uint64_t pushed, std::uint64_t count)
+      : split(pushed, count), rest(split.head + split.tail), sums(split.groups) {}
 
   bool fetch(AssessDevice& device, const char* kernel, std::uint64_t groups_per_block, Part* from, Part* group_sums) {
+    const auto [head, groups, tail] = split;
     const GroupPlan plan = {reinterpret_cast<const u8*>(from + head), reinterpret_cast<u8*>(group_sums), groups};
     if (groups != 0 && !launch(device.launcher(), kernel, (groups + groups_per_block - 1) / groups_per_block, plan)) {
       return false;
     }
-    return device.download(parts.data(), from, head * sizeof(Part)) &&
+    return device.download(rest.data(), from, head * sizeof(Part)) &&
            device.download(sums.data(), group_sums, groups * sizeof(Part)) &&
-           device.download(parts.data() + head, from + head + groups * kGroup, tail * sizeof(Part));
+           device.download(rest.data() + head, from + head + groups * kGroup, tail * sizeof(Part));
   }
 
-  // Calls add(part, level) in the order of the parts.
   template <class Add>
   void for_each(Add add) const {
-    for (std::uint64_t i = 0; i < head; ++i) add(parts[i], 0u);
-    for (std::uint64_t i = 0; i < groups; ++i) add(sums[i], kGroupLevel);
-    for (std::uint64_t i = 0; i < tail; ++i) add(parts[head + i], 0u);
+    split.for_each(rest.data(), sums.data(), add);
   }
 };
 
@@ -96,32 +106,32 @@ i32 grid_of(double limit) {
   return std::clamp(exponent - 7, kFinestGrid, kWidestGrid);
 }
 
+// Pieces of memory of the device: what is 0 at the start, once or for each turn, and what comes back are adjacent.
 struct PointsMemory {
-  PointsPart* part;
-  u32* too_narrow;
-  std::size_t cleared;  // bytes from `part` on
-  u64* largest;
-  Seeds* seeds;
-  std::size_t begun;  // bytes from `largest` on
-  Moments *moments, *sums;
-  BlockTotals* totals;
-  WarpList* lists;
-  u32* tables;
+  std::uint8_t *begin, *turn, *told;
+  std::size_t begun, cleared, told_bytes;
 };
 
-PointsMemory take_memory(Pieces& pieces, std::uint64_t leaves, std::uint64_t blocks) {
+PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) {
   PointsMemory memory = {};
-  memory.part = pieces.take<PointsPart>(1);
-  memory.too_narrow = pieces.take<u32>(1);
-  memory.cleared = pieces.bytes();
-  memory.largest = pieces.take<u64>(1);
-  memory.seeds = pieces.take<Seeds>(1);
-  memory.begun = pieces.bytes() - memory.cleared;
-  memory.moments = pieces.take<Moments>(leaves);
-  memory.sums = pieces.take<Moments>(leaves / kGroup);
-  memory.totals = pieces.take<BlockTotals>(blocks);
-  memory.lists = pieces.take<WarpList>(blocks * (kThreads / 32));
-  memory.tables = pieces.take<u32>(blocks * kBlockBins);
+  plan.largest = pieces.take<u64>(1);
+  plan.seeds = pieces.take<Seeds>(1);
+  memory.begin = reinterpret_cast<std::uint8_t*>(plan.largest);
+  const std::size_t before_turn = pieces.bytes();
+  plan.totals = pieces.take<PointsTotals>(1);
+  plan.table = pieces.take<u32>(kBlockBins);
+  memory.turn = reinterpret_cast<std::uint8_t*>(plan.totals);
+  const std::size_t before_told = pieces.bytes();
+  plan.outcome = pieces.take<PointsOutcome>(1);
+  memory.told = reinterpret_cast<std::uint8_t*>(plan.outcome);
+  memory.begun = pieces.bytes();
+  memory.cleared = pieces.bytes() - before_turn;
+  plan.rest = pieces.take<Moments>(split.head + split.tail);
+  plan.sums = pieces.take<Moments>(split.groups);
+  memory.told_bytes = pieces.bytes() - before_told;
+  plan.moments = pieces.take<Moments>(split.groups * kGroup);
+  plan.worst = pieces.take<BlockWorst>(plan.blocks);
+  plan.lists = pieces.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
   return memory;
 }
 
@@ -131,14 +141,7 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   const char* const kernel = typed(params.value_bytes, "assess_points_f32", "assess_points_f64");
   const std::uint64_t resident = launcher.resident_blocks(kernel);
   if (resident == 0) return false;
-  const std::uint64_t blocks = std::min<std::uint64_t>(resident, (leaves + kThreads / 32 - 1) / (kThreads / 32));
-  Pieces counted(nullptr);
-  take_memory(counted, leaves, blocks);
-  std::uint8_t* const workspace = device.reserve(counted.bytes());
-  if (workspace == nullptr) return false;
-  Pieces pieces(workspace);
-  const PointsMemory memory = take_memory(pieces, leaves, blocks);
-
+  const Groups split(state.moments.pushed(), leaves);
   PointsPlan plan = {};
   plan.params = params;
   plan.x = input.x;
@@ -146,41 +149,47 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   plan.mask = input.mask;
   plan.first = first;
   plan.leaves = leaves;
-  plan.blocks = static_cast<u32>(blocks);
+  plan.blocks = static_cast<u32>(std::min<std::uint64_t>(resident, (leaves + kThreads / 32 - 1) / (kThreads / 32)));
   plan.is_limited = params.histogram_limit > 0 ? 1 : 0;
   if (plan.is_limited != 0) plan.grid_exponent = grid_of(params.histogram_limit);
-  plan.largest = memory.largest;
-  plan.seeds = memory.seeds;
-  plan.moments = memory.moments;
-  plan.totals = memory.totals;
-  plan.lists = memory.lists;
-  plan.tables = memory.tables;
-  plan.part = memory.part;
-  plan.too_narrow = memory.too_narrow;
+  const bool is_aligned =
+      ((reinterpret_cast<std::uintptr_t>(input.x) | reinterpret_cast<std::uintptr_t>(input.y)) & 15) == 0;
+  const bool is_plain = params.original_big_endian == 0 && params.decoded_big_endian == 0 && input.mask == nullptr &&
+                        params.has_fill == 0 && params.flip_count == 0;
+  plan.is_simple = is_aligned && is_plain ? 1 : 0;
+  plan.head = split.head;
+  plan.groups = split.groups;
+  Pieces counted(nullptr);
+  take_memory(counted, split, plan);
+  std::uint8_t* const workspace = device.reserve(counted.bytes());
+  if (workspace == nullptr) return false;
+  Pieces pieces(workspace);
+  const PointsMemory memory = take_memory(pieces, split, plan);
   const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
+  const char* const tell = typed(params.value_bytes, "assess_tell_points_f32", "assess_tell_points_f64");
   const auto sampled = static_cast<std::uint32_t>(std::min(leaves, kSampledLeaves));
-  if (!launcher.clear(memory.largest, memory.begun) ||
-      !launcher.launch(sample, sampled, 1, &plan, sizeof plan, false)) {
-    return false;
-  }
-  const auto part = std::make_unique<PointsPart>();
-  Grouped<Moments> grouped(state.moments.pushed(), leaves);
+  const auto tellers =
+      static_cast<std::uint32_t>(2 + kBinBlocks + (split.groups + kThreads / 32 - 1) / (kThreads / 32));
+  std::vector<u64> told(memory.told_bytes / sizeof(u64));
+  const auto* const outcome = reinterpret_cast<const PointsOutcome*>(told.data());
   // Where errors are much larger than in the leaves that were looked at, once more.
   for (int turn = 0; turn < 2; ++turn) {
-    u32 too_narrow = 0;
-    const char* const merge = typed(params.value_bytes, "assess_merge_totals_f32", "assess_merge_totals_f64");
-    const bool is_started =
-        launcher.clear(memory.part, memory.cleared) &&
-        launcher.launch(kernel, plan.blocks, 1, &plan, sizeof plan, false) &&
-        launcher.launch(merge, 1, 1, &plan, sizeof plan, false) &&
-        launcher.launch("assess_merge_tables", (kBlockBins + kThreads - 1) / kThreads, 1, &plan, sizeof plan, false) &&
-        grouped.fetch(device, "assess_group_moments", kThreads / 32, memory.moments, memory.sums) &&
-        device.download(part.get(), memory.part, sizeof *part) &&
-        device.download(&too_narrow, memory.too_narrow, sizeof too_narrow) && device.wait();
+    const bool is_started = (turn == 0 ? launcher.clear(memory.begin, memory.begun) &&
+                                             launcher.launch(sample, sampled, 1, &plan, sizeof plan, false)
+                                       : launcher.clear(memory.turn, memory.cleared)) &&
+                            launcher.launch(kernel, plan.blocks, 1, &plan, sizeof plan, false) &&
+                            launcher.launch(tell, tellers, 1, &plan, sizeof plan, false) &&
+                            device.download(told.data(), memory.told, memory.told_bytes) && device.wait();
     if (!is_started) return false;
-    if (too_narrow != 0) continue;
-    add_part(state, *part);  // has no leaves
-    grouped.for_each([&](const Moments& moments, u32 level) { state.moments.push(moments, level); });
+    if (outcome->too_narrow != 0) continue;
+    if (outcome->part.valid != 0) take_pivot(state, outcome->first.original, outcome->first.decoded);
+    add_part(state, outcome->part);  // has no leaves
+    const auto told_at = [&](const Moments* piece) {
+      return reinterpret_cast<const Moments*>(reinterpret_cast<const std::uint8_t*>(told.data()) +
+                                              (reinterpret_cast<const std::uint8_t*>(piece) - memory.told));
+    };
+    split.for_each(told_at(plan.rest), told_at(plan.sums),
+                   [&](const Moments& moments, u32 level) { state.moments.push(moments, level); });
     return true;
   }
   return false;
@@ -228,11 +237,10 @@ bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run
   return run(plan);  // a single cell
 }
 
-// Whether lags have kernels of their own: an error that is infinite, as those of float64 can be, would count there beside
-// a point that does not.
-bool has_fast_lags(const FieldInput& input) {
-  return input.field.lags != 0 && input.field.lags <= kMostTileLags &&
-         (input.value_bytes == 4 || input.rules.all_valid);
+// Whether cells with all rows and columns have lag kernels of their own.
+bool has_whole_cells(const FieldInput& input) {
+  const FieldPlan& field = input.field;
+  return input.rules.all_valid && (field.rank == 2 || field.rank == 3) && field.lags <= kMostTileLags;
 }
 
 // Whether all points of a field in two or three axes count, as they stand in memory.
@@ -242,9 +250,9 @@ bool is_plain(const FieldInput& input) {
   return rules.all_valid && !swaps && (input.field.rank == 2 || input.field.rank == 3);
 }
 
-const char* stencils_kernel(const FieldInput& input, bool has_lags) {
+const char* stencils_kernel(const FieldInput& input) {
   const FieldPlan& field = input.field;
-  if (!field.stencils || has_lags || !is_plain(input)) {
+  if (!field.stencils || !is_plain(input)) {
     return typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
   }
   return field.rank == 2 ? typed(input.value_bytes, "assess_plane_stencils_f32", "assess_plane_stencils_f64")
@@ -316,14 +324,26 @@ bool add_leaves(AssessDevice& device, const h5l_assess_params& params, const Poi
 
 bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
   if (is_empty(input)) return true;
-  const bool is_fast = has_fast_lags(input);
-  const auto bytes = [is_fast](CellsPlan plan) {
-    return plan.cells * sizeof(StencilCell) + (is_fast ? set_reach(plan) * sizeof(double) : 0);
+  const bool has_lags = input.field.lags != 0;
+  const bool has_whole = has_lags && has_whole_cells(input);
+  // Cells with those in planes that only lags reach.
+  const auto with_tails = [](CellsPlan plan) {
+    const std::uint64_t planes = plan.end[1] - plan.first[1];
+    plan.own_cells = plan.cells;
+    plan.end[1] = plan.reach_end[1];
+    plan.cells = plan.cells / planes * (plan.end[1] - plan.first[1]);
+    return plan;
+  };
+  const auto bytes = [&](CellsPlan plan) {
+    const std::uint64_t errors = set_reach(plan);
+    return plan.cells * sizeof(StencilCell) + (has_lags ? errors * sizeof(double) : 0) +
+           (has_whole ? with_tails(plan).cells * sizeof(LagNotes) : 0);
   };
   return for_each_part(input, kMostCellBytes, bytes, [&](CellsPlan plan) {
     const std::uint64_t errors = set_reach(plan);
     const auto take = [&](Pieces& pieces, StencilCell*& sums) {
-      if (is_fast) plan.errors = pieces.take<double>(errors);
+      if (has_lags) plan.errors = pieces.take<double>(errors);
+      if (has_whole) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
       plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
       sums = pieces.take<StencilCell>(plan.cells / kGroup + 1);
     };
@@ -336,15 +356,15 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     take(pieces, sums);
     Grouped<StencilCell> grouped(state.stencils.pushed(), plan.cells);
     Launcher& launcher = device.launcher();
-    CellsPlan without_lags = plan;
-    if (is_fast) without_lags.field.lags = 0;
-    const char* const kernel = stencils_kernel(input, without_lags.field.lags != 0);
+    const CellsPlan tails = with_tails(plan);
     const bool is_done =
-        launch(launcher, kernel, (plan.cells + 3) / 4, without_lags) &&
-        (!is_fast ||
+        launch(launcher, stencils_kernel(input), (plan.cells + 3) / 4, plan) &&
+        (!has_lags ||
          (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),
                  (errors + kThreads - 1) / kThreads, plan) &&
-          launch(launcher, "assess_lags", plan.cells, plan))) &&
+          (!has_whole || (launch(launcher, "assess_plane_lags", tails.cells, tails) &&
+                          (input.field.rank == 2 || launch(launcher, "assess_deep_lags", plan.cells, plan)))) &&
+          launch(launcher, "assess_lags", plan.cells * input.field.lags / (kThreads / 32) + 1, plan))) &&
         grouped.fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums) &&
         device.wait();
     if (!is_done) return false;

@@ -10,28 +10,34 @@
 
 namespace h5lossy::gpu {
 
-// A thread block counts errors in a table of its own: 64 bins an octave for eight octaves, so that the linear histogram
-// can be had from them wherever its grid comes to be, and behind these the logarithmic bins of assess/kernels.h for what
-// is smaller or larger.
-inline constexpr u32 kFineOctaves = 8;
-inline constexpr u32 kFineBins = 64 * kFineOctaves;  // for each sign
+// A thread block counts errors in a table of its own: 64 bins an octave for some octaves, so that the linear histogram can
+// be had from them wherever its grid comes to be, and behind these the logarithmic bins of assess/kernels.h for what is
+// smaller or larger. The first and last fine bins of each sign are of no account.
+inline constexpr u32 kFineOctaves = 16;
+inline constexpr u32 kFineBins = 64 * kFineOctaves + 2;  // for each sign
 inline constexpr u32 kBlockBins = 2 * kFineBins + H5L_ASSESS_LOG_BINS;
+inline constexpr u32 kBinBlocks = (kBlockBins + kThreads - 1) / kThreads;  // a thread for each
 
 // So many neighbours in the order of leaves or cells are added up on the device, as the state's tree would: its nodes of
 // this level.
 inline constexpr u32 kGroupLevel = 6;
 inline constexpr u32 kGroup = u32{1} << kGroupLevel;
 
-// What a thread block finds out, apart from the table: sums, the lowest numbers of special points, extrema.
-struct BlockTotals {
+// What is found out, apart from the table: sums, and behind them numbers of which the highest counts: ordered numbers
+// (assess_points.cuh), complemented where the lowest is wanted. 0: there is none.
+struct PointsTotals {
   u64 valid, masked, zeros, zeros_changed, over_threshold, violations;
   u64 special[H5L_SPECIAL_KINDS];
   u64 flipped[H5L_ASSESS_MAX_FLIPS];
-  u64 special_first[H5L_SPECIAL_KINDS];
-  double x_min, y_min, e_min, e_min_abs, pointwise_min;
-  double x_max, y_max, e_max, pointwise_max;
-  double worst_size;  // the largest |e|; below 0: none
-  u64 worst_leaf;     // the first leaf with it
+  u64 special_first[H5L_SPECIAL_KINDS];  // lowest numbers of points
+  u64 x_min, y_min, e_min, e_min_abs, pointwise_min;
+  u64 x_max, y_max, e_max, pointwise_max;
+};
+
+// The largest |e| of a thread block's points, and the first of its leaves that has it. Below 0: none.
+struct BlockWorst {
+  double size;
+  u64 leaf;
 };
 
 // The first points of a warp that break the bound, in their order.
@@ -40,10 +46,16 @@ struct WarpList {
   h5l_assess_point point[H5L_ASSESS_LISTED];
 };
 
-// Ordered numbers (assess_points.cuh) of the largest error and |e / x|; and of the lowest error, the smallest |e| and
-// |e / x|, complemented, so that all of them are maxima. 0: there is none.
+// Extrema of some points, in the same way.
 struct Seeds {
   u64 e_min, e_min_abs, pointwise_min, e_max, pointwise_max;
+};
+
+// What the host is told of points, apart from moments.
+struct PointsOutcome {
+  assess::PointsPart part;
+  h5l_assess_point first;  // that counts, if one does
+  u64 too_narrow;          // set where the fine bins do not reach up to the largest error
 };
 
 // Whole leaves of points.
@@ -54,17 +66,21 @@ struct PointsPlan {
   u64 leaves;
   u32 blocks;      // of the launch that goes through all leaves
   u32 is_limited;  // the grid is known: grid_exponent
+  u32 is_simple;   // values are native and aligned to 16 bytes; no mask, fill value or thresholds of flips
   i32 grid_exponent;
   // Of some leaves, as far as kernels have found: bits of the largest |e|, 0 at the start, which the bins come from; and
   // extrema, which most values are not beyond.
   u64* largest;
   Seeds* seeds;
-  assess::Moments* moments;  // of each leaf
-  BlockTotals* totals;       // of each thread block
+  u64 head, groups;          // leaves before whole groups, and groups
+  assess::Moments* moments;  // of the leaves of groups
+  assess::Moments* rest;     // of the others, one behind the other
+  assess::Moments* sums;     // of groups
+  BlockWorst* worst;         // of each thread block
   WarpList* lists;           // of each warp
-  u32* tables;               // of each thread block: kBlockBins
-  assess::PointsPart* part;  // what all leaves come to, without their moments; 0 at the start
-  u32* too_narrow;           // set where the fine bins do not reach up to the largest error
+  PointsTotals* totals;      // 0 at the start, as the next two
+  u32* table;                // kBlockBins
+  PointsOutcome* outcome;
 };
 
 // Neighbours in an order, kGroup of them each.
@@ -74,8 +90,16 @@ struct GroupPlan {
   u64 groups;
 };
 
-// Up to so many lags, a cell and what its lags reach stand in shared memory.
+// Up to so many lags, there are kernels for whole cells.
 inline constexpr u32 kMostTileLags = 10;
+inline constexpr u32 kLagPlanes = 3;  // that a warp works on at the same time
+
+// What one kernel of lags tells the other of a whole cell: its points with a tail along the last axis, for each lag (0: all of
+// its points), as heads; and sums for the mean of all axes. Index i stands for lag i + 1 but for heads.
+struct LagNotes {
+  double heads[kMostTileLags + 1];
+  double products_x[kMostTileLags], tails_x[kMostTileLags], products_y[kMostTileLags], tails_y[kMostTileLags];
+};
 
 // A thread block's worst window. Below 0: it has none.
 struct WorstWindow {
@@ -96,6 +120,8 @@ struct CellsPlan {
   u8* results;                        // StencilCell or WindowSums of each cell
   u64 reach_end[4];                   // behind what cells and their lags reach
   double* errors;                     // of lags: see assess_lags.cuh
+  LagNotes* notes;                    // of each cell
+  u64 own_cells;                      // before those in planes that only lags reach
   double* column_sums;                // of windows: see assess_windows.cuh
   double* plane_sums;
   double* lost;

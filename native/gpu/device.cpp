@@ -158,7 +158,10 @@ CudaResult Device::load(const char* name, std::string& how) {
   how = code.how;
   if (code.image == nullptr) return kCudaNoCode;
   unit.image = std::move(code.memory);
-  return driver_.load_module(&unit.module, unit.image.empty() ? code.image : unit.image.data());
+  CudaModule module = nullptr;
+  const CudaResult result = driver_.load_module(&module, unit.image.empty() ? code.image : unit.image.data());
+  if (result == 0) unit.module = module;
+  return result;
 }
 
 const Kernel* Device::kernel(const char* name) {
@@ -247,13 +250,23 @@ std::uint32_t StreamLauncher::resident_blocks(const char* name) {
 
 bool Lane::reserve(std::size_t device_bytes, std::size_t pinned_bytes) {
   const Driver& driver = device_.driver();
-  CudaResult result = stream_ == nullptr ? driver.create_stream(&stream_, kStreamNonBlocking) : 0;
+  CudaResult result = 0;
+  // A call that fails may leave anything where its result goes, and that must not be taken for a stream the next time.
+  if (stream_ == nullptr) {
+    CudaStream stream = nullptr;
+    result = driver.create_stream(&stream, kStreamNonBlocking);
+    if (result == 0) stream_ = stream;
+  }
   if (result == 0 && device_bytes > memory_bytes_) {
     if (memory_ != 0) driver.free(memory_);
     memory_ = 0;
     memory_bytes_ = 0;
-    result = driver.allocate(&memory_, device_bytes);
-    if (result == 0) memory_bytes_ = device_bytes;
+    CudaPointer memory = 0;
+    result = driver.allocate(&memory, device_bytes);
+    if (result == 0) {
+      memory_ = memory;
+      memory_bytes_ = device_bytes;
+    }
   }
   if (result == 0 && pinned_bytes > pinned_bytes_) {
     if (pinned_ != nullptr) driver.free_pinned(pinned_);

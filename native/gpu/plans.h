@@ -15,6 +15,9 @@ inline constexpr u32 kThreads = 128;
 // Items are what a thread block encodes at once: tiles, or, of AATROX, parts of tiles.
 inline constexpr u32 kPartValues = 4096;
 
+// Items whose sizes are added up; of parts, those of a tile.
+inline constexpr u32 kGroupTiles = 32;
+
 // One thread block may wait for what the next ones of the grid say about their parts of the same tile, so a grid has this
 // many at least, or one for each item.
 inline constexpr u32 kLeastBlocks = 16;
@@ -44,7 +47,9 @@ struct EncodePlan {
   u32 chunk_step, index_step;  // from an item to the one that a thread block takes next: chunks, and items in one
   u32 with_checksum;
   Shape shape;
-  u32* sizes;  // of each item, where items are tiles; 0 at the start, aligned to 16 bytes: see placing.cuh
+  u32* sizes;       // of each item, where items are tiles; 0 at the start: see placing.cuh
+  u32* group_sums;  // of groups of these, or of each tile's parts; 0 at the start
+  u32 groups_per_chunk;
   u64* parts;  // where they are parts of tiles: a word for each, 0 at the start, and behind them three more for each
   u32* sums;   // of each chunk: checksum of its payload, 0 at the start
   u32* table_sums;  // of each chunk: the tile table's share of the header's checksum, 0 at the start
@@ -136,55 +141,57 @@ enum class DecodeStatus : u32 { ok = 0, corrupt = 1, other = 2 };
 // Which kernel a frame is for: that of the batch's codec and bound kind, or PFPL's for lossless frames, or none.
 enum class FrameForm : u32 { main = 0, lossless = 1, stored = 2, none = 3 };
 
-// One frame, whose header and tile table have been checked.
-struct DecodeJob {
-  const u8* payload;  // aligned to 4 bytes
-  const u32* ends;    // tile table
-  u8* raw;            // aligned to a value; receives values [first, first + wanted)
-  u64 first, wanted;
+// What a decoder needs to know of one frame and the others of its form need not share; its header has been checked.
+struct alignas(16) DecodeJob {
   FrameForm form;
   u32 payload_bytes;
-  u32 first_tile;  // the first tile that holds any of them
-  u32 tiles;       // that hold them
-  u32 check_sum;   // whether payload_sum is there to be checked
+  u32 check_sum;  // whether payload_sum is there to be checked
   u32 payload_sum;
   u32 check_table;  // whether the tile table's share of the header's checksum is still to be found
   u32 table_sum;    // what it must be
-  u32 header_words;
-  Quantizer quantizer;
-  Shape shape;
+  u64 step;         // as the header has it
 };
 
+// What the thread blocks that decode a frame add up: 0 at the start. There are some for each frame, since additions to one
+// place wait for each other; each in memory that is read and written as a whole.
+struct alignas(16) DecodeSums {
+  u32 payload;  // its checksum
+  u32 table;    // the tile table's share of the header's checksum
+  u32 done;     // thread blocks that are through with a frame, where one of them has to be the last
+  u32 rest[5];
+};
+inline constexpr u32 kMostSlots = 32;
+
+// Frames of one form, each with room for values [first, first + wanted).
 struct DecodePlan {
+  const u8* frames;  // aligned to 4 bytes, and so is the stride
+  u64 frame_stride;
+  u8* raw;  // aligned to a value, and so is the stride
+  u64 raw_stride;
+  u64 first, wanted;
   const DecodeJob* jobs;
-  u32 count;
+  u32 count;  // frames
   u32 mode;
-  FrameForm form;   // of the jobs that the kernel is for
-  u32* sums;        // of each frame: checksum of its payload, 0 at the start
-  u32* table_sums;  // of each frame: its tile table's share of the header's checksum, 0 at the start
-  u32* statuses;    // of each frame: DecodeStatus
-  u64* told;        // where items are parts of tiles: what they tell each other, a word for each four bytes of a value,
-  u32 items_per_frame;  // for so many items of each frame; 0 at the start
+  FrameForm form;  // of the jobs that the kernel is for
+  u32 header_bytes;
+  u32 first_tile;  // the first tile that holds any of the values
+  u32 tiles;       // that hold them
+  Shape shape;
+  DecodeSums* sums;  // `slots` for each frame
+  u32 slots;         // a power of two
+  u32* statuses;     // of each frame: DecodeStatus
+  u64* told;  // where items are parts of tiles: what the warps that decode a tile tell each other, a word for each
+              // four bytes of a value; 0 at the start
 };
 
 // Checks frames that are to be of one kind, and makes their jobs.
 struct OpenPlan {
-  const u8* frames;
-  u64 frame_stride;
-  const u64* frame_bytes;  // of each frame
-  u32 count;
-  u32 codec, mode, kind, value_bytes, big_endian;  // what is asked for
-  u32 header_bytes;
-  Shape shape;
-  u32 pfpl_tile_values;
-  u64 first, wanted;
-  u32 first_tile, tiles;
-  u8* raw;
-  u64 raw_stride;
+  DecodePlan decode;                         // of frames that are as asked for
+  const u64* frame_bytes;                    // of each frame
+  u32 codec, kind, value_bytes, big_endian;  // what is asked for
+  u32 lossless_tiles;                        // of a frame that is lossless
+  u32 told_words;                            // of each frame
   DecodeJob* jobs;
-  u32* statuses;
-  u64* told;       // see DecodePlan
-  u32 told_words;  // of each frame
 };
 
 }  // namespace h5lossy::gpu

@@ -4,6 +4,7 @@
 #include "gpu/sequences.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 
 namespace h5lossy::gpu {
@@ -52,7 +53,8 @@ void name_kernel(char (&name)[kMaxName], const Method& method, const char* direc
 
 // What the encoder of one method keeps of its chunks.
 struct EncodePieces {
-  u32* sizes;
+  u32 *sizes, *group_sums;
+  std::uint32_t groups_per_chunk;
   u64* parts;
   u32 *sums, *table_sums, *done, *totals;
   std::size_t cleared;  // bytes, from sums on
@@ -66,6 +68,8 @@ EncodePieces take_pieces(Pieces& pieces, const EncodeCall& call, const Method& m
   taken.table_sums = pieces.take<u32>(call.chunks);
   taken.done = pieces.take<u32>(2 * std::size_t{call.chunks});
   taken.totals = pieces.take<u32>(call.chunks);
+  taken.groups_per_chunk = method.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
+  taken.group_sums = pieces.take<u32>(std::size_t{call.chunks} * taken.groups_per_chunk);
   if (method.is_split) {
     taken.cleared = pieces.bytes() - begin + 8 * items;
     taken.parts = pieces.take<u64>(4 * items);  // records need not be cleared
@@ -186,6 +190,8 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   plan.with_checksum = call.with_checksum ? 1 : 0;
   plan.shape = method.shape;
   plan.sizes = pieces.sizes;
+  plan.group_sums = pieces.group_sums;
+  plan.groups_per_chunk = pieces.groups_per_chunk;
   plan.parts = pieces.parts;
   plan.table_sums = pieces.table_sums;
   plan.sums = pieces.sums;
@@ -206,7 +212,7 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   name_kernel(kernel, method, "encode", call.value_bytes, kind);
   const std::uint32_t resident = launcher.resident_blocks(kernel);
   const std::uint64_t items = std::uint64_t{call.chunks} * plan.items_per_chunk;
-  if (resident < kLeastBlocks || items > 0x7FFFFFFF) return false;
+  if (resident < (method.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
   plan.chunk_step = blocks / plan.items_per_chunk;
   plan.index_step = blocks % plan.items_per_chunk;
@@ -297,31 +303,27 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
 
 namespace {
 
+// Warps that work on a tile which is split, each of them on an iteration layer.
+std::uint32_t warps_of_tile(const Method& method) { return method.tile_values / kPartValues * (kThreads / 32); }
+
 struct DecodePieces {
   DecodeJob* jobs;
-  u32* sums;
+  DecodeSums* sums;
   u64* told;
-  std::uint32_t items_per_frame, told_words;
+  std::uint32_t items, slots, told_words;  // of a frame
 };
 
 DecodePieces take_pieces(Pieces& pieces, const DecodeCall& call) {
   DecodePieces taken = {};
   taken.jobs = pieces.take<DecodeJob>(call.frames);
-  taken.sums = pieces.take<u32>(2 * std::size_t{call.frames});
+  taken.items = call.tiles * (call.method.is_split ? call.method.tile_values / kPartValues : 1);
+  taken.slots = std::bit_floor(std::clamp(call.tiles / 32, 1u, kMostSlots));
+  taken.sums = pieces.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
   if (call.method.is_split) {
-    taken.items_per_frame = call.tiles * (call.method.tile_values / kPartValues);
-    taken.told_words = taken.items_per_frame * (call.value_bytes / 4);
+    taken.told_words = call.tiles * warps_of_tile(call.method) * (call.value_bytes / 4);
     taken.told = pieces.take<u64>(std::size_t{call.frames} * taken.told_words);
   }
   return taken;
-}
-
-// Thread blocks for the items of each frame. As many as the device takes at once do best, since all of them bring payloads
-// ahead; where that leaves many places empty, some times as many.
-std::uint32_t decode_columns(std::uint32_t resident, std::uint32_t frames, std::uint32_t items) {
-  const std::uint32_t at_once = resident / frames;
-  const bool are_most_taken = std::uint64_t{at_once} * frames * 10 >= std::uint64_t{resident} * 9;
-  return std::clamp(are_most_taken ? at_once : 4 * resident / frames, 1u, items);
 }
 
 }  // namespace
@@ -338,65 +340,58 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   Pieces memory(workspace);
   const DecodePieces pieces = take_pieces(memory, call);
   const Method& method = call.method;
+  DecodePlan plan = {};
+  plan.frames = call.frame;
+  plan.frame_stride = call.frame_stride;
+  plan.raw = call.raw;
+  plan.raw_stride = call.raw_stride;
+  plan.first = call.first;
+  plan.wanted = call.wanted;
+  plan.jobs = pieces.jobs;
+  plan.count = call.frames;
+  plan.mode = method.mode;
+  plan.form = FrameForm::main;
+  plan.header_bytes = method.header_bytes;
+  plan.first_tile = call.first_tile;
+  plan.tiles = call.tiles;
+  plan.shape = method.shape;
+  plan.sums = pieces.sums;
+  plan.slots = pieces.slots;
+  plan.statuses = call.statuses;
+  plan.told = pieces.told;
+  const std::uint32_t lossless_tiles = (method.shape.count + call.pfpl_tile_values - 1) / call.pfpl_tile_values;
   OpenPlan open = {};
-  open.frames = call.frame;
-  open.frame_stride = call.frame_stride;
+  open.decode = plan;
   open.frame_bytes = call.frame_bytes;
-  open.count = call.frames;
   open.codec = method.number;
-  open.mode = method.mode;
   open.kind = call.kind;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
-  open.header_bytes = method.header_bytes;
-  open.shape = method.shape;
-  open.pfpl_tile_values = call.pfpl_tile_values;
-  open.first = call.first;
-  open.wanted = call.wanted;
-  open.first_tile = call.first_tile;
-  open.tiles = call.tiles;
-  open.raw = call.raw;
-  open.raw_stride = call.raw_stride;
-  open.jobs = pieces.jobs;
-  open.statuses = call.statuses;
-  open.told = pieces.told;
+  open.lossless_tiles = lossless_tiles;
   open.told_words = pieces.told_words;
-  DecodePlan plan = {};
-  plan.jobs = open.jobs;
-  plan.count = call.frames;
-  plan.mode = method.mode;
-  plan.sums = pieces.sums;
-  plan.table_sums = plan.sums + call.frames;
-  plan.statuses = call.statuses;
-  plan.told = pieces.told;
-  plan.items_per_frame = pieces.items_per_frame;
-  const bool is_whole = call.wanted == method.shape.count;
-  if (is_whole && !launcher.clear(plan.sums, 8 * std::size_t{call.frames})) return false;
-  if (!launcher.launch("open_frames", 1, call.frames, &open, sizeof open, false)) return false;
+  open.jobs = pieces.jobs;
+  // One thread block opens a frame; more of them clear what it takes.
+  const std::uint32_t clearing = std::clamp(pieces.told_words / (16 * kThreads), 1u, 128u);
+  if (!launcher.launch("open_frames", clearing, call.frames, &open, sizeof open, false)) return false;
 
+  // A thread block for each item: they differ in what they wait for, and many of them hide it.
   char kernel[kMaxName];
-  if (method.number != 0) {
+  const bool is_lossless = call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
+  if (method.number != 0 && !is_lossless) {
     name_kernel(kernel, method, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
-    const std::uint32_t items = method.is_split ? pieces.items_per_frame : call.tiles;
-    plan.form = FrameForm::main;
-    const std::uint32_t columns = decode_columns(launcher.resident_blocks(kernel), call.frames, items);
-    if (!launcher.launch(kernel, columns, call.frames, &plan, sizeof plan, false)) return false;
+    if (!launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   }
-  // Few frames are of another form, or all.
-  const auto wanted_bytes = static_cast<std::uint64_t>(call.wanted * call.value_bytes);
-  const auto blocks =
-      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted_bytes / 16384, 1, std::max(1u, 528 / call.frames)));
-  if (method.number != 1 || call.kind != static_cast<std::uint32_t>(BoundKind::lossless)) {
-    Method pfpl;
-    pfpl.codec = "pfpl";
-    name_kernel(kernel, pfpl, "decode", call.value_bytes, BoundKind::lossless);
-    plan.form = FrameForm::lossless;
-    if (!launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false)) return false;
-  }
-  plan.form = FrameForm::stored;
-  if (!launcher.launch("copy_stored", blocks, call.frames, &plan, sizeof plan, false)) return false;
-  if (!is_whole) return true;
-  return launcher.launch("check_sums", (call.frames + kThreads - 1) / kThreads, 1, &plan, sizeof plan, false);
+  // Frames of another form, which are few, or all; and the verdict on the checksums.
+  Method pfpl;
+  pfpl.codec = "pfpl";
+  name_kernel(kernel, pfpl, "decode", call.value_bytes, BoundKind::lossless);
+  plan.form = FrameForm::lossless;
+  plan.header_bytes = 40;
+  plan.shape.tiles = lossless_tiles;
+  plan.first_tile = static_cast<std::uint32_t>(call.first / call.pfpl_tile_values);
+  plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / call.pfpl_tile_values) + 1 - plan.first_tile;
+  const std::uint32_t blocks = is_lossless ? plan.tiles : std::clamp(plan.tiles, 1u, std::max(1u, 528 / call.frames));
+  return launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false);
 }
 
 bool swap(Launcher& launcher, std::uint8_t* values, std::uint64_t count, std::uint32_t value_bytes) {

@@ -147,30 +147,6 @@ def test_the_range_of_an_array_is_the_hosts(kind: str, dtype: str) -> None:
                 assert codec.resolve(array, fill) == codec.resolve(expected, fill)
 
 
-def test_a_gpu_that_is_not_the_current_one(tmp_path: Path) -> None:
-    cupy = pytest.importorskip("cupy")
-    if cupy.cuda.runtime.getDeviceCount() < 2:
-        pytest.skip("there is one GPU")
-    values = data.make("masked", (50, 70, 33), "f4")
-    with cupy.cuda.Device(1):
-        field, target = cupy.asarray(values), cupy.zeros_like(cupy.asarray(values))
-    with cupy.cuda.Device(0), h5py.File(tmp_path / "a.h5", "w") as file:
-        for i, setting in enumerate(SETTINGS.values()):
-            codec = setting(range_relative=1e-3)
-            frame = h5lossy.encode(field, codec)
-            assert frame.device.id == 1
-            assert frame.get().tobytes() == h5lossy.encode(values, codec)
-            assert h5lossy.decode(frame).device.id == 1
-            options = {"chunks": (16, 16, 10), "compression": codec}
-            dataset = file.create_dataset(f"gpu{i}", values.shape, "f4", **options)
-            h5lossy.write(dataset, field)
-            expected = file.create_dataset(f"cpu{i}", data=values, **options)
-            file.flush()
-            assert chunks_of(dataset) == chunks_of(expected)
-            h5lossy.read(dataset, np.s_[3:, 5:, 7:], out=target[3:, 5:, 7:])
-            assert target[3:, 5:, 7:].get().tobytes() == expected[3:, 5:, 7:].tobytes()
-
-
 def test_chunks_that_are_not_there_or_broken(tmp_path: Path) -> None:
     cupy = pytest.importorskip("cupy")
     values = data.make("rough", (64, 64), "f4")

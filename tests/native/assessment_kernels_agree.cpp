@@ -275,9 +275,10 @@ int main(int count, char** arguments) {
   const int rounds = count > 1 ? std::atoi(arguments[1]) : 2;
   list_kernels();
   h5lossy::test::Random random(4);
-  const std::vector<std::uint64_t> shapes[] = {{1},         {7},          {4096},        {70001},      {5, 3},
-                                               {70, 333},   {33, 17},     {9, 10, 11},   {150, 9, 10}, {12, 19, 516},
-                                               {1, 40, 50}, {6, 7, 8, 9}, {9, 5, 3, 40}, {600000}};
+  const std::vector<std::uint64_t> shapes[] = {{1},           {7},          {4096},        {70001},      {5, 3},
+                                               {70, 333},     {33, 17},     {9, 10, 11},   {150, 9, 10}, {12, 19, 516},
+                                               {1, 40, 50},   {6, 7, 8, 9}, {9, 5, 3, 40}, {45, 512},    {14, 27, 256},
+                                               {14, 27, 270}, {600000}};
   for (int i = 0; i < rounds; ++i) {
     for (const auto& shape : shapes) {
       if (shape[0] == 600000 && i > 0) continue;
