@@ -214,9 +214,14 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
   std::vector<Bytes> chunks(1 + random.below(3));
   for (Bytes& chunk : chunks) {
     std::vector<Bits<T>> values = source.make(count);
-    // Long runs of one value too: of the fill value, of zeros, of others.
+    // Long runs of one value too: of the fill value, of zeros, of others. Now and then they begin and end where parts of
+    // tiles do, as rows of a mask may.
     for (std::uint64_t runs = random.below(4); runs > 0; --runs) {
-      const std::size_t begin = random.below(count), end = begin + random.below(count - begin + 1);
+      std::size_t begin = random.below(count), end = begin + random.below(count - begin + 1);
+      if (random.one_in(3)) {
+        begin = begin / gpu::kPartValues * gpu::kPartValues;
+        end = std::max(begin, end / gpu::kPartValues * gpu::kPartValues);
+      }
       const Bits<T> value = random.one_in(2) ? fills[random.below(4)] : random.one_in(2) ? 0 : source.hostile();
       std::fill(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end),
                 value);
