@@ -71,7 +71,8 @@ H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan) {
   constexpr i32 kFirstLinearOctave = 3;
   i32 grid = plan.grid_exponent;
   if (plan.is_limited == 0) {
-    const i32 octave = static_cast<i32>(*plan.largest >> 52) - 1023;
+    // It may be raised meanwhile: then nothing counts of what this launch tells.
+    const i32 octave = static_cast<i32>(load_relaxed(plan.largest) >> 52) - 1023;
     grid = octave - 6 < assess::kFinestGrid   ? assess::kFinestGrid
            : octave - 6 > assess::kWidestGrid ? assess::kWidestGrid
                                               : octave - 6;

@@ -214,6 +214,7 @@ class TilePlaces {
       sum += found % kOneOfGroup;
     }
     const u32 begin = words.known_end + sum_of_warp(sum);
+    sync_warp();  // all lanes have read what was known
     if (lane() != 0) return;
     shared_.begin = begin;
     shared_.known_item = tile.spot.item + 1;  // the next one's place is counted from here
@@ -343,6 +344,7 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
         encoder.stash();
       }
     } else {
+      sync_block();  // before the last place is overwritten
       ask();
     }
     if (places_one) {
@@ -354,7 +356,8 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
         sum = 0;
       }
       ++oldest;
-      if (!is_written) sync_block();
+    } else {
+      sync_block();  // after write(), nobody reads any more what measure() left in shared memory
     }
     is_stashed = has_tile && !is_written;
     if (is_written) ++number;

@@ -28,8 +28,9 @@ H5L_DEVICE const u8* payloads_of(const DecodePlan& plan) {
 }
 H5L_DEVICE u8* raw_of(const DecodePlan& plan) { return plan.raw + block_row() * plan.raw_stride; }
 
+// Several thread blocks may say so.
 H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
-  if (thread() == 0) plan.statuses[block_row()] = static_cast<u32>(gpu::DecodeStatus::corrupt);
+  if (thread() == 0) store_relaxed(plan.statuses + block_row(), static_cast<u32>(gpu::DecodeStatus::corrupt));
 }
 
 template <class T, class Q>

@@ -36,6 +36,12 @@ namespace {
 
 using namespace gpu;
 
+#if defined(H5L_SANITIZE_THREADS)
+constexpr bool kIsSlow = true;  // so chunks are smaller: enough for several tiles of each thread block
+#else
+constexpr bool kIsSlow = false;
+#endif
+
 void list_kernels() {
   using namespace H5L_TARGET;
 #define H5L_KERNEL(name, Plan, Shared, blocks, function) \
@@ -196,8 +202,9 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
   h5l_params params = make_params(method, setting.kind, setting.bound, sizeof(T));
   const std::size_t tile = method.tile_values(sizeof(T));
   // Now and then more tiles than a group has whose sizes are added up.
-  const std::size_t most =
-      random.one_in(6) ? std::min<std::size_t>(70 * tile, 290000) : std::min<std::size_t>(3 * tile, 70000);
+  const std::size_t most = kIsSlow            ? std::min<std::size_t>(24 * tile, 50000)
+                           : random.one_in(6) ? std::min<std::size_t>(70 * tile, 290000)
+                                              : std::min<std::size_t>(3 * tile, 70000);
   std::size_t count = random.one_in(3) ? tile * (1 + random.below(most / tile)) : 1 + random.below(most);
   if (random.one_in(8)) count = 1 + random.below(70);
   if (const auto extents = some_extents(random, method, most); !extents.empty()) {
@@ -211,7 +218,7 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
   params.fill_bits = params.has_fill != 0 ? fills[random.below(std::size(fills))] : 0;
   params.maybe_padded = random.one_in(2);
   params.no_checksum = random.one_in(4);
-  std::vector<Bytes> chunks(1 + random.below(3));
+  std::vector<Bytes> chunks(1 + random.below(kIsSlow ? 2 : 3));
   for (Bytes& chunk : chunks) {
     std::vector<Bits<T>> values = source.make(count);
     // Long runs of one value too: of the fill value, of zeros, of others. Now and then they begin and end where parts of
@@ -371,7 +378,7 @@ int main(int count, char** arguments) {
   const int only_mode = count > 3 ? std::atoi(arguments[3]) : -1;
   h5lossy::test::list_kernels();
   h5lossy::test::Random copying(22);
-  for (int i = 0; i < 100 * std::max(rounds, 1); ++i) {
+  for (int i = 0; i < (h5lossy::test::kIsSlow ? 3 : 100) * std::max(rounds, 1); ++i) {
     h5lossy::test::check_chunks_of_arrays(copying);
     h5lossy::test::check_packing(copying);
   }
