@@ -173,6 +173,7 @@ H5L_DEVICE void check_sums(const DecodePlan& plan, const DecodeJob& job) {
     if (thread() == 0) {
       fence();
       is_last = atomic_add_and_get(&sums_of(plan, 0)->done, 1) + 1 == grid_blocks();
+      fence();  // what the others have added is read after their word that they are done
     }
     if (!any_in_block(is_last)) return;
   }
