@@ -17,8 +17,8 @@ namespace h5lossy::H5L_TARGET {
 
 using gpu::EncodePlan;
 
-// Sizes are 2^15 bytes at most, so sums of a group's are below 2^26. The highest bit says that a word is complete: a size has it from the
-// start, a sum once 32 tiles have added kOneOfGroup.
+// Sizes are 2^15 bytes at most, so sums of a group's are below 2^26. The highest bit says that a word is complete: a size
+// has it from the start, a sum once 32 tiles have added kOneOfGroup.
 using gpu::kGroupTiles;
 inline constexpr u32 kComplete = u32{1} << 31;
 inline constexpr u32 kOneOfGroup = kComplete / kGroupTiles;
