@@ -40,8 +40,8 @@ namespace h5lossy::emulation {
 
 inline constexpr u32 kThreads = 128;
 inline constexpr u32 kWarpThreads = 32;
-inline constexpr u32 kBlocksTogether =
-    16;  // as many as may wait for each other; ThreadSanitizer knows some thousand threads
+// Blocks that may wait for each other. ThreadSanitizer knows some thousand threads.
+inline constexpr u32 kBlocksTogether = 16;
 inline constexpr std::size_t kStackBytes = 96 * 1024;
 
 // Where threads meet. What each one brings stays until the one after the next meeting.
