@@ -259,12 +259,15 @@ class TilePlaces {
 // ---------------------------------------------------------------------------------------------------------------------
 // The loop of a thread block over its tiles
 
+// Those of a thread block that are known at the same time: they wait, or are this one and the next one. A power of two.
+inline constexpr u32 kLoopTiles = 8;
+
 // All that the threads know together is here, and not in registers, which are for values.
 template <class Places>
 struct LoopShared {
   typename Places::Shared places;
-  u32 table_sum;     // the first thread's; of the same chunk as the checksums that threads keep
-  OwnTile tiles[8];  // tile i of the thread block is number i % 8: those that wait, this one, the next one
+  u32 table_sum;              // the first thread's; of the same chunk as the checksums that threads keep
+  OwnTile tiles[kLoopTiles];  // tile i of the thread block is number i % kLoopTiles
 };
 
 // The staging area is a ring of payloads, one behind the other. Where one of `room` bytes may go, when the last one ends at
@@ -285,11 +288,12 @@ H5L_DEVICE u32 place_in_ring(u32 head, u32 tail, u32 room, u32 size) {
 //
 // An Encoder has
 // - Places, kMostWaiting (tiles), kRoom (bytes of the staging area, enough for any payload);
-// - find_values(tile), start(tile), which brings them, measure(tile), publish(tile, what measure has returned), both of these
-//   for the first thread only, and room(), a multiple of 16 bytes that is enough for what was measured;
+// - find_values(tile), start(tile), which brings them, measure(tile), whose result is the first thread's and goes to
+//   publish(tile, result), and room(), a multiple of 16 bytes that is enough for what was measured;
 // - stash() and unstash(), write(tile, at), and emit(tile, table_sum), which returns a checksum.
 template <bool is_lossless, class Encoder>
 H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShared<typename Encoder::Places>& shared) {
+  static_assert(Encoder::kMostWaiting + 2 <= kLoopTiles);
   typename Encoder::Places places(shared.places);
   u32 number = 0, oldest = 0;  // tiles from `oldest` to `number` wait
   u32 head = 0;                // end of the last payload in the staging area
@@ -303,9 +307,9 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
   sync_block();
   if (shared.tiles[0].spot.chunk < plan.chunks) encoder.start(shared.tiles[0]);
   while (true) {
-    OwnTile& tile = shared.tiles[number % 8];
-    OwnTile& next = shared.tiles[(number + 1) % 8];
-    const OwnTile& waiting = shared.tiles[oldest % 8];
+    OwnTile& tile = shared.tiles[number % kLoopTiles];
+    OwnTile& next = shared.tiles[(number + 1) % kLoopTiles];
+    const OwnTile& waiting = shared.tiles[oldest % kLoopTiles];
     const bool has_tile = tile.spot.chunk < plan.chunks;
     if (!has_tile && oldest == number) return;
     const auto ask = [&] {
@@ -351,7 +355,7 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
       if (warp() == 0) places.find(plan, waiting);
       sync_block();
       sum += encoder.emit(waiting, shared.table_sum);
-      if (shared.tiles[(oldest + 1) % 8].spot.chunk != waiting.spot.chunk) {
+      if (shared.tiles[(oldest + 1) % kLoopTiles].spot.chunk != waiting.spot.chunk) {
         add_sums(plan, waiting.spot.chunk, sum, shared.table_sum);
         sum = 0;
       }

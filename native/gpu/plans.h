@@ -170,7 +170,6 @@ struct DecodePlan {
   u64 raw_stride;
   u64 first, wanted;
   const DecodeJob* jobs;
-  u32 count;  // frames
   u32 mode;
   FrameForm form;  // of the jobs that the kernel is for
   u32 header_bytes;

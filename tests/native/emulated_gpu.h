@@ -88,7 +88,7 @@ struct Fiber {
 };
 
 struct Grid {
-  u32 blocks = 0, rows = 0;
+  u32 blocks = 0;
   u64 progress = 0;  // counts what may let another fiber go on
   ucontext_t scheduler;
 #if defined(H5L_SANITIZE_THREADS)
@@ -179,7 +179,6 @@ H5L_UNSEEN void run(std::vector<Fiber>& fibers) {
 // Runs a kernel: some blocks of a row at the same time, so that they may wait for each other.
 inline void launch(u32 blocks, u32 rows, std::size_t shared_bytes, std::function<void()> kernel) {
   grid.blocks = blocks;
-  grid.rows = rows;
   grid.kernel = std::move(kernel);
 #if defined(H5L_SANITIZE_THREADS)
   grid.seen_scheduler = __tsan_get_current_fiber();
@@ -232,7 +231,6 @@ inline u32 thread() { return emulation::running().thread; }
 inline u32 block_number() { return emulation::running().block->index; }
 inline u32 block_row() { return emulation::running().block->row; }
 inline u32 grid_blocks() { return emulation::grid.blocks; }
-inline u32 grid_rows() { return emulation::grid.rows; }
 inline u8* shared_memory() { return reinterpret_cast<u8*>(emulation::running().block->shared.data()); }
 
 inline void sync_block() { emulation::meet<true>(emulation::running().block->all, thread(), 0); }
@@ -289,13 +287,6 @@ W add_atomically(W* to, W value) {
 inline u32 atomic_add_and_get(u32* to, u32 value) { return add_atomically(to, value); }
 inline void atomic_add(u32* to, u32 value) { add_atomically(to, value); }
 inline void atomic_add(u64* to, u64 value) { add_atomically(to, value); }
-inline void atomic_min(u64* to, u64 value) {
-  atomically(to, [&](auto order) {
-    u64 found = std::atomic_ref(*to).load(order);
-    while (value < found && !std::atomic_ref(*to).compare_exchange_weak(found, value, order)) {
-    }
-  });
-}
 inline void atomic_max(u64* to, u64 value) {
   atomically(to, [&](auto order) {
     u64 found = std::atomic_ref(*to).load(order);
