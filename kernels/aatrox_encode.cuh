@@ -187,7 +187,7 @@ class Encoder {
     }
     if (lane() == kWarpThreads - 1) shared_.warp_ends[warp()] = bins[kThreadValues - 1];
     if (any_in_block(!is_fine || !has_before)) {
-      exceptions = bins_with_exceptions(q, tile.spot, inside, is_fine, has_before, before, bins);
+      exceptions = bins_with_exceptions(q, tile, inside, is_fine, has_before, before, bins);
     }
     const T other = shuffle_up(bins[kThreadValues - 1], 1);
     if (lane() != 0) before = other;
@@ -375,31 +375,37 @@ class Encoder {
     for (u32 i = 1; i < parts; ++i) {
       const PartWord part = unpack(wait_for(plan_.parts + item + i));
       if (!part.has_ordinary) continue;
-      if (part.groups != 0) {
-        fence();
-        head.initial = records()[item + i].first;
-      } else {
-        W bin = 0;
-        bin_of(q, *reinterpret_cast<const W*>(tile_part.values + u64{i} * (kPartValues * sizeof(T))), bin);
-        head.initial = bit_cast<W>(number_of_bin<T>(bin));
-      }
+      const T first = border_bin(q, part, reinterpret_cast<const W*>(tile_part.values) + i * kPartValues,
+                                 &records()[item + i].first);
+      head.initial = bit_cast<W>(first);
       return;
     }
+  }
+
+  // The bin of the first or last ordinary value of a part, which may be another thread block's: `recorded`, if the part has
+  // exceptions, else that of the `value` at its end, for then there is no record.
+  H5L_DEVICE static T border_bin(const Q& q, const PartWord& part, const W* value, const u64* recorded) {
+    if (part.groups != 0) {
+      fence();
+      return bit_cast<T>(static_cast<W>(*recorded));
+    }
+    W bin = 0;
+    bin_of(q, *value, bin);
+    return number_of_bin<T>(bin);
   }
 
   H5L_DEVICE PartRecord* records() const {
     return reinterpret_cast<PartRecord*>(plan_.parts + plan_.chunks * plan_.items_per_chunk);
   }
-  H5L_DEVICE static T number_of_record(u64 word) { return bit_cast<T>(static_cast<W>(word)); }
   [[nodiscard]] H5L_DEVICE W own_value(const OwnTile& part, u32 i) const {
     return reinterpret_cast<const W*>(part.values)[thread() * kThreadValues + i];
   }
 
   // Exceptions take the bin of the value before them in the tile, or else of the first one behind them that is ordinary.
   // Which of the thread's values are exceptions.
-  H5L_DEVICE u32 bins_with_exceptions(const Q& q, const Spot& spot, u32 inside, bool is_fine, bool has_before,
+  H5L_DEVICE u32 bins_with_exceptions(const Q& q, const OwnTile& tile, u32 inside, bool is_fine, bool has_before,
                                       T& before, T (&bins)[kThreadValues]) {
-    const u32 item = spot.item, part_number = spot.index % kTileParts;
+    const u32 item = tile.spot.item, part_number = part_of(tile);
     RowBins<T> found;
     found.has_ordinary = inside != 0;
     found.first = found.last = bins[0];
@@ -413,8 +419,8 @@ class Encoder {
         for (u32 i = 1; i <= part_number && !has_before; ++i) {
           const PartWord part = unpack(wait_for(plan_.parts + item - i));
           if (!part.has_ordinary) continue;
-          fence();
-          before = number_of_record(records()[item - i].last);
+          before = border_bin(q, part, reinterpret_cast<const W*>(tile.values) - ((i - 1) * kPartValues + 1),
+                              &records()[item - i].last);
           has_before = true;
         }
       }

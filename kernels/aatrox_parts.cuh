@@ -47,7 +47,7 @@ H5L_DEVICE PartWord unpack(u64 word) {
           (word >> 44 & 1) != 0};
 }
 
-// What later parts of the tile may want to know of one with exceptions. Written before its word.
+// What other parts of the tile may want to know of one with exceptions; others have none. Written before its word.
 struct PartRecord {
   u64 common;       // bits of its first exception
   u64 first, last;  // of its ordinary values, as numbers of the value's type

@@ -71,7 +71,8 @@ H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan) {
   constexpr i32 kFirstLinearOctave = 3;
   i32 grid = plan.grid_exponent;
   if (plan.is_limited == 0) {
-    const i32 octave = static_cast<i32>(*plan.largest >> 52) - 1023;
+    // It may be raised meanwhile: then nothing counts of what this launch tells.
+    const i32 octave = static_cast<i32>(load_relaxed(plan.largest) >> 52) - 1023;
     grid = octave - 6 < assess::kFinestGrid   ? assess::kFinestGrid
            : octave - 6 > assess::kWidestGrid ? assess::kWidestGrid
                                               : octave - 6;
@@ -821,12 +822,12 @@ H5L_DEVICE void tell_totals(const PointsPlan& plan) {
 
   // The first point that counts.
   u64 leaf = ~u64{0};
-  for (u64 start = 0; leaf == ~u64{0}; start += kThreads) {
+  for (u64 start = 0; leaf == ~u64{0} && start < plan.leaves; start += kThreads) {
     const u64 own = start + thread();
     leaf = lowest_of_block(own < plan.leaves && moments_at(plan, own)->count != 0 ? own : ~u64{0}, shared);
   }
   const u64 first = first_point<T>(plan, leaf, shared, [](double, double) { return true; });
-  if (thread() == 0) plan.outcome->first = point_told<T>(plan, first);
+  if (thread() == 0 && first != ~u64{0}) plan.outcome->first = point_told<T>(plan, first);
   // The first points that break the bound: each list is in order, so take the lowest head again and again.
   if (all.violations == 0) return;
   const u32 lists = plan.blocks * kWarps;
@@ -868,7 +869,7 @@ H5L_DEVICE void tell_worst(const PointsPlan& plan) {
   if (worst.leaf >= plan.leaves) return;  // no point counts
   const u64 at =
       first_point<T>(plan, worst.leaf, shared, [=](double x, double y) { return fabs(y - x) == worst.size; });
-  if (thread() == 0) plan.outcome->part.worst = point_told<T>(plan, at);
+  if (thread() == 0 && at != ~u64{0}) plan.outcome->part.worst = point_told<T>(plan, at);
 }
 
 // A bin of the table as the part's.

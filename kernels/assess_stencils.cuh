@@ -68,25 +68,28 @@ class LaneStencils {
   }
 
   H5L_DEVICE void store(StencilCell& cell) const {
-    cell.sums.interior = sum_of_warp(interior_);
-    cell.sums.gradient_error = sum_of_warp(gradient_errors_);
-    cell.sums.laplacian = sum_of_warp(laplacians_);
-    cell.sums.laplacian_error = sum_of_warp(laplacian_errors_);
-    cell.sums.error = sum_of_warp(errors_);
+    const auto set = [](auto& to, auto total) {
+      if (lane() == 0) to = total;
+    };
+    set(cell.sums.interior, sum_of_warp(interior_));
+    set(cell.sums.gradient_error, sum_of_warp(gradient_errors_));
+    set(cell.sums.laplacian, sum_of_warp(laplacians_));
+    set(cell.sums.laplacian_error, sum_of_warp(laplacian_errors_));
+    set(cell.sums.error, sum_of_warp(errors_));
     H5L_UNROLL for (u32 axis = kFirst; axis <= kX; ++axis) {
-      cell.sums.slope_error[axis] = sum_of_warp(slope_errors_[axis]);
-      cell.extrema.slope[axis] = size_of_warp(found_.slope[axis]);
-      cell.extrema.slope_error[axis] = size_of_warp(found_.slope_error[axis]);
+      set(cell.sums.slope_error[axis], sum_of_warp(slope_errors_[axis]));
+      set(cell.extrema.slope[axis], size_of_warp(found_.slope[axis]));
+      set(cell.extrema.slope_error[axis], size_of_warp(found_.slope_error[axis]));
     }
-    cell.extrema.gradient_max = size_of_warp(found_.gradient_max);
-    cell.extrema.gradient_error = size_of_warp(found_.gradient_error);
-    cell.extrema.laplacian_error = size_of_warp(found_.laplacian_error);
+    set(cell.extrema.gradient_max, size_of_warp(found_.gradient_max));
+    set(cell.extrema.gradient_error, size_of_warp(found_.gradient_error));
+    set(cell.extrema.laplacian_error, size_of_warp(found_.laplacian_error));
     double lowest = found_.gradient_min;
     for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
       const double other = shuffle_xor(lowest, by);
       lowest = other < lowest ? other : lowest;
     }
-    cell.extrema.gradient_min = lowest;
+    set(cell.extrema.gradient_min, lowest);
   }
 
  private:
@@ -213,7 +216,7 @@ H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
     if (plan.field.stencils) {
       add_stencils<T>(plan, place, cell);
     } else {
-      cell.extrema.gradient_min = __builtin_bit_cast(double, 0x7FF0000000000000ull);
+      if (lane() == 0) cell.extrema.gradient_min = __builtin_bit_cast(double, 0x7FF0000000000000ull);
     }
   });
 }

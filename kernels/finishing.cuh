@@ -119,11 +119,11 @@ H5L_DEVICE bool is_step(u64 bits, u32 kind, u32 value_bytes) {
 // What the first fields say, compared with what is asked for.
 struct FrameOpening {
   gpu::FrameForm form;
-  u32 header_bytes, tiles, kind;
+  u32 header_bytes, tiles;
 };
 
 H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32 (&words)[13], u64 bytes) {
-  constexpr FrameOpening none = {gpu::FrameForm::none, 0, 0, 0};
+  constexpr FrameOpening none = {gpu::FrameForm::none, 0, 0};
   if (bytes < 40) return none;
   const gpu::Shape& shape = plan.decode.shape;
   const u32 codec = words[1] >> 16 & 0xFF, type = words[1] >> 24;
@@ -135,13 +135,14 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32 (&words)[13]
   if (bound >> 52 >= 0x7FF) return none;  // negative or not finite
   const u64 step = words[8] | u64{words[9]} << 32;
   if ((flags & 1) == 0 && words[5] != 0) return none;
-  FrameOpening opening = {gpu::FrameForm::none, 40, 0, kind};
+  FrameOpening opening = {gpu::FrameForm::none, 40, 0};
   if (codec == 0 && mode == 0) {
     opening.form = step == 0 ? gpu::FrameForm::stored : gpu::FrameForm::none;
   } else if (codec == 1 && mode == 0 && kind == 3) {
     opening.form = gpu::FrameForm::lossless;
     opening.tiles = plan.lossless_tiles;
-  } else if (codec == plan.codec && mode == plan.decode.mode && kind_class(kind) == kind_class(plan.kind)) {
+  } else if (kind != 3 && codec == plan.codec && mode == plan.decode.mode &&
+             kind_class(kind) == kind_class(plan.kind)) {
     opening.form = gpu::FrameForm::main;
     opening.header_bytes = plan.decode.header_bytes;
     opening.tiles = shape.tiles;

@@ -17,8 +17,8 @@ namespace h5lossy::H5L_TARGET {
 
 using gpu::EncodePlan;
 
-// Sizes are 2^15 bytes at most, so sums of a group's are below 2^26. The highest bit says that a word is complete: a size has it from the
-// start, a sum once 32 tiles have added kOneOfGroup.
+// Sizes are 2^15 bytes at most, so sums of a group's are below 2^26. The highest bit says that a word is complete: a size
+// has it from the start, a sum once 32 tiles have added kOneOfGroup.
 using gpu::kGroupTiles;
 inline constexpr u32 kComplete = u32{1} << 31;
 inline constexpr u32 kOneOfGroup = kComplete / kGroupTiles;
@@ -214,6 +214,7 @@ class TilePlaces {
       sum += found % kOneOfGroup;
     }
     const u32 begin = words.known_end + sum_of_warp(sum);
+    sync_warp();  // all lanes have read what was known
     if (lane() != 0) return;
     shared_.begin = begin;
     shared_.known_item = tile.spot.item + 1;  // the next one's place is counted from here
@@ -258,12 +259,15 @@ class TilePlaces {
 // ---------------------------------------------------------------------------------------------------------------------
 // The loop of a thread block over its tiles
 
+// Those of a thread block that are known at the same time: they wait, or are this one and the next one. A power of two.
+inline constexpr u32 kLoopTiles = 8;
+
 // All that the threads know together is here, and not in registers, which are for values.
 template <class Places>
 struct LoopShared {
   typename Places::Shared places;
-  u32 table_sum;     // the first thread's; of the same chunk as the checksums that threads keep
-  OwnTile tiles[8];  // tile i of the thread block is number i % 8: those that wait, this one, the next one
+  u32 table_sum;              // the first thread's; of the same chunk as the checksums that threads keep
+  OwnTile tiles[kLoopTiles];  // tile i of the thread block is number i % kLoopTiles
 };
 
 // The staging area is a ring of payloads, one behind the other. Where one of `room` bytes may go, when the last one ends at
@@ -284,11 +288,12 @@ H5L_DEVICE u32 place_in_ring(u32 head, u32 tail, u32 room, u32 size) {
 //
 // An Encoder has
 // - Places, kMostWaiting (tiles), kRoom (bytes of the staging area, enough for any payload);
-// - find_values(tile), start(tile), which brings them, measure(tile), publish(tile, what measure has returned), both of these
-//   for the first thread only, and room(), a multiple of 16 bytes that is enough for what was measured;
+// - find_values(tile), start(tile), which brings them, measure(tile), whose result is the first thread's and goes to
+//   publish(tile, result), and room(), a multiple of 16 bytes that is enough for what was measured;
 // - stash() and unstash(), write(tile, at), and emit(tile, table_sum), which returns a checksum.
 template <bool is_lossless, class Encoder>
 H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShared<typename Encoder::Places>& shared) {
+  static_assert(Encoder::kMostWaiting + 2 <= kLoopTiles);
   typename Encoder::Places places(shared.places);
   u32 number = 0, oldest = 0;  // tiles from `oldest` to `number` wait
   u32 head = 0;                // end of the last payload in the staging area
@@ -302,9 +307,9 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
   sync_block();
   if (shared.tiles[0].spot.chunk < plan.chunks) encoder.start(shared.tiles[0]);
   while (true) {
-    OwnTile& tile = shared.tiles[number % 8];
-    OwnTile& next = shared.tiles[(number + 1) % 8];
-    const OwnTile& waiting = shared.tiles[oldest % 8];
+    OwnTile& tile = shared.tiles[number % kLoopTiles];
+    OwnTile& next = shared.tiles[(number + 1) % kLoopTiles];
+    const OwnTile& waiting = shared.tiles[oldest % kLoopTiles];
     const bool has_tile = tile.spot.chunk < plan.chunks;
     if (!has_tile && oldest == number) return;
     const auto ask = [&] {
@@ -343,18 +348,20 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
         encoder.stash();
       }
     } else {
+      sync_block();  // before the last place is overwritten
       ask();
     }
     if (places_one) {
       if (warp() == 0) places.find(plan, waiting);
       sync_block();
       sum += encoder.emit(waiting, shared.table_sum);
-      if (shared.tiles[(oldest + 1) % 8].spot.chunk != waiting.spot.chunk) {
+      if (shared.tiles[(oldest + 1) % kLoopTiles].spot.chunk != waiting.spot.chunk) {
         add_sums(plan, waiting.spot.chunk, sum, shared.table_sum);
         sum = 0;
       }
       ++oldest;
-      if (!is_written) sync_block();
+    } else {
+      sync_block();  // after write(), nobody reads any more what measure() left in shared memory
     }
     is_stashed = has_tile && !is_written;
     if (is_written) ++number;

@@ -28,8 +28,9 @@ H5L_DEVICE const u8* payloads_of(const DecodePlan& plan) {
 }
 H5L_DEVICE u8* raw_of(const DecodePlan& plan) { return plan.raw + block_row() * plan.raw_stride; }
 
+// Several thread blocks may say so.
 H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
-  if (thread() == 0) plan.statuses[block_row()] = static_cast<u32>(gpu::DecodeStatus::corrupt);
+  if (thread() == 0) store_relaxed(plan.statuses + block_row(), static_cast<u32>(gpu::DecodeStatus::corrupt));
 }
 
 template <class T, class Q>
@@ -172,6 +173,7 @@ H5L_DEVICE void check_sums(const DecodePlan& plan, const DecodeJob& job) {
     if (thread() == 0) {
       fence();
       is_last = atomic_add_and_get(&sums_of(plan, 0)->done, 1) + 1 == grid_blocks();
+      fence();  // what the others have added is read after their word that they are done
     }
     if (!any_in_block(is_last)) return;
   }

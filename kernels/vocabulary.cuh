@@ -52,7 +52,6 @@ H5L_DEVICE u32 thread() { return threadIdx.x; }
 H5L_DEVICE u32 block_number() { return blockIdx.x; }
 H5L_DEVICE u32 block_row() { return blockIdx.y; }
 H5L_DEVICE u32 grid_blocks() { return gridDim.x; }
-H5L_DEVICE u32 grid_rows() { return gridDim.y; }
 
 H5L_DEVICE u8* shared_memory() {
   extern __shared__ __align__(16) u8 memory[];
@@ -114,7 +113,6 @@ H5L_DEVICE u32 ballot(bool flag) { return __ballot_sync(~0u, flag); }
 H5L_DEVICE void atomic_add(u32* to, u32 value) { atomicAdd(to, value); }
 H5L_DEVICE void atomic_add(u64* to, u64 value) { atomicAdd(to, value); }
 H5L_DEVICE u32 atomic_add_and_get(u32* to, u32 value) { return atomicAdd(to, value); }
-H5L_DEVICE void atomic_min(u64* to, u64 value) { atomicMin(to, value); }
 H5L_DEVICE void atomic_max(u64* to, u64 value) { atomicMax(to, value); }
 H5L_DEVICE void fence() { __threadfence(); }
 

@@ -596,11 +596,6 @@ void give_points(const State& state, h5l_assess_points_result& result) {
     *end += 0.0;
   }
   if (result.pointwise_min == HUGE_VAL && result.zeros == result.valid) result.pointwise_min = 0;
-  // Of zeros with both signs the order decides which one is an extremum: it is +0.
-  for (double* const extremum : {&result.original_min, &result.original_max, &result.decoded_min, &result.decoded_max,
-                                 &result.error_min, &result.error_max}) {
-    *extremum += 0.0;
-  }
 }
 
 void give_field(const h5l_assess_params& params, const State& state, h5l_assess_field_result& result) {

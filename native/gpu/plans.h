@@ -15,7 +15,7 @@ inline constexpr u32 kThreads = 128;
 // Items are what a thread block encodes at once: tiles, or, of AATROX, parts of tiles.
 inline constexpr u32 kPartValues = 4096;
 
-// Items whose sizes are added up; of parts, those of a tile.
+// Tiles whose sizes are added up. Of AATROX, whose items are parts, the sizes of a tile's are.
 inline constexpr u32 kGroupTiles = 32;
 
 // One thread block may wait for what the next ones of the grid say about their parts of the same tile, so a grid has this
@@ -153,7 +153,7 @@ struct alignas(16) DecodeJob {
 };
 
 // What the thread blocks that decode a frame add up: 0 at the start. There are some for each frame, since additions to one
-// place wait for each other; each in memory that is read and written as a whole.
+// place wait for each other.
 struct alignas(16) DecodeSums {
   u32 payload;  // its checksum
   u32 table;    // the tile table's share of the header's checksum
@@ -170,7 +170,6 @@ struct DecodePlan {
   u64 raw_stride;
   u64 first, wanted;
   const DecodeJob* jobs;
-  u32 count;  // frames
   u32 mode;
   FrameForm form;  // of the jobs that the kernel is for
   u32 header_bytes;

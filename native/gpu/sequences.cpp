@@ -348,7 +348,6 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.first = call.first;
   plan.wanted = call.wanted;
   plan.jobs = pieces.jobs;
-  plan.count = call.frames;
   plan.mode = method.mode;
   plan.form = FrameForm::main;
   plan.header_bytes = method.header_bytes;

@@ -4,10 +4,16 @@
 // A GPU on one CPU thread, to run the kernels where there is none: the device's part of kernels/vocabulary.cuh. Every GPU
 // thread is a fiber, which runs until it waits for others. Slow, and strict: a barrier or an exchange that some threads of
 // a warp or a block do not come to, and blocks that wait for each other for ever, end the program with a message.
+//
+// ThreadSanitizer sees fibers as threads, and so finds what a fiber that only switches when it waits would hide: accesses to
+// memory that no barrier has put in order. As on a GPU, only sync_block, any_in_block and sync_warp do so; what exchanges
+// values does not. Atomic operations on memory outside of a block's own also do, which is more than a GPU promises.
 #pragma once
 
 #include <ucontext.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cfenv>
 #include <cmath>
 #include <cstdint>
@@ -17,14 +23,25 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "codecs/portable.h"
+
+#if defined(H5L_SANITIZE_THREADS)
+#include <sanitizer/tsan_interface.h>
+// The emulation itself is not to be looked at.
+#define H5L_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+#else
+#define H5L_UNSEEN inline
+#endif
 
 namespace h5lossy::emulation {
 
 inline constexpr u32 kMostThreads = 512;  // of a thread block
 inline constexpr u32 kWarpThreads = 32;
+// Of blocks that may wait for each other. ThreadSanitizer knows some thousand.
+inline constexpr u32 kThreadsTogether = 2048;
 inline constexpr std::size_t kStackBytes = 96 * 1024;
 
 // Where threads meet. What each one brings stays until the one after the next meeting.
@@ -40,44 +57,131 @@ struct Block {
   std::vector<std::uint64_t> shared;
 };
 
+#if defined(H5L_SANITIZE_THREADS)
+H5L_UNSEEN void release(void* meeting) { __tsan_release(meeting); }
+H5L_UNSEEN void acquire(void* meeting) { __tsan_acquire(meeting); }
+#else
+inline void release(void*) {}
+inline void acquire(void*) {}
+#endif
+
+// A copy under way.
+struct Copy {
+  u8* to;
+  const u8* from;
+  u32 bytes, group;
+};
+
 struct Fiber {
   ucontext_t context;
   std::unique_ptr<char[]> stack;
   Block* block = nullptr;
   u32 thread = 0;
   bool done = false;
+  const Meeting* waits_at = nullptr;
+  u64 round = 0;  // of that meeting
+  std::vector<Copy> copies;
+  u32 group = 0;  // of copies
+#if defined(H5L_SANITIZE_THREADS)
+  void* seen = nullptr;  // what ThreadSanitizer takes for the thread
+#endif
 };
 
 struct Grid {
-  u32 blocks = 0, rows = 0;
+  u32 blocks = 0;
   u64 progress = 0;  // counts what may let another fiber go on
   ucontext_t scheduler;
+#if defined(H5L_SANITIZE_THREADS)
+  void* seen_scheduler = nullptr;
+#endif
   Fiber* running = nullptr;
   std::function<void()> kernel;
 };
 
 inline Grid grid;
 
-inline void yield() { swapcontext(&grid.running->context, &grid.scheduler); }
+H5L_UNSEEN Fiber& running() { return *grid.running; }
 
-inline void run_fiber() {
+H5L_UNSEEN void yield() {
+#if defined(H5L_SANITIZE_THREADS)
+  __tsan_switch_to_fiber(grid.seen_scheduler, __tsan_switch_to_fiber_no_sync);
+#endif
+  swapcontext(&grid.running->context, &grid.scheduler);
+}
+H5L_UNSEEN void go_on(Fiber& fiber) {
+  grid.running = &fiber;
+  fiber.waits_at = nullptr;
+#if defined(H5L_SANITIZE_THREADS)
+  __tsan_switch_to_fiber(fiber.seen, __tsan_switch_to_fiber_no_sync);
+#endif
+  swapcontext(&grid.scheduler, &fiber.context);
+}
+
+H5L_UNSEEN void run_fiber() {
+  acquire(&grid);
   grid.kernel();
+  release(&grid);
   grid.running->done = true;
   ++grid.progress;
-  swapcontext(&grid.running->context, &grid.scheduler);
+  yield();
 }
 
 // Waits until all of the meeting have come, and returns what they brought.
-inline const u64* meet(Meeting& meeting, u32 place, u64 brought) {
+template <bool orders_memory>
+H5L_UNSEEN const u64* meet(Meeting& meeting, u32 place, u64 brought) {
   const u64 round = meeting.round;
   meeting.brought[round % 2][place] = brought;
+  if constexpr (orders_memory) release(meeting.brought[round % 2]);
   ++grid.progress;
   if (++meeting.arrived == meeting.size) {
     meeting.arrived = 0;
     ++meeting.round;
   }
-  while (meeting.round == round) yield();
+  if (meeting.round == round) {
+    grid.running->waits_at = &meeting;
+    grid.running->round = round;
+    yield();
+  }
+  if constexpr (orders_memory) acquire(meeting.brought[round % 2]);
   return meeting.brought[round % 2];
+}
+H5L_UNSEEN void note_progress() { ++grid.progress; }
+H5L_UNSEEN u64 brought_by(const u64* brought, u32 place) { return brought[place]; }
+
+// Of some warps of a thread block.
+H5L_UNSEEN Meeting& meeting_of(u32 number, u32 warps) {
+  Meeting& meeting = grid.running->block->some[number];
+  meeting.size = warps * kWarpThreads;
+  return meeting;
+}
+
+// How many warps a round takes, have told in this one, and how many rounds are over.
+struct Rounds {
+  u16 warps, told;
+  u32 over;
+};
+H5L_UNSEEN void begin_rounds(u64* rounds, u32 warps) {
+  const Rounds none{static_cast<u16>(warps), 0, 0};
+  std::memcpy(rounds, &none, sizeof none);
+}
+H5L_UNSEEN void tell(u64* rounds) {
+  Rounds now;
+  std::memcpy(&now, rounds, sizeof now);
+  if (++now.told == now.warps) {
+    now.told = 0;
+    ++now.over;
+  }
+  std::memcpy(rounds, &now, sizeof now);
+  release(rounds);
+  ++grid.progress;
+}
+H5L_UNSEEN void wait_for_round(u64* rounds, u32 number) {
+  for (Rounds now;;) {
+    std::memcpy(&now, rounds, sizeof now);
+    if (now.over % 2 != number % 2) break;
+    yield();
+  }
+  acquire(rounds);
 }
 
 inline Meeting& warp_of(const Fiber& fiber) { return fiber.block->warps[fiber.thread / kWarpThreads]; }
@@ -89,50 +193,68 @@ u64 as_word(W value) {
   return word;
 }
 
-// Runs a kernel; blocks of a row run at the same time, so they may wait for each other, one row after the other.
+// In another order each time.
+H5L_UNSEEN void run(std::vector<Fiber>& fibers) {
+  std::vector<Fiber*> left;
+  for (Fiber& fiber : fibers) left.push_back(&fiber);
+  static std::minstd_rand random;
+  while (!left.empty()) {
+    const u64 before = grid.progress;
+    std::shuffle(left.begin(), left.end(), random);
+    for (Fiber* const fiber : left) {
+      if (fiber->waits_at == nullptr || fiber->waits_at->round != fiber->round) go_on(*fiber);
+    }
+    std::erase_if(left, [](const Fiber* fiber) { return fiber->done; });
+    if (!left.empty() && grid.progress == before) {
+      std::fprintf(stderr, "emulated GPU: all threads wait for each other\n");
+      std::abort();
+    }
+  }
+}
+
+// Runs a kernel: some blocks of a row at the same time, so that they may wait for each other.
 inline void launch(u32 blocks, u32 rows, u32 threads, std::size_t shared_bytes, std::function<void()> kernel) {
   if (threads > kMostThreads) std::abort();
   grid.blocks = blocks;
-  grid.rows = rows;
   grid.kernel = std::move(kernel);
+#if defined(H5L_SANITIZE_THREADS)
+  grid.seen_scheduler = __tsan_get_current_fiber();
+  static std::vector<void*> seen;
+#endif
   static std::vector<std::unique_ptr<char[]>> stacks;
-  for (u32 row = 0; row < rows; ++row) {
+  for (u64 first = 0; first < u64{blocks} * rows;) {
+    const u32 row = static_cast<u32>(first / blocks), begin = static_cast<u32>(first % blocks);
+    const u32 together = std::min(blocks - begin, kThreadsTogether / threads);
     std::vector<std::unique_ptr<Block>> all_blocks;
-    std::vector<Fiber> fibers(std::size_t{blocks} * threads);
+    std::vector<Fiber> fibers(std::size_t{together} * threads);
     while (stacks.size() < fibers.size()) stacks.emplace_back(new char[kStackBytes]);
-    for (u32 b = 0; b < blocks; ++b) {
-      all_blocks.push_back(std::make_unique<Block>());
-      Block& block = *all_blocks.back();
-      block.index = b;
-      block.row = row;
-      block.shared.assign(shared_bytes / 8 + 1, 0xA5A5A5A5A5A5A5A5ull);
-      block.all.size = threads;
-      for (Meeting& meeting : block.warps) meeting.size = kWarpThreads;
-      for (u32 t = 0; t < threads; ++t) {
-        Fiber& fiber = fibers[std::size_t{b} * threads + t];
-        fiber.block = &block;
-        fiber.thread = t;
-        getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = stacks[std::size_t{b} * threads + t].get();
-        fiber.context.uc_stack.ss_size = kStackBytes;
-        fiber.context.uc_link = nullptr;
-        makecontext(&fiber.context, run_fiber, 0);
+    for (u32 i = 0; i < fibers.size(); ++i) {
+      if (i % threads == 0) {
+        all_blocks.push_back(std::make_unique<Block>());
+        Block& block = *all_blocks.back();
+        block.index = begin + i / threads;
+        block.row = row;
+        block.shared.assign(shared_bytes / 8 + 1, 0xA5A5A5A5A5A5A5A5ull);
+        block.all.size = threads;
+        for (Meeting& meeting : block.warps) meeting.size = kWarpThreads;
       }
+      Fiber& fiber = fibers[i];
+      fiber.block = all_blocks.back().get();
+      fiber.thread = i % threads;
+#if defined(H5L_SANITIZE_THREADS)
+      if (seen.size() == i) seen.push_back(__tsan_create_fiber(0));
+      fiber.seen = seen[i];
+#endif
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = stacks[i].get();
+      fiber.context.uc_stack.ss_size = kStackBytes;
+      fiber.context.uc_link = nullptr;
+      makecontext(&fiber.context, run_fiber, 0);
     }
-    for (bool any = true; any;) {
-      any = false;
-      const u64 before = grid.progress;
-      for (Fiber& fiber : fibers) {
-        if (fiber.done) continue;
-        any = true;
-        grid.running = &fiber;
-        swapcontext(&grid.scheduler, &fiber.context);
-      }
-      if (any && grid.progress == before) {
-        std::fprintf(stderr, "emulated GPU: all threads wait for each other\n");
-        std::abort();
-      }
-    }
+    release(&grid);
+    run(fibers);
+    acquire(&grid);
+    first += together;
   }
 }
 
@@ -142,56 +264,39 @@ namespace h5lossy::H5L_TARGET {
 
 namespace emulation = h5lossy::emulation;
 
-inline u32 thread() { return emulation::grid.running->thread; }
-inline u32 block_number() { return emulation::grid.running->block->index; }
-inline u32 block_row() { return emulation::grid.running->block->row; }
+inline u32 thread() { return emulation::running().thread; }
+inline u32 block_number() { return emulation::running().block->index; }
+inline u32 block_row() { return emulation::running().block->row; }
 inline u32 grid_blocks() { return emulation::grid.blocks; }
-inline u32 grid_rows() { return emulation::grid.rows; }
-inline u8* shared_memory() { return reinterpret_cast<u8*>(emulation::grid.running->block->shared.data()); }
+inline u8* shared_memory() { return reinterpret_cast<u8*>(emulation::running().block->shared.data()); }
 
-inline void sync_block() { emulation::meet(emulation::grid.running->block->all, thread(), 0); }
+inline void sync_block() { emulation::meet<true>(emulation::running().block->all, thread(), 0); }
 inline bool any_in_block(bool flag) {
-  const u64* const flags = emulation::meet(emulation::grid.running->block->all, thread(), flag ? 1 : 0);
+  const u64* const flags = emulation::meet<true>(emulation::running().block->all, thread(), flag ? 1 : 0);
   u64 any = 0;
-  for (u32 t = 0; t < emulation::grid.running->block->all.size; ++t) any |= flags[t];
+  for (u32 t = 0; t < emulation::running().block->all.size; ++t) any |= emulation::brought_by(flags, t);
   return any != 0;
-}
-
-inline void sync_warps(u32 number, u32 warps) {
-  emulation::Meeting& meeting = emulation::grid.running->block->some[number];
-  meeting.size = warps * 32;
-  emulation::meet(meeting, thread(), 0);
 }
 
 template <class W>
 W exchange(W value, u32 from) {
-  const u64 word = emulation::meet(emulation::warp_of(*emulation::grid.running), thread() % 32,
-                                   emulation::as_word(value))[from % 32];
+  const u64* const words =
+      emulation::meet<false>(emulation::warp_of(emulation::running()), thread() % 32, emulation::as_word(value));
+  const u64 word = emulation::brought_by(words, from % 32);
   W result;
   std::memcpy(&result, &word, sizeof result);
   return result;
 }
-inline void sync_warp() { exchange(0u, 0); }
-// How many warps a round takes, have told in this one, and how many rounds are over.
-struct Rounds {
-  u16 warps, told;
-  u32 over;
-};
-inline void begin_rounds(u64* rounds, u32 warps) { *rounds = bit_cast<u64>(Rounds{static_cast<u16>(warps), 0, 0}); }
+inline void sync_warp() { emulation::meet<true>(emulation::warp_of(emulation::running()), thread() % 32, 0); }
+inline void sync_warps(u32 number, u32 warps) {
+  emulation::meet<true>(emulation::meeting_of(number, warps), thread(), 0);
+}
+inline void begin_rounds(u64* rounds, u32 warps) { emulation::begin_rounds(rounds, warps); }
 inline void tell(u64* rounds) {
   sync_warp();
-  if (thread() % 32 != 0) return;
-  auto now = bit_cast<Rounds>(*rounds);
-  if (++now.told == now.warps) {
-    now.told = 0;
-    ++now.over;
-  }
-  *rounds = bit_cast<u64>(now);
-  ++emulation::grid.progress;
+  if (thread() % 32 == 0) emulation::tell(rounds);
 }
-inline void wait_for_round(u64* rounds, u32 number) {
-  while (bit_cast<Rounds>(*rounds).over % 2 == number % 2) emulation::yield();
-}
+inline void wait_for_round(u64* rounds, u32 number) { emulation::wait_for_round(rounds, number); }
 
 template <class W>
 W shuffle(W value, u32 from) {
@@ -207,47 +312,74 @@ W shuffle_xor(W value, u32 mask) {
   return exchange(value, (thread() % 32) ^ mask);
 }
 inline u32 ballot(bool flag) {
-  const u64* const flags = emulation::meet(emulation::warp_of(*emulation::grid.running), thread() % 32, flag ? 1 : 0);
+  const u64* const flags =
+      emulation::meet<false>(emulation::warp_of(emulation::running()), thread() % 32, flag ? 1 : 0);
   u32 bits = 0;
-  for (u32 i = 0; i < 32; ++i) bits |= static_cast<u32>(flags[i]) << i;
+  for (u32 i = 0; i < 32; ++i) bits |= static_cast<u32>(emulation::brought_by(flags, i)) << i;
   return bits;
 }
 
-inline u32 atomic_add_and_get(u32* to, u32 value) {
-  const u32 before = *to;
-  *to += value;
-  return before;
+// Calls update(order) with the order of a word's atomic operations.
+template <class W, class Update>
+auto atomically(const W* word, Update update) {
+  const auto& shared = emulation::running().block->shared;
+  const auto at = reinterpret_cast<std::uintptr_t>(word), begin = reinterpret_cast<std::uintptr_t>(shared.data());
+  return at >= begin && at < begin + 8 * shared.size() ? update(std::memory_order_relaxed)
+                                                       : update(std::memory_order_seq_cst);
 }
-inline void atomic_add(u32* to, u32 value) { *to += value; }
-inline void atomic_add(u64* to, u64 value) { *to += value; }
-inline void atomic_min(u64* to, u64 value) { *to = value < *to ? value : *to; }
-inline void atomic_max(u64* to, u64 value) { *to = value > *to ? value : *to; }
+template <class W>
+W add_atomically(W* to, W value) {
+  return atomically(to, [&](auto order) { return std::atomic_ref(*to).fetch_add(value, order); });
+}
+inline u32 atomic_add_and_get(u32* to, u32 value) { return add_atomically(to, value); }
+inline void atomic_add(u32* to, u32 value) { add_atomically(to, value); }
+inline void atomic_add(u64* to, u64 value) { add_atomically(to, value); }
+inline void atomic_max(u64* to, u64 value) {
+  atomically(to, [&](auto order) {
+    u64 found = std::atomic_ref(*to).load(order);
+    while (value > found && !std::atomic_ref(*to).compare_exchange_weak(found, value, order)) {
+    }
+  });
+}
 inline void fence() {}
 inline void store_relaxed(u64* to, u64 value) {
-  *to = value;
-  ++emulation::grid.progress;
+  std::atomic_ref(*to).store(value);
+  emulation::note_progress();
 }
 inline void store_relaxed(u32* to, u32 value) {
-  *to = value;
-  ++emulation::grid.progress;
+  std::atomic_ref(*to).store(value);
+  emulation::note_progress();
 }
 inline u32 load_constant(const u32* from) { return *from; }
 inline u32 load_constant(const u8* from) { return *from; }
-inline u64 load_relaxed(const u64* from) { return *from; }
-inline u32 load_relaxed(const u32* from) { return *from; }
+inline u64 load_relaxed(const u64* from) { return std::atomic_ref(*const_cast<u64*>(from)).load(); }
+inline u32 load_relaxed(const u32* from) { return std::atomic_ref(*const_cast<u32*>(from)).load(); }
 inline void prefetch(const u8*) {}
 inline void wait_a_little() { emulation::yield(); }
 inline constexpr u32 kPatience = 2;  // so that both happen
 
+// Done when it is waited for: before that there are other bytes.
 template <u32 bytes>
 void copy_async(u8* to_shared, const u8* from) {
   if (reinterpret_cast<std::uintptr_t>(from) % bytes != 0) std::abort();
-  std::memcpy(to_shared, from, bytes);
+  std::memset(to_shared, 0x5A, bytes);
+  emulation::Fiber& fiber = emulation::running();
+  fiber.copies.push_back({to_shared, from, bytes, fiber.group});
 }
-inline void wait_for_copies() {}
-inline void group_copies() {}
+inline void group_copies() { ++emulation::running().group; }
+inline void finish_copies(u32 end_group) {
+  std::erase_if(emulation::running().copies, [&](const emulation::Copy& copy) {
+    if (copy.group >= end_group) return false;
+    std::memcpy(copy.to, copy.from, copy.bytes);
+    return true;
+  });
+}
+inline void wait_for_copies() { finish_copies(emulation::running().group + 1); }
 template <u32 groups>
-void wait_for_copies_but() {}
+void wait_for_copies_but() {
+  const u32 group = emulation::running().group;
+  finish_copies(group < groups ? 0 : group - groups);
+}
 
 template <class W>
 W unforeseen(W value) {
