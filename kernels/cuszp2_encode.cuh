@@ -34,8 +34,8 @@ struct alignas(16) EncodeShared {
   T firsts[kWarps];  // the first bin of each warp
   Word<T> constant;  // what a constant tile's values are
   u32 first_exceptions[kWarps];
-  u32 groups[4][3];  // present, full, uniform
-  u32 section_totals[kWarps];
+  u32 groups[4][3];                        // present, full, uniform
+  alignas(16) u32 section_totals[kWarps];  // loaded together, without neighbours
   Section<T> section;
   ThreadExceptions exceptions[kThreads];
   LoopShared<TilePlaces> loop;

@@ -266,8 +266,10 @@ inline constexpr u32 kLoopTiles = 8;
 template <class Places>
 struct LoopShared {
   typename Places::Shared places;
-  u32 table_sum;              // the first thread's; of the same chunk as the checksums that threads keep
   OwnTile tiles[kLoopTiles];  // tile i of the thread block is number i % kLoopTiles
+  // The first thread's; of the same chunk as the checksums that threads keep. On its own, since compilers load neighbours
+  // together.
+  alignas(16) u32 table_sum;
 };
 
 // The staging area is a ring of payloads, one behind the other. Where one of `room` bytes may go, when the last one ends at

@@ -49,7 +49,7 @@ class Batch:
             stream=stream,
         )
         needed = _native.device_encode_workspace(self.params, self._batch)
-        self._workspace = cupy.empty(max(needed, 1024 * count), cupy.uint8)
+        self._workspace = cupy.empty(max(needed, 8192 * count), cupy.uint8)
         self._batch = dataclasses.replace(
             self._batch,
             workspace=self._workspace.data.ptr,
@@ -65,6 +65,7 @@ class Batch:
         """Start to decode all frames, which are of the kind of `like`."""
         info = _native.inspect_header(like[:64], len(like))
         batch = dataclasses.replace(self._batch, raw=self.out.data.ptr)
+        assert _native.device_decode_workspace(info, batch) <= batch.workspace_bytes
         _native.device_decode(info, batch, 0, self.values, self.statuses.data.ptr)
 
     def check(self, chunks: np.ndarray[Any, Any]) -> None:

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <math.h>
-#if defined(__AVX512F__)
+#if defined(__FMA__)
 #include <immintrin.h>
 #endif
 
@@ -35,6 +35,19 @@ inline Vector<double> load_doubles(const double* from) {
 }
 
 inline void store_doubles(double* to, Vector<double> vector) { memcpy(to, &vector, sizeof vector); }
+
+// a b + c with one rounding, on every machine: where the processor has no such instruction, the C library's.
+inline double fused_multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
+inline Vector<double> fused_multiply_add(Vector<double> a, Vector<double> b, Vector<double> c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_pd(a, b, c);
+#elif defined(__FMA__)
+  return _mm256_fmadd_pd(a, b, c);
+#else
+  for (u32 i = 0; i < kDoubles; ++i) c[i] = fused_multiply_add(a[i], b[i], c[i]);
+  return c;
+#endif
+}
 
 // Of numbers or vectors. Where they are equal, or one is NaN, the second.
 template <class V>

@@ -69,8 +69,8 @@ bool has_lzcnt() {  // of which Clang 14's test knows nothing
 }
 
 bool has_avx2() {
-  return has_lzcnt() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+  return has_lzcnt() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
 }
 
 bool has_avx512() {
