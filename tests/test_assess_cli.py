@@ -74,6 +74,8 @@ def test_assess_says_2_where_it_cannot_tell(files: tuple[Path, Path]) -> None:
 
 def test_assess_says_3_where_nothing_can_be_compared(files: tuple[Path, Path]) -> None:
     run("assess", f"{files[0]}:/mask", f"{files[1]}:/a", code=3)
+    out = run("assess", f"{files[0]}:/mask", f"{files[1]}:/mask", code=3).output
+    assert "integers of at most 32, not int64" in out
 
 
 def test_assess_takes_places_in_files(files: tuple[Path, Path]) -> None:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._values import fill_bits, is_big_endian
+from h5lossy._values import as_bits, fill_bits, is_big_endian
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._climate import central_slope, climate, slices, spectrum
 from h5lossy.assessment._device import on_device
-from h5lossy.assessment._inputs import Input, common_dtype, opened, resolve_fill
+from h5lossy.assessment._inputs import Input, Mask, common_dtype, opened, resolve_fill
 from h5lossy.assessment._walk import FIRST_CUT, Fields, Layout, Walker, box_grid, position
 from h5lossy.assessment.metrics import (
     LocalRangeSimilarity,
@@ -119,8 +119,9 @@ def assess(
     ----------
     original, decoded : array-like, h5py.Dataset, or "file.h5:/path"
         Of one shape. Floats of 16, 32 and 64 bits, or integers up to 32; of either byte order.
-        NumPy arrays, ``numpy.memmap``, and anything else with a shape, a dtype and ``[]``, such as
-        Zarr arrays; CuPy arrays come to the host a part at a time.
+        NumPy arrays, ``numpy.memmap``, all that speaks DLPack (PyTorch, JAX), and anything else
+        with a shape, a dtype and ``[]``, such as Zarr arrays. Two arrays on one GPU are assessed
+        there; if only one is on a GPU, it comes to the host a part at a time.
     absolute, pointwise_relative, range_relative, lossless, bound : optional
         The promise to check, at most one. Default: what the file says, if `decoded` is a dataset
         that h5lossy compressed; otherwise none.
@@ -133,8 +134,8 @@ def assess(
         all points are always computed.
     data_range : float, optional
         Range that SSIM takes its constants of. Default: max - min of the original's valid values.
-    mask : array-like of bool, optional
-        True where a point is left out, as in NumPy's masked arrays. Of the fields' shape.
+    mask : array-like of bool or integers, optional
+        Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape.
     fill_value : float, optional
         Points whose original has these bits are left out, and have to come back bit for bit.
         Default "auto": the datasets' own, or their attribute ``_FillValue``; None: there is none.
@@ -166,9 +167,7 @@ def assess(
     Raises
     ------
     NotComparableError
-        If the shapes differ.
-    UnsupportedError
-        If a type can't be compared.
+        If the shapes differ, or a type can't be compared.
     InvalidArgumentError
         If an argument is not allowed.
 
@@ -203,7 +202,7 @@ def assess(
         x.threads = y.threads = threads
         dtype = common_dtype(x, y)
         fill = resolve_fill(fill_value, x, y, dtype)
-        masked = None if mask is None else _mask(mask, x.shape)
+        masked = None if mask is None else Mask(mask, x.shape)
         fields = Fields(original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape))
         with on_device(fields) as placed:
             try:
@@ -573,7 +572,7 @@ def count_valid(
     """Return which points are finite in both, not the fill value, and not masked."""
     valid = np.isfinite(x) & np.isfinite(y)
     if fill is not None:
-        valid &= x != fill
+        valid &= as_bits(x) != as_bits(np.asarray(fill, x.dtype))
     return np.asarray(valid if mask is None else valid & (mask == 0))
 
 
@@ -741,17 +740,6 @@ def _threads(threads: int | None) -> int:
     return threads or 0
 
 
-def _mask(mask: Any, shape: tuple[int, ...]) -> Input:
-    field = Input(mask, "mask")
-    if field.shape != shape:
-        raise InvalidArgumentError(f"mask must have the fields' shape {shape}, got {field.shape}")
-    if field.dtype.kind not in {"b", "u", "i"}:
-        raise InvalidArgumentError(f"mask must be of bool, got {field.dtype}")
-    if (field.is_array or field.device is not None) and field.dtype.kind != "b":
-        field = Input(field.values != 0, "mask")
-    return field
-
-
 def memory_bytes(limit: int | str) -> int:
     """Read a memory limit.
 
@@ -860,7 +848,7 @@ def assess_divergence(
                 f"{len(components)} of shapes {[c.shape for pair in components for c in pair]}"
             )
         steps = _spacing(spacing, len(shape))
-        masked = None if mask is None else _mask(mask, shape)
+        masked = None if mask is None else Mask(mask, shape)
         dtypes = [common_dtype(*pair) for pair in components]
         fills = [
             resolve_fill("auto", pair[0], pair[1], dtype)
