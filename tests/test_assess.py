@@ -671,6 +671,80 @@ def test_a_power_of_two_scales_and_axes_permute() -> None:
         assert row.values == pytest.approx(axes[before], abs=1e-12)
 
 
+_IN_LITTLE_MEMORY = """
+import sys
+import numpy as np, h5lossy
+
+class Field:
+    # Waves and steps, that nobody has to hold.
+    shape, dtype = {shape}, np.dtype({dtype!r})
+    def __init__(self, step):
+        self.step = step
+    def __getitem__(self, selection):
+        *others, last = (np.arange(s.start, s.stop, dtype=np.float32) for s in selection)
+        rest = sum(n.reshape(-1, *[1] * (i + 1)) for i, n in enumerate(reversed(others)))
+        values = np.sin(last / 99) * 99 + rest % 17
+        return (np.rint(values / self.step) * self.step).astype({dtype!r})
+
+def peak(reset=False):
+    if reset:
+        open("/proc/self/clear_refs", "w").write("5")
+    words = open("/proc/self/status").read().split()
+    return int(words[words.index("VmHWM:" if not reset else "VmRSS:") + 1]) / 1024
+
+x, y = Field(0.25), Field(2)
+if {in_memory}:
+    everything = tuple(slice(0, n) for n in Field.shape)
+    x, y = (np.asfortranarray(field[everything]) for field in (x, y))
+h5lossy.assess([1.0, 2.0], [1.0, 2.0], metrics="full")
+before = peak(reset=True)
+report = h5lossy.assess(x, y, absolute=1.0, metrics={metrics!r}, pictures=True)
+assert report.ok and report.points == np.prod(Field.shape)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize(
+    ("shape", "dtype", "in_memory", "metrics"),
+    [
+        ((2, 4000, 4000), "f4", False, "bound"),
+        ((2, 4000, 4000), "f2", True, "standard"),
+        ((2, 3000, 3000), "f4", False, ["climate", "pointwise"]),
+        ((30_000_000,), "i2", True, "bound"),
+        ((3, 40, 1000, 400), "f4", False, "standard"),
+    ],
+    ids=str,
+)
+def test_no_field_takes_more_memory_than_said(
+    shape: tuple[int, ...], dtype: str, in_memory: bool, metrics: Any
+) -> None:
+    code = _IN_LITTLE_MEMORY.format(shape=shape, dtype=dtype, in_memory=in_memory, metrics=metrics)
+    assert float(run_python(code).stdout) < 256
+
+
+def test_slices_may_be_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = noisy((2, 400, 333))
+    x[:, 100:110, 50:90] = np.nan
+    y[1, 399, 332] += 1
+    options: dict[str, Any] = {"metrics": ["climate", "pointwise"], "pictures": True}
+    whole = assess(x, y, **options)
+    monkeypatch.setattr("h5lossy.assessment._climate._VALUES_AT_ONCE", 5000)
+    monkeypatch.setattr("h5lossy.assessment._pictures._PART_BYTES", 3000)
+    monkeypatch.setattr("h5lossy.assessment.metrics._VALUES_OF_BLOCK", 2000)
+    parts = assess(x, y, **options)
+    assert parts.relative_histogram == whole.relative_histogram
+    assert parts.climate.dssim_min_at == whole.climate.dssim_min_at
+    assert parts.climate.dssim_mean == pytest.approx(whole.climate.dssim_mean, rel=1e-13)
+    for mine, theirs in zip(parts.pictures, whole.pictures, strict=True):
+        for name in ("original", "decoded", "error"):
+            assert np.array_equal(getattr(mine, name), getattr(theirs, name), equal_nan=True)
+    # Every second point, and of the errors the largest of each two by two.
+    assert theirs.original.shape == (200, 167)
+    assert np.array_equal(theirs.original, x[1, ::2, ::2], equal_nan=True)
+    assert theirs.error[-1, -1] == y[1, 399, 332].astype(float) - x[1, 399, 332]
+
+
 def test_histograms_count_what_the_reference_counts() -> None:
     x, y = noisy((100, 100), np.float64, size=3.0)
     y[0, :5] = x[0, :5]
@@ -845,7 +919,7 @@ def test_arrays_of_other_libraries_are_taken_through_dlpack() -> None:
     mask = x > 100
     found = assess(_Tensor(x), _Tensor(y), mask=_Tensor(mask.view(np.uint8)))
     assert comparable(found) == comparable(assess(x, y, mask=mask))
-    with pytest.raises(UnsupportedError, match="decoded .* DLPack: use tensor.detach"):
+    with pytest.raises(UnsupportedError, match=r"decoded .* DLPack: use tensor\.detach"):
         assess(x, _Tensor(y, refuse=True))
 
 

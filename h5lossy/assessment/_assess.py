@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
+from h5lossy._blocks import BLOCK_BYTES, block_shape, blocks
 from h5lossy._values import as_bits, fill_bits, is_big_endian
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._climate import central_slope, climate, slices, spectrum
@@ -22,7 +23,7 @@ from h5lossy.assessment._walk import FIRST_CUT, Fields, Layout, Walker, box_grid
 from h5lossy.assessment.metrics import (
     LocalRangeSimilarity,
     Metric,
-    PointwiseHistogram,
+    relative_histogram,
     run_metrics,
 )
 from h5lossy.assessment.needs import Need, parse_needs
@@ -239,8 +240,6 @@ def make_settings(
     """Check the arguments of `assess` for fields with so many axes."""
     groups, own = _groups(metrics, need)
     window = _window(ssim)
-    if "pointwise" in groups:
-        own = (PointwiseHistogram(), *own)
     if "ssim_zchecker" in groups:
         own = (LocalRangeSimilarity(**window), *own)
     return Settings(
@@ -289,7 +288,7 @@ class Assessment:
             settings.bound.kind is BoundKind.RANGE_RELATIVE
         )
         self._passes = 2 if needs_range or is_relative else 1
-        more = ("climate" in settings.groups) + bool(settings.metrics)
+        more = len({"climate", "pointwise"} & settings.groups) + bool(settings.metrics)
         self._total = fields.original.size * (self._passes + more)
 
     def _advance(self, points: int) -> None:
@@ -360,10 +359,11 @@ class Assessment:
             value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype), fill_bits=self._fill_bits
         )
         found = []
-        for own in _slabs(field, self._settings.memory_limit):
-            block = field.read(own, dtype)
+        for own in fields.blocks(min(BLOCK_BYTES, self._settings.memory_limit // 4)):
+            selection = fields.layout.selection(own)
+            block = field.read(selection, dtype)
             if fields.mask is not None:
-                mask = fields.mask.read(own, np.dtype(np.bool_))
+                mask = fields.mask.read(selection, np.dtype(np.bool_))
                 block = np.where(mask, dtype.type(np.nan), block).astype(dtype)
             ends = _native.value_range(params, block)
             if ends is not None:
@@ -437,7 +437,11 @@ class Assessment:
             bound=self._bound_check(points, extent),
             correlation=numbers.correlation(points, undefined),
             histogram=numbers.histogram(points, undefined),
-            relative_histogram=own.pop("relative_histogram", None),
+            relative_histogram=(
+                relative_histogram(fields, self.count_valid, self._advance)
+                if "pointwise" in groups
+                else None
+            ),
             ssim=(
                 numbers.similarity(
                     field,
@@ -602,21 +606,6 @@ def _failures(report: Report) -> list[Failure]:
     return found
 
 
-def _slabs(field: Input, memory_limit: int) -> Iterable[tuple[slice, ...]]:
-    """Cut a field into parts of whole rows of chunks that fit in memory."""
-    if not field.shape:
-        yield ()
-        return
-    plane = max(1, math.prod(field.shape[1:]) * field.dtype.itemsize)
-    rows = field.chunks[0] if field.chunks else 1
-    thick = max(rows, min(memory_limit // 4, 32 << 20) // plane // rows * rows)
-    if rows * plane > memory_limit:
-        thick = max(1, memory_limit // 4 // plane)
-    for start in range(0, field.shape[0], thick):
-        rest = (slice(0, n) for n in field.shape[1:])
-        yield (slice(start, min(start + thick, field.shape[0])), *rest)
-
-
 def bound_of(
     bound: ErrorBound | None,
     absolute: float | None,
@@ -670,7 +659,7 @@ def _groups(
             f"{', '.join(sorted(GROUPS))}; got {', '.join(sorted(map(str, unknown)))}"
         )
     names = [metric.name for metric in own]
-    if len(set(names)) < len(names) or set(names) & {"relative_histogram", "ssim_zchecker"}:
+    if len(set(names)) < len(names) or "ssim_zchecker" in names:
         raise InvalidArgumentError(f"metrics need names of their own, got {', '.join(names)}")
     if any(metric.halo < 0 for metric in own):
         raise InvalidArgumentError("a metric's halo is 0 or more planes")
@@ -854,13 +843,10 @@ def assess_divergence(
             resolve_fill("auto", pair[0], pair[1], dtype)
             for pair, dtype in zip(components, dtypes, strict=True)
         ]
-        plane = 8 * 6 * len(shape) * math.prod(shape[1:])
-        thick = max(1, limit // max(1, plane) - 2)
-        for start in range(0, max(0, shape[0] - 2) if min(shape) > 2 else 0, thick):
-            own = (
-                slice(start, min(start + thick + 2, shape[0])),
-                *(slice(0, n) for n in shape[1:]),
-            )
+        inside = tuple(max(0, n - 2) for n in shape)
+        most_bytes = limit // (6 * len(shape))  # all components, and what is made of them
+        for block in blocks(inside, block_shape(inside, None, 8, most_bytes=most_bytes)):
+            own = tuple(slice(s.start, s.stop + 2) for s in block)
             ok: Any = True
             of_x: Any = 0.0
             of_e: Any = 0.0

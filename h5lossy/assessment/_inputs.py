@@ -72,6 +72,7 @@ class Input:
         is_extents = isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)
         self.chunks: tuple[int, ...] | None = chunks if is_extents else None
         self.is_array = isinstance(values, np.ndarray)
+        self.is_contiguous = self.is_array and bool(values.flags.c_contiguous)
         #: The number of the GPU whose memory the values are in.
         self.device: int | None = int(values.device.id) if is_device_array(values) else None
         #: At most so many decode, where h5lossy does.
