@@ -530,7 +530,8 @@ def verify(
         The original, as `assess` takes it: it is compared value by value, too, with the bound that
         the file says.
     progress : function, optional
-        Called with the number of bytes after each chunk.
+        Called with the number of bytes after each chunk; and, with `against`, with as many again
+        while they are compared.
 
     Returns
     -------
@@ -556,7 +557,16 @@ def verify(
     if against is not None:
         from h5lossy.assessment import assess  # noqa: PLC0415
 
-        report = assess(against, dataset)
+        compared = 0
+
+        def tell(done: int, total: int) -> None:
+            nonlocal compared
+            if progress is not None and total:
+                now = dataset.nbytes * done // total
+                progress(now - compared)
+                compared = now
+
+        report = assess(against, dataset, progress=tell)
     return Verification(
         path=dataset.name,
         codec=described.codec,

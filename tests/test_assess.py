@@ -1066,11 +1066,18 @@ def test_thresholds_are_part_of_the_verdict() -> None:
     assert not assess(x * 0, x * 0, need="ssim>=0.1").ok
 
 
-def test_progress_ends_at_the_total() -> None:
+def test_progress_counts_the_bytes_of_the_original() -> None:
     x, y = noisy((50, 60))
     told: list[tuple[int, int]] = []
-    assess(x, y, metrics="climate", progress=lambda done, total: told.append((done, total)))
-    assert told[-1][0] == told[-1][1]
+    assess(x, y, metrics="full", progress=lambda done, total: told.append((done, total)))
+    assert told == sorted(told)
+    assert {total for _, total in told} == {4 * x.nbytes}  # range, walk, data SSIM, relative errors
+    assert told[-1][0] == 4 * x.nbytes
+
+
+def test_progress_may_be_a_bar(capfd: pytest.CaptureFixture[str]) -> None:
+    assess([1.0, 2.0], [1.0, 2.0], progress=True)
+    assert "assessing decoded" in capfd.readouterr().err
 
 
 @settings(max_examples=80, deadline=None)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -15,11 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 import h5lossy
+from h5lossy.assessment import parse_needs
+from h5lossy.assessment.tradeoff import tune
 from h5lossy.cli import main
+from hdf5_helpers import command_line, environment
+from hdf5_helpers import run as run_program
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from click.testing import Result
 
 
@@ -95,6 +99,33 @@ def test_assess_writes_markdown_and_html(files: tuple[Path, Path], tmp_path: Pat
     out = run("assess", *files, "-d", "/g/b", "--markdown", "--html", page).output
     assert out.startswith("# PASS")
     assert "slice with the largest error" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("assess", "{0}", "{1}", "-d", "a", "--metrics", "standard, climate"),
+        ("verify", "{1}", "-d", "a", "--against", "{0}"),
+        ("tune", "{0}", "-d", "a", "--need", "psnr>=60"),
+        ("sweep", "{0}", "-d", "a"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_bars_count_the_bytes_of_the_original(
+    words: tuple[str, ...], files: tuple[Path, Path]
+) -> None:
+    if not Path("/usr/bin/script").exists():
+        pytest.skip("script, which makes a terminal, is not installed (Debian: bsdutils)")
+    ours = shlex.join(command_line(*(word.format(*files) for word in words)))
+    said = run_program(
+        "script", "-qec", ours, "/dev/null", env=environment(TERM="xterm", COLUMNS="200")
+    ).stdout
+    assert "━" in said
+    raw_bytes = 24 * 30 * 40 * 4
+    if words[0] != "tune":  # nobody knows beforehand how often it will try
+        times = {"assess": 3, "verify": 2, "sweep": 12}[words[0]]
+        total = f"{times * raw_bytes / (1e3 if times < 9 else 1e6):.1f}"
+        assert f"{total}/{total} " in said
 
 
 def test_assess_takes_its_options(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -207,6 +238,39 @@ def test_tune_proposes_what_meets_the_thresholds(
     )
     run("repack", files[0], tmp_path / "loose.h5", "--dataset", loose)
     run("assess", files[0], tmp_path / "loose.h5", "-d", "a", "--need", need, code=1)
+
+
+def test_tune_proposes_the_chunks_that_it_tried(files: tuple[Path, Path], tmp_path: Path) -> None:
+    options = ("-d", "a", "--need", "psnr>=60", "--codecs", "aatrox", "--chunks", "5x30x40")
+    found = json.loads(run("tune", files[0], *options, "--json").output)
+    rule = found["command"].split()[-1]
+    run("repack", files[0], tmp_path / "tuned.h5", "--dataset", rule)
+    with h5py.File(tmp_path / "tuned.h5") as file:
+        assert file["a"].chunks == (5, 30, 40)
+        ratio = h5lossy.assess(f"{files[0]}:/a", file["a"]).size.ratio
+    assert ratio == pytest.approx(found["best"]["ratio"], rel=1e-3)
+
+
+def test_tune_says_2_where_it_cannot_try(files: tuple[Path, Path]) -> None:
+    run("tune", "nothing.h5", "--need", "psnr>=60", code=2)
+    run("tune", files[0], "-d", "a", "--need", "psnr=60", code=2)
+    run("tune", files[0], "-d", "a", "--need", "psnr>=60", "--codecs", "zip", code=2)
+
+
+def test_samples_that_ask_for_too_much_are_not_the_last_word() -> None:
+    # The largest error is in a plane that is sampled; half of all others do not vary at all.
+    rng = np.random.default_rng(0)
+    x = np.zeros((400, 12, 14), np.float32)
+    x[:32], x[-32:] = rng.normal(size=(2, 32, 12, 14))
+    x[184:216] = rng.normal(size=(32, 12, 14))
+    needs = parse_needs("psnr>=50")
+    found = tune(x, needs, [h5lossy.PFPL], chunks=(40, 12, 14))
+    tried = [one.codec.bound.value for one in found.tried]
+    assert len(tried) > 2
+    assert found.best.report.error.psnr >= 50
+    looser = [one for one in found.tried if one.codec.bound.value > found.best.codec.bound.value]
+    assert looser
+    assert all(one.report.error.psnr < 50 for one in looser)
 
 
 def test_tune_says_what_it_tries(files: tuple[Path, Path]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES, block_shape, blocks
+from h5lossy._progress import reporting
 from h5lossy._values import as_bits, fill_bits, is_big_endian
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._climate import central_slope, climate, slices, spectrum
@@ -107,7 +108,7 @@ def assess(
     pictures: bool = False,
     threads: int | None = None,
     memory_limit: int | str = "256 MiB",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Report:
     """Measure what was lost, and judge whether the promise was kept.
 
@@ -157,8 +158,9 @@ def assess(
         At most so many. Default: ``H5LOSSY_NUM_THREADS``, or all CPUs of the process.
     memory_limit : int or str, optional
         For what is read from files, in bytes or as "256 MiB".
-    progress : function, optional
-        Called as ``progress(points_done, points_in_all)``.
+    progress : function or bool, optional
+        Called as ``progress(bytes_done, bytes_in_all)``, of the original; each time that it has to
+        be read counts. True shows a bar on standard error.
 
     Returns
     -------
@@ -205,15 +207,16 @@ def assess(
         fill = resolve_fill(fill_value, x, y, dtype)
         masked = None if mask is None else Mask(mask, x.shape)
         fields = Fields(original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape))
-        with on_device(fields) as placed:
+        what = f"assessing {y.name}"
+        with on_device(fields) as placed, reporting(progress, what) as told:
             try:
-                report = Assessment(placed, fill, settings, progress).run()
+                report = Assessment(placed, fill, settings, told).run()
             except DeviceError as failure:
                 if placed.device is None:
                     raise
                 # As the filter does: what the GPU cannot do, the CPU does.
                 warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
-                report = Assessment(fields, fill, settings, progress).run()
+                report = Assessment(fields, fill, settings, told).run()
         if pictures and report.valid:
             from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
 
@@ -259,10 +262,6 @@ def make_settings(
     )
 
 
-def _tell_nobody(_done: int, _total: int) -> None:
-    """Take the progress of those who did not ask."""
-
-
 class Assessment:
     """One run of `assess`, or of an `Assessor`."""
 
@@ -271,14 +270,14 @@ class Assessment:
         fields: Fields,
         fill: Any,
         settings: Settings,
-        progress: Callable[[int, int], None] | None,
+        told: Callable[[int, int], None],
     ) -> None:
         self._fields = fields
         self._fill = fill
         self._fill_bits = fill_bits(fill, fields.dtype)
         self._settings = settings
         self._undefined = numbers.Undefined()
-        self._told = progress or _tell_nobody
+        self._told = told
         self._done = 0
         self._has_field = len(fields.layout.shape) <= _native.ASSESS_MAX_RANK and bool(
             fields.layout.shape
@@ -289,10 +288,10 @@ class Assessment:
         )
         self._passes = 2 if needs_range or is_relative else 1
         more = len({"climate", "pointwise"} & settings.groups) + bool(settings.metrics)
-        self._total = fields.original.size * (self._passes + more)
+        self._total = fields.original.size * fields.dtype.itemsize * (self._passes + more)
 
     def _advance(self, points: int) -> None:
-        self._done += points
+        self._done += points * self._fields.dtype.itemsize
         self._told(self._done, self._total)
 
     def run(self) -> Report:

@@ -40,6 +40,10 @@ class _ToCome(Input):
         self.dataset = None
 
 
+def _tell_nobody(_done: int, _total: int) -> None:
+    """Take the progress, which the caller of `Assessor.update` knows; no lambda can be pickled."""
+
+
 class Assessor:
     """Assess fields that come plane by plane, as a simulation makes them, or in several processes.
 
@@ -153,7 +157,7 @@ class Assessor:
         )
         fill = resolve_fill(fill_value, fields.original, fields.decoded, kind)
         self._fields = fields
-        self._work = Assessment(fields, fill, settings, None)
+        self._work = Assessment(fields, fill, settings, _tell_nobody)
         extent = Fraction(data_range or 0)
         self._ranges = (data_range, extent)
         self._state = _native.AssessState(self._work.params(extent, data_range))

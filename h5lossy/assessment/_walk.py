@@ -38,9 +38,9 @@ _VALUES_AT_ONCE_ON_DEVICE = 1 << 31
 #: What is read from files at once, if the memory limit allows so much.
 _BYTES_AT_ONCE = 16 << 20
 
-#: So many slabs fit in the memory limit: one is assessed, one is being read, and one is where what
-#: is kept and what is new are put together.
-_PARTS = 3
+#: So many slabs fit in the memory limit: one is assessed, one is being read, one is where what is
+#: kept and what is new are put together, and one is for all else.
+_PARTS = 4
 
 #: Where a field may be cut along its first axis, by its rank: at borders of cells, which have 7 or
 #: 16 rows, so that sums come out the same wherever pieces end.

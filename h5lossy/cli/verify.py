@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +60,8 @@ def verify(
         others = {name: d for name, d in datasets.items() if d not in lossy}
         original = None if against is None else h5py.File(against, "r")
         try:
-            with progress_bar(sum(d.nbytes for d in lossy)) as advance:
+            times = 1 if against is None else 2
+            with progress_bar(times * sum(d.nbytes for d in lossy)) as advance:
                 for dataset in lossy:
                     advance(0, f"verifying {printable(dataset.name)}")
                     found.append(
@@ -145,8 +145,3 @@ def _plain(one: Verification) -> dict[str, Any]:
         "record": one.record,
         "report": None if one.report is None else one.report.to_dict(),
     }
-
-
-def finite(value: float | None) -> float | None:
-    """Return a number that JSON can hold."""
-    return value if value is not None and math.isfinite(value) else None
