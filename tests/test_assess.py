@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -576,7 +577,8 @@ def comparable(report: h5lossy.Report) -> dict[str, Any]:
     found = report.to_dict()
     for name in ("provenance", "per_chunk", "size", "bound"):
         found.pop(name)
-    found["undefined"].pop("size.accuracy_gain", None)
+    for name in ("size.accuracy_gain", "per_chunk.psnr"):
+        found["undefined"].pop(name, None)
     return found
 
 
@@ -1005,6 +1007,69 @@ def test_a_constant_field_has_numbers_or_reasons() -> None:
     assert report.error.psnr == math.inf
     assert report.correlation.pearson is None
     assert {"correlation", "ssim", "autocorrelation"} <= set(report.undefined)
+
+
+def _undefined_fields() -> dict[str, tuple[Any, Any]]:
+    x, y = noisy((12, 13, 14), np.float64)
+    holes = np.where(np.random.default_rng(0).random(x.shape) < 0.3, np.nan, x)
+    one = np.where(np.arange(x.size).reshape(x.shape) == 5, 1.0, np.nan)
+    return {
+        "sound": (x, y),
+        "identical": (x, x),
+        "constant": (x * 0 + 1, x * 0 + 1),
+        "constant, shifted": (x * 0 + 1, x * 0 + 2),
+        "zeros": (x * 0, x * 0),
+        "zeros, changed": (x * 0, y),
+        "NaN": (x * np.nan, x * np.nan),
+        "holes": (holes, holes + 0.1 * y),
+        "one valid point": (one, one),
+        "empty": (x[:0], y[:0]),
+        "scalar": (np.float64(1), np.float64(2)),
+        "one point": (x[:1, :1, :1], y[:1, :1, :1]),
+        "three planes": (x[:3], y[:3]),
+        "one axis": (x[0, 0], y[0, 0]),
+        "six axes": (x.reshape(2, 2, 3, 13, 7, 2), y.reshape(2, 2, 3, 13, 7, 2)),
+        "decoded is constant": (x, x * 0),
+        "constant error": (np.rint(x), np.rint(x) + 1),
+        "beyond float64": (x * 1e306, -x * 1e306),
+        "denormal": (x * 1e-310, y * 1e-310),
+    }
+
+
+@pytest.mark.parametrize("name", _undefined_fields())
+def test_whatever_is_undefined_has_its_reason(name: str) -> None:
+    x, y = _undefined_fields()[name]
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+        chunks = tuple(-(-n // 2) for n in y.shape) if np.size(y) and y.shape else None
+        decoded = stored(file, "y", y, chunks)
+        report = assess(x, decoded, range_relative=0.1, metrics=["full", "ssim_zchecker"])
+
+    def nulls(value: Any, name: str = "") -> set[str]:
+        if isinstance(value, dict):
+            pairs = [(key, item) for key, item in value.items() if key != "undefined"]
+            return set().union(*(nulls(v, f"{name}.{k}" if name else k) for k, v in pairs))
+        if isinstance(value, list):
+            return set().union(*(nulls(item, name) for item in value))
+        return {name} if value is None else set()
+
+    # Not given, or no number at all: the fill value, the row of all axes, what has no chunks.
+    others = {"fill_value", "autocorrelation.axis", "per_chunk", "bound.listed.chunk"}
+    reasons = {re.sub(r"^autocorrelation\..*", "autocorrelation", key) for key in report.undefined}
+    unexplained = {
+        null
+        for null in nulls(report.to_dict()) - others
+        if not any(null == key or null.startswith(f"{key}.") for key in reasons)
+    }
+    assert not unexplained
+    assert all(reason for reason in report.undefined.values())
+
+
+def test_the_reason_is_the_right_one() -> None:
+    x = np.full((9, 9), np.nan)
+    report = assess(x, x)
+    assert report.undefined["ssim"] == "the original has no valid value"
+    assert "histogram  -" in re.sub(" +", "  ", report.to_text())
+    assert "There is no valid point." in report.to_html()
 
 
 def test_fields_beyond_float64_are_undefined_and_not_wrong() -> None:

@@ -111,6 +111,23 @@ def test_the_text_says_what_matters(good: Report, bad: Report) -> None:
     assert "psnr >= 90" in text
 
 
+def test_what_the_histogram_leaves_out_is_told() -> None:
+    x = np.linspace(1, 2, 400)
+    y = x + 0.1
+    y[:30] += 5
+    report = assess(x, y, absolute=0.2)
+    assert "  30 further out" in report.to_text()
+    assert "30 points are further out." in report.to_html()
+    assert "The first 16 over the bound:" in report.to_html()
+    far = assess(x, x + 5, absolute=0.2)
+    assert "- 400 further out" in re.sub(" +", " ", far.to_text())
+    assert "400 points are further out." in far.to_html()
+
+
+def test_the_shape_stands_as_python_writes_it() -> None:
+    assert "float64 (3,)  measured" in assess(np.arange(3.0), np.arange(3.0)).to_text()
+
+
 def test_markdown_is_a_table(report: Report) -> None:
     text = report.to_markdown()
     rows = [line for line in text.splitlines() if line.startswith("|")]

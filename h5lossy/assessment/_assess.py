@@ -34,6 +34,7 @@ from h5lossy.assessment.report import (
     Flip,
     PerChunk,
     Provenance,
+    RelativeHistogram,
     Report,
     Size,
     Violation,
@@ -436,11 +437,7 @@ class Assessment:
             bound=self._bound_check(points, extent),
             correlation=numbers.correlation(points, undefined),
             histogram=numbers.histogram(points, undefined),
-            relative_histogram=(
-                relative_histogram(fields, self.count_valid, self._advance)
-                if "pointwise" in groups
-                else None
-            ),
+            relative_histogram=self._relative_histogram() if "pointwise" in groups else None,
             ssim=(
                 numbers.similarity(
                     field,
@@ -522,6 +519,14 @@ class Assessment:
             listed=tuple(listed),
         )
 
+    def _relative_histogram(self) -> RelativeHistogram:
+        found = relative_histogram(self._fields, self.count_valid, self._advance)
+        if not found.counts:
+            self._undefined.none(
+                "relative_histogram.first_octave", "no valid point other than 0 has an error"
+            )
+        return found
+
     def _size(self, points: _native.PointsResult) -> Size | None:
         dataset = self._fields.decoded.dataset
         if dataset is None:
@@ -536,6 +541,10 @@ class Assessment:
                 gain = 0.5 * math.log2(variance / mse) - bits
         if gain is None:
             self._undefined.none("size.accuracy_gain", "there is no error, or nothing varies")
+        if not dataset.size:
+            self._undefined.none("size.bits_per_value", "there are no values")
+        if not stored:
+            self._undefined.none("size.ratio", "nothing is stored")
         return Size(
             raw_bytes=raw,
             stored_bytes=stored,
@@ -552,6 +561,10 @@ class Assessment:
             rmse = np.sqrt(boxes["error_squares"] / boxes["valid"])
         whole = dict(zip(layout.axes, box, strict=True))
         full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
+        if value_range is None or not boxes["valid"].all():
+            self._undefined.none(
+                "per_chunk.psnr", "a chunk has no valid point, or the range is beyond float64"
+            )
         return PerChunk(
             box=full_box,
             grid=tuple(-(-n // b) for n, b in zip(layout.full_shape, full_box, strict=True)),

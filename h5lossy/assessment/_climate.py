@@ -141,7 +141,7 @@ def climate(
             else "every slice is constant, or without valid points, or its range is beyond float64"
         )
     if why:
-        undefined.none("climate.dssim", why)
+        undefined.none("climate", why)
         return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
     worst = int(np.argmin(found))
     return Climate(
@@ -208,6 +208,8 @@ def spectrum(
         float(of_y / of_x) if 0 < of_x < math.inf and of_y < math.inf else None
         for of_x, of_y in zip(powers[0][1 : top + 1], powers[1][1 : top + 1], strict=True)
     )
+    if None in ratios:
+        undefined.none("spectrum.ratio", "the original has no power in a shell, or beyond float64")
     below = [abs(r - 1) for r in ratios[: _K_MAX - 1] if r is not None]
     if not below:
         undefined.none(

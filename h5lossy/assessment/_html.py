@@ -198,7 +198,9 @@ def _failures(report: Report) -> str:
             f"<td>{v.original!r}</td><td>{v.decoded!r}</td><td>{v.error:.9g}</td></tr>"
             for v in report.bound.listed
         )
-        table = (
+        if len(report.bound.listed) < report.bound.violations:
+            table = f'<p class="note">The first {len(report.bound.listed)} over the bound:</p>'
+        table += (
             "<table><tr><th>point</th><th>chunk</th><th>original</th><th>decoded</th>"
             f"<th>error</th></tr>{rows}</table>"
         )
@@ -230,12 +232,13 @@ def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
 
 def _histogram(report: Report) -> str:
     histogram = report.histogram
-    if histogram.bin_width is None:
-        return '<p class="note">Every error is 0.</p>'
     counts = np.array(histogram.counts, np.float64)
     used = np.flatnonzero(counts)
-    if not used.size:
-        return ""
+    out = histogram.below + histogram.above
+    beyond = f" {out} {'points are' if out > 1 else 'point is'} further out." if out else ""
+    if histogram.bin_width is None or not used.size:
+        note = beyond or (" Every error is 0." if report.valid else " There is no valid point.")
+        return f'<p class="note">{note[1:]}</p>'
     width = histogram.bin_width
     limit = report.bound.limit if report.bound is not None else None
     reach = int(max(128 - used[0], used[-1] - 127))
@@ -285,8 +288,6 @@ def _histogram(report: Report) -> str:
                 _axis_text(x(sign * end / 1.06), _HEIGHT - 10, f"{sign * end / 1.06:+.3g}")
             )
     parts.append(_axis_text(x(0), _HEIGHT - 10, "0"))
-    out = histogram.below + histogram.above
-    beyond = f" {out} {'points are' if out > 1 else 'point is'} further out." if out else ""
     note = "Signed errors, counts on a log axis." + (" Red: the bound." if limit else "") + beyond
     return f"<figure>{_svg(''.join(parts), 'histogram of errors')}<figcaption>{note}</figcaption></figure>"
 
@@ -369,8 +370,10 @@ def _relative(report: Report) -> str:
     parts.append(_line(_LEFT, base, _WIDTH - _RIGHT, base, 'stroke="var(--soft)"'))
     octaves = -(-len(counts) // 8)
     for octave in range(0, octaves + 1, max(1, -(-octaves // 6))):
-        label = f"2^{histogram.first_octave + octave}"
-        parts.append(_axis_text(_LEFT + 8 * octave * width, _HEIGHT - 10, label))
+        label, at = f"2^{histogram.first_octave + octave}", _LEFT + 8 * octave * width
+        parts.append(
+            _axis_text(at, _HEIGHT - 10, label, "end" if at > _WIDTH - 2 * _RIGHT else "middle")
+        )
     note = f"|e| / |x| where x is not 0, both axes logarithmic. {histogram.exact} points are exact."
     return (
         f"<figure>{_svg(''.join(parts), 'histogram of relative errors')}"
