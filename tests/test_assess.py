@@ -291,6 +291,8 @@ def test_a_ramp_and_a_parabola() -> None:
 
 def test_spacing_is_that_of_the_user() -> None:
     i, j = np.indices((9, 10)).astype(float)
+    for one in (2, np.float32(2), [2, 2.0], np.array([2, 2])):
+        assert assess(i, 0 * i, spacing=one).derivatives.spacing == (2.0, 2.0)
     found = assess(i * i + j, 0 * i, spacing=(0.5, 4.0)).derivatives
     assert found.slopes[1].max == 0.25
     assert found.laplacian_max_error == 8  # d2(i^2) / 0.5^2
@@ -1104,7 +1106,19 @@ def test_what_cannot_be_compared_is_refused(arguments: Any, error: Any, text: st
         ({"need": "psnr"}, "reads like"),
         ({"ssim": {"window": 1}}, "2 to 16"),
         ({"ssim": {"size": 7}}, "window and step"),
+        ({"ssim": 7}, "window and step"),
+        ({"ssim": {"window": 7.5}}, "window must be 2 to 16, got 7.5"),
+        ({"ssim": {"step": 0}}, "step must be 1 or more"),
         ({"lags": 17}, "0 to 16"),
+        ({"lags": 2.5}, "lags must be 0 to 16, got 2.5"),
+        ({"lags": "3"}, "lags must be"),
+        ({"threads": 1.5}, "threads must be"),
+        ({"metrics": None}, "metrics takes"),
+        ({"need": ["psnr>=3"]}, "thresholds are text"),
+        ({"data_range": "3"}, "data_range must be"),
+        ({"relative_threshold": "3"}, "relative_threshold must be"),
+        ({"spacing": "abc"}, "spacing must be"),
+        ({"flips": [1]}, "flips takes"),
         ({"spacing": (1.0, 2.0)}, "spacing"),
         ({"spacing": -1.0}, "spacing"),
         ({"data_range": 0.0}, "data_range"),

@@ -7,7 +7,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +46,7 @@ from h5lossy.datasets import describe
 from h5lossy.errors import DeviceError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -251,14 +253,14 @@ def make_settings(
         bound=bound,
         bound_source=source,
         needs=parse_needs(need) if need else (),
-        data_range=_checked_range(data_range),
+        data_range=None if data_range is None else _positive("data_range", data_range),
         spacing=_spacing(spacing, rank),
         **window,
-        lags=_lags(lags),
+        lags=_integer("lags", lags, 0, _native.ASSESS_MAX_LAGS),
         flips=_flips(flips),
-        relative_threshold=_relative_threshold(relative_threshold),
+        relative_threshold=_positive("relative_threshold", relative_threshold),
         metrics=own,
-        threads=_threads(threads),
+        threads=0 if threads is None else _integer("threads", threads, 1),
         memory_limit=memory_bytes(memory_limit),
     )
 
@@ -649,12 +651,14 @@ def _promise(decoded: Input, given: ErrorBound | None) -> tuple[ErrorBound | Non
     return given, "given"
 
 
-def _groups(
-    metrics: str | Iterable[str | Metric], need: str | None
-) -> tuple[frozenset[str], tuple[Metric, ...]]:
+def _groups(metrics: Any, need: str | None) -> tuple[frozenset[str], tuple[Metric, ...]]:
     """Tell groups from the caller's own metrics."""
     named: set[str] = set()
     own: list[Metric] = []
+    if not isinstance(metrics, Iterable):
+        raise InvalidArgumentError(
+            f"metrics takes a profile, or names and metrics of your own, got {metrics!r}"
+        )
     for metric in [metrics] if isinstance(metrics, str) else metrics:
         if isinstance(metric, str):
             named |= PROFILES.get(metric, {metric})
@@ -679,66 +683,56 @@ def _groups(
     return frozenset(named | (wanted - {""})), tuple(own)
 
 
-def _relative_threshold(threshold: float) -> float:
-    if not (0 < threshold < math.inf):
-        raise InvalidArgumentError(
-            f"relative_threshold must be greater than 0 and finite, got {threshold!r}"
-        )
-    return float(threshold)
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, Real) and 0 < float(value) < math.inf
 
 
-def _checked_range(data_range: float | None) -> float | None:
-    if data_range is not None and not (0 < data_range < math.inf):
-        raise InvalidArgumentError(
-            f"data_range must be greater than 0 and finite, got {data_range!r}"
-        )
-    return None if data_range is None else float(data_range)
+def _positive(name: str, value: Any) -> float:
+    if not _is_positive(value):
+        raise InvalidArgumentError(f"{name} must be greater than 0 and finite, got {value!r}")
+    return float(value)
 
 
-def _spacing(spacing: float | Sequence[float] | None, rank: int) -> tuple[float, ...]:
+def _integer(name: str, value: Any, least: int, most: int | None = None) -> int:
+    found = int(value) if isinstance(value, Integral) else least - 1
+    if found < least or (most is not None and found > most):
+        allowed = f"{least} or more" if most is None else f"{least} to {most}"
+        raise InvalidArgumentError(f"{name} must be {allowed}, got {value!r}")
+    return found
+
+
+def _spacing(spacing: Any, rank: int) -> tuple[float, ...]:
     if spacing is None:
         return (1.0,) * rank
-    if isinstance(spacing, int | float):
-        spacing = (spacing,) * rank
-    found = tuple(map(float, spacing))
-    if len(found) != rank or not all(0 < s < math.inf for s in found):
+    each = [spacing] * rank if isinstance(spacing, Real) else list(spacing)
+    if len(each) != rank or not all(map(_is_positive, each)):
         raise InvalidArgumentError(
             f"spacing must be one number above 0, or one for each of {rank} axes, got {spacing!r}"
         )
-    return found
+    return tuple(map(float, each))
 
 
-def _window(ssim: Mapping[str, int] | None) -> dict[str, int]:
-    settings = {"window": 7, "step": 1} | dict(ssim or {})
-    most = _native.ASSESS_MAX_WINDOW
-    if set(settings) != {"window", "step"}:
-        raise InvalidArgumentError(f"ssim takes window and step, got {', '.join(settings)}")
-    if not 2 <= settings["window"] <= most or settings["step"] < 1:
+def _window(ssim: Any) -> dict[str, int]:
+    if not isinstance(ssim, Mapping | None) or set(ssim or {}) - {"window", "step"}:
+        raise InvalidArgumentError(f"ssim takes a dict of window and step, got {ssim!r}")
+    given = ssim or {}
+    return {
+        "window": _integer("ssim's window", given.get("window", 7), 2, _native.ASSESS_MAX_WINDOW),
+        "step": _integer("ssim's step", given.get("step", 1), 1),
+    }
+
+
+def _flips(flips: Any) -> tuple[tuple[str, float], ...]:
+    most = _native.ASSESS_MAX_FLIPS
+    if (
+        not isinstance(flips, Mapping | None)
+        or len(flips or {}) > most
+        or not all(isinstance(v, Real) and math.isfinite(v) for v in (flips or {}).values())
+    ):
         raise InvalidArgumentError(
-            f"ssim takes a window of 2 to {most} and a step of 1 or more, got {settings}"
+            f"flips takes a dict of up to {most} finite thresholds, got {flips!r}"
         )
-    return settings
-
-
-def _lags(lags: int) -> int:
-    if not 0 <= lags <= _native.ASSESS_MAX_LAGS:
-        raise InvalidArgumentError(f"lags must be 0 to {_native.ASSESS_MAX_LAGS}, got {lags!r}")
-    return lags
-
-
-def _flips(flips: Mapping[str, float] | None) -> tuple[tuple[str, float], ...]:
-    found = tuple((str(name), float(value)) for name, value in (flips or {}).items())
-    if len(found) > _native.ASSESS_MAX_FLIPS or not all(math.isfinite(v) for _, v in found):
-        raise InvalidArgumentError(
-            f"flips takes up to {_native.ASSESS_MAX_FLIPS} finite thresholds, got {flips!r}"
-        )
-    return found
-
-
-def _threads(threads: int | None) -> int:
-    if threads is not None and threads < 1:
-        raise InvalidArgumentError(f"threads must be 1 or more, got {threads!r}")
-    return threads or 0
+    return tuple((str(name), float(value)) for name, value in (flips or {}).items())
 
 
 def memory_bytes(limit: int | str) -> int:
