@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import math
 import re
@@ -21,6 +23,7 @@ import pytest
 import h5lossy
 from h5lossy import InvalidArgumentError, Report, assess
 from h5lossy.assessment import SCHEMA
+from h5lossy.assessment import report as report_module
 
 ROOT = Path(__file__).parents[1]
 
@@ -71,18 +74,66 @@ def test_infinities_are_text_in_json() -> None:
     assert Report.from_json(same.to_json()).error.psnr == math.inf
 
 
-def test_the_schema_is_documented(good: Report) -> None:
+_TYPES = {
+    "int": "integer",
+    "float": "number",
+    "Number": "number or null",
+    "str": "text",
+    "bool": "boolean",
+    "Any": "anything",
+}
+
+
+def type_in_json(kind: str) -> str:
+    """Write a field's type as the page on the JSON form has it."""
+    if kind.endswith(" | None"):
+        return f"{type_in_json(kind.removesuffix(' | None'))} or null"
+    if kind.startswith("tuple["):
+        return f"list of {type_in_json(kind[6:-1].removesuffix(', ...'))}"
+    if kind.startswith("dict[str, "):
+        return f"object of {type_in_json(kind[10:-1])}"
+    return _TYPES.get(kind) or f"[{kind}](#{kind.lower()})"
+
+
+def table_of(kind: type) -> str:
+    """Write a part of the report as a table of its names, types and what its docstring says."""
+    words = inspect.cleandoc(kind.__doc__ or "").partition("Attributes\n----------\n")[2]
+    said: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\w)", words.partition("\n\n")[0]):
+        names, _, text = entry.partition("\n")
+        told = " ".join(text.split()).replace("|", "\\|")
+        said |= dict.fromkeys(names.partition(" : ")[0].split(", "), told)
+    rows = [
+        f"| `{f.name}` | {type_in_json(str(f.type))} | {said.get(f.name, '')} |".replace(
+            "  |", " |"
+        )
+        for f in dataclasses.fields(kind)
+        if f.name != "pictures"
+    ]
+    return "\n".join(["| name | type | |", "|---|---|---|", *rows]).replace("``", "`")
+
+
+def parts_of_a_report() -> list[type]:
+    found = [
+        kind
+        for kind in vars(report_module).values()
+        if dataclasses.is_dataclass(kind) and kind.__module__ == report_module.__name__
+    ]
+    return sorted(found, key=lambda kind: kind is not Report)
+
+
+@pytest.mark.parametrize("kind", parts_of_a_report(), ids=lambda kind: kind.__name__)
+def test_the_schema_is_documented(kind: type) -> None:
     page = (ROOT / "docs/reference/report.md").read_text(encoding="utf-8")
-    documented = set(re.findall(r"`([a-z0-9_]+)`", page))
+    heading = "## The report\n" if kind is Report else f"## {kind.__name__}\n"
+    section = page.partition(heading)[2].partition("\n## ")[0]
+    assert table_of(kind) in section
 
-    def keys(value: Any) -> set[str]:
-        if isinstance(value, dict):
-            return set(value) | set().union(*map(keys, value.values()), set())
-        if isinstance(value, list):
-            return set().union(*map(keys, value), set())
-        return set()
 
-    assert keys(good.to_dict()) - documented == set()
+def test_the_parts_of_the_schema_are_what_a_report_has(good: Report) -> None:
+    plain = good.to_dict()
+    assert {"ok", *(f.name for f in dataclasses.fields(Report))} - {"pictures"} == set(plain)
+    assert plain["error"].keys() == {f.name for f in dataclasses.fields(type(good.error))}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "h5lossy.report/0"}', "null"])

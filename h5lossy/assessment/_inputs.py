@@ -135,7 +135,7 @@ class Mask(Input):
                 f"mask must have the fields' shape {shape}, got {self.shape}; "
                 "numpy.broadcast_to repeats a smaller one along further axes"
             )
-        if self.dtype.kind not in "bui":
+        if self.dtype.kind not in {"b", "u", "i"}:
             raise InvalidArgumentError(f"mask must be of bool or integers, got {self.dtype}")
 
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
