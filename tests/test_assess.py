@@ -11,7 +11,7 @@ import math
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import hypothesis.extra.numpy as hnp
@@ -22,8 +22,12 @@ from hypothesis import example, given, settings
 
 import h5lossy
 from h5lossy import InvalidArgumentError, NotComparableError, UnsupportedError, _native, assess
+from h5lossy.assessment._walk import Walker
 from hdf5_helpers import environment, run_python
 from reference import assess as reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GOLDEN = json.loads((Path(__file__).parent / "reference" / "assess_golden.json").read_text())
 
@@ -507,6 +511,14 @@ def test_scikit_image_agrees(shape: tuple[int, ...]) -> None:
     assert assess(x, y).ssim.mean == pytest.approx(theirs, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    "name", [n for n, c in GOLDEN["cases"].items() if "scikit_image" in c and "offset" not in n]
+)
+def test_scikit_image_agrees_on_the_golden_cases(name: str) -> None:
+    theirs = GOLDEN["cases"][name]["scikit_image"]["ssim_win7_population"]
+    assert assess(*fields(name)).ssim.mean == pytest.approx(theirs, abs=1e-12)
+
+
 @pytest.mark.parametrize("exponent", [-1000, -600, 600, 1000])
 def test_windows_do_not_depend_on_the_unit(exponent: int) -> None:
     x, y = noisy((20, 24, 30), np.float64, size=2.0)
@@ -586,7 +598,7 @@ def comparable(report: h5lossy.Report) -> dict[str, Any]:
 
 shapes = st.one_of(
     st.tuples(st.integers(1, 9000)),
-    st.tuples(st.integers(1, 60), st.integers(1, 60)),
+    st.tuples(st.integers(1, 300), st.integers(1, 60)),
     st.tuples(st.integers(1, 20), st.integers(1, 40), st.integers(1, 20)),
     st.tuples(*[st.integers(1, 9)] * 4),
 )
@@ -606,7 +618,12 @@ def test_no_chunking_and_no_number_of_threads_changes_a_bit(
     chunks = [
         data.draw(st.none() | st.tuples(*(st.integers(1, n) for n in shape))) for _ in range(2)
     ]
-    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+    with (
+        h5py.File("a.h5", "w", driver="core", backing_store=False) as file,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        # Slabs are as thick as chunks are, and not the whole field.
+        patch.setattr("h5lossy.assessment._walk._BYTES_AT_ONCE", 1)
         a, b = stored(file, "x", x, chunks[0]), stored(file, "y", y, chunks[1])
         in_chunks = assess(a, b, threads=data.draw(st.integers(1, 4)))
     assert comparable(in_chunks) == whole
@@ -857,13 +874,28 @@ def test_two_chunks_in_each_others_place_are_found(pair: Any) -> None:
     assert over.tolist() == [0, 26]
 
 
-def test_a_dropped_halo_would_be_seen() -> None:
-    # What crosses a border of slabs must be counted: here all that is wrong lies there.
+def spiked() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Make a ramp, and another with one error, right behind a border of slabs of eight planes."""
     x = np.zeros((64, 40, 40))
     x[:, 0, 0] = np.arange(64)
     y = x.copy()
     y[32, 20, 20] += 1
-    report = assess(x, y)
+    return x, y
+
+
+def in_slabs(
+    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> h5lossy.Report:
+    monkeypatch.setattr("h5lossy.assessment._walk._BYTES_AT_ONCE", 1)
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+        return assess(stored(file, "x", x, (8, 40, 40)), stored(file, "y", y, (8, 40, 40)))
+
+
+@pytest.mark.parametrize("kind", ["<f8", ">f8", ">f4"])
+def test_what_crosses_the_border_of_slabs_is_counted(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = in_slabs(*(field.astype(kind) for field in spiked()), monkeypatch)
     lags = report.autocorrelation[0]
     assert report.derivatives.slopes[0].max_error == 0.5
     assert report.derivatives.laplacian_max_error == 6
@@ -871,6 +903,40 @@ def test_a_dropped_halo_would_be_seen() -> None:
     assert lags.band[0] == pytest.approx(1.96 / math.sqrt(pairs), rel=1e-15)
     corners = np.argwhere(np.ones((7, 7, 7))) + np.array([26, 14, 14])
     assert report.ssim.min_at in {tuple(map(int, c)) for c in corners}
+    assert report.ssim.windows == 58 * 34 * 34
+    assert report.derivatives.points == 62 * 38 * 38
+    assert comparable(report) == comparable(assess(*spiked())) | {
+        "dtype": f"float{8 * int(kind[2])}"
+    }
+
+
+@pytest.mark.parametrize("fault", ["no halo", "owner too early", "owner too late", "twice"])
+def test_a_fault_of_the_walker_would_be_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = Walker._slabs
+
+    def faulty(self: Walker) -> Iterator[Any]:
+        for slab in sound(self):
+            own = slab.own
+            if fault == "no halo":
+                first = max(own.start, slab.fresh)
+                yield dataclasses.replace(
+                    slab, start=slab.fresh, own=slice(first, max(first, own.stop))
+                )
+            elif fault == "owner too early":
+                yield dataclasses.replace(slab, own=slice(own.start, max(own.start, own.stop - 1)))
+            elif fault == "owner too late":
+                yield dataclasses.replace(slab, own=slice(min(own.start + 1, own.stop), own.stop))
+            else:
+                yield dataclasses.replace(slab, own=slice(slab.start, own.stop))
+                yield slab
+
+    monkeypatch.setattr(Walker, "_slabs", faulty)
+    wrong = in_slabs(*spiked(), monkeypatch)
+    monkeypatch.undo()
+    right = assess(*spiked())
+    assert wrong.ssim.windows != right.ssim.windows
+    assert wrong.derivatives.points != right.derivatives.points
+    assert wrong.autocorrelation[0].band != right.autocorrelation[0].band
 
 
 # ------------------------------------------------------------------------------------------------

@@ -319,7 +319,7 @@ class Walker:
             before = held[i] if held and slab.start != slab.fresh else None
             if before is not None:
                 kept = before[len(before) - (slab.fresh - slab.start) :]
-                new = np.concatenate([kept, new])
+                new = np.concatenate([kept, new], dtype=dtype)  # else the machine's byte order
             parts.append(new)
         return tuple(parts)
 
