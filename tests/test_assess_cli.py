@@ -179,6 +179,10 @@ def test_verify_against_the_original_finds_errors_without_a_record(
     assert "FAIL" in run("verify", bare, "--against", files[0], code=1).output
 
 
+def test_verify_says_where_there_is_nothing_to_verify(files: tuple[Path, Path]) -> None:
+    assert run("verify", files[0]).output.endswith("nothing was verified\n")
+
+
 def test_verify_says_2_where_it_cannot_tell(files: tuple[Path, Path], tmp_path: Path) -> None:
     run("verify", "nothing.h5", code=2)
     run("verify", files[1], "-d", "nothing", code=2)
