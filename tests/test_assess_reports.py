@@ -315,6 +315,20 @@ def test_a_browser_shows_the_page(report: Report, tmp_path: Path) -> None:
     assert len(np.unique(shown.reshape(-1, 3), axis=0)) > 200
 
 
+def test_lines_break_where_points_are_not_valid() -> None:
+    x = np.sin(np.arange(300.0))
+    x[50:60], x[100], x[102] = np.nan, np.nan, np.nan
+    html = assess(x, x + 0.25 * np.cos(x), absolute=0.25, pictures=True).to_html()
+    assert [html.count(f"<figcaption>{name}</figcaption>") for name in ("original", "decoded")] == [
+        1,
+        1,
+    ]
+    assert "error, in units of the bound" in html
+    lines = re.findall(r'<polyline points="([^"]*)"', html)
+    assert [len(points.split()) for points in lines] == 3 * [50, 40, 2, 197]
+    assert "nan" not in "".join(lines)
+
+
 def test_the_same_report_makes_the_same_page(good: Report) -> None:
     assert good.to_html() == good.to_html()
     assert h5lossy.__version__ in good.to_html()

@@ -212,7 +212,7 @@ def _failures(report: Report) -> str:
 # ------------------------------------------------------------------------------------------------
 
 _WIDTH, _HEIGHT = 480, 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 30
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72, 12, 12, 30
 
 
 def _svg(content: str, label: str, height: int = _HEIGHT) -> str:
@@ -368,13 +368,12 @@ def _relative(report: Report) -> str:
                 f'height="{base - at:.2f}" fill="var(--blue)"/>'
             )
     parts.append(_line(_LEFT, base, _WIDTH - _RIGHT, base, 'stroke="var(--soft)"'))
-    octaves = -(-len(counts) // 8)
+    octaves = len(counts) // 8
     for octave in range(0, octaves + 1, max(1, -(-octaves // 6))):
         label, at = f"2^{histogram.first_octave + octave}", _LEFT + 8 * octave * width
-        parts.append(
-            _axis_text(at, _HEIGHT - 10, label, "end" if at > _WIDTH - 2 * _RIGHT else "middle")
-        )
-    note = f"|e| / |x| where x is not 0, both axes logarithmic. {histogram.exact} points are exact."
+        anchor = "end" if at > _WIDTH - 2 * _RIGHT else "middle"
+        parts.append(_axis_text(at, _HEIGHT - 10, label, anchor))
+    note = f"|e| / |x| where x is not 0, both axes logarithmic. Points without an error: {histogram.exact}."
     return (
         f"<figure>{_svg(''.join(parts), 'histogram of relative errors')}"
         f"<figcaption>{note}</figcaption></figure>"
@@ -477,7 +476,7 @@ def _panel(
 
 def _panels(picture: Picture, report: Report) -> str:
     if picture.original.ndim == 1:
-        return _curves(picture)
+        return _curves(picture, report)
     there = picture.original[np.isfinite(picture.original)]
     if not there.size:
         return ""
@@ -498,33 +497,45 @@ def _panels(picture: Picture, report: Report) -> str:
     )
 
 
-def _curves(picture: Picture) -> str:
-    """Draw a field with one axis: values above, errors below."""
+def _curves(picture: Picture, report: Report) -> str:
+    """Draw a field with one axis: both fields, and the error. Lines break where a point is not valid."""
+    limit = report.bound.limit if report.bound is not None else None
+    height = 170
     drawings = []
     for values, label, colour in (
         (picture.original, "original", "var(--blue)"),
-        (picture.error, "error", "var(--bad)"),
+        (picture.decoded, "decoded", "var(--blue)"),
+        (picture.error, "error, in units of the bound" if limit else "error", "var(--bad)"),
     ):
         there = np.isfinite(values)
         if not there.any():
             continue
+        scale = limit if limit and values is picture.error else 1.0
         low, high = float(values[there].min()), float(values[there].max())
         spread = high / 2 - low / 2 or 1.0  # halves do not overflow
-        height = 150
-        xs = np.linspace(_LEFT, _WIDTH - _RIGHT, max(2, len(values)))
+        xs = np.linspace(_LEFT, _WIDTH - _RIGHT, max(2, len(values)))[: len(values)]
         ys = _TOP + (high / 2 - values / 2) / spread * (height - 2 * _TOP)
-        points = " ".join(
-            f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=False) if math.isfinite(y)
-        )
-        content = (
+        lines = "".join(
             f'<polyline points="{points}" fill="none" stroke="{colour}"/>'
-            + _axis_text(_LEFT - 6, _TOP + 4, f"{high:.3g}", "end")
-            + _axis_text(_LEFT - 6, height - _TOP + 4, f"{low:.3g}", "end")
+            for points in _runs(xs, ys)
+        )
+        ends = _axis_text(_LEFT - 6, _TOP + 4, f"{high / scale:.3g}", "end") + _axis_text(
+            _LEFT - 6, height - _TOP + 4, f"{low / scale:.3g}", "end"
         )
         drawings.append(
-            f"<figure>{_svg(content, label, height)}<figcaption>{label}</figcaption></figure>"
+            f"<figure>{_svg(lines + ends, label, height)}<figcaption>{label}</figcaption></figure>"
         )
     return f'<div class="columns">{"".join(drawings)}</div>'
+
+
+def _runs(xs: npt.NDArray[np.float64], ys: npt.NDArray[np.float64]) -> Iterable[str]:
+    """Give the points of each line; a point without neighbours makes a short one."""
+    there = np.flatnonzero(np.isfinite(ys))
+    for run in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):
+        points = [f"{x:.1f},{y:.1f}" for x, y in zip(xs[run], ys[run], strict=True)]
+        if len(points) == 1:
+            points.append(f"{xs[run[0]] + 1:.1f},{ys[run[0]]:.1f}")
+        yield " ".join(points)
 
 
 def chunk_grid(report: Report) -> tuple[npt.NDArray[Any], npt.NDArray[Any], str]:
