@@ -118,7 +118,7 @@ def assess(
     Both fields are read once, part by part, whatever their size. A range is needed beforehand by
     SSIM and by a range-relative bound: without `data_range` the original is read twice. What comes
     out does not depend on chunks, the memory limit, the number of threads and the machine, but for
-    the last few of 16 digits where a slab of chunks is larger than the memory limit.
+    the last few of 16 digits where a slab of planes is larger than the memory limit.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def assess(
     threads : int, optional
         At most so many. Default: ``H5LOSSY_NUM_THREADS``, or all CPUs of the process.
     memory_limit : int or str, optional
-        For what is read from files, in bytes or as "256 MiB".
+        For what is read from files, and arrays that need a conversion; in bytes or as "256 MiB".
     progress : function or bool, optional
         Called as ``progress(bytes_done, bytes_in_all)``, of the original; each time that it has to
         be read counts. True shows a bar on standard error.
