@@ -221,6 +221,22 @@ def test_sweep_gives_what_the_filter_gives(files: tuple[Path, Path]) -> None:
     assert row["ratio"] == pytest.approx(report.size.ratio, rel=1e-3)
 
 
+def test_infinities_are_text_where_json_is_asked_for(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["t"] = np.arange(200.0)
+    name = tmp_path / "a.h5"
+    options = ("--codecs", "pfpl", "--bounds", "1e-300", "--kind", "absolute")
+    [row] = json.loads(run("sweep", name, *options, "--json").output, parse_constant=pytest.fail)[
+        "settings"
+    ]
+    assert row["psnr"] == "inf"
+    assert " inf " in run("sweep", name, *options, "--csv", tmp_path / "a.csv").output
+    assert ",inf," in (tmp_path / "a.csv").read_text(encoding="utf-8")
+    assert "nothing to draw" in run("sweep", name, *options, "--plot", "x.svg", code=1).output
+    found = run("tune", name, "--need", "psnr>=inf", "--codecs", "pfpl", "--json").output
+    assert json.loads(found, parse_constant=pytest.fail)["best"]["measures"] == {"psnr": "inf"}
+
+
 def test_sweep_wants_one_dataset(files: tuple[Path, Path]) -> None:
     assert "/a, /g/b" in run("sweep", files[0], code=2).output
     run("sweep", files[0], "-d", "a", "--bounds", "much", code=2)

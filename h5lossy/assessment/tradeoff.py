@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import time
@@ -18,7 +19,9 @@ from h5lossy._values import as_bits, fill_bits, is_big_endian
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment.report import Report, Size
 from h5lossy.bounds import BoundKind, value_range
+from h5lossy.codecs import PFPL
 from h5lossy.errors import InvalidArgumentError
+from h5lossy.frames import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -87,6 +90,7 @@ def measure(
     -------
     Tradeoff
     """
+    _choose_backend()
     codec = codec.resolve(values, fill_value) if _is_range_relative(codec) else codec
     params = dataclasses.replace(
         codec.params(),
@@ -137,6 +141,12 @@ def measure(
         encode_seconds=encode_seconds,
         decode_seconds=decode_seconds,
     )
+
+
+@functools.cache
+def _choose_backend() -> None:
+    """Have the library do what it does in its first call, before anything is timed."""
+    encode(np.zeros(1, np.float32), PFPL(absolute=1.0))
 
 
 def _is_range_relative(codec: Codec) -> bool:

@@ -16,7 +16,7 @@ import click
 from h5lossy import BoundKind
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
 from h5lossy.cli._console import print_table, printable, say
-from h5lossy.cli._field import codecs_named, read_field
+from h5lossy.cli._field import codecs_named, plain_number, read_field
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -102,7 +102,13 @@ def parse_bounds(text: str) -> list[float]:
     help="What the bounds limit.",
 )
 @click.option("--chunks", default="keep", show_default=True, help="Chunk shape, as for repack.")
-@click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option(
+    "--csv",
+    "csv_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the table.",
+)
 @click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -204,12 +210,12 @@ def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
         "decode_mb_s": megabytes / max(one.decode_seconds, 1e-9),
         "accuracy_gain": size.accuracy_gain,
     }
-    finite = {k: v if v is not None and math.isfinite(v) else None for k, v in plain.items()}
-    return {"codec": one.codec.codec_name, "bound": bound, **finite, "front": on_front}
+    found = {name: plain_number(value) for name, value in plain.items()}
+    return {"codec": one.codec.codec_name, "bound": bound, **found, "front": on_front}
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}g}"
+def _number(value: float | str | None, digits: int) -> str:
+    return value if isinstance(value, str) else "-" if value is None else f"{value:.{digits}g}"
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:
@@ -223,7 +229,7 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
 def _svg(rows: Sequence[dict[str, Any]]) -> str:
     """Draw PSNR over bits per value: a line for each codec."""
     width, height, left, right, top, bottom = 720, 440, 64, 24, 20, 52
-    drawn = [r for r in rows if r["psnr"] is not None and r["bits_per_value"] is not None]
+    drawn = [r for r in rows if isinstance(r["psnr"], float) and r["bits_per_value"] is not None]
     if not drawn:
         raise click.ClickException("there is nothing to draw: no setting has a finite PSNR")
     x_end = 1.08 * max(r["bits_per_value"] for r in drawn)

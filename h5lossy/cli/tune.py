@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from h5lossy.assessment import MEASURES, parse_needs
 from h5lossy.assessment.tradeoff import Tradeoff
 from h5lossy.assessment.tradeoff import tune as search
 from h5lossy.cli._console import printable, say, shape_text
-from h5lossy.cli._field import codecs_named, read_field
+from h5lossy.cli._field import codecs_named, plain_number, read_field
 from h5lossy.cli._judging import FAILED, no_verdict
 from h5lossy.cli._progress import progress_bar
 
@@ -87,7 +86,7 @@ def tune(
             "codec": best.codec.codec_name,
             "absolute": best.codec.bound.value,
             "ratio": best.size.ratio,
-            "measures": {n.name: _plain(n.got(best.report)) for n in needs},
+            "measures": {n.name: plain_number(n.got(best.report)) for n in needs},
         }
         click.echo(json.dumps({"tries": found.tries, "best": plain, "command": command}, indent=2))
     elif command is None:
@@ -96,11 +95,6 @@ def tune(
         say(f"tries {found.tries}\nuse: {printable(command)}")
     if best is None:
         click.get_current_context().exit(FAILED)
-
-
-def _plain(value: float | None) -> float | str | None:
-    """Return what JSON can hold, as in reports."""
-    return str(value) if value is not None and math.isinf(value) else value
 
 
 def _line(one: Tradeoff, needs: tuple[Need, ...], *, fits: bool) -> str:
