@@ -244,19 +244,16 @@ def _svg(rows: Sequence[dict[str, Any]]) -> str:
         return float(top + (high - value) / (high - low) * (height - top - bottom))
 
     colours = ("#2f6fb0", "#d9722c", "#3a9d6e", "#8a5fb5", "#b0413e")
-    parts = []
-    for i in range(5):
-        value = low + (high - low) * i / 4
-        parts.append(
-            f'<line x1="{left}" x2="{width - right}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
-            f'stroke="#dfe3e8"/><text x="{left - 8}" y="{y(value) + 4:.1f}" '
-            f'text-anchor="end">{value:.0f}</text>'
-        )
-        bits = x_end * i / 4
-        parts.append(
-            f'<text x="{x(bits):.1f}" y="{height - bottom + 20}" text-anchor="middle">'
-            f"{bits:.3g}</text>"
-        )
+    parts = [
+        f'<line x1="{left}" x2="{width - right}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
+        f'stroke="#dfe3e8"/><text x="{left - 8}" y="{y(value) + 4:.1f}" '
+        f'text-anchor="end">{value:g}</text>'
+        for value in _ticks(low, high)
+    ]
+    parts += [
+        f'<text x="{x(value):.1f}" y="{height - bottom + 20}" text-anchor="middle">{value:g}</text>'
+        for value in _ticks(0, x_end)
+    ]
     for k, codec in enumerate(dict.fromkeys(r["codec"] for r in drawn)):
         colour = colours[k % len(colours)]
         own = sorted(
@@ -287,3 +284,16 @@ def _svg(rows: Sequence[dict[str, Any]]) -> str:
         f'font-family="system-ui, sans-serif" font-size="13" fill="#3a4452">'
         f'<rect width="{width}" height="{height}" fill="#fff"/>{"".join(parts)}</svg>\n'
     )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return round numbers of an interval, about four to ten of them.
+
+    Examples
+    --------
+    >>> _ticks(2.1, 9.3)
+    [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = max(s for s in (power, 2 * power, 5 * power) if s <= (high - low) / 4)
+    return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
