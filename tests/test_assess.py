@@ -573,6 +573,10 @@ def test_the_divergence_of_a_vector_field() -> None:
     assert found.rmse == pytest.approx(math.sqrt((off**2).mean()), rel=1e-12)
     assert found.max_error == pytest.approx(np.abs(off).max(), rel=1e-12)
     assert found.rms == pytest.approx(math.sqrt((divergence(x) ** 2).mean()), rel=1e-12)
+    stacked = h5lossy.assess_divergence(np.stack(x), np.stack(y), spacing=(1.0, 2.0, 0.5))
+    assert stacked == found
+    with pytest.raises(InvalidArgumentError, match="one component an axis"):
+        h5lossy.assess_divergence([], [])
 
 
 # ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ from h5lossy.datasets import describe
 from h5lossy.errors import DeviceError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -824,7 +825,7 @@ def assess_divergence(
     >>> found.max, found.rmse
     (0.0, 1.0)
     """
-    if len(original) != len(decoded) or not original:
+    if len(original) != len(decoded) or len(original) == 0:
         raise InvalidArgumentError(
             f"a vector field has one component an axis, got {len(original)} and {len(decoded)}"
         )
@@ -896,14 +897,9 @@ def assess_divergence(
     )
 
 
-def _all_opened(original: Sequence[Any], decoded: Sequence[Any]) -> Any:
-    from contextlib import ExitStack, contextmanager  # noqa: PLC0415
-
-    @contextmanager
-    def opening() -> Any:
-        with ExitStack() as stack:
-            yield [
-                stack.enter_context(opened(x, y)) for x, y in zip(original, decoded, strict=True)
-            ]
-
-    return opening()
+@contextmanager
+def _all_opened(
+    original: Sequence[Any], decoded: Sequence[Any]
+) -> Iterator[list[tuple[Input, Input]]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(opened(x, y)) for x, y in zip(original, decoded, strict=True)]

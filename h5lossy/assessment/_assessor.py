@@ -34,7 +34,7 @@ class _ToCome(Input):
         self.shape = shape
         self.dtype = dtype
         self.chunks = None
-        self.is_array = False
+        self.is_array = self.is_contiguous = False
         self.device = None
         self.threads = None
         self.dataset = None
