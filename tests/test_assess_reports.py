@@ -315,6 +315,29 @@ def test_a_browser_shows_the_page(report: Report, tmp_path: Path) -> None:
     assert len(np.unique(shown.reshape(-1, 3), axis=0)) > 200
 
 
+@pytest.mark.parametrize(
+    ("bound", "offset"), [(0.25, 1.0), (0.3, 1.0), (0.25, 0.01), (0.01, 1.0)], ids=str
+)
+def test_every_bound_is_marked_in_a_histogram(bound: float, offset: float) -> None:
+    x = np.linspace(1, 2, 500)
+    y = x * (1 + bound * offset * np.cos(np.arange(500)))
+    for kind, title in (
+        ("absolute", "histogram of errors"),
+        ("range_relative", "histogram of errors"),
+        ("pointwise_relative", "histogram of relative errors"),
+    ):
+        html = assess(x, y, pictures=True, **{kind: bound}).to_html()
+        drawn = html.partition(f'aria-label="{title}">')[2].partition("</svg>")[0]
+        marks = re.findall(r'<line x1="([\d.]+)"[^>]*stroke="var\(--bad\)"', drawn)
+        assert len(marks) == (1 if kind == "pointwise_relative" else 2)
+        assert all(60 < float(at) < 480 for at in marks)
+        bars = [float(at) for at in re.findall(r'<rect x="([\d.]+)"', drawn)]
+        if kind == "pointwise_relative" and offset == 1:
+            assert bars[-1] <= float(marks[0])
+            assert float(marks[0]) - bars[-1] < 20
+    assert "Red: the bound." in html
+
+
 def test_lines_break_where_points_are_not_valid() -> None:
     x = np.sin(np.arange(300.0))
     x[50:60], x[100], x[102] = np.nan, np.nan, np.nan

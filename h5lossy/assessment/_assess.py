@@ -157,7 +157,8 @@ def assess(
         Points whose error is above so much of their value are counted. Default 1e-4, of which
         Baker et al. (2017) allow 5 %.
     pictures : bool, optional
-        Keep slices for `Report.to_html`: the middle one, and the one with the largest error.
+        Keep slices for `Report.to_html`: the middle one, and the one with the largest error. With a
+        pointwise-relative bound, the group "pointwise" too, which it is marked in.
     threads : int, optional
         At most so many. Default: ``H5LOSSY_NUM_THREADS``, or all CPUs of the process.
     memory_limit : int or str, optional
@@ -206,6 +207,9 @@ def assess(
             threads=threads,
             memory_limit=memory_limit,
         )
+        if pictures and promise is not None and promise.kind is BoundKind.POINTWISE_RELATIVE:
+            # Its histogram is the one that this bound can be marked in.
+            settings = dataclasses.replace(settings, groups=settings.groups | {"pointwise"})
         x.threads = y.threads = threads
         dtype = common_dtype(x, y)
         fill = resolve_fill(fill_value, x, y, dtype)

@@ -213,6 +213,7 @@ def _failures(report: Report) -> str:
 
 _WIDTH, _HEIGHT = 480, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 12, 12, 30
+_BOUND_LINE = 'stroke="var(--bad)" stroke-width="1.5" stroke-dasharray="5 3"'
 
 
 def _svg(content: str, label: str, height: int = _HEIGHT) -> str:
@@ -273,15 +274,7 @@ def _histogram(report: Report) -> str:
     for sign in (-1, 1):
         if limit and limit <= end:
             at = x(sign * limit)
-            parts.append(
-                _line(
-                    at,
-                    _TOP,
-                    at,
-                    base,
-                    'stroke="var(--bad)" stroke-width="1.5" stroke-dasharray="5 3"',
-                )
-            )
+            parts.append(_line(at, _TOP, at, base, _BOUND_LINE))
             parts.append(_axis_text(at, _HEIGHT - 10, f"{sign * limit:+.4g}"))
         else:
             parts.append(
@@ -348,9 +341,15 @@ def _relative(report: Report) -> str:
     if histogram is None or histogram.first_octave is None:
         return ""
     counts = histogram.counts
+    bound = report.bound if report.bound and report.bound.kind == "pointwise_relative" else None
+    limit_at = 0.0
+    if bound is not None:
+        mantissa, octave = math.frexp(bound.value)
+        limit_at = max(0.0, 8 * (octave - 1 - histogram.first_octave + 2 * mantissa - 1))
+    shown = max(len(counts), math.ceil(limit_at) + 2)
     top = math.log10(max(counts)) if max(counts) > 1 else 1.0
     floor = -0.3
-    width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
+    width = (_WIDTH - _LEFT - _RIGHT) / shown
     base = _HEIGHT - _BOTTOM
 
     def y(log: float) -> float:
@@ -368,12 +367,16 @@ def _relative(report: Report) -> str:
                 f'height="{base - at:.2f}" fill="var(--blue)"/>'
             )
     parts.append(_line(_LEFT, base, _WIDTH - _RIGHT, base, 'stroke="var(--soft)"'))
-    octaves = len(counts) // 8
+    if bound is not None:
+        at = _LEFT + limit_at * width
+        parts.append(_line(at, _TOP, at, base, _BOUND_LINE))
+    octaves = shown // 8
     for octave in range(0, octaves + 1, max(1, -(-octaves // 6))):
         label, at = f"2^{histogram.first_octave + octave}", _LEFT + 8 * octave * width
         anchor = "end" if at > _WIDTH - 2 * _RIGHT else "middle"
         parts.append(_axis_text(at, _HEIGHT - 10, label, anchor))
     note = f"|e| / |x| where x is not 0, both axes logarithmic. Points without an error: {histogram.exact}."
+    note += "" if bound is None else " Red: the bound."
     return (
         f"<figure>{_svg(''.join(parts), 'histogram of relative errors')}"
         f"<figcaption>{note}</figcaption></figure>"
