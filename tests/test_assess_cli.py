@@ -128,6 +128,17 @@ def test_bars_count_the_bytes_of_the_original(
         assert f"{total}/{total} " in said
 
 
+def test_a_page_that_cannot_be_written_is_refused_at_once(files: tuple[Path, Path]) -> None:
+    for words in (
+        ("assess", *files, "-d", "a", "--html", "no/folder/x.html"),
+        ("sweep", files[0], "-d", "a", "--csv", "no/folder/x.csv"),
+        ("sweep", files[0], "-d", "a", "--plot", files[0].parent),
+    ):
+        out = run(*words, code=2).output
+        assert "no folder 'no/folder'" in out or "is a directory" in out
+        assert "pfpl" not in out
+
+
 def test_assess_takes_its_options(files: tuple[Path, Path], tmp_path: Path) -> None:
     with h5py.File(tmp_path / "mask.h5", "w") as file:
         file["m"] = np.ones((24, 30, 40), bool)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import math
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,11 +16,12 @@ import h5lossy
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.cli._console import printable, say
 from h5lossy.cli._judging import FAILED, datasets_in, no_verdict, split_place
-from h5lossy.cli._options import bound_option
+from h5lossy.cli._options import FileToWrite, bound_option
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from h5lossy import ErrorBound, Report
 
@@ -97,7 +97,7 @@ def _threshold(text: str) -> tuple[str, float]:
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option(
     "--html",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FileToWrite(),
     metavar="FILE",
     help="Write one HTML page with pictures; for one dataset.",
 )

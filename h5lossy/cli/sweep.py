@@ -8,7 +8,6 @@ import csv
 import io
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,10 +16,12 @@ from h5lossy import BoundKind
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
 from h5lossy.cli._console import print_table, printable, say
 from h5lossy.cli._field import codecs_named, plain_number, read_field
+from h5lossy.cli._options import FileToWrite
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from h5lossy.codecs import Codec
 
@@ -105,13 +106,13 @@ def parse_bounds(text: str) -> list[float]:
 @click.option(
     "--csv",
     "csv_path",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FileToWrite(),
     metavar="FILE",
     help="Write the table.",
 )
 @click.option(
     "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FileToWrite(),
     metavar="FILE.svg",
     help="Draw PSNR over bits per value.",
 )
