@@ -1065,6 +1065,25 @@ def test_memmaps_and_what_can_only_be_cut(tmp_path: Path) -> None:
     assert comparable(assess(on_disk, Cut())) == comparable(assess(x, y))
 
 
+def test_other_libraries_variables_are_read(tmp_path: Path) -> None:
+    netcdf = pytest.importorskip("netCDF4", reason="netCDF4 is not installed")
+    xarray = pytest.importorskip("xarray", reason="xarray is not installed")
+    x, y = noisy((20, 30))
+    assert comparable(assess(xarray.DataArray(x), y)) == comparable(assess(x, y))
+    with netcdf.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("a", 20)
+        file.createDimension("b", 30)
+        variable = file.createVariable("t", "f4", ("a", "b"), fill_value=1e20)
+        variable[...] = y
+        assert comparable(assess(x, variable)) == comparable(assess(x, y))
+        variable[3, 4] = 1e20
+        with pytest.raises(InvalidArgumentError, match="t gives masked arrays"):
+            assess(x, variable)
+        file.set_auto_maskandscale(False)
+        y[3, 4] = 1e20
+        assert comparable(assess(x, variable)) == comparable(assess(x, y))
+
+
 def test_no_bound_is_taken_from_the_file(tmp_path: Path) -> None:
     x, _ = noisy((40, 50))
     with h5py.File(tmp_path / "a.h5", "w") as file:

@@ -94,6 +94,11 @@ class Input:
             part = self.values[selection] if self.shape else self.values[()]
         if hasattr(part, "__cuda_array_interface__"):  # CuPy: a part at a time comes to the host
             part = part.get()
+        if np.ma.is_masked(part):  # netCDF4's variables give such, without saying so before
+            raise InvalidArgumentError(
+                f"{self.name} gives masked arrays; have it give its values (netCDF4's "
+                "set_auto_maskandscale(False)), and say which to leave out: mask= or fill_value="
+            )
         return np.ascontiguousarray(self._typed(np.asarray(part), dtype)).reshape(
             [s.stop - s.start for s in selection] if self.shape else ()
         )
