@@ -528,9 +528,10 @@ def verify(
         Any dataset; if h5lossy did not compress it, nothing is checked.
     against : optional
         The original, as `assess` takes it: it is compared value by value, too, with the bound that
-        the file says.
+        the file says, if all of the dataset can be decoded.
     progress : function, optional
-        Called with the number of bytes after each chunk.
+        Called with the number of bytes after each chunk; and, with `against`, with as many again
+        while they are compared.
 
     Returns
     -------
@@ -553,10 +554,21 @@ def verify(
     check = _Check(dataset, described)
     check.run(progress)
     report = None
-    if against is not None:
+    if against is not None and not check.is_readable:
+        check.problem(None, "not compared with the original: not all of it can be decoded")
+    elif against is not None:
         from h5lossy.assessment import assess  # noqa: PLC0415
 
-        report = assess(against, dataset)
+        compared = 0
+
+        def tell(done: int, total: int) -> None:
+            nonlocal compared
+            if progress is not None and total:
+                now = dataset.nbytes * done // total
+                progress(now - compared)
+                compared = now
+
+        report = assess(against, dataset, progress=tell)
     return Verification(
         path=dataset.name,
         codec=described.codec,
@@ -576,6 +588,7 @@ class _Check:
         self._dataset = dataset
         self._described = described
         self.chunks = self.recorded = 0
+        self.is_readable = True
         self.problems: list[Problem] = []
         self.record: dict[str, Any] | None = None
         self._hashes: npt.NDArray[np.uint64] | None = None
@@ -584,9 +597,10 @@ class _Check:
         try:
             self._read_record()
         except InvalidArgumentError as error:
-            self._problem(None, str(error))
+            self.problem(None, str(error))
 
-    def _problem(self, chunk: Place | None, why: str) -> None:
+    def problem(self, chunk: Place | None, why: str) -> None:
+        """Note what is wrong."""
         self.problems.append(Problem(chunk=chunk, why=" ".join(why.split())))
 
     def _read_record(self) -> None:
@@ -598,7 +612,7 @@ class _Check:
             return
         self._hashes = _earlier_hashes(self._dataset, grid_of(self._dataset)).reshape(-1)
         if self.record["chunks_per_hash"] != 1:
-            self._problem(None, "the dataset was resized after its record was made")
+            self.problem(None, "the dataset was resized after its record was made")
             self._hashes = None
 
     def run(self, progress: Callable[[int], None] | None) -> None:
@@ -612,7 +626,9 @@ class _Check:
                 if progress is not None:
                     progress(values.nbytes)
             except (H5LossyError, OSError, ValueError) as error:
-                self._problem(chunk.place, str(error))
+                # Of a frame with another bound the values are there to be compared.
+                self.is_readable &= isinstance(error, InvalidArgumentError)
+                self.problem(chunk.place, str(error))
             self._compare(chunk, value)
 
     def _compare(self, chunk: Chunk, value: int) -> None:
@@ -633,7 +649,7 @@ class _Check:
             else:
                 others = len(group) - 1
                 which = "differs" if size == 1 else f"or one of the {others} after it differs"
-                self._problem(self._first, f"{which} from the record")
+                self.problem(self._first, f"{which} from the record")
         group.clear()
 
 

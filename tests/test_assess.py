@@ -8,9 +8,10 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import hypothesis.extra.numpy as hnp
@@ -21,8 +22,12 @@ from hypothesis import example, given, settings
 
 import h5lossy
 from h5lossy import InvalidArgumentError, NotComparableError, UnsupportedError, _native, assess
+from h5lossy.assessment._walk import Walker
 from hdf5_helpers import environment, run_python
 from reference import assess as reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GOLDEN = json.loads((Path(__file__).parent / "reference" / "assess_golden.json").read_text())
 
@@ -290,6 +295,8 @@ def test_a_ramp_and_a_parabola() -> None:
 
 def test_spacing_is_that_of_the_user() -> None:
     i, j = np.indices((9, 10)).astype(float)
+    for one in (2, np.float32(2), [2, 2.0], np.array([2, 2])):
+        assert assess(i, 0 * i, spacing=one).derivatives.spacing == (2.0, 2.0)
     found = assess(i * i + j, 0 * i, spacing=(0.5, 4.0)).derivatives
     assert found.slopes[1].max == 0.25
     assert found.laplacian_max_error == 8  # d2(i^2) / 0.5^2
@@ -504,6 +511,14 @@ def test_scikit_image_agrees(shape: tuple[int, ...]) -> None:
     assert assess(x, y).ssim.mean == pytest.approx(theirs, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    "name", [n for n, c in GOLDEN["cases"].items() if "scikit_image" in c and "offset" not in n]
+)
+def test_scikit_image_agrees_on_the_golden_cases(name: str) -> None:
+    theirs = GOLDEN["cases"][name]["scikit_image"]["ssim_win7_population"]
+    assert assess(*fields(name)).ssim.mean == pytest.approx(theirs, abs=1e-12)
+
+
 @pytest.mark.parametrize("exponent", [-1000, -600, 600, 1000])
 def test_windows_do_not_depend_on_the_unit(exponent: int) -> None:
     x, y = noisy((20, 24, 30), np.float64, size=2.0)
@@ -558,6 +573,10 @@ def test_the_divergence_of_a_vector_field() -> None:
     assert found.rmse == pytest.approx(math.sqrt((off**2).mean()), rel=1e-12)
     assert found.max_error == pytest.approx(np.abs(off).max(), rel=1e-12)
     assert found.rms == pytest.approx(math.sqrt((divergence(x) ** 2).mean()), rel=1e-12)
+    stacked = h5lossy.assess_divergence(np.stack(x), np.stack(y), spacing=(1.0, 2.0, 0.5))
+    assert stacked == found
+    with pytest.raises(InvalidArgumentError, match="one component an axis"):
+        h5lossy.assess_divergence([], [])
 
 
 # ------------------------------------------------------------------------------------------------
@@ -576,13 +595,14 @@ def comparable(report: h5lossy.Report) -> dict[str, Any]:
     found = report.to_dict()
     for name in ("provenance", "per_chunk", "size", "bound"):
         found.pop(name)
-    found["undefined"].pop("size.accuracy_gain", None)
+    for name in ("size.accuracy_gain", "per_chunk.psnr"):
+        found["undefined"].pop(name, None)
     return found
 
 
 shapes = st.one_of(
     st.tuples(st.integers(1, 9000)),
-    st.tuples(st.integers(1, 60), st.integers(1, 60)),
+    st.tuples(st.integers(1, 300), st.integers(1, 60)),
     st.tuples(st.integers(1, 20), st.integers(1, 40), st.integers(1, 20)),
     st.tuples(*[st.integers(1, 9)] * 4),
 )
@@ -602,28 +622,41 @@ def test_no_chunking_and_no_number_of_threads_changes_a_bit(
     chunks = [
         data.draw(st.none() | st.tuples(*(st.integers(1, n) for n in shape))) for _ in range(2)
     ]
-    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+    with (
+        h5py.File("a.h5", "w", driver="core", backing_store=False) as file,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        # Slabs are as thick as chunks are, and not the whole field.
+        patch.setattr("h5lossy.assessment._walk._BYTES_AT_ONCE", 1)
         a, b = stored(file, "x", x, chunks[0]), stored(file, "y", y, chunks[1])
         in_chunks = assess(a, b, threads=data.draw(st.integers(1, 4)))
     assert comparable(in_chunks) == whole
 
 
-@pytest.mark.parametrize("shape", [(6, 200, 700), (3, 40, 30, 70), (40, 70000)], ids=str)
-def test_strips_of_a_slab_that_is_too_large_give_the_same(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "shape", [(6, 200, 700), (3, 40, 30, 70), (40, 9000), (5, 40, 60, 30)], ids=str
+)
+def test_columns_of_a_slab_that_is_too_large_give_the_same(shape: tuple[int, ...]) -> None:
     x, y = noisy(shape)
-    y.reshape(-1)[x.size // 2] += 1
-    whole = assess(x, y, absolute=0.02)
+    some = np.random.default_rng(1).random(shape)
+    y[some < 0.001], x[some > 0.999] = np.nan, np.inf
+    y[..., -3] += 1
     with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
         a = stored(file, "x", x, (1, *(min(16, n) for n in shape[1:])))
-        b = stored(file, "y", y, None)
-        strips = assess(a, b, absolute=0.02, memory_limit="1 MiB")
-    assert strips.provenance.amplification > 1
-    mine, theirs = comparable(strips), comparable(whole)
+        b = stored(file, "y", y, (2, *(min(23, n) for n in shape[1:])))
+        whole = assess(a, b, absolute=0.02, data_range=9.0)
+        columns = assess(a, b, absolute=0.02, data_range=9.0, memory_limit="1 MiB")
+    assert columns.provenance.amplification > whole.provenance.amplification == 1
+    assert columns.bound == whole.bound
+    assert len(whole.bound.listed) == 16
+    assert columns.per_chunk.max_abs == whole.per_chunk.max_abs
+    assert columns.per_chunk.special == whole.per_chunk.special
+    assert columns.ssim.min_at == whole.ssim.min_at
+    mine, theirs = comparable(columns), comparable(whole)
     exact = ("special", "histogram", "points", "valid", "failures", "shape", "flips", "undefined")
     for name in exact:
         assert mine[name] == theirs[name]
-    assert strips.error.max_at == whole.error.max_at
-    assert strips.bound.listed[0].at == whole.bound.listed[0].at
+    assert columns.error.max_at == whole.error.max_at
     for part in ("original", "decoded", "error", "correlation", "ssim", "derivatives"):
         flat_mine, flat_theirs = (
             {k: v for k, v in found[part].items() if isinstance(v, float)}
@@ -632,6 +665,7 @@ def test_strips_of_a_slab_that_is_too_large_give_the_same(shape: tuple[int, ...]
         assert flat_mine == pytest.approx(flat_theirs, rel=1e-12, abs=1e-15)
     for a_, b_ in zip(mine["autocorrelation"], theirs["autocorrelation"], strict=True):
         assert a_["values"] == pytest.approx(b_["values"], abs=1e-12)
+        assert a_["band"] == b_["band"]
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 100])
@@ -669,6 +703,80 @@ def test_a_power_of_two_scales_and_axes_permute() -> None:
     for row in turned.autocorrelation:
         before = row.axis if row.axis is None else (2, 0, 1)[row.axis]
         assert row.values == pytest.approx(axes[before], abs=1e-12)
+
+
+_IN_LITTLE_MEMORY = """
+import sys
+import numpy as np, h5lossy
+
+class Field:
+    # Waves and steps, that nobody has to hold.
+    shape, dtype = {shape}, np.dtype({dtype!r})
+    def __init__(self, step):
+        self.step = step
+    def __getitem__(self, selection):
+        *others, last = (np.arange(s.start, s.stop, dtype=np.float32) for s in selection)
+        rest = sum(n.reshape(-1, *[1] * (i + 1)) for i, n in enumerate(reversed(others)))
+        values = np.sin(last / 99) * 99 + rest % 17
+        return (np.rint(values / self.step) * self.step).astype({dtype!r})
+
+def peak(reset=False):
+    if reset:
+        open("/proc/self/clear_refs", "w").write("5")
+    words = open("/proc/self/status").read().split()
+    return int(words[words.index("VmHWM:" if not reset else "VmRSS:") + 1]) / 1024
+
+x, y = Field(0.25), Field(2)
+if {in_memory}:
+    everything = tuple(slice(0, n) for n in Field.shape)
+    x, y = (np.asfortranarray(field[everything]) for field in (x, y))
+h5lossy.assess([1.0, 2.0], [1.0, 2.0], metrics="full")
+before = peak(reset=True)
+report = h5lossy.assess(x, y, absolute=1.0, metrics={metrics!r}, pictures=True)
+assert report.ok and report.points == np.prod(Field.shape)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize(
+    ("shape", "dtype", "in_memory", "metrics"),
+    [
+        ((2, 4000, 4000), "f4", False, "bound"),
+        ((2, 4000, 4000), "f2", True, "standard"),
+        ((2, 3000, 3000), "f4", False, ["climate", "pointwise"]),
+        ((30_000_000,), "i2", True, "bound"),
+        ((3, 40, 1000, 400), "f4", False, "standard"),
+    ],
+    ids=str,
+)
+def test_no_field_takes_more_memory_than_said(
+    shape: tuple[int, ...], dtype: str, in_memory: bool, metrics: Any
+) -> None:
+    code = _IN_LITTLE_MEMORY.format(shape=shape, dtype=dtype, in_memory=in_memory, metrics=metrics)
+    assert float(run_python(code).stdout) < 256
+
+
+def test_slices_may_be_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = noisy((2, 400, 333))
+    x[:, 100:110, 50:90] = np.nan
+    y[1, 399, 332] += 1
+    options: dict[str, Any] = {"metrics": ["climate", "pointwise"], "pictures": True}
+    whole = assess(x, y, **options)
+    monkeypatch.setattr("h5lossy.assessment._climate._VALUES_AT_ONCE", 5000)
+    monkeypatch.setattr("h5lossy.assessment._pictures._PART_BYTES", 3000)
+    monkeypatch.setattr("h5lossy.assessment.metrics._VALUES_OF_BLOCK", 2000)
+    parts = assess(x, y, **options)
+    assert parts.relative_histogram == whole.relative_histogram
+    assert parts.climate.dssim_min_at == whole.climate.dssim_min_at
+    assert parts.climate.dssim_mean == pytest.approx(whole.climate.dssim_mean, rel=1e-13)
+    for mine, theirs in zip(parts.pictures, whole.pictures, strict=True):
+        for name in ("original", "decoded", "error"):
+            assert np.array_equal(getattr(mine, name), getattr(theirs, name), equal_nan=True)
+    # Every second point, and of the errors the largest of each two by two.
+    assert theirs.original.shape == (200, 167)
+    assert np.array_equal(theirs.original, x[1, ::2, ::2], equal_nan=True)
+    assert theirs.error[-1, -1] == y[1, 399, 332].astype(float) - x[1, 399, 332]
 
 
 def test_histograms_count_what_the_reference_counts() -> None:
@@ -779,13 +887,28 @@ def test_two_chunks_in_each_others_place_are_found(pair: Any) -> None:
     assert over.tolist() == [0, 26]
 
 
-def test_a_dropped_halo_would_be_seen() -> None:
-    # What crosses a border of slabs must be counted: here all that is wrong lies there.
+def spiked() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Make a ramp, and another with one error, right behind a border of slabs of eight planes."""
     x = np.zeros((64, 40, 40))
     x[:, 0, 0] = np.arange(64)
     y = x.copy()
     y[32, 20, 20] += 1
-    report = assess(x, y)
+    return x, y
+
+
+def in_slabs(
+    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> h5lossy.Report:
+    monkeypatch.setattr("h5lossy.assessment._walk._BYTES_AT_ONCE", 1)
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+        return assess(stored(file, "x", x, (8, 40, 40)), stored(file, "y", y, (8, 40, 40)))
+
+
+@pytest.mark.parametrize("kind", ["<f8", ">f8", ">f4"])
+def test_what_crosses_the_border_of_slabs_is_counted(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = in_slabs(*(field.astype(kind) for field in spiked()), monkeypatch)
     lags = report.autocorrelation[0]
     assert report.derivatives.slopes[0].max_error == 0.5
     assert report.derivatives.laplacian_max_error == 6
@@ -793,6 +916,40 @@ def test_a_dropped_halo_would_be_seen() -> None:
     assert lags.band[0] == pytest.approx(1.96 / math.sqrt(pairs), rel=1e-15)
     corners = np.argwhere(np.ones((7, 7, 7))) + np.array([26, 14, 14])
     assert report.ssim.min_at in {tuple(map(int, c)) for c in corners}
+    assert report.ssim.windows == 58 * 34 * 34
+    assert report.derivatives.points == 62 * 38 * 38
+    assert comparable(report) == comparable(assess(*spiked())) | {
+        "dtype": f"float{8 * int(kind[2])}"
+    }
+
+
+@pytest.mark.parametrize("fault", ["no halo", "owner too early", "owner too late", "twice"])
+def test_a_fault_of_the_walker_would_be_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = Walker._slabs
+
+    def faulty(self: Walker) -> Iterator[Any]:
+        for slab in sound(self):
+            own = slab.own
+            if fault == "no halo":
+                first = max(own.start, slab.fresh)
+                yield dataclasses.replace(
+                    slab, start=slab.fresh, own=slice(first, max(first, own.stop))
+                )
+            elif fault == "owner too early":
+                yield dataclasses.replace(slab, own=slice(own.start, max(own.start, own.stop - 1)))
+            elif fault == "owner too late":
+                yield dataclasses.replace(slab, own=slice(min(own.start + 1, own.stop), own.stop))
+            else:
+                yield dataclasses.replace(slab, own=slice(slab.start, own.stop))
+                yield slab
+
+    monkeypatch.setattr(Walker, "_slabs", faulty)
+    wrong = in_slabs(*spiked(), monkeypatch)
+    monkeypatch.undo()
+    right = assess(*spiked())
+    assert wrong.ssim.windows != right.ssim.windows
+    assert wrong.derivatives.points != right.derivatives.points
+    assert wrong.autocorrelation[0].band != right.autocorrelation[0].band
 
 
 # ------------------------------------------------------------------------------------------------
@@ -823,6 +980,68 @@ def test_inputs_of_all_kinds(x: Any, y: Any) -> None:
     assert h5lossy.Report.from_json(report.to_json()) == report
 
 
+class _Tensor:
+    """Has a shape, a dtype that NumPy does not know, and DLPack, like PyTorch's."""
+
+    dtype = "torch.float32"
+
+    def __init__(self, values: np.ndarray[Any, Any], refuse: bool = False) -> None:
+        self._values, self._refuse, self.shape = values, refuse, values.shape
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._values.__dlpack_device__()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self._refuse:
+            raise BufferError("use tensor.detach() first")
+        return self._values.__dlpack__(**options)
+
+
+def test_arrays_of_other_libraries_are_taken_through_dlpack() -> None:
+    x, y = noisy((20, 30))
+    mask = x > 100
+    found = assess(_Tensor(x), _Tensor(y), mask=_Tensor(mask.view(np.uint8)))
+    assert comparable(found) == comparable(assess(x, y, mask=mask))
+    with pytest.raises(UnsupportedError, match=r"decoded .* DLPack: use tensor\.detach"):
+        assess(x, _Tensor(y, refuse=True))
+
+
+@pytest.mark.parametrize("kind", ["bool", "u1", "i4", ">i2"])
+@pytest.mark.parametrize("in_file", [False, True])
+def test_masks_are_what_is_not_0(kind: str, in_file: bool, tmp_path: Path) -> None:
+    x, y = noisy((20, 30))
+    mask = np.zeros(x.shape, kind)
+    mask[3] = True if kind == "bool" else 256 if np.dtype(kind).itemsize > 1 else 2
+    y[3] += 7
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        given = stored(file, "m", mask, (4, 30)) if in_file else mask
+        report = assess(x, y, mask=given, absolute=0.02, metrics="full", pictures=True)
+    assert report.ok
+    assert report.masked == 30
+    assert report.ssim.value_range == float(np.delete(x, 3, 0).max()) - np.delete(x, 3, 0).min()
+
+
+@pytest.mark.parametrize("declared", [np.float64(1e20), np.float32(1e20), [1e20]], ids=repr)
+def test_a_fill_value_that_an_attribute_declares_is_left_out(declared: Any) -> None:
+    x, y = noisy((20, 30))
+    x[2], y[2] = 1e20, 1e20
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+        a = stored(file, "x", x, None)
+        a.attrs["_FillValue"] = declared
+        assert assess(a, y).special.fill_kept == 30
+        a.attrs["_FillValue"] = "nothing"
+        assert assess(a, y).fill_value is None
+
+
+def test_zeros_of_either_sign_are_different_fill_values() -> None:
+    x, y = noisy((4, 24, 30))
+    x[:, 3], y[:, 3], x[:, 4], y[:, 4] = 0.0, 0.0, -0.0, -0.0
+    report = assess(x, y, fill_value=0.0, metrics=["pointwise"])
+    assert report.valid == x.size - 4 * 30
+    histogram = report.relative_histogram
+    assert histogram.exact + sum(histogram.counts) + report.error.pointwise.zeros == report.valid
+
+
 def test_axes_of_extent_one_are_left_out() -> None:
     x, y = noisy((20, 30))
     flat, thick = assess(x, y), assess(x[:, None, :, None], y[:, None, :, None])
@@ -844,6 +1063,25 @@ def test_memmaps_and_what_can_only_be_cut(tmp_path: Path) -> None:
             return y[selection]
 
     assert comparable(assess(on_disk, Cut())) == comparable(assess(x, y))
+
+
+def test_other_libraries_variables_are_read(tmp_path: Path) -> None:
+    netcdf = pytest.importorskip("netCDF4", reason="netCDF4 is not installed")
+    xarray = pytest.importorskip("xarray", reason="xarray is not installed")
+    x, y = noisy((20, 30))
+    assert comparable(assess(xarray.DataArray(x), y)) == comparable(assess(x, y))
+    with netcdf.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("a", 20)
+        file.createDimension("b", 30)
+        variable = file.createVariable("t", "f4", ("a", "b"), fill_value=1e20)
+        variable[...] = y
+        assert comparable(assess(x, variable)) == comparable(assess(x, y))
+        variable[3, 4] = 1e20
+        with pytest.raises(InvalidArgumentError, match="t gives masked arrays"):
+            assess(x, variable)
+        file.set_auto_maskandscale(False)
+        y[3, 4] = 1e20
+        assert comparable(assess(x, variable)) == comparable(assess(x, y))
 
 
 def test_no_bound_is_taken_from_the_file(tmp_path: Path) -> None:
@@ -871,6 +1109,69 @@ def test_a_constant_field_has_numbers_or_reasons() -> None:
     assert {"correlation", "ssim", "autocorrelation"} <= set(report.undefined)
 
 
+def _undefined_fields() -> dict[str, tuple[Any, Any]]:
+    x, y = noisy((12, 13, 14), np.float64)
+    holes = np.where(np.random.default_rng(0).random(x.shape) < 0.3, np.nan, x)
+    one = np.where(np.arange(x.size).reshape(x.shape) == 5, 1.0, np.nan)
+    return {
+        "sound": (x, y),
+        "identical": (x, x),
+        "constant": (x * 0 + 1, x * 0 + 1),
+        "constant, shifted": (x * 0 + 1, x * 0 + 2),
+        "zeros": (x * 0, x * 0),
+        "zeros, changed": (x * 0, y),
+        "NaN": (x * np.nan, x * np.nan),
+        "holes": (holes, holes + 0.1 * y),
+        "one valid point": (one, one),
+        "empty": (x[:0], y[:0]),
+        "scalar": (np.float64(1), np.float64(2)),
+        "one point": (x[:1, :1, :1], y[:1, :1, :1]),
+        "three planes": (x[:3], y[:3]),
+        "one axis": (x[0, 0], y[0, 0]),
+        "six axes": (x.reshape(2, 2, 3, 13, 7, 2), y.reshape(2, 2, 3, 13, 7, 2)),
+        "decoded is constant": (x, x * 0),
+        "constant error": (np.rint(x), np.rint(x) + 1),
+        "beyond float64": (x * 1e306, -x * 1e306),
+        "denormal": (x * 1e-310, y * 1e-310),
+    }
+
+
+@pytest.mark.parametrize("name", _undefined_fields())
+def test_whatever_is_undefined_has_its_reason(name: str) -> None:
+    x, y = _undefined_fields()[name]
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+        chunks = tuple(-(-n // 2) for n in y.shape) if np.size(y) and y.shape else None
+        decoded = stored(file, "y", y, chunks)
+        report = assess(x, decoded, range_relative=0.1, metrics=["full", "ssim_zchecker"])
+
+    def nulls(value: Any, name: str = "") -> set[str]:
+        if isinstance(value, dict):
+            pairs = [(key, item) for key, item in value.items() if key != "undefined"]
+            return set().union(*(nulls(v, f"{name}.{k}" if name else k) for k, v in pairs))
+        if isinstance(value, list):
+            return set().union(*(nulls(item, name) for item in value))
+        return {name} if value is None else set()
+
+    # Not given, or no number at all: the fill value, the row of all axes, what has no chunks.
+    others = {"fill_value", "autocorrelation.axis", "per_chunk", "bound.listed.chunk"}
+    reasons = {re.sub(r"^autocorrelation\..*", "autocorrelation", key) for key in report.undefined}
+    unexplained = {
+        null
+        for null in nulls(report.to_dict()) - others
+        if not any(null == key or null.startswith(f"{key}.") for key in reasons)
+    }
+    assert not unexplained
+    assert all(reason for reason in report.undefined.values())
+
+
+def test_the_reason_is_the_right_one() -> None:
+    x = np.full((9, 9), np.nan)
+    report = assess(x, x)
+    assert report.undefined["ssim"] == "the original has no valid value"
+    assert "histogram  -" in re.sub(" +", "  ", report.to_text())
+    assert "There is no valid point." in report.to_html()
+
+
 def test_fields_beyond_float64_are_undefined_and_not_wrong() -> None:
     x = np.array([1.7e308, -1.7e308, 0.0])
     report = assess(x, -x, absolute=1.0)
@@ -883,8 +1184,8 @@ def test_fields_beyond_float64_are_undefined_and_not_wrong() -> None:
     ("arguments", "error", "text"),
     [
         (([1.0], [1.0, 2.0]), NotComparableError, "one shape"),
-        ((["a"], ["a"]), UnsupportedError, "floats"),
-        (([2**40], [2**40]), UnsupportedError, "integers"),
+        ((["a"], ["a"]), NotComparableError, "floats"),
+        (([2**40], [2**40]), NotComparableError, "integers"),
         (("a.h5", [1.0]), InvalidArgumentError, "file.h5:/path"),
     ],
 )
@@ -903,7 +1204,19 @@ def test_what_cannot_be_compared_is_refused(arguments: Any, error: Any, text: st
         ({"need": "psnr"}, "reads like"),
         ({"ssim": {"window": 1}}, "2 to 16"),
         ({"ssim": {"size": 7}}, "window and step"),
+        ({"ssim": 7}, "window and step"),
+        ({"ssim": {"window": 7.5}}, "window must be 2 to 16, got 7.5"),
+        ({"ssim": {"step": 0}}, "step must be 1 or more"),
         ({"lags": 17}, "0 to 16"),
+        ({"lags": 2.5}, "lags must be 0 to 16, got 2.5"),
+        ({"lags": "3"}, "lags must be"),
+        ({"threads": 1.5}, "threads must be"),
+        ({"metrics": None}, "metrics takes"),
+        ({"need": ["psnr>=3"]}, "thresholds are text"),
+        ({"data_range": "3"}, "data_range must be"),
+        ({"relative_threshold": "3"}, "relative_threshold must be"),
+        ({"spacing": "abc"}, "spacing must be"),
+        ({"flips": [1]}, "flips takes"),
         ({"spacing": (1.0, 2.0)}, "spacing"),
         ({"spacing": -1.0}, "spacing"),
         ({"data_range": 0.0}, "data_range"),
@@ -930,11 +1243,18 @@ def test_thresholds_are_part_of_the_verdict() -> None:
     assert not assess(x * 0, x * 0, need="ssim>=0.1").ok
 
 
-def test_progress_ends_at_the_total() -> None:
+def test_progress_counts_the_bytes_of_the_original() -> None:
     x, y = noisy((50, 60))
     told: list[tuple[int, int]] = []
-    assess(x, y, metrics="climate", progress=lambda done, total: told.append((done, total)))
-    assert told[-1][0] == told[-1][1]
+    assess(x, y, metrics="full", progress=lambda done, total: told.append((done, total)))
+    assert told == sorted(told)
+    assert {total for _, total in told} == {4 * x.nbytes}  # range, walk, data SSIM, relative errors
+    assert told[-1][0] == 4 * x.nbytes
+
+
+def test_progress_may_be_a_bar(capfd: pytest.CaptureFixture[str]) -> None:
+    assess([1.0, 2.0], [1.0, 2.0], progress=True)
+    assert "assessing decoded" in capfd.readouterr().err
 
 
 @settings(max_examples=80, deadline=None)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -15,11 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 import h5lossy
+from h5lossy.assessment import parse_needs
+from h5lossy.assessment.tradeoff import tune
 from h5lossy.cli import main
+from hdf5_helpers import command_line, environment
+from hdf5_helpers import run as run_program
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from click.testing import Result
 
 
@@ -74,6 +78,8 @@ def test_assess_says_2_where_it_cannot_tell(files: tuple[Path, Path]) -> None:
 
 def test_assess_says_3_where_nothing_can_be_compared(files: tuple[Path, Path]) -> None:
     run("assess", f"{files[0]}:/mask", f"{files[1]}:/a", code=3)
+    out = run("assess", f"{files[0]}:/mask", f"{files[1]}:/mask", code=3).output
+    assert "integers of at most 32, not int64" in out
 
 
 def test_assess_takes_places_in_files(files: tuple[Path, Path]) -> None:
@@ -93,6 +99,44 @@ def test_assess_writes_markdown_and_html(files: tuple[Path, Path], tmp_path: Pat
     out = run("assess", *files, "-d", "/g/b", "--markdown", "--html", page).output
     assert out.startswith("# PASS")
     assert "slice with the largest error" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("assess", "{0}", "{1}", "-d", "a", "--metrics", "standard, climate"),
+        ("verify", "{1}", "-d", "a", "--against", "{0}"),
+        ("tune", "{0}", "-d", "a", "--need", "psnr>=60"),
+        ("sweep", "{0}", "-d", "a"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_bars_count_the_bytes_of_the_original(
+    words: tuple[str, ...], files: tuple[Path, Path]
+) -> None:
+    if not Path("/usr/bin/script").exists():
+        pytest.skip("script, which makes a terminal, is not installed (Debian: bsdutils)")
+    ours = shlex.join(command_line(*(word.format(*files) for word in words)))
+    said = run_program(
+        "script", "-qec", ours, "/dev/null", env=environment(TERM="xterm", COLUMNS="200")
+    ).stdout
+    assert "━" in said
+    raw_bytes = 24 * 30 * 40 * 4
+    if words[0] != "tune":  # nobody knows beforehand how often it will try
+        times = {"assess": 3, "verify": 2, "sweep": 12}[words[0]]
+        total = f"{times * raw_bytes / (1e3 if times < 9 else 1e6):.1f}"
+        assert f"{total}/{total} " in said
+
+
+def test_a_page_that_cannot_be_written_is_refused_at_once(files: tuple[Path, Path]) -> None:
+    for words in (
+        ("assess", *files, "-d", "a", "--html", "no/folder/x.html"),
+        ("sweep", files[0], "-d", "a", "--csv", "no/folder/x.csv"),
+        ("sweep", files[0], "-d", "a", "--plot", files[0].parent),
+    ):
+        out = run(*words, code=2).output
+        assert "no folder 'no/folder'" in out or "is a directory" in out
+        assert "pfpl" not in out
 
 
 def test_assess_takes_its_options(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -146,6 +190,10 @@ def test_verify_against_the_original_finds_errors_without_a_record(
     assert "FAIL" in run("verify", bare, "--against", files[0], code=1).output
 
 
+def test_verify_says_where_there_is_nothing_to_verify(files: tuple[Path, Path]) -> None:
+    assert run("verify", files[0]).output.endswith("nothing was verified\n")
+
+
 def test_verify_says_2_where_it_cannot_tell(files: tuple[Path, Path], tmp_path: Path) -> None:
     run("verify", "nothing.h5", code=2)
     run("verify", files[1], "-d", "nothing", code=2)
@@ -184,6 +232,22 @@ def test_sweep_gives_what_the_filter_gives(files: tuple[Path, Path]) -> None:
     assert row["ratio"] == pytest.approx(report.size.ratio, rel=1e-3)
 
 
+def test_infinities_are_text_where_json_is_asked_for(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["t"] = np.arange(200.0)
+    name = tmp_path / "a.h5"
+    options = ("--codecs", "pfpl", "--bounds", "1e-300", "--kind", "absolute")
+    [row] = json.loads(run("sweep", name, *options, "--json").output, parse_constant=pytest.fail)[
+        "settings"
+    ]
+    assert row["psnr"] == "inf"
+    assert " inf " in run("sweep", name, *options, "--csv", tmp_path / "a.csv").output
+    assert ",inf," in (tmp_path / "a.csv").read_text(encoding="utf-8")
+    assert "nothing to draw" in run("sweep", name, *options, "--plot", "x.svg", code=1).output
+    found = run("tune", name, "--need", "psnr>=inf", "--codecs", "pfpl", "--json").output
+    assert json.loads(found, parse_constant=pytest.fail)["best"]["measures"] == {"psnr": "inf"}
+
+
 def test_sweep_wants_one_dataset(files: tuple[Path, Path]) -> None:
     assert "/a, /g/b" in run("sweep", files[0], code=2).output
     run("sweep", files[0], "-d", "a", "--bounds", "much", code=2)
@@ -205,6 +269,39 @@ def test_tune_proposes_what_meets_the_thresholds(
     )
     run("repack", files[0], tmp_path / "loose.h5", "--dataset", loose)
     run("assess", files[0], tmp_path / "loose.h5", "-d", "a", "--need", need, code=1)
+
+
+def test_tune_proposes_the_chunks_that_it_tried(files: tuple[Path, Path], tmp_path: Path) -> None:
+    options = ("-d", "a", "--need", "psnr>=60", "--codecs", "aatrox", "--chunks", "5x30x40")
+    found = json.loads(run("tune", files[0], *options, "--json").output)
+    rule = found["command"].split()[-1]
+    run("repack", files[0], tmp_path / "tuned.h5", "--dataset", rule)
+    with h5py.File(tmp_path / "tuned.h5") as file:
+        assert file["a"].chunks == (5, 30, 40)
+        ratio = h5lossy.assess(f"{files[0]}:/a", file["a"]).size.ratio
+    assert ratio == pytest.approx(found["best"]["ratio"], rel=1e-3)
+
+
+def test_tune_says_2_where_it_cannot_try(files: tuple[Path, Path]) -> None:
+    run("tune", "nothing.h5", "--need", "psnr>=60", code=2)
+    run("tune", files[0], "-d", "a", "--need", "psnr=60", code=2)
+    run("tune", files[0], "-d", "a", "--need", "psnr>=60", "--codecs", "zip", code=2)
+
+
+def test_samples_that_ask_for_too_much_are_not_the_last_word() -> None:
+    # The largest error is in a plane that is sampled; half of all others do not vary at all.
+    rng = np.random.default_rng(0)
+    x = np.zeros((400, 12, 14), np.float32)
+    x[:32], x[-32:] = rng.normal(size=(2, 32, 12, 14))
+    x[184:216] = rng.normal(size=(32, 12, 14))
+    needs = parse_needs("psnr>=50")
+    found = tune(x, needs, [h5lossy.PFPL], chunks=(40, 12, 14))
+    tried = [one.codec.bound.value for one in found.tried]
+    assert len(tried) > 2
+    assert found.best.report.error.psnr >= 50
+    looser = [one for one in found.tried if one.codec.bound.value > found.best.codec.bound.value]
+    assert looser
+    assert all(one.report.error.psnr < 50 for one in looser)
 
 
 def test_tune_says_what_it_tries(files: tuple[Path, Path]) -> None:

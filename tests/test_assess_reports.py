@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import math
 import re
@@ -21,6 +23,7 @@ import pytest
 import h5lossy
 from h5lossy import InvalidArgumentError, Report, assess
 from h5lossy.assessment import SCHEMA
+from h5lossy.assessment import report as report_module
 
 ROOT = Path(__file__).parents[1]
 
@@ -71,18 +74,66 @@ def test_infinities_are_text_in_json() -> None:
     assert Report.from_json(same.to_json()).error.psnr == math.inf
 
 
-def test_the_schema_is_documented(good: Report) -> None:
+_TYPES = {
+    "int": "integer",
+    "float": "number",
+    "Number": "number or null",
+    "str": "text",
+    "bool": "boolean",
+    "Any": "anything",
+}
+
+
+def type_in_json(kind: str) -> str:
+    """Write a field's type as the page on the JSON form has it."""
+    if kind.endswith(" | None"):
+        return f"{type_in_json(kind.removesuffix(' | None'))} or null"
+    if kind.startswith("tuple["):
+        return f"list of {type_in_json(kind[6:-1].removesuffix(', ...'))}"
+    if kind.startswith("dict[str, "):
+        return f"object of {type_in_json(kind[10:-1])}"
+    return _TYPES.get(kind) or f"[{kind}](#{kind.lower()})"
+
+
+def table_of(kind: type) -> str:
+    """Write a part of the report as a table of its names, types and what its docstring says."""
+    words = inspect.cleandoc(kind.__doc__ or "").partition("Attributes\n----------\n")[2]
+    said: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\w)", words.partition("\n\n")[0]):
+        names, _, text = entry.partition("\n")
+        told = " ".join(text.split()).replace("|", "\\|")
+        said |= dict.fromkeys(names.partition(" : ")[0].split(", "), told)
+    rows = [
+        f"| `{f.name}` | {type_in_json(str(f.type))} | {said.get(f.name, '')} |".replace(
+            "  |", " |"
+        )
+        for f in dataclasses.fields(kind)
+        if f.name != "pictures"
+    ]
+    return "\n".join(["| name | type | |", "|---|---|---|", *rows]).replace("``", "`")
+
+
+def parts_of_a_report() -> list[type]:
+    found = [
+        kind
+        for kind in vars(report_module).values()
+        if dataclasses.is_dataclass(kind) and kind.__module__ == report_module.__name__
+    ]
+    return sorted(found, key=lambda kind: kind is not Report)
+
+
+@pytest.mark.parametrize("kind", parts_of_a_report(), ids=lambda kind: kind.__name__)
+def test_the_schema_is_documented(kind: type) -> None:
     page = (ROOT / "docs/reference/report.md").read_text(encoding="utf-8")
-    documented = set(re.findall(r"`([a-z0-9_]+)`", page))
+    heading = "## The report\n" if kind is Report else f"## {kind.__name__}\n"
+    section = page.partition(heading)[2].partition("\n## ")[0]
+    assert table_of(kind) in section
 
-    def keys(value: Any) -> set[str]:
-        if isinstance(value, dict):
-            return set(value) | set().union(*map(keys, value.values()), set())
-        if isinstance(value, list):
-            return set().union(*map(keys, value), set())
-        return set()
 
-    assert keys(good.to_dict()) - documented == set()
+def test_the_parts_of_the_schema_are_what_a_report_has(good: Report) -> None:
+    plain = good.to_dict()
+    assert {"ok", *(f.name for f in dataclasses.fields(Report))} - {"pictures"} == set(plain)
+    assert plain["error"].keys() == {f.name for f in dataclasses.fields(type(good.error))}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "h5lossy.report/0"}', "null"])
@@ -109,6 +160,23 @@ def test_the_text_says_what_matters(good: Report, bad: Report) -> None:
     assert "at (7, 8, 9)" in text
     assert "chunk (1, 0, 0)" in text
     assert "psnr >= 90" in text
+
+
+def test_what_the_histogram_leaves_out_is_told() -> None:
+    x = np.linspace(1, 2, 400)
+    y = x + 0.1
+    y[:30] += 5
+    report = assess(x, y, absolute=0.2)
+    assert "  30 further out" in report.to_text()
+    assert "30 points are further out." in report.to_html()
+    assert "The first 16 over the bound:" in report.to_html()
+    far = assess(x, x + 5, absolute=0.2)
+    assert "- 400 further out" in re.sub(" +", " ", far.to_text())
+    assert "400 points are further out." in far.to_html()
+
+
+def test_the_shape_stands_as_python_writes_it() -> None:
+    assert "float64 (3,)  measured" in assess(np.arange(3.0), np.arange(3.0)).to_text()
 
 
 def test_markdown_is_a_table(report: Report) -> None:
@@ -245,6 +313,43 @@ def test_a_browser_shows_the_page(report: Report, tmp_path: Path) -> None:
     wanted = (10, 125, 79) if report.ok else (192, 49, 43)
     assert (top == wanted).all(axis=1).sum() > 500
     assert len(np.unique(shown.reshape(-1, 3), axis=0)) > 200
+
+
+@pytest.mark.parametrize(
+    ("bound", "offset"), [(0.25, 1.0), (0.3, 1.0), (0.25, 0.01), (0.01, 1.0)], ids=str
+)
+def test_every_bound_is_marked_in_a_histogram(bound: float, offset: float) -> None:
+    x = np.linspace(1, 2, 500)
+    y = x * (1 + bound * offset * np.cos(np.arange(500)))
+    for kind, title in (
+        ("absolute", "histogram of errors"),
+        ("range_relative", "histogram of errors"),
+        ("pointwise_relative", "histogram of relative errors"),
+    ):
+        html = assess(x, y, pictures=True, **{kind: bound}).to_html()
+        drawn = html.partition(f'aria-label="{title}">')[2].partition("</svg>")[0]
+        marks = re.findall(r'<line x1="([\d.]+)"[^>]*stroke="var\(--bad\)"', drawn)
+        assert len(marks) == (1 if kind == "pointwise_relative" else 2)
+        assert all(60 < float(at) < 480 for at in marks)
+        bars = [float(at) for at in re.findall(r'<rect x="([\d.]+)"', drawn)]
+        if kind == "pointwise_relative" and offset == 1:
+            assert bars[-1] <= float(marks[0])
+            assert float(marks[0]) - bars[-1] < 20
+    assert "Red: the bound." in html
+
+
+def test_lines_break_where_points_are_not_valid() -> None:
+    x = np.sin(np.arange(300.0))
+    x[50:60], x[100], x[102] = np.nan, np.nan, np.nan
+    html = assess(x, x + 0.25 * np.cos(x), absolute=0.25, pictures=True).to_html()
+    assert [html.count(f"<figcaption>{name}</figcaption>") for name in ("original", "decoded")] == [
+        1,
+        1,
+    ]
+    assert "error, in units of the bound" in html
+    lines = re.findall(r'<polyline points="([^"]*)"', html)
+    assert [len(points.split()) for points in lines] == 3 * [50, 40, 2, 197]
+    assert "nan" not in "".join(lines)
 
 
 def test_the_same_report_makes_the_same_page(good: Report) -> None:

@@ -82,7 +82,11 @@ def test_a_damaged_frame_is_found(path: Path) -> None:
         file["t"].id.write_direct_chunk((16, 16), bytes(broken), mask)
     with h5py.File(path) as file:
         found = h5lossy.verify(file["t"])
+        both = h5lossy.verify(file["t"], against=field())
     assert [problem.chunk for problem in found.problems] == [(1, 1)]
+    assert [problem.chunk for problem in both.problems] == [(1, 1), None]
+    assert "not compared" in both.problems[1].why
+    assert both.report is None
 
 
 def test_a_frame_with_a_looser_bound_is_found(tmp_path: Path) -> None:
@@ -93,8 +97,9 @@ def test_a_frame_with_a_looser_bound_is_found(tmp_path: Path) -> None:
         )
         file.flush()
         t.id.write_direct_chunk((0, 0), h5lossy.encode(x, h5lossy.PFPL(absolute=0.5)))
-        found = h5lossy.verify(t)
+        found = h5lossy.verify(t, against=x)
     assert "the dataset says absolute 0.01" in found.problems[0].why
+    assert found.report.bound.violations > 0
 
 
 def test_without_a_record_checksums_are_what_is_checked(tmp_path: Path) -> None:

@@ -7,22 +7,27 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._values import fill_bits, is_big_endian
+from h5lossy._blocks import BLOCK_BYTES, block_shape, blocks
+from h5lossy._progress import reporting
+from h5lossy._values import as_bits, fill_bits, is_big_endian
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._climate import central_slope, climate, slices, spectrum
 from h5lossy.assessment._device import on_device
-from h5lossy.assessment._inputs import Input, common_dtype, opened, resolve_fill
+from h5lossy.assessment._inputs import Input, Mask, common_dtype, opened, resolve_fill
 from h5lossy.assessment._walk import FIRST_CUT, Fields, Layout, Walker, box_grid, position
 from h5lossy.assessment.metrics import (
     LocalRangeSimilarity,
     Metric,
-    PointwiseHistogram,
+    relative_histogram,
     run_metrics,
 )
 from h5lossy.assessment.needs import Need, parse_needs
@@ -32,6 +37,7 @@ from h5lossy.assessment.report import (
     Flip,
     PerChunk,
     Provenance,
+    RelativeHistogram,
     Report,
     Size,
     Violation,
@@ -41,7 +47,7 @@ from h5lossy.datasets import describe
 from h5lossy.errors import DeviceError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -106,21 +112,22 @@ def assess(
     pictures: bool = False,
     threads: int | None = None,
     memory_limit: int | str = "256 MiB",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Report:
     """Measure what was lost, and judge whether the promise was kept.
 
     Both fields are read once, part by part, whatever their size. A range is needed beforehand by
     SSIM and by a range-relative bound: without `data_range` the original is read twice. What comes
     out does not depend on chunks, the memory limit, the number of threads and the machine, but for
-    the last few of 16 digits where a slab of chunks is larger than the memory limit.
+    the last few of 16 digits where a slab of planes is larger than the memory limit.
 
     Parameters
     ----------
     original, decoded : array-like, h5py.Dataset, or "file.h5:/path"
         Of one shape. Floats of 16, 32 and 64 bits, or integers up to 32; of either byte order.
-        NumPy arrays, ``numpy.memmap``, and anything else with a shape, a dtype and ``[]``, such as
-        Zarr arrays; CuPy arrays come to the host a part at a time.
+        NumPy arrays, ``numpy.memmap``, all that speaks DLPack (PyTorch, JAX), and anything else
+        with a shape, a dtype and ``[]``, such as Zarr arrays. Two arrays on one GPU are assessed
+        there; if only one is on a GPU, it comes to the host a part at a time.
     absolute, pointwise_relative, range_relative, lossless, bound : optional
         The promise to check, at most one. Default: what the file says, if `decoded` is a dataset
         that h5lossy compressed; otherwise none.
@@ -133,8 +140,8 @@ def assess(
         all points are always computed.
     data_range : float, optional
         Range that SSIM takes its constants of. Default: max - min of the original's valid values.
-    mask : array-like of bool, optional
-        True where a point is left out, as in NumPy's masked arrays. Of the fields' shape.
+    mask : array-like of bool or integers, optional
+        Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape.
     fill_value : float, optional
         Points whose original has these bits are left out, and have to come back bit for bit.
         Default "auto": the datasets' own, or their attribute ``_FillValue``; None: there is none.
@@ -150,13 +157,15 @@ def assess(
         Points whose error is above so much of their value are counted. Default 1e-4, of which
         Baker et al. (2017) allow 5 %.
     pictures : bool, optional
-        Keep slices for `Report.to_html`: the middle one, and the one with the largest error.
+        Keep slices for `Report.to_html`: the middle one, and the one with the largest error. With a
+        pointwise-relative bound, the group "pointwise" too, which it is marked in.
     threads : int, optional
         At most so many. Default: ``H5LOSSY_NUM_THREADS``, or all CPUs of the process.
     memory_limit : int or str, optional
-        For what is read from files, in bytes or as "256 MiB".
-    progress : function, optional
-        Called as ``progress(points_done, points_in_all)``.
+        For what is read from files, and arrays that need a conversion; in bytes or as "256 MiB".
+    progress : function or bool, optional
+        Called as ``progress(bytes_done, bytes_in_all)``, of the original; each time that it has to
+        be read counts. True shows a bar on standard error.
 
     Returns
     -------
@@ -166,9 +175,7 @@ def assess(
     Raises
     ------
     NotComparableError
-        If the shapes differ.
-    UnsupportedError
-        If a type can't be compared.
+        If the shapes differ, or a type can't be compared.
     InvalidArgumentError
         If an argument is not allowed.
 
@@ -200,20 +207,24 @@ def assess(
             threads=threads,
             memory_limit=memory_limit,
         )
+        if pictures and promise is not None and promise.kind is BoundKind.POINTWISE_RELATIVE:
+            # Its histogram is the one that this bound can be marked in.
+            settings = dataclasses.replace(settings, groups=settings.groups | {"pointwise"})
         x.threads = y.threads = threads
         dtype = common_dtype(x, y)
         fill = resolve_fill(fill_value, x, y, dtype)
-        masked = None if mask is None else _mask(mask, x.shape)
+        masked = None if mask is None else Mask(mask, x.shape)
         fields = Fields(original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape))
-        with on_device(fields) as placed:
+        what = f"assessing {y.name}"
+        with on_device(fields) as placed, reporting(progress, what) as told:
             try:
-                report = Assessment(placed, fill, settings, progress).run()
+                report = Assessment(placed, fill, settings, told).run()
             except DeviceError as failure:
                 if placed.device is None:
                     raise
                 # As the filter does: what the GPU cannot do, the CPU does.
                 warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
-                report = Assessment(fields, fill, settings, progress).run()
+                report = Assessment(fields, fill, settings, told).run()
         if pictures and report.valid:
             from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
 
@@ -240,8 +251,6 @@ def make_settings(
     """Check the arguments of `assess` for fields with so many axes."""
     groups, own = _groups(metrics, need)
     window = _window(ssim)
-    if "pointwise" in groups:
-        own = (PointwiseHistogram(), *own)
     if "ssim_zchecker" in groups:
         own = (LocalRangeSimilarity(**window), *own)
     return Settings(
@@ -249,20 +258,16 @@ def make_settings(
         bound=bound,
         bound_source=source,
         needs=parse_needs(need) if need else (),
-        data_range=_checked_range(data_range),
+        data_range=None if data_range is None else _positive("data_range", data_range),
         spacing=_spacing(spacing, rank),
         **window,
-        lags=_lags(lags),
+        lags=_integer("lags", lags, 0, _native.ASSESS_MAX_LAGS),
         flips=_flips(flips),
-        relative_threshold=_relative_threshold(relative_threshold),
+        relative_threshold=_positive("relative_threshold", relative_threshold),
         metrics=own,
-        threads=_threads(threads),
+        threads=0 if threads is None else _integer("threads", threads, 1),
         memory_limit=memory_bytes(memory_limit),
     )
-
-
-def _tell_nobody(_done: int, _total: int) -> None:
-    """Take the progress of those who did not ask."""
 
 
 class Assessment:
@@ -273,14 +278,14 @@ class Assessment:
         fields: Fields,
         fill: Any,
         settings: Settings,
-        progress: Callable[[int, int], None] | None,
+        told: Callable[[int, int], None],
     ) -> None:
         self._fields = fields
         self._fill = fill
         self._fill_bits = fill_bits(fill, fields.dtype)
         self._settings = settings
         self._undefined = numbers.Undefined()
-        self._told = progress or _tell_nobody
+        self._told = told
         self._done = 0
         self._has_field = len(fields.layout.shape) <= _native.ASSESS_MAX_RANK and bool(
             fields.layout.shape
@@ -290,11 +295,11 @@ class Assessment:
             settings.bound.kind is BoundKind.RANGE_RELATIVE
         )
         self._passes = 2 if needs_range or is_relative else 1
-        more = ("climate" in settings.groups) + bool(settings.metrics)
-        self._total = fields.original.size * (self._passes + more)
+        more = len({"climate", "pointwise"} & settings.groups) + bool(settings.metrics)
+        self._total = fields.original.size * fields.dtype.itemsize * (self._passes + more)
 
     def _advance(self, points: int) -> None:
-        self._done += points
+        self._done += points * self._fields.dtype.itemsize
         self._told(self._done, self._total)
 
     def run(self) -> Report:
@@ -361,10 +366,11 @@ class Assessment:
             value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype), fill_bits=self._fill_bits
         )
         found = []
-        for own in _slabs(field, self._settings.memory_limit):
-            block = field.read(own, dtype)
+        for own in fields.blocks(min(BLOCK_BYTES, self._settings.memory_limit // 4)):
+            selection = fields.layout.selection(own)
+            block = field.read(selection, dtype)
             if fields.mask is not None:
-                mask = fields.mask.read(own, np.dtype(np.bool_))
+                mask = fields.mask.read(selection, np.dtype(np.bool_))
                 block = np.where(mask, dtype.type(np.nan), block).astype(dtype)
             ends = _native.value_range(params, block)
             if ends is not None:
@@ -438,7 +444,7 @@ class Assessment:
             bound=self._bound_check(points, extent),
             correlation=numbers.correlation(points, undefined),
             histogram=numbers.histogram(points, undefined),
-            relative_histogram=own.pop("relative_histogram", None),
+            relative_histogram=self._relative_histogram() if "pointwise" in groups else None,
             ssim=(
                 numbers.similarity(
                     field,
@@ -520,6 +526,14 @@ class Assessment:
             listed=tuple(listed),
         )
 
+    def _relative_histogram(self) -> RelativeHistogram:
+        found = relative_histogram(self._fields, self.count_valid, self._advance)
+        if not found.counts:
+            self._undefined.none(
+                "relative_histogram.first_octave", "no valid point other than 0 has an error"
+            )
+        return found
+
     def _size(self, points: _native.PointsResult) -> Size | None:
         dataset = self._fields.decoded.dataset
         if dataset is None:
@@ -534,6 +548,10 @@ class Assessment:
                 gain = 0.5 * math.log2(variance / mse) - bits
         if gain is None:
             self._undefined.none("size.accuracy_gain", "there is no error, or nothing varies")
+        if not dataset.size:
+            self._undefined.none("size.bits_per_value", "there are no values")
+        if not stored:
+            self._undefined.none("size.ratio", "nothing is stored")
         return Size(
             raw_bytes=raw,
             stored_bytes=stored,
@@ -550,6 +568,10 @@ class Assessment:
             rmse = np.sqrt(boxes["error_squares"] / boxes["valid"])
         whole = dict(zip(layout.axes, box, strict=True))
         full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
+        if value_range is None or not boxes["valid"].all():
+            self._undefined.none(
+                "per_chunk.psnr", "a chunk has no valid point, or the range is beyond float64"
+            )
         return PerChunk(
             box=full_box,
             grid=tuple(-(-n // b) for n, b in zip(layout.full_shape, full_box, strict=True)),
@@ -573,7 +595,7 @@ def count_valid(
     """Return which points are finite in both, not the fill value, and not masked."""
     valid = np.isfinite(x) & np.isfinite(y)
     if fill is not None:
-        valid &= x != fill
+        valid &= as_bits(x) != as_bits(np.asarray(fill, x.dtype))
     return np.asarray(valid if mask is None else valid & (mask == 0))
 
 
@@ -601,21 +623,6 @@ def _failures(report: Report) -> list[Failure]:
         for name, count in report.special.failed.items()
     ]
     return found
-
-
-def _slabs(field: Input, memory_limit: int) -> Iterable[tuple[slice, ...]]:
-    """Cut a field into parts of whole rows of chunks that fit in memory."""
-    if not field.shape:
-        yield ()
-        return
-    plane = max(1, math.prod(field.shape[1:]) * field.dtype.itemsize)
-    rows = field.chunks[0] if field.chunks else 1
-    thick = max(rows, min(memory_limit // 4, 32 << 20) // plane // rows * rows)
-    if rows * plane > memory_limit:
-        thick = max(1, memory_limit // 4 // plane)
-    for start in range(0, field.shape[0], thick):
-        rest = (slice(0, n) for n in field.shape[1:])
-        yield (slice(start, min(start + thick, field.shape[0])), *rest)
 
 
 def bound_of(
@@ -649,12 +656,14 @@ def _promise(decoded: Input, given: ErrorBound | None) -> tuple[ErrorBound | Non
     return given, "given"
 
 
-def _groups(
-    metrics: str | Iterable[str | Metric], need: str | None
-) -> tuple[frozenset[str], tuple[Metric, ...]]:
+def _groups(metrics: Any, need: str | None) -> tuple[frozenset[str], tuple[Metric, ...]]:
     """Tell groups from the caller's own metrics."""
     named: set[str] = set()
     own: list[Metric] = []
+    if not isinstance(metrics, Iterable):
+        raise InvalidArgumentError(
+            f"metrics takes a profile, or names and metrics of your own, got {metrics!r}"
+        )
     for metric in [metrics] if isinstance(metrics, str) else metrics:
         if isinstance(metric, str):
             named |= PROFILES.get(metric, {metric})
@@ -671,7 +680,7 @@ def _groups(
             f"{', '.join(sorted(GROUPS))}; got {', '.join(sorted(map(str, unknown)))}"
         )
     names = [metric.name for metric in own]
-    if len(set(names)) < len(names) or set(names) & {"relative_histogram", "ssim_zchecker"}:
+    if len(set(names)) < len(names) or "ssim_zchecker" in names:
         raise InvalidArgumentError(f"metrics need names of their own, got {', '.join(names)}")
     if any(metric.halo < 0 for metric in own):
         raise InvalidArgumentError("a metric's halo is 0 or more planes")
@@ -679,77 +688,56 @@ def _groups(
     return frozenset(named | (wanted - {""})), tuple(own)
 
 
-def _relative_threshold(threshold: float) -> float:
-    if not (0 < threshold < math.inf):
-        raise InvalidArgumentError(
-            f"relative_threshold must be greater than 0 and finite, got {threshold!r}"
-        )
-    return float(threshold)
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, Real) and 0 < float(value) < math.inf
 
 
-def _checked_range(data_range: float | None) -> float | None:
-    if data_range is not None and not (0 < data_range < math.inf):
-        raise InvalidArgumentError(
-            f"data_range must be greater than 0 and finite, got {data_range!r}"
-        )
-    return None if data_range is None else float(data_range)
+def _positive(name: str, value: Any) -> float:
+    if not _is_positive(value):
+        raise InvalidArgumentError(f"{name} must be greater than 0 and finite, got {value!r}")
+    return float(value)
 
 
-def _spacing(spacing: float | Sequence[float] | None, rank: int) -> tuple[float, ...]:
+def _integer(name: str, value: Any, least: int, most: int | None = None) -> int:
+    found = int(value) if isinstance(value, Integral) else least - 1
+    if found < least or (most is not None and found > most):
+        allowed = f"{least} or more" if most is None else f"{least} to {most}"
+        raise InvalidArgumentError(f"{name} must be {allowed}, got {value!r}")
+    return found
+
+
+def _spacing(spacing: Any, rank: int) -> tuple[float, ...]:
     if spacing is None:
         return (1.0,) * rank
-    if isinstance(spacing, int | float):
-        spacing = (spacing,) * rank
-    found = tuple(map(float, spacing))
-    if len(found) != rank or not all(0 < s < math.inf for s in found):
+    each = [spacing] * rank if isinstance(spacing, Real) else list(spacing)
+    if len(each) != rank or not all(map(_is_positive, each)):
         raise InvalidArgumentError(
             f"spacing must be one number above 0, or one for each of {rank} axes, got {spacing!r}"
         )
-    return found
+    return tuple(map(float, each))
 
 
-def _window(ssim: Mapping[str, int] | None) -> dict[str, int]:
-    settings = {"window": 7, "step": 1} | dict(ssim or {})
-    most = _native.ASSESS_MAX_WINDOW
-    if set(settings) != {"window", "step"}:
-        raise InvalidArgumentError(f"ssim takes window and step, got {', '.join(settings)}")
-    if not 2 <= settings["window"] <= most or settings["step"] < 1:
+def _window(ssim: Any) -> dict[str, int]:
+    if not isinstance(ssim, Mapping | None) or set(ssim or {}) - {"window", "step"}:
+        raise InvalidArgumentError(f"ssim takes a dict of window and step, got {ssim!r}")
+    given = ssim or {}
+    return {
+        "window": _integer("ssim's window", given.get("window", 7), 2, _native.ASSESS_MAX_WINDOW),
+        "step": _integer("ssim's step", given.get("step", 1), 1),
+    }
+
+
+def _flips(flips: Any) -> tuple[tuple[str, float], ...]:
+    most = _native.ASSESS_MAX_FLIPS
+    if (
+        not isinstance(flips, Mapping | None)
+        or len(flips or {}) > most
+        or not all(isinstance(v, Real) and math.isfinite(v) for v in (flips or {}).values())
+    ):
         raise InvalidArgumentError(
-            f"ssim takes a window of 2 to {most} and a step of 1 or more, got {settings}"
+            f"flips takes a dict of up to {most} finite thresholds, got {flips!r}"
         )
-    return settings
-
-
-def _lags(lags: int) -> int:
-    if not 0 <= lags <= _native.ASSESS_MAX_LAGS:
-        raise InvalidArgumentError(f"lags must be 0 to {_native.ASSESS_MAX_LAGS}, got {lags!r}")
-    return lags
-
-
-def _flips(flips: Mapping[str, float] | None) -> tuple[tuple[str, float], ...]:
-    found = tuple((str(name), float(value)) for name, value in (flips or {}).items())
-    if len(found) > _native.ASSESS_MAX_FLIPS or not all(math.isfinite(v) for _, v in found):
-        raise InvalidArgumentError(
-            f"flips takes up to {_native.ASSESS_MAX_FLIPS} finite thresholds, got {flips!r}"
-        )
-    return found
-
-
-def _threads(threads: int | None) -> int:
-    if threads is not None and threads < 1:
-        raise InvalidArgumentError(f"threads must be 1 or more, got {threads!r}")
-    return threads or 0
-
-
-def _mask(mask: Any, shape: tuple[int, ...]) -> Input:
-    field = Input(mask, "mask")
-    if field.shape != shape:
-        raise InvalidArgumentError(f"mask must have the fields' shape {shape}, got {field.shape}")
-    if field.dtype.kind not in {"b", "u", "i"}:
-        raise InvalidArgumentError(f"mask must be of bool, got {field.dtype}")
-    if (field.is_array or field.device is not None) and field.dtype.kind != "b":
-        field = Input(field.values != 0, "mask")
-    return field
+    return tuple((str(name), float(value)) for name, value in (flips or {}).items())
 
 
 def memory_bytes(limit: int | str) -> int:
@@ -841,7 +829,7 @@ def assess_divergence(
     >>> found.max, found.rmse
     (0.0, 1.0)
     """
-    if len(original) != len(decoded) or not original:
+    if len(original) != len(decoded) or len(original) == 0:
         raise InvalidArgumentError(
             f"a vector field has one component an axis, got {len(original)} and {len(decoded)}"
         )
@@ -860,19 +848,16 @@ def assess_divergence(
                 f"{len(components)} of shapes {[c.shape for pair in components for c in pair]}"
             )
         steps = _spacing(spacing, len(shape))
-        masked = None if mask is None else _mask(mask, shape)
+        masked = None if mask is None else Mask(mask, shape)
         dtypes = [common_dtype(*pair) for pair in components]
         fills = [
             resolve_fill("auto", pair[0], pair[1], dtype)
             for pair, dtype in zip(components, dtypes, strict=True)
         ]
-        plane = 8 * 6 * len(shape) * math.prod(shape[1:])
-        thick = max(1, limit // max(1, plane) - 2)
-        for start in range(0, max(0, shape[0] - 2) if min(shape) > 2 else 0, thick):
-            own = (
-                slice(start, min(start + thick + 2, shape[0])),
-                *(slice(0, n) for n in shape[1:]),
-            )
+        inside = tuple(max(0, n - 2) for n in shape)
+        most_bytes = limit // (6 * len(shape))  # all components, and what is made of them
+        for block in blocks(inside, block_shape(inside, None, 8, most_bytes=most_bytes)):
+            own = tuple(slice(s.start, s.stop + 2) for s in block)
             ok: Any = True
             of_x: Any = 0.0
             of_e: Any = 0.0
@@ -916,14 +901,9 @@ def assess_divergence(
     )
 
 
-def _all_opened(original: Sequence[Any], decoded: Sequence[Any]) -> Any:
-    from contextlib import ExitStack, contextmanager  # noqa: PLC0415
-
-    @contextmanager
-    def opening() -> Any:
-        with ExitStack() as stack:
-            yield [
-                stack.enter_context(opened(x, y)) for x, y in zip(original, decoded, strict=True)
-            ]
-
-    return opening()
+@contextmanager
+def _all_opened(
+    original: Sequence[Any], decoded: Sequence[Any]
+) -> Iterator[list[tuple[Input, Input]]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(opened(x, y)) for x, y in zip(original, decoded, strict=True)]

@@ -34,10 +34,14 @@ class _ToCome(Input):
         self.shape = shape
         self.dtype = dtype
         self.chunks = None
-        self.is_array = False
+        self.is_array = self.is_contiguous = False
         self.device = None
         self.threads = None
         self.dataset = None
+
+
+def _tell_nobody(_done: int, _total: int) -> None:
+    """Take the progress, which the caller of `Assessor.update` knows; no lambda can be pickled."""
 
 
 class Assessor:
@@ -153,7 +157,7 @@ class Assessor:
         )
         fill = resolve_fill(fill_value, fields.original, fields.decoded, kind)
         self._fields = fields
-        self._work = Assessment(fields, fill, settings, None)
+        self._work = Assessment(fields, fill, settings, _tell_nobody)
         extent = Fraction(data_range or 0)
         self._ranges = (data_range, extent)
         self._state = _native.AssessState(self._work.params(extent, data_range))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics that need a whole slice or field at once: data SSIM, power spectra, divergence."""
+"""Metrics that look at slices or the whole field: data SSIM, power spectra, divergence."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from h5lossy.assessment._walk import Fields
 
     Slice = npt.NDArray[np.float64]
+    Part = tuple[Slice, Slice, npt.NDArray[np.bool_]]
 
 _LEVELS = 255  # data SSIM: values are rounded to so many steps between the smallest and the largest
 _REACH = 5  # of its Gaussian, with a standard deviation of 1.5
 _TAPS = np.exp(-(np.arange(-_REACH, _REACH + 1) ** 2) / (2 * 1.5**2))
 _TAPS /= _TAPS.sum()
 _C = 1e-8
+
+#: Values of a slice that are looked at together: some hundred bytes each.
+_VALUES_AT_ONCE = 1 << 19
 
 _K_MAX = 10  # cosmology asks for a ratio near 1 below this wavenumber
 
@@ -42,15 +46,15 @@ def _smooth(values: Slice) -> Slice:
     return values
 
 
-def dssim(x: Slice, y: Slice, valid: npt.NDArray[np.bool_]) -> float | None:
+def dssim(read: Callable[[int, int], Part], shape: tuple[int, int]) -> float | None:
     """Return the data SSIM of two slices.
 
     Parameters
     ----------
-    x, y : numpy.ndarray
-        Two dimensions, float64; finite where not `valid`, too.
-    valid : numpy.ndarray
-        Points that count. Means around them leave out all others.
+    read : function
+        Gives rows of both, from a number to before another, as `slices` does.
+    shape : tuple of int
+        Of the slices.
 
     Returns
     -------
@@ -60,14 +64,34 @@ def dssim(x: Slice, y: Slice, valid: npt.NDArray[np.bool_]) -> float | None:
     Notes
     -----
     Baker, Pinard, Hammerling 2024 (doi 10.1109/TVCG.2023.3332843), with the settings of ldcpy:
-    11 x 11 Gaussian with standard deviation 1.5, 256 levels, a border of 5 left out.
+    11 x 11 Gaussian with standard deviation 1.5, 256 levels, a border of 5 left out. Means around
+    a point leave out what is not valid.
     """
-    if min(x.shape) <= 2 * _REACH or not valid.any():
+    if min(shape) <= 2 * _REACH:
         return None
-    low = float(min(x[valid].min(), y[valid].min()))
-    high = float(max(x[valid].max(), y[valid].max()))
+    rows = max(1, _VALUES_AT_ONCE // shape[1])
+    low, high = math.inf, -math.inf
+    for start in range(0, shape[0], rows):
+        part = read(start, min(start + rows, shape[0]))
+        x, y, valid = part
+        if valid.any():
+            low = min(low, float(x[valid].min()), float(y[valid].min()))
+            high = max(high, float(x[valid].max()), float(y[valid].max()))
     if not high > low or not math.isfinite(high - low):
         return None
+    sums, count = [], 0
+    for start in range(_REACH, shape[0] - _REACH, rows):
+        if rows < shape[0]:
+            part = read(start - _REACH, min(start + rows, shape[0] - _REACH) + _REACH)
+        scores = _scores(part, low, high)
+        sums.append(float(scores.sum()))
+        count += scores.size
+    return math.fsum(sums) / count if count else None
+
+
+def _scores(part: Part, low: float, high: float) -> Slice:
+    """Return the data SSIM at each valid point that is not at the border."""
+    x, y, valid = part
     a, b = (
         np.where(valid, np.round((f - low) / (high - low) * _LEVELS) / _LEVELS, 0) for f in (x, y)
     )
@@ -79,8 +103,7 @@ def dssim(x: Slice, y: Slice, valid: npt.NDArray[np.bool_]) -> float | None:
             mean_a, mean_b, aa, bb, ab = (_smooth(f) / weight for f in (a, b, a * a, b * b, a * b))
     top = (2 * mean_a * mean_b + _C) * (2 * (ab - mean_a * mean_b) + _C)
     bottom = (mean_a**2 + mean_b**2 + _C) * ((aa - mean_a**2) + (bb - mean_b**2) + _C)
-    inside = valid[_REACH:-_REACH, _REACH:-_REACH]
-    return float((top / bottom)[inside].mean()) if inside.any() else None
+    return np.asarray((top / bottom)[valid[_REACH:-_REACH, _REACH:-_REACH]])
 
 
 def climate(
@@ -100,21 +123,25 @@ def climate(
         why = f"an axis of a slice is shorter than {2 * _REACH + 1}"
     else:
         for at in itertools.product(*map(range, shape[:-2])):
-            own = (*(slice(i, i + 1) for i in at), slice(0, shape[-2]), slice(0, shape[-1]))
-            x, y, valid = slices(fields, own, count_valid)
-            plane = shape[-2:]
-            score = dssim(x.reshape(plane), y.reshape(plane), valid.reshape(plane))
+
+            def read(first: int, stop: int, at: tuple[int, ...] = at) -> Part:
+                own = (*(slice(i, i + 1) for i in at), slice(first, stop), slice(0, shape[-1]))
+                x, y, valid = slices(fields, own, count_valid)
+                rows = (stop - first, shape[-1])
+                return x.reshape(rows), y.reshape(rows), valid.reshape(rows)
+
+            score = dssim(read, (shape[-2], shape[-1]))
             if score is not None:
                 found.append(score)
                 places.append(at)
-            progress(x.size)
+            progress(math.prod(shape[-2:]))
         why = (
             ""
             if found
             else "every slice is constant, or without valid points, or its range is beyond float64"
         )
     if why:
-        undefined.none("climate.dssim", why)
+        undefined.none("climate", why)
         return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
     worst = int(np.argmin(found))
     return Climate(
@@ -129,7 +156,7 @@ def slices(
     fields: Fields,
     own: tuple[slice, ...],
     count_valid: Callable[..., npt.NDArray[np.bool_]],
-) -> tuple[Slice, Slice, npt.NDArray[np.bool_]]:
+) -> Part:
     """Read a part of both fields as float64, and which points of it count; others are 0."""
     selection = fields.layout.selection(own)
     x = fields.original.read(selection, fields.dtype)
@@ -181,6 +208,8 @@ def spectrum(
         float(of_y / of_x) if 0 < of_x < math.inf and of_y < math.inf else None
         for of_x, of_y in zip(powers[0][1 : top + 1], powers[1][1 : top + 1], strict=True)
     )
+    if None in ratios:
+        undefined.none("spectrum.ratio", "the original has no power in a shell, or beyond float64")
     below = [abs(r - 1) for r in ratios[: _K_MAX - 1] if r is not None]
     if not below:
         undefined.none(

@@ -198,7 +198,9 @@ def _failures(report: Report) -> str:
             f"<td>{v.original!r}</td><td>{v.decoded!r}</td><td>{v.error:.9g}</td></tr>"
             for v in report.bound.listed
         )
-        table = (
+        if len(report.bound.listed) < report.bound.violations:
+            table = f'<p class="note">The first {len(report.bound.listed)} over the bound:</p>'
+        table += (
             "<table><tr><th>point</th><th>chunk</th><th>original</th><th>decoded</th>"
             f"<th>error</th></tr>{rows}</table>"
         )
@@ -210,7 +212,8 @@ def _failures(report: Report) -> str:
 # ------------------------------------------------------------------------------------------------
 
 _WIDTH, _HEIGHT = 480, 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 30
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72, 12, 12, 30
+_BOUND_LINE = 'stroke="var(--bad)" stroke-width="1.5" stroke-dasharray="5 3"'
 
 
 def _svg(content: str, label: str, height: int = _HEIGHT) -> str:
@@ -230,12 +233,13 @@ def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
 
 def _histogram(report: Report) -> str:
     histogram = report.histogram
-    if histogram.bin_width is None:
-        return '<p class="note">Every error is 0.</p>'
     counts = np.array(histogram.counts, np.float64)
     used = np.flatnonzero(counts)
-    if not used.size:
-        return ""
+    out = histogram.below + histogram.above
+    beyond = f" {out} {'points are' if out > 1 else 'point is'} further out." if out else ""
+    if histogram.bin_width is None or not used.size:
+        note = beyond or (" Every error is 0." if report.valid else " There is no valid point.")
+        return f'<p class="note">{note[1:]}</p>'
     width = histogram.bin_width
     limit = report.bound.limit if report.bound is not None else None
     reach = int(max(128 - used[0], used[-1] - 127))
@@ -270,23 +274,13 @@ def _histogram(report: Report) -> str:
     for sign in (-1, 1):
         if limit and limit <= end:
             at = x(sign * limit)
-            parts.append(
-                _line(
-                    at,
-                    _TOP,
-                    at,
-                    base,
-                    'stroke="var(--bad)" stroke-width="1.5" stroke-dasharray="5 3"',
-                )
-            )
+            parts.append(_line(at, _TOP, at, base, _BOUND_LINE))
             parts.append(_axis_text(at, _HEIGHT - 10, f"{sign * limit:+.4g}"))
         else:
             parts.append(
                 _axis_text(x(sign * end / 1.06), _HEIGHT - 10, f"{sign * end / 1.06:+.3g}")
             )
     parts.append(_axis_text(x(0), _HEIGHT - 10, "0"))
-    out = histogram.below + histogram.above
-    beyond = f" {out} {'points are' if out > 1 else 'point is'} further out." if out else ""
     note = "Signed errors, counts on a log axis." + (" Red: the bound." if limit else "") + beyond
     return f"<figure>{_svg(''.join(parts), 'histogram of errors')}<figcaption>{note}</figcaption></figure>"
 
@@ -347,9 +341,15 @@ def _relative(report: Report) -> str:
     if histogram is None or histogram.first_octave is None:
         return ""
     counts = histogram.counts
+    bound = report.bound if report.bound and report.bound.kind == "pointwise_relative" else None
+    limit_at = 0.0
+    if bound is not None:
+        mantissa, octave = math.frexp(bound.value)
+        limit_at = max(0.0, 8 * (octave - 1 - histogram.first_octave + 2 * mantissa - 1))
+    shown = max(len(counts), math.ceil(limit_at) + 2)
     top = math.log10(max(counts)) if max(counts) > 1 else 1.0
     floor = -0.3
-    width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
+    width = (_WIDTH - _LEFT - _RIGHT) / shown
     base = _HEIGHT - _BOTTOM
 
     def y(log: float) -> float:
@@ -367,11 +367,16 @@ def _relative(report: Report) -> str:
                 f'height="{base - at:.2f}" fill="var(--blue)"/>'
             )
     parts.append(_line(_LEFT, base, _WIDTH - _RIGHT, base, 'stroke="var(--soft)"'))
-    octaves = -(-len(counts) // 8)
+    if bound is not None:
+        at = _LEFT + limit_at * width
+        parts.append(_line(at, _TOP, at, base, _BOUND_LINE))
+    octaves = shown // 8
     for octave in range(0, octaves + 1, max(1, -(-octaves // 6))):
-        label = f"2^{histogram.first_octave + octave}"
-        parts.append(_axis_text(_LEFT + 8 * octave * width, _HEIGHT - 10, label))
-    note = f"|e| / |x| where x is not 0, both axes logarithmic. {histogram.exact} points are exact."
+        label, at = f"2^{histogram.first_octave + octave}", _LEFT + 8 * octave * width
+        anchor = "end" if at > _WIDTH - 2 * _RIGHT else "middle"
+        parts.append(_axis_text(at, _HEIGHT - 10, label, anchor))
+    note = f"|e| / |x| where x is not 0, both axes logarithmic. Points without an error: {histogram.exact}."
+    note += "" if bound is None else " Red: the bound."
     return (
         f"<figure>{_svg(''.join(parts), 'histogram of relative errors')}"
         f"<figcaption>{note}</figcaption></figure>"
@@ -474,7 +479,7 @@ def _panel(
 
 def _panels(picture: Picture, report: Report) -> str:
     if picture.original.ndim == 1:
-        return _curves(picture)
+        return _curves(picture, report)
     there = picture.original[np.isfinite(picture.original)]
     if not there.size:
         return ""
@@ -495,33 +500,45 @@ def _panels(picture: Picture, report: Report) -> str:
     )
 
 
-def _curves(picture: Picture) -> str:
-    """Draw a field with one axis: values above, errors below."""
+def _curves(picture: Picture, report: Report) -> str:
+    """Draw a field with one axis: both fields, and the error. Lines break where a point is not valid."""
+    limit = report.bound.limit if report.bound is not None else None
+    height = 170
     drawings = []
     for values, label, colour in (
         (picture.original, "original", "var(--blue)"),
-        (picture.error, "error", "var(--bad)"),
+        (picture.decoded, "decoded", "var(--blue)"),
+        (picture.error, "error, in units of the bound" if limit else "error", "var(--bad)"),
     ):
         there = np.isfinite(values)
         if not there.any():
             continue
+        scale = limit if limit and values is picture.error else 1.0
         low, high = float(values[there].min()), float(values[there].max())
         spread = high / 2 - low / 2 or 1.0  # halves do not overflow
-        height = 150
-        xs = np.linspace(_LEFT, _WIDTH - _RIGHT, max(2, len(values)))
+        xs = np.linspace(_LEFT, _WIDTH - _RIGHT, max(2, len(values)))[: len(values)]
         ys = _TOP + (high / 2 - values / 2) / spread * (height - 2 * _TOP)
-        points = " ".join(
-            f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=False) if math.isfinite(y)
-        )
-        content = (
+        lines = "".join(
             f'<polyline points="{points}" fill="none" stroke="{colour}"/>'
-            + _axis_text(_LEFT - 6, _TOP + 4, f"{high:.3g}", "end")
-            + _axis_text(_LEFT - 6, height - _TOP + 4, f"{low:.3g}", "end")
+            for points in _runs(xs, ys)
+        )
+        ends = _axis_text(_LEFT - 6, _TOP + 4, f"{high / scale:.3g}", "end") + _axis_text(
+            _LEFT - 6, height - _TOP + 4, f"{low / scale:.3g}", "end"
         )
         drawings.append(
-            f"<figure>{_svg(content, label, height)}<figcaption>{label}</figcaption></figure>"
+            f"<figure>{_svg(lines + ends, label, height)}<figcaption>{label}</figcaption></figure>"
         )
     return f'<div class="columns">{"".join(drawings)}</div>'
+
+
+def _runs(xs: npt.NDArray[np.float64], ys: npt.NDArray[np.float64]) -> Iterable[str]:
+    """Give the points of each line; a point without neighbours makes a short one."""
+    there = np.flatnonzero(np.isfinite(ys))
+    for run in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):
+        points = [f"{x:.1f},{y:.1f}" for x, y in zip(xs[run], ys[run], strict=True)]
+        if len(points) == 1:
+            points.append(f"{xs[run[0]] + 1:.1f},{ys[run[0]]:.1f}")
+        yield " ".join(points)
 
 
 def chunk_grid(report: Report) -> tuple[npt.NDArray[Any], npt.NDArray[Any], str]:

@@ -55,8 +55,8 @@ class Input:
     def __init__(self, values: Any, name: str) -> None:
         if is_device_array(values):
             values = cupy_memory(values).owner
-        elif not (hasattr(values, "shape") and hasattr(values, "dtype")):
-            values = np.asarray(values)
+        elif not _has_numpy_type(values):
+            values = _as_numpy(values, name)
         if isinstance(values, np.ma.MaskedArray):
             raise InvalidArgumentError(
                 f"{name} is a masked array; give its data, and its mask as mask="
@@ -72,6 +72,7 @@ class Input:
         is_extents = isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)
         self.chunks: tuple[int, ...] | None = chunks if is_extents else None
         self.is_array = isinstance(values, np.ndarray)
+        self.is_contiguous = self.is_array and bool(values.flags.c_contiguous)
         #: The number of the GPU whose memory the values are in.
         self.device: int | None = int(values.device.id) if is_device_array(values) else None
         #: At most so many decode, where h5lossy does.
@@ -93,18 +94,76 @@ class Input:
             part = self.values[selection] if self.shape else self.values[()]
         if hasattr(part, "__cuda_array_interface__"):  # CuPy: a part at a time comes to the host
             part = part.get()
-        return np.ascontiguousarray(part, dtype).reshape(
+        if np.ma.is_masked(part):  # netCDF4's variables give such, without saying so before
+            raise InvalidArgumentError(
+                f"{self.name} gives masked arrays; have it give its values (netCDF4's "
+                "set_auto_maskandscale(False)), and say which to leave out: mask= or fill_value="
+            )
+        return np.ascontiguousarray(self._typed(np.asarray(part), dtype)).reshape(
             [s.stop - s.start for s in selection] if self.shape else ()
         )
 
     def read_on_device(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> Any:
         """Give a part as CuPy's C-contiguous array, without a copy where it is one."""
         part = self.values[selection] if self.shape else self.values
-        memory = cupy_memory(part.astype(dtype, copy=False))
+        memory = cupy_memory(self._typed(part, dtype))
         if not memory.is_contiguous:
             memory = memory.library.contiguous(memory)
         memory.library.wait()
         return memory.owner
+
+    def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
+        """Give values of NumPy's or CuPy's a type that holds them exactly."""
+        with np.errstate(invalid="ignore"):  # NaNs that signal
+            return part.astype(dtype, copy=False)
+
+
+class Mask(Input):
+    """Which points are left out: those where it is not 0.
+
+    Parameters
+    ----------
+    values : array-like of bool or integers, h5py.Dataset, or anything that can be cut like them
+    shape : tuple of int
+        Of the fields.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is of another shape or of another type.
+    """
+
+    def __init__(self, values: Any, shape: tuple[int, ...]) -> None:
+        super().__init__(values, "mask")
+        if self.shape != shape:
+            raise InvalidArgumentError(
+                f"mask must have the fields' shape {shape}, got {self.shape}; "
+                "numpy.broadcast_to repeats a smaller one along further axes"
+            )
+        if self.dtype.kind not in {"b", "u", "i"}:
+            raise InvalidArgumentError(f"mask must be of bool or integers, got {self.dtype}")
+
+    def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
+        return (part if part.dtype.kind == "b" else part != 0).view(dtype)
+
+
+def _has_numpy_type(values: Any) -> bool:
+    """Return whether values say their shape, and a type that NumPy knows."""
+    try:
+        np.dtype(values.dtype)
+    except (AttributeError, TypeError):
+        return False
+    return hasattr(values, "shape")
+
+
+def _as_numpy(values: Any, name: str) -> npt.NDArray[Any]:
+    """Turn numbers, lists, and arrays of other libraries that are in the host's memory."""
+    if not hasattr(values, "__dlpack__"):
+        return np.asarray(values)
+    try:
+        return np.from_dlpack(values)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise UnsupportedError(f"{name} can't be taken through DLPack: {error}") from error
 
 
 @contextmanager
@@ -128,9 +187,6 @@ def opened(original: Any, decoded: Any) -> Iterator[tuple[Input, Input]]:
 
 def _open(values: Any, name: str, stack: ExitStack) -> Input:
     if not isinstance(values, str | Path):
-        is_on_host = not is_device_array(values)
-        if is_on_host and hasattr(values, "__dlpack__") and not hasattr(values, "dtype"):
-            values = np.from_dlpack(values)
         return Input(values, getattr(values, "name", None) or name)
     file, separator, path = str(values).rpartition(":/")
     if not separator:
@@ -158,9 +214,7 @@ def common_dtype(original: Input, decoded: Input) -> np.dtype[Any]:
     Raises
     ------
     NotComparableError
-        If the shapes differ.
-    UnsupportedError
-        If values are no real numbers, or do not fit into float64.
+        If the shapes differ, or values are no real numbers, or do not fit into float64.
     """
     if original.shape != decoded.shape:
         raise NotComparableError(
@@ -181,7 +235,7 @@ def _exact_dtype(field: Input) -> np.dtype[Any]:
         return np.dtype(np.float32)
     if dtype.str[1:] in _EXACT_INTEGERS:
         return np.dtype(np.float64)
-    raise UnsupportedError(
+    raise NotComparableError(
         f"{field.name} must hold floats of 16, 32 or 64 bits, or integers of at most 32, "
         f"not {dtype}"
     )
@@ -210,8 +264,20 @@ def resolve_fill(fill_value: Any, original: Input, decoded: Input, dtype: np.dty
         for field in (original, decoded):
             if field.dataset is not None and fill_value is None:
                 fill_value = own_fill_value(field.dataset)
-                if fill_value is None and "_FillValue" in field.dataset.attrs:
-                    fill_value = np.ravel(field.dataset.attrs["_FillValue"])[0]
+                if fill_value is None:
+                    fill_value = _declared_fill_value(field.dataset)
     if fill_value is None or fill_bits(fill_value, dtype) is None:
         return None
     return np.asarray(fill_value).astype(dtype)[()]
+
+
+def _declared_fill_value(dataset: h5py.Dataset) -> Any:
+    """Return what the attribute ``_FillValue`` says, in the dataset's type; None for nothing.
+
+    NetCDF wants it to be of that type. Whoever sets it by hand often leaves it to be float64.
+    """
+    declared = np.ravel(dataset.attrs.get("_FillValue", ()))
+    if declared.size != 1 or declared.dtype.kind not in "fiu":
+        return None
+    with np.errstate(all="ignore"):
+        return declared.astype(dataset.dtype)[0]

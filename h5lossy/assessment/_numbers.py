@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment._walk import Layout
 
 NO_POINTS = "there is no valid point"
+NO_ORIGINAL = "the original has no valid value"
 CONSTANT = "the original or the decoded field is constant"
 CONSTANT_ERROR = "the error is the same everywhere"
 OVERFLOW = "beyond the range of float64"
@@ -262,6 +263,8 @@ def similarity(
         why = f"of {len(shape)} axes longer than 1 at most 4 can be taken"
     elif any(n < window for n in shape):
         why = f"an axis is shorter than the window of {window}"
+    elif value_range is None:
+        why = NO_ORIGINAL
     elif not value_range:
         why = "the original is constant: it has no range"
     elif math.isinf(value_range):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from h5lossy._blocks import block_shape, blocks
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 #: Longest side of a picture in points; of a line.
 _LONGEST = 320
 _LONGEST_LINE = 1200
+
+#: What is read of a slice at once, as float64.
+_PART_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,24 +92,28 @@ def _take(fields: Fields, fill: Any, at: tuple[int, ...], title: str) -> Picture
     rest = shape[len(at) :]
     if 0 in rest or not rest:
         return None
-    own = (*(slice(i, i + 1) for i in at), *(slice(0, n) for n in rest))
-    found = slices(fields, own, lambda a, b, m: count_valid(a, b, m, fill))
-    x, y, valid = found[0].reshape(rest), found[1].reshape(rest), found[2].reshape(rest)
     longest = _LONGEST if len(rest) > 1 else _LONGEST_LINE
     steps = tuple(max(1, -(-n // longest)) for n in rest)
-    every = tuple(slice(None, None, step) for step in steps)
-    with np.errstate(over="ignore"):
-        error = np.where(valid, y - x, np.nan)
-    error[np.isinf(error)] = np.nan  # no colour for what no float64 can say
-    for axis, step in enumerate(steps):
-        error = _largest_of(error, axis, step)
-    return Picture(
-        title=title,
-        extent=rest,
-        original=np.where(valid, x, np.nan)[every],
-        decoded=np.where(valid, y, np.nan)[every],
-        error=error,
+    original, decoded, error = (
+        np.empty([-(-n // step) for n, step in zip(rest, steps, strict=True)]) for _ in range(3)
     )
+    for part in blocks(rest, block_shape(rest, steps, 8, most_bytes=_PART_BYTES)):
+        own = (*(slice(i, i + 1) for i in at), *part)
+        found = slices(fields, own, lambda a, b, m: count_valid(a, b, m, fill))
+        x, y, valid = (f.reshape([s.stop - s.start for s in part]) for f in found)
+        every = tuple(slice(None, None, step) for step in steps)
+        with np.errstate(over="ignore"):
+            off = np.where(valid, y - x, np.nan)
+        off[np.isinf(off)] = np.nan  # no colour for what no float64 can say
+        for axis, step in enumerate(steps):
+            off = _largest_of(off, axis, step)
+        to = tuple(
+            slice(s.start // step, -(-s.stop // step)) for s, step in zip(part, steps, strict=True)
+        )
+        original[to] = np.where(valid, x, np.nan)[every]
+        decoded[to] = np.where(valid, y, np.nan)[every]
+        error[to] = off
+    return Picture(title=title, extent=rest, original=original, decoded=decoded, error=error)
 
 
 def _largest_of(error: npt.NDArray[np.float64], axis: int, step: int) -> npt.NDArray[np.float64]:

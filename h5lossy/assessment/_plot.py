@@ -104,6 +104,8 @@ def _relative(axes: Any, report: Report) -> None:
     edges = np.minimum(edges, np.finfo(np.float64).max)
     axes.set_title("errors relative to the value")
     axes.stairs(np.array(histogram.counts), edges, fill=True)
+    if report.bound is not None and report.bound.kind == "pointwise_relative":
+        axes.axvline(report.bound.value, color="tab:red", linestyle="--")
     axes.set_xscale("log")
     axes.set_yscale("log", nonpositive="clip")
     axes.set_ylim(bottom=0.5)

@@ -24,6 +24,11 @@ def number(value: float | None, digits: int = 6) -> str:
     return f"{value:.{digits}g}"
 
 
+def about(value: float | None) -> str:
+    """Write a quantile, with as many digits as are known."""
+    return number(value, 2)
+
+
 def decibel(value: float | None) -> str:
     """Write a ratio in dB."""
     return "-" if value is None else f"{value:.2f} dB"
@@ -66,7 +71,7 @@ def definitions(report: Report) -> str:
     """Return in one line what the numbers rest on."""
     parts = [f"definitions: {report.schema}"]
     if report.ssim is not None:
-        side = "x".join([str(report.ssim.window)] * sum(n != 1 for n in report.shape))
+        side = "x".join([str(report.ssim.window)] * (sum(n != 1 for n in report.shape) or 1))
         parts.append(f"SSIM {side} uniform, step {report.ssim.step}, range of the original")
     return "; ".join(parts)
 
@@ -90,11 +95,11 @@ def whiteness(axes: tuple[AxisCorrelation, ...]) -> tuple[str, str, str]:
 def sketch(histogram: Histogram) -> str:
     """Draw the histogram in one line of characters."""
     counts = list(histogram.counts)
-    if histogram.bin_width is None:
-        return "all errors are 0"
+    out = histogram.below + histogram.above
+    beyond = f"  {out} further out" if out else ""
     used = [i for i, count in enumerate(counts) if count]
-    if not used:
-        return "-"
+    if histogram.bin_width is None or not used:
+        return f"-{beyond}"
     reach = max(128 - used[0], used[-1] - 127)
     counts = counts[128 - reach : 128 + reach]
     columns = min(_COLUMNS, len(counts))
@@ -103,7 +108,7 @@ def sketch(histogram: Histogram) -> str:
     most = max(heights)
     drawn = "".join(_BAR[math.ceil(h / most * (len(_BAR) - 1))] for h in heights)
     end = reach * histogram.bin_width
-    return f"{-end:.3g} |{drawn}| {end:+.3g}"
+    return f"{-end:.3g} |{drawn}| {end:+.3g}{beyond}"
 
 
 def text(report: Report) -> str:
@@ -112,8 +117,7 @@ def text(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    shape = f"({', '.join(map(str, report.shape))})"
-    yield f"{report.provenance.decoded}  {report.dtype} {shape}  {verdict(report)}"
+    yield f"{report.provenance.decoded}  {report.dtype} {report.shape}  {verdict(report)}"
     yield from _bound_lines(report)
     yield from _special_lines(report)
     yield from _error_lines(report)
@@ -178,7 +182,7 @@ def _error_lines(report: Report) -> Iterator[str]:
     yield _line(
         "error",
         f"rmse {number(error.rmse)}   mean {number(error.mean, 3)}   "
-        f"P50 {number(q.p50, 3)}  P99 {number(q.p99, 3)}  P99.9 {number(q.p99_9, 3)}",
+        f"P50 {about(q.p50)}  P99 {about(q.p99)}  P99.9 {about(q.p99_9)}",
     )
     psnr, snr = decibel(error.psnr), decibel(error.snr)
     yield _line("", f"PSNR {psnr} (range)", f"SNR {snr} (variance)")
@@ -209,7 +213,8 @@ def _field_lines(report: Report) -> Iterator[str]:
     if report.autocorrelation is not None:
         lag, band, within = whiteness(report.autocorrelation)
         yield _line("whiteness", f"lag 1: {lag}  ({band})" if band else "", within)
-    yield _line("histogram", sketch(report.histogram))
+    exact = report.error.max_abs == 0
+    yield _line("histogram", "all errors are 0" if exact else sketch(report.histogram))
     if report.climate is not None:
         c = report.climate
         yield _line("climate", f"DSSIM min {number(c.dssim_min)}, mean {number(c.dssim_mean)}")
@@ -235,8 +240,7 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
             "error",
             "P50 / P99 / P99.9",
             " / ".join(
-                number(v, 3)
-                for v in (error.quantiles.p50, error.quantiles.p99, error.quantiles.p99_9)
+                about(v) for v in (error.quantiles.p50, error.quantiles.p99, error.quantiles.p99_9)
             ),
         ),
         ("error", "PSNR, 20 log10(range / RMSE)", decibel(error.psnr)),

@@ -4,23 +4,26 @@
 
 Both are read in slabs along the first axis, of whole chunks where they have any, and so much is
 kept of the slab before that every stencil, pair and window is seen once. Where a slab with what is
-kept would take more memory than allowed, the second axis is cut too, and its borders are read
-twice.
+kept would take more memory than allowed, the field is cut into columns along the second and third
+axis too, whose borders are read twice. Arrays that need no conversion are looked at where they are.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from h5lossy._blocks import block_shape, blocks
 from h5lossy._native import AssessState, Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -32,12 +35,22 @@ _VALUES_AT_ONCE = 1 << 24
 #: The same on a GPU, where a call takes some tens of microseconds however little it is for.
 _VALUES_AT_ONCE_ON_DEVICE = 1 << 31
 
+#: What is read from files at once, if the memory limit allows so much.
+_BYTES_AT_ONCE = 16 << 20
+
+#: So many slabs fit in the memory limit: one is assessed, one is being read, one is where what is
+#: kept and what is new are put together, and one is for all else.
+_PARTS = 4
+
+#: To give the library a run of points takes about as long as to assess so many.
+_CALL_POINTS = 4096
+
 #: Where a field may be cut along its first axis, by its rank: at borders of cells, which have 7 or
 #: 16 rows, so that sums come out the same wherever pieces end.
 FIRST_CUT = {0: 1, 1: 4096, 2: 112, 3: 1, 4: 1}
 
-#: And along its second axis, for strips, which change the order of cells in any case.
-_SECOND_CUT = {2: 256, 3: 16, 4: 1}
+#: And along the axes behind it, for columns, which change the order of cells in any case.
+_OTHER_CUTS = {2: (256,), 3: (16, 16), 4: (1, 16)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +112,36 @@ class Fields:
     layout: Layout
     device: int | None = None
 
+    def blocks(self, most_bytes: int) -> Iterator[tuple[slice, ...]]:
+        """Cut them along the layout's axes into parts that take so much as float64.
+
+        Parts are of whole chunks, if these are small enough.
+        """
+        shape = self.layout.shape
+        chunks = self.layout.chunks(self.original) or self.layout.chunks(self.decoded)
+        if chunks and 8 * math.prod(chunks) > most_bytes:
+            chunks = None
+        yield from blocks(shape, block_shape(shape, chunks, 8, most_bytes=most_bytes))
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A part of the axes behind the first."""
+
+    own: tuple[slice, ...]
+    read: tuple[slice, ...]  # with what its stencils, pairs and windows reach
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of what it owns."""
+        return tuple(s.stop - s.start for s in self.own)
+
 
 @dataclass(frozen=True)
 class _Slab:
-    """Consecutive planes of one strip: what is kept, and what is new."""
+    """Consecutive planes of one column: what is kept, and what is new."""
 
-    strip: slice  # of the second axis, owned
-    read_strip: slice
+    column: _Column
     start: int  # of what is kept
     fresh: int  # the first plane that is new
     stop: int
@@ -121,7 +157,7 @@ class Walker:
     reach : int
         How many points a stencil, pair or window reaches from its corner; 0 where there are none.
     memory_limit : int
-        In bytes, for values that are not in memory already.
+        In bytes, for values that are not in memory already, or of another type there.
     """
 
     def __init__(self, fields: Fields, reach: int, memory_limit: int) -> None:
@@ -129,78 +165,104 @@ class Walker:
         self._reach = reach
         self._shape = fields.layout.shape or (1,)
         self._on_device = fields.device is not None
-        self._in_memory = self._on_device or (fields.original.is_array and fields.decoded.is_array)
+        self._in_memory = self._on_device or (
+            self._is_view(fields.original) and self._is_view(fields.decoded)
+        )
         self._limit = memory_limit
-        self._thickness, self._strip = self._choose_cuts()
+        self._thickness, self._widths = self._choose_cuts()
 
     @property
     def amplification(self) -> float:
         """How often a value is read, on average."""
-        if len(self._shape) < 2 or self._strip >= self._shape[1]:
-            return 1.0
-        read = sum(s.read_strip.stop - s.read_strip.start for s in self._strips())
-        return float(read / self._shape[1])
+        return math.prod(
+            _read_twice(n, width, self._reach)
+            for n, width in zip(self._shape[1:], self._widths, strict=True)
+        )
 
-    def _plane_bytes(self) -> int:
-        mask = self._fields.mask is not None
-        return (2 * self._fields.dtype.itemsize + mask) * math.prod(self._shape[1:])
+    def _is_view(self, source: Input) -> bool:
+        """Whether parts of a field are looked at where they are."""
+        return source.is_array and source.dtype == self._fields.dtype and source.is_contiguous
 
-    def _choose_cuts(self) -> tuple[int, int]:
-        """Choose how many planes are read at a time, and how wide strips are."""
-        rank = len(self._shape)
-        whole = self._shape[1] if rank > 1 else 1
-        per_plane = max(1, self._plane_bytes())
+    def _point_bytes(self) -> int:
+        return 2 * self._fields.dtype.itemsize + (self._fields.mask is not None)
+
+    def _choose_cuts(self) -> tuple[int, tuple[int, ...]]:
+        """Choose how many planes are read at a time, and how wide columns are."""
+        rank, whole = len(self._shape), self._shape[1:]
+        plane = max(1, math.prod(whole))
+        cut = FIRST_CUT.get(rank, 1)
         if self._in_memory:
-            values = max(1, math.prod(self._shape[1:]))
-            cut = FIRST_CUT.get(rank, 1)
             at_once = _VALUES_AT_ONCE_ON_DEVICE if self._on_device else _VALUES_AT_ONCE
-            return max(1, at_once // values // cut) * cut, whole
+            return max(1, at_once // plane // cut) * cut, whole
         chunks = [
             self._fields.layout.chunks(f) for f in (self._fields.original, self._fields.decoded)
         ]
-        thick = max((c[0] for c in chunks if c), default=1)
-        # A third is assessed, one is being read, and one is where both are put together.
-        budget = self._limit // 3
-        kept = self._reach + FIRST_CUT.get(rank, 1)
-        fits = budget // per_plane - kept
+        rows = [
+            max(1, min(n, max((c[axis] for c in chunks if c), default=1)))
+            for axis, n in enumerate(self._shape)
+        ]
+        budget = self._limit // _PARTS // self._point_bytes()
+        kept = min(self._reach + cut, self._shape[0] - 1)
+        thick, fits = rows[0], budget // plane - kept
         if fits >= thick:
-            return max(thick, min(fits, (16 << 20) // per_plane) // thick * thick), whole
-        if rank < 2 or rank > 4 or whole < 2 * _SECOND_CUT[rank]:
+            at_once = _BYTES_AT_ONCE // self._point_bytes() // plane
+            return max(thick, min(fits, at_once) // thick * thick), whole
+        if rank not in _OTHER_CUTS:
             return max(1, min(thick, fits)), whole
-        # Strips: as wide as fits, at borders of chunks and cells.
-        cut = math.lcm(_SECOND_CUT[rank], max((c[1] for c in chunks if c), default=1))
-        cut = cut if cut < whole else _SECOND_CUT[rank]
-        per_column = max(1, per_plane // whole)
-        while (
-            thick > 1 and budget // (per_column * (thick + kept)) < _SECOND_CUT[rank] + self._reach
-        ):
+        while True:
+            widths = self._choose_widths(budget // (thick + kept), rows[1:])
+            if widths is not None:
+                return thick, widths
+            if thick == 1:
+                return 1, self._narrowest()
             thick = -(-thick // 2)
-        columns = budget // (per_column * (thick + kept)) - self._reach
-        step = cut if columns >= cut else _SECOND_CUT[rank]
-        return thick, max(step, columns // step * step)
 
-    def _strips(self) -> Iterator[_Slab]:
-        whole = self._shape[1] if len(self._shape) > 1 else 1
-        for first in range(0, whole, self._strip):
-            stop = min(first + self._strip, whole)
-            yield _Slab(
-                slice(first, stop),
-                slice(first, min(stop + self._reach, whole)),
-                0,
-                0,
-                0,
-                slice(0, 0),
+    def _narrowest(self) -> tuple[int, ...]:
+        cuts = _OTHER_CUTS[len(self._shape)]
+        return (*map(min, cuts, self._shape[1:]), *self._shape[1 + len(cuts) :])
+
+    def _choose_widths(self, most: int, chunks: Sequence[int]) -> tuple[int, ...] | None:
+        """Choose the columns that take the least time, of at most so many points of a plane."""
+        shape, reach = self._shape[1:], self._reach
+        best: tuple[float, int, tuple[int, ...]] | None = None
+        widths_of = [
+            {min(unit << k, n) for unit in (cut, math.lcm(cut, chunk)) for k in range(64)}
+            for n, cut, chunk in zip(shape, _OTHER_CUTS[len(self._shape)], chunks, strict=False)
+        ]
+        for some in itertools.product(*widths_of):
+            widths = (*some, *shape[len(some) :])
+            points = math.prod(min(w + reach, n) for w, n in zip(widths, shape, strict=True))
+            if points > most:
+                continue
+            cost = math.prod(map(_read_twice, shape, widths, itertools.repeat(reach), chunks))
+            cost *= 1 + _CALL_POINTS / self._run(widths)
+            if best is None or (cost, -points) < best[:2]:
+                best = (cost, -points, widths)
+        return None if best is None else best[2]
+
+    def _run(self, widths: tuple[int, ...]) -> int:
+        """Return how many points of a column are adjacent."""
+        shape = self._shape[1:]
+        cut = max((k for k, w in enumerate(widths) if w < shape[k]), default=0)
+        return math.prod((widths[cut], *shape[cut + 1 :]))
+
+    def _columns(self) -> Iterator[_Column]:
+        for own in blocks(self._shape[1:], self._widths):
+            read = tuple(
+                slice(s.start, min(s.stop + self._reach, n))
+                for s, n in zip(own, self._shape[1:], strict=True)
             )
+            yield _Column(own, read)
 
     def _slabs(self) -> Iterator[_Slab]:
         planes = self._shape[0]
         cut = FIRST_CUT.get(len(self._shape), 1)
-        for strip in self._strips():
+        for column in self._columns():
             start = owned = fresh = 0
             while fresh < planes:
                 stop = min(fresh + self._thickness, planes)
                 end = planes if stop == planes else max(owned, (stop - self._reach) // cut * cut)
-                yield _Slab(strip.strip, strip.read_strip, start, fresh, stop, slice(owned, end))
+                yield _Slab(column, start, fresh, stop, slice(owned, end))
                 start = owned = end
                 fresh = stop
 
@@ -249,29 +311,25 @@ class Walker:
             if source is None:
                 parts.append(None)
                 continue
-            if (
-                source.is_array or self._on_device
-            ):  # a view of everything that is needed, if it needs no conversion
+            # Everything that is needed, where it takes no memory.
+            if self._on_device or (source.is_array and self._in_memory):
                 parts.append(self._part(source, dtype, slab, slab.start))
                 continue
             new = self._part(source, dtype, slab, slab.fresh)
             before = held[i] if held and slab.start != slab.fresh else None
             if before is not None:
                 kept = before[len(before) - (slab.fresh - slab.start) :]
-                new = np.concatenate([kept, new])
+                new = np.concatenate([kept, new], dtype=dtype)  # else the machine's byte order
             parts.append(new)
         return tuple(parts)
 
     def _part(
         self, source: Input, dtype: np.dtype[Any], slab: _Slab, start: int
     ) -> npt.NDArray[Any]:
-        own = [slice(0, n) for n in self._shape]
-        own[0] = slice(start, slab.stop)
-        if len(own) > 1:
-            own[1] = slab.read_strip
+        own = (slice(start, slab.stop), *slab.column.read)
         layout = self._fields.layout
         read = source.read_on_device if self._on_device else source.read
-        part = read(layout.selection(tuple(own)) if layout.axes else (), dtype)
+        part = read(layout.selection(own) if layout.axes else (), dtype)
         return part.reshape([s.stop - s.start for s in own])
 
     def _add(
@@ -287,21 +345,14 @@ class Walker:
         count = self._add_points(state, slab, original, decoded, mask)
         if len(self._shape) > 4 or not (self._reach or boxes):
             return count
-        zeros = (0,) * (len(self._shape) - 2)
-        origin: tuple[int, ...] = (slab.start,)
-        own_origin: tuple[int, ...] = (slab.own.start,)
-        own_shape: tuple[int, ...] = (slab.own.stop - slab.own.start,)
-        if len(self._shape) > 1:
-            origin = (*origin, slab.read_strip.start, *zeros)
-            own_origin = (*own_origin, slab.strip.start, *zeros)
-            own_shape = (*own_shape, slab.strip.stop - slab.strip.start, *self._shape[2:])
+        column = slab.column
         piece = Piece(
             original=original,
             decoded=decoded,
             mask=mask,
-            origin=origin,
-            own_origin=own_origin,
-            own_shape=own_shape,
+            origin=(slab.start, *(s.start for s in column.read)),
+            own_origin=(slab.own.start, *(s.start for s in column.own)),
+            own_shape=(slab.own.stop - slab.own.start, *column.shape),
         )
         if self._reach:
             state.field(piece)
@@ -319,22 +370,32 @@ class Walker:
     ) -> int:
         """Give the new planes' own points, in runs of adjacent ones."""
         skip = slab.fresh - slab.start
-        row = math.prod(self._shape[1:])
+        shape, own = self._shape[1:], slab.column.shape
         parts = [None if a is None else a[skip:] for a in (original, decoded, mask)]
-        if len(self._shape) < 2 or slab.strip == slice(0, self._shape[1]):
-            x, y, m = (None if a is None else a.reshape(-1) for a in parts)
+        # Axes of the column behind the last one that is cut are whole, and so are runs along it.
+        cut = max((k for k, n in enumerate(shape, 1) if own[k - 1] < n), default=0)
+        steps = (1, *shape[::-1])
+        strides = list(itertools.accumulate(steps, operator.mul))[::-1]
+        outer = (slab.stop - slab.fresh, *own)[:cut]
+        origin = (slab.fresh, *(s.start for s in slab.column.own))
+        first = sum(map(operator.mul, origin, strides))
+        for at in itertools.product(*map(range, outer)):
+            there: tuple[Any, ...] = (*at, slice(own[cut - 1])) if cut else ()
+            x, y, m = (None if a is None else a[there].reshape(-1) for a in parts)
             assert x is not None
             assert y is not None
-            state.points(slab.fresh * row, x, y, m)
-            return int(x.size)
-        width = slab.strip.stop - slab.strip.start
-        inner = math.prod(self._shape[2:])
-        for plane in range(slab.stop - slab.fresh):
-            x, y, m = (None if a is None else a[plane, :width].reshape(-1) for a in parts)
-            assert x is not None
-            assert y is not None
-            state.points((slab.fresh + plane) * row + slab.strip.start * inner, x, y, m)
-        return int((slab.stop - slab.fresh) * width * inner)
+            state.points(first + sum(map(operator.mul, at, strides)), x, y, m)
+        return (slab.stop - slab.fresh) * math.prod(own)
+
+
+def _read_twice(n: int, width: int, reach: int, chunk: int = 1) -> float:
+    """Return how often a value is read, on average, along an axis that is cut; by whole chunks."""
+    if width >= n:
+        return 1.0
+    start = np.arange(0, n, width)
+    stop = np.minimum(start + width + reach, n)
+    read = np.minimum(-(-stop // chunk) * chunk, n) - start // chunk * chunk
+    return float(read.sum() / n)
 
 
 def position(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:

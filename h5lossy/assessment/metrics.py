@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -122,39 +123,45 @@ def _block(parts: Sequence[npt.NDArray[Any]], start: int, first: int, last: int)
     )
 
 
-class PointwiseHistogram:
-    """Counts the sizes of error relative to the value, with eight bins an octave."""
+def relative_histogram(
+    fields: Fields,
+    count_valid: Callable[..., npt.NDArray[np.bool_]],
+    progress: Callable[[int], None],
+) -> RelativeHistogram:
+    """Count the sizes of error relative to the value, with eight bins an octave.
 
-    name = "relative_histogram"
-    halo = 0
+    Parameters
+    ----------
+    fields : Fields
+    count_valid : function
+    progress : function
+        Called with the number of points after each part.
 
-    def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
-        self._exact = 0
-
-    def update(self, block: Block) -> None:
-        """Take the next block."""
-        x, y = block.original[block.own], block.decoded[block.own]
-        counts = block.valid[block.own] & (x != 0)
+    Returns
+    -------
+    RelativeHistogram
+    """
+    counts: Counter[int] = Counter()
+    exact = 0
+    for own in fields.blocks(8 * _VALUES_OF_BLOCK):
+        x, y, valid = slices(fields, own, count_valid)
+        counted = valid & (x != 0)
         with np.errstate(all="ignore"):
-            relative = np.abs(y[counts] - x[counts]) / np.abs(x[counts])
+            relative = np.abs(y[counted] - x[counted]) / np.abs(x[counted])
         wrong = relative[relative > 0]
-        self._exact += int(relative.size - wrong.size)
+        exact += int(relative.size - wrong.size)
         # Exponent and three bits of the mantissa.
         bins, found = np.unique(wrong.view(np.int64) >> 49, return_counts=True)
-        for i, n in zip(bins.tolist(), found.tolist(), strict=True):
-            self._counts[i] = self._counts.get(i, 0) + n
-
-    def result(self) -> RelativeHistogram:
-        """Give the histogram."""
-        if not self._counts:
-            return RelativeHistogram(exact=self._exact, first_octave=None, counts=())
-        first = min(self._counts) // 8 * 8
-        return RelativeHistogram(
-            exact=self._exact,
-            first_octave=first // 8 - 1023,
-            counts=tuple(self._counts.get(i, 0) for i in range(first, max(self._counts) + 1)),
-        )
+        counts.update(dict(zip(bins.tolist(), found.tolist(), strict=True)))
+        progress(x.size)
+    if not counts:
+        return RelativeHistogram(exact=exact, first_octave=None, counts=())
+    first = min(counts) // 8 * 8
+    return RelativeHistogram(
+        exact=exact,
+        first_octave=first // 8 - 1023,
+        counts=tuple(counts[i] for i in range(first, max(counts) + 1)),
+    )
 
 
 class LocalRangeSimilarity:

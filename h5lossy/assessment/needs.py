@@ -140,6 +140,8 @@ def parse_needs(text: str) -> tuple[Need, ...]:
     >>> [str(need) for need in parse_needs("psnr>=70, max_error <= 0.5")]
     ['psnr>=70', 'max_error<=0.5']
     """
+    if not isinstance(text, str):
+        raise InvalidArgumentError(f'thresholds are text such as "psnr>=70", got {text!r}')
     needs = []
     for part in filter(None, (p.strip() for p in text.split(","))):
         found = _ONE.fullmatch(part)

@@ -39,8 +39,10 @@ class Failure:
     ----------
     check : str
         What was checked: "bound", "nan_made", "psnr" and so on.
-    wanted, got : str
-        In words.
+    wanted : str
+        What was asked for, in words.
+    got : str
+        What there is instead.
     where : tuple of int or None
         Coordinates of the first point, where there is one.
     """
@@ -60,8 +62,14 @@ class Special:
 
     Attributes
     ----------
+    nan_kept, nan_changed, nan_lost, nan_made : int
+        Points.
+    inf_kept, inf_changed, inf_made : int
+        Points; an infinity that is lost is changed.
+    fill_kept, fill_lost, fill_made : int
+        Points.
     first : dict
-        Coordinates of the first point of each kind that there is.
+        Coordinates of the first point of each kind that there is: ``nan_kept`` and so on.
     """
 
     nan_kept: int
@@ -89,7 +97,17 @@ class Special:
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """Extent and moments of one field, over the valid points."""
+    """Extent and moments of one field, over the valid points, in the data's unit.
+
+    Attributes
+    ----------
+    min, max : float or None
+    range : float or None
+        max - min.
+    mean : float or None
+    std : float or None
+        Standard deviation; n in its denominator.
+    """
 
     min: Number
     max: Number
@@ -100,7 +118,13 @@ class Values:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles:
-    """Error sizes that so many percent of the points do not exceed, to one sixteenth."""
+    """Error sizes that so many percent of the points do not exceed, to one sixteenth.
+
+    Attributes
+    ----------
+    p50, p90, p99, p99_9 : float or None
+        In the data's unit.
+    """
 
     p50: Number
     p90: Number
@@ -114,9 +138,14 @@ class Pointwise:
 
     Attributes
     ----------
-    zeros, zeros_changed : int
-        Original values that are 0, and those of them that are not 0 any more.
+    min, max, mean : float or None
+        Of |e / x|; a part, not percent.
+    zeros : int
+        Original values that are 0.
+    zeros_changed : int
+        Those of them that are not 0 any more.
     threshold : float or None
+        As the user set it.
     over_threshold : int or None
         Points whose error is above `threshold` times the value, changed zeros among them.
     """
@@ -132,23 +161,45 @@ class Pointwise:
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """The error, decoded less original, over the valid points.
+    """The error, decoded less original, over the valid points, in the data's unit.
 
     Attributes
     ----------
+    min, max, mean, std : float or None
+        Of the signed error.
+    min_abs : float or None
+        Smallest size.
+    max_abs : float or None
+        Largest size.
     max_at : tuple of int or None
         Coordinates of the first point with the largest error.
-    max_original, max_decoded : float or None
-        The two values there.
-    max_relative, mean_relative, nrmse : float or None
-        Largest and mean error and RMSE over the range of the original.
+    max_original : float or None
+        The original value there.
+    max_decoded : float or None
+        The decoded value there.
+    mean_abs : float or None
+        Mean size.
+    mse : float or None
+        Mean of the squares, in the unit's square.
+    rmse : float or None
+        Root of `mse`.
+    max_relative : float or None
+        `max_abs` over the range of the original; a part, not percent.
+    mean_relative : float or None
+        `mean_abs` over the range of the original.
+    nrmse : float or None
+        `rmse` over the range of the original.
     psnr : float or None
         20 log10(range / RMSE), in dB.
     snr : float or None
         10 log10(variance / MSE), in dB.
-    psnr_zfp, snr_zchecker : float or None
-        What ``zfp -s`` and Z-checker print under these names: half the range, and the mean square
-        distance from the middle of the range. For comparison with old results only.
+    psnr_zfp : float or None
+        What ``zfp -s`` prints as PSNR: with half the range. To compare with old results only.
+    snr_zchecker : float or None
+        What Z-checker prints as SNR: with the mean square distance from the middle of the range
+        instead of the variance. To compare with old results only.
+    quantiles : Quantiles
+    pointwise : Pointwise
     """
 
     min: Number
@@ -176,7 +227,16 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """One point that breaks the bound."""
+    """One point that breaks the bound.
+
+    Attributes
+    ----------
+    at : tuple of int
+        Its coordinates.
+    original, decoded : float
+    chunk : tuple of int or None
+        Place in the grid of the decoded dataset's chunks, if it has any.
+    """
 
     at: tuple[int, ...]
     original: float
@@ -196,6 +256,7 @@ class BoundCheck:
     Attributes
     ----------
     kind : str
+        "absolute", "pointwise_relative", "range_relative" or "lossless".
     value : float
         As the user typed it.
     limit : float or None
@@ -203,8 +264,9 @@ class BoundCheck:
     source : str
         "given", or "file" where the decoded dataset says it.
     violations : int
+        Points that break it.
     listed : tuple of Violation
-        The first ones.
+        The first ones, 16 at most.
     """
 
     kind: str
@@ -229,8 +291,10 @@ class Correlation:
 
     Attributes
     ----------
-    pearson, one_minus_pearson : float or None
-        Of original and decoded. The second has no cancellation.
+    pearson : float or None
+        Of original and decoded.
+    one_minus_pearson : float or None
+        1 - `pearson`, with all digits.
     nines : float or None
         -log10(1 - pearson).
     with_error : float or None
@@ -270,14 +334,21 @@ class Similarity:
 
     Attributes
     ----------
-    window, step : int
+    window : int
+        Side, in points.
+    step : int
+        Distance, in points.
     value_range : float or None
         What its constants are taken of: the range of the original.
     windows : int
         Windows without an invalid point.
-    mean, min : float or None
-    one_minus_mean, one_minus_min : float or None
-        The same, with all digits.
+    mean : float or None
+    one_minus_mean : float or None
+        1 - `mean`, with all digits.
+    min : float or None
+        Of the worst window.
+    one_minus_min : float or None
+        1 - `min`, with all digits.
     min_at : tuple of int or None
         Lowest corner of the worst window.
     """
@@ -299,7 +370,10 @@ class LocalSimilarity:
 
     Attributes
     ----------
-    window, step : int
+    window : int
+        Side, in points.
+    step : int
+        Distance, in points.
     windows : int
         Windows without an invalid point.
     mean, min : float or None
@@ -333,14 +407,16 @@ class RelativeHistogram:
 
 @dataclass(frozen=True, kw_only=True)
 class Slope:
-    """Central differences along one axis.
+    """Central differences along one axis, in the data's unit over that of `Derivatives.spacing`.
 
     Attributes
     ----------
     axis : int
-    max : float
+    max : float or None
         Largest size in the original.
-    max_error, rmse : float
+    max_error : float or None
+        Largest error.
+    rmse : float or None
     """
 
     axis: int
@@ -356,16 +432,22 @@ class Derivatives:
     Attributes
     ----------
     points : int
+        Valid ones with two valid neighbours along every axis.
     spacing : tuple of float
-        Distance of points along each of the axes.
+        Distance of points along each of the axes longer than 1, in the user's unit.
     slopes : tuple of Slope
-    gradient_max, gradient_range : float or None
-        Of the gradient's length, in the original.
-    gradient_max_error, gradient_rmse, gradient_psnr : float or None
-        Of the gradient's length.
+    gradient_max : float or None
+        Largest length of the original's gradient.
+    gradient_range : float or None
+        Largest less smallest length.
+    gradient_max_error, gradient_rmse : float or None
+        Of the length.
+    gradient_psnr : float or None
+        20 log10(gradient_range / gradient_rmse), in dB.
     laplacian_rms : float or None
-        In the original.
+        Root mean square in the original.
     laplacian_max_error, laplacian_rmse : float or None
+        Of the Laplacian.
     h1_error : float or None
         Root of the mean of e^2 and the squares of its slopes.
     """
@@ -393,7 +475,7 @@ class AxisCorrelation:
     axis : int or None
         None: each point with the mean of its neighbours along all axes (cuZ-Checker's equation 2).
     values : tuple of float or None
-        For lags 1, 2, ...
+        For lags 1, 2, ..., in points.
     band : tuple of float or None
         What 95 % of white noise stays within: 1.96 / root of the number of pairs.
     """
@@ -409,11 +491,15 @@ class Climate:
 
     Attributes
     ----------
-    dssim_mean, dssim_min : float or None
-        Data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two axes.
+    dssim_mean : float or None
+        Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two axes
+        longer than 1.
+    dssim_min : float or None
+        That of the worst slice.
     dssim_min_at : tuple of int or None
-        The slice with the lowest one.
+        The worst slice, by its place along the other axes longer than 1.
     slices : int
+        That have one.
     """
 
     dssim_mean: Number
@@ -429,6 +515,7 @@ class Spectrum:
     Attributes
     ----------
     ratio : tuple of float or None
+        For wavenumbers 1, 2, ... up to half of the shortest axis.
     k_max : int
         Wavenumbers below this count for `max_deviation`.
     max_deviation : float or None
@@ -442,7 +529,17 @@ class Spectrum:
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
-    """Points that changed from one side of a threshold to the other."""
+    """Points that changed from one side of a threshold to the other.
+
+    Attributes
+    ----------
+    name : str
+        The user's.
+    threshold : float
+        In the data's unit.
+    count : int
+        Points.
+    """
 
     name: str
     threshold: float
@@ -455,9 +552,14 @@ class Size:
 
     Attributes
     ----------
-    raw_bytes, stored_bytes : int
+    raw_bytes : int
+        Values times their size.
+    stored_bytes : int
+        Of the chunks in the file, as HDF5 counts them.
     ratio : float or None
+        raw_bytes / stored_bytes.
     bits_per_value : float or None
+        Stored.
     accuracy_gain : float or None
         log2(std / RMSE) less the bits per value: higher is better, at any rate.
     """
@@ -480,9 +582,9 @@ class PerChunk:
     grid : tuple of int
         Number of boxes along each axis.
     max_abs : tuple of float
-        Largest error of each box, in C order.
+        Largest error of each box, in C order, in the data's unit.
     psnr : tuple of float or None
-        With the range of the whole dataset.
+        In dB, with the range of the whole dataset.
     special : tuple of int
         NaN, infinite and fill values that were changed, lost or made.
     """
@@ -501,7 +603,7 @@ class Provenance:
     Attributes
     ----------
     original, decoded : str
-        Names, as far as they are known.
+        Names: ``file.h5:/path``, or what else is known.
     h5lossy : str
         The version that made the report.
     passes : int
@@ -526,14 +628,18 @@ class Report:
     shape : tuple of int
     dtype : str
         Type that values were compared in.
-    points, valid, masked : int
-        All points; those that are finite in both fields, not the fill value and not masked; those
-        that the mask leaves out.
+    points : int
+        All of them.
+    valid : int
+        Points that are finite in both fields, not the fill value and not masked.
+    masked : int
+        Points that the mask leaves out.
     fill_value : float or None
+        What is left out as fill value.
     failures : tuple of Failure
         Every check that failed.
     metrics : dict
-        What the caller's own metrics gave (`Metric`), by name.
+        What metrics of your own gave, by their names.
     undefined : dict
         Why a number is None, by its name.
     schema : str
@@ -587,7 +693,7 @@ class Report:
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """Return the report as JSON (``docs/reference/report-schema.md``).
+        """Return the report as JSON (``docs/reference/report.md``).
 
         Parameters
         ----------

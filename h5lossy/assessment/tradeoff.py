@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import time
@@ -18,7 +19,9 @@ from h5lossy._values import as_bits, fill_bits, is_big_endian
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment.report import Report, Size
 from h5lossy.bounds import BoundKind, value_range
+from h5lossy.codecs import PFPL
 from h5lossy.errors import InvalidArgumentError
+from h5lossy.frames import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -87,6 +90,7 @@ def measure(
     -------
     Tradeoff
     """
+    _choose_backend()
     codec = codec.resolve(values, fill_value) if _is_range_relative(codec) else codec
     params = dataclasses.replace(
         codec.params(),
@@ -137,6 +141,12 @@ def measure(
         encode_seconds=encode_seconds,
         decode_seconds=decode_seconds,
     )
+
+
+@functools.cache
+def _choose_backend() -> None:
+    """Have the library do what it does in its first call, before anything is timed."""
+    encode(np.zeros(1, np.float32), PFPL(absolute=1.0))
 
 
 def _is_range_relative(codec: Codec) -> bool:
@@ -195,6 +205,7 @@ def tune(
     chunks: tuple[int, ...],
     fill_value: Any = None,
     told: Told | None = None,
+    trying: Callable[[Codec, int], None] | None = None,
 ) -> Tuned:
     """Find the codec and the absolute bound that make the smallest data and meet all thresholds.
 
@@ -212,6 +223,8 @@ def tune(
     fill_value : float, optional
     told : function, optional
         Called as ``told(candidate, fits=...)`` for each on the whole field.
+    trying : function, optional
+        Called with each codec before it is tried, and with the bytes that it is to encode.
 
     Returns
     -------
@@ -238,43 +251,42 @@ def tune(
         exact = extent / 8 * 2.0 ** (-step / _PER_OCTAVE)
         return float(f"{exact:.2g}")
 
+    def try_out(part: npt.NDArray[Any], codec: Codec, part_chunks: tuple[int, ...]) -> Tradeoff:
+        nonlocal tries
+        tries += 1
+        if trying is not None:
+            trying(codec, part.nbytes)
+        return measure(part, codec, chunks=part_chunks, fill_value=fill_value, metrics=groups)
+
     for codec in codecs:
         seen: dict[int, Tradeoff] = {}
 
         def on_sample(
             step: int, codec: type[Codec] = codec, seen: dict[int, Tradeoff] = seen
         ) -> Report:
-            nonlocal tries
             if step not in seen:
-                tries += 1
-                seen[step] = measure(
-                    sample,
-                    codec(absolute=bound(step)),
-                    chunks=sample_chunks,
-                    fill_value=fill_value,
-                    metrics=groups,
-                )
+                seen[step] = try_out(sample, codec(absolute=bound(step)), sample_chunks)
             return seen[step].report
 
-        step = _search(on_sample, needs)
-        while step is not None and step <= _OCTAVES * _PER_OCTAVE:
-            tries += 1
-            found = measure(
-                values,
-                codec(absolute=bound(step)),
-                chunks=chunks,
-                fill_value=fill_value,
-                metrics=groups,
-            )
+        def on_all(step: int, codec: type[Codec] = codec) -> bool:
+            nonlocal best
+            found = try_out(values, codec(absolute=bound(step)), chunks)
             fits = found.report.ok and all(need.holds(found.report) for need in needs)
             tried.append(found)
             if told is not None:
                 told(found, fits=fits)
-            if fits:
-                if best is None or found.size.stored_bytes < best.size.stored_bytes:
-                    best = found
-                break
+            if fits and (best is None or found.size.stored_bytes < best.size.stored_bytes):
+                best = found
+            return fits
+
+        first = step = _search(on_sample, needs)
+        if step is None:
+            continue
+        while step <= _OCTAVES * _PER_OCTAVE and not on_all(step):
             step += 1
+        if step == first and sample is not values:  # which may ask for more than all of it does
+            while step > 0 and on_all(step - 1):
+                step -= 1
     return Tuned(best=best, tried=tuple(tried), tries=tries)
 
 

@@ -3,8 +3,8 @@
 """The command line: ``h5lossy COMMAND``, one module a command.
 
 Exit codes: 0 done; 1 it can't be done, or a promise was broken; 2 wrong usage; 130 and 143
-interrupted. ``assess`` and ``verify`` say 1 for a failed check only, 2 for all that kept them from
-checking, and 3 for fields that can't be compared.
+interrupted. ``assess``, ``verify`` and ``tune`` say 1 for a failed check only, 2 for all that kept
+them from checking, and 3 for fields that can't be compared.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -119,3 +120,17 @@ def codecs_named(names: str) -> list[type[Codec]]:
             raise click.UsageError(f"a codec is one of {', '.join(CODEC_NAMES)}, got {name!r}")
         found.append(codec)
     return found
+
+
+def plain_number(value: float | None) -> float | str | None:
+    """Return what JSON can hold: infinities are text, as in reports.
+
+    Parameters
+    ----------
+    value : float or None
+
+    Returns
+    -------
+    float, str or None
+    """
+    return str(value) if value is not None and math.isinf(value) else value

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -28,6 +30,20 @@ DEFAULT_CODEC: type[Codec] = PFPL
 
 #: The codecs by the names that a user types.
 CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.values()}
+
+
+class FileToWrite(click.Path):
+    """A file that is written at the end of long work: it is refused at once if it cannot be."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.absolute().parent.is_dir():
+            self.fail(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        return path
 
 
 def _fields_by_name() -> dict[str, list[tuple[type[Codec], dataclasses.Field[Any]]]]:

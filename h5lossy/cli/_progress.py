@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 class Advance(Protocol):
     """What `progress_bar` gives: a function to call after each piece of work."""
 
-    def __call__(self, done_bytes: int, doing: str | None = None) -> None:
+    def __call__(
+        self, done_bytes: int, doing: str | None = None, total_bytes: int | None = None
+    ) -> None:
         """Count `done_bytes` more, and say what is being done. Ends `interruptible` work."""
 
 
 @contextmanager
-def progress_bar(total_bytes: int) -> Iterator[Advance]:
+def progress_bar(total_bytes: int | None) -> Iterator[Advance]:
     """Show a progress bar while the block runs.
 
     Parameters
     ----------
-    total_bytes : int
-        What the calls of the yielded function add up to.
+    total_bytes : int or None
+        What the calls of the yielded function add up to, if that is known before one of them says
+        so.
 
     Yields
     ------
@@ -56,8 +59,10 @@ def progress_bar(total_bytes: int) -> Iterator[Advance]:
     ) as progress:
         task = progress.add_task("", total=total_bytes)
 
-        def advance(done_bytes: int, doing: str | None = None) -> None:
+        def advance(
+            done_bytes: int, doing: str | None = None, total_bytes: int | None = None
+        ) -> None:
             raise_if_interrupted()
-            progress.update(task, advance=done_bytes, description=doing)
+            progress.update(task, advance=done_bytes, description=doing, total=total_bytes)
 
         yield advance

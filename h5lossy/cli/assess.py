@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,11 +16,12 @@ import h5lossy
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.cli._console import printable, say
 from h5lossy.cli._judging import FAILED, datasets_in, no_verdict, split_place
-from h5lossy.cli._options import bound_option
+from h5lossy.cli._options import FileToWrite, bound_option
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from h5lossy import ErrorBound, Report
 
@@ -96,7 +97,7 @@ def _threshold(text: str) -> tuple[str, float]:
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option(
     "--html",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FileToWrite(),
     metavar="FILE",
     help="Write one HTML page with pictures; for one dataset.",
 )
@@ -148,12 +149,11 @@ def printable_lines(report: Report) -> str:
 
 
 def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, Any]:
-    metrics = str(options["metrics"])
     spacing = options["spacing"]
     settings = {
         "bound": bound,
         "need": options["need"],
-        "metrics": metrics if metrics in PROFILES else metrics.split(","),
+        "metrics": [name.strip() for name in str(options["metrics"]).split(",")],
         "data_range": options["data_range"],
         "mask": options["mask"],
         "ssim": {"window": options["window"], "step": options["step"]},
@@ -198,21 +198,26 @@ def _pairs(original: str, decoded: str, patterns: tuple[str, ...]) -> Iterator[t
 
 
 def _assess(x: str, y: str, settings: dict[str, Any]) -> Report:
-    with progress_bar(0) as advance:
+    mask = settings["mask"]
+    with ExitStack() as stack:
+        advance = stack.enter_context(progress_bar(None))
+        if mask is not None:
+            settings = settings | {"mask": _opened(mask, stack)}
         before = 0
 
         def progress(done: int, total: int) -> None:
             nonlocal before
-            advance(done - before, f"{printable(y)} {100 * done // max(1, total)} %")
+            advance(done - before, f"assessing {printable(y)}", total)
             before = done
 
-        mask = settings["mask"]
-        if mask is None:
-            return h5lossy.assess(x, y, **settings, progress=progress)
-        file, path = split_place(mask)
-        if path is None:
-            raise click.UsageError(f"--mask takes FILE:/PATH, got {mask!r}")
-        with h5py.File(file, "r") as opened:
-            if path not in opened:
-                raise click.ClickException(f"there is no dataset {path} in {file}")
-            return h5lossy.assess(x, y, **settings | {"mask": opened[path]}, progress=progress)
+        return h5lossy.assess(x, y, **settings, progress=progress)
+
+
+def _opened(mask: str, stack: ExitStack) -> h5py.Dataset:
+    file, path = split_place(mask)
+    if path is None:
+        raise click.UsageError(f"--mask takes FILE:/PATH, got {mask!r}")
+    found = stack.enter_context(h5py.File(file, "r")).get(path)
+    if not isinstance(found, h5py.Dataset):
+        raise click.ClickException(f"there is no dataset {path} in {file}")
+    return found

@@ -8,7 +8,6 @@ import csv
 import io
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,11 +15,13 @@ import click
 from h5lossy import BoundKind
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
 from h5lossy.cli._console import print_table, printable, say
-from h5lossy.cli._field import codecs_named, read_field
+from h5lossy.cli._field import codecs_named, plain_number, read_field
+from h5lossy.cli._options import FileToWrite
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from h5lossy.codecs import Codec
 
@@ -102,10 +103,16 @@ def parse_bounds(text: str) -> list[float]:
     help="What the bounds limit.",
 )
 @click.option("--chunks", default="keep", show_default=True, help="Chunk shape, as for repack.")
-@click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option(
+    "--csv",
+    "csv_path",
+    type=FileToWrite(),
+    metavar="FILE",
+    help="Write the table.",
+)
 @click.option(
     "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FileToWrite(),
     metavar="FILE.svg",
     help="Draw PSNR over bits per value.",
 )
@@ -204,12 +211,12 @@ def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
         "decode_mb_s": megabytes / max(one.decode_seconds, 1e-9),
         "accuracy_gain": size.accuracy_gain,
     }
-    finite = {k: v if v is not None and math.isfinite(v) else None for k, v in plain.items()}
-    return {"codec": one.codec.codec_name, "bound": bound, **finite, "front": on_front}
+    found = {name: plain_number(value) for name, value in plain.items()}
+    return {"codec": one.codec.codec_name, "bound": bound, **found, "front": on_front}
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}g}"
+def _number(value: float | str | None, digits: int) -> str:
+    return value if isinstance(value, str) else "-" if value is None else f"{value:.{digits}g}"
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:
@@ -223,7 +230,7 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
 def _svg(rows: Sequence[dict[str, Any]]) -> str:
     """Draw PSNR over bits per value: a line for each codec."""
     width, height, left, right, top, bottom = 720, 440, 64, 24, 20, 52
-    drawn = [r for r in rows if r["psnr"] is not None and r["bits_per_value"] is not None]
+    drawn = [r for r in rows if isinstance(r["psnr"], float) and r["bits_per_value"] is not None]
     if not drawn:
         raise click.ClickException("there is nothing to draw: no setting has a finite PSNR")
     x_end = 1.08 * max(r["bits_per_value"] for r in drawn)
@@ -238,19 +245,16 @@ def _svg(rows: Sequence[dict[str, Any]]) -> str:
         return float(top + (high - value) / (high - low) * (height - top - bottom))
 
     colours = ("#2f6fb0", "#d9722c", "#3a9d6e", "#8a5fb5", "#b0413e")
-    parts = []
-    for i in range(5):
-        value = low + (high - low) * i / 4
-        parts.append(
-            f'<line x1="{left}" x2="{width - right}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
-            f'stroke="#dfe3e8"/><text x="{left - 8}" y="{y(value) + 4:.1f}" '
-            f'text-anchor="end">{value:.0f}</text>'
-        )
-        bits = x_end * i / 4
-        parts.append(
-            f'<text x="{x(bits):.1f}" y="{height - bottom + 20}" text-anchor="middle">'
-            f"{bits:.3g}</text>"
-        )
+    parts = [
+        f'<line x1="{left}" x2="{width - right}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
+        f'stroke="#dfe3e8"/><text x="{left - 8}" y="{y(value) + 4:.1f}" '
+        f'text-anchor="end">{value:g}</text>'
+        for value in _ticks(low, high)
+    ]
+    parts += [
+        f'<text x="{x(value):.1f}" y="{height - bottom + 20}" text-anchor="middle">{value:g}</text>'
+        for value in _ticks(0, x_end)
+    ]
     for k, codec in enumerate(dict.fromkeys(r["codec"] for r in drawn)):
         colour = colours[k % len(colours)]
         own = sorted(
@@ -281,3 +285,16 @@ def _svg(rows: Sequence[dict[str, Any]]) -> str:
         f'font-family="system-ui, sans-serif" font-size="13" fill="#3a4452">'
         f'<rect width="{width}" height="{height}" fill="#fff"/>{"".join(parts)}</svg>\n'
     )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return round numbers of an interval, about four to ten of them.
+
+    Examples
+    --------
+    >>> _ticks(2.1, 9.3)
+    [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = max(s for s in (power, 2 * power, 5 * power) if s <= (high - low) / 4)
+    return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -13,13 +13,14 @@ import click
 from h5lossy.assessment import MEASURES, parse_needs
 from h5lossy.assessment.tradeoff import Tradeoff
 from h5lossy.assessment.tradeoff import tune as search
-from h5lossy.cli._console import printable, say
-from h5lossy.cli._field import codecs_named, read_field
-from h5lossy.cli._judging import FAILED
+from h5lossy.cli._console import printable, say, shape_text
+from h5lossy.cli._field import codecs_named, plain_number, read_field
+from h5lossy.cli._judging import FAILED, no_verdict
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
     from h5lossy.assessment import Need
+    from h5lossy.codecs import Codec
 
 
 @click.command()
@@ -48,19 +49,22 @@ def tune(
     """Find the codec and the absolute bound that make one dataset of FILE smallest.
 
     All thresholds are met by what is proposed: it has been encoded, decoded and assessed as a
-    whole. A large dataset is searched in three samples first. Exit code 1: nothing meets them.
+    whole. A large dataset is searched in three samples first.
+
+    Exit codes: 0 found; 1 nothing meets them; 2 wrong usage, or a file that can't be read.
     """
-    needs = parse_needs(need)
-    classes = codecs_named(codecs)
-    field = read_field(place, pattern, chunks)
-    with progress_bar(0) as advance:
+    with no_verdict(), progress_bar(None) as advance:
+        needs = parse_needs(need)
+        classes = codecs_named(codecs)
+        field = read_field(place, pattern, chunks)
 
         def told(one: Tradeoff, *, fits: bool) -> None:
-            advance(field.values.nbytes, "searching")
             if not as_json:
                 say(_line(one, needs, fits=fits))
 
-        advance(0, "searching")
+        def trying(codec: Codec, raw_bytes: int) -> None:
+            advance(raw_bytes, f"{codec.codec_name} {codec.bound}")
+
         found = search(
             field.values,
             needs,
@@ -68,18 +72,21 @@ def tune(
             chunks=field.chunks,
             fill_value=field.fill_value,
             told=told,
+            trying=trying,
         )
     best = found.best
     command = None
     if best is not None:
         rule = f"{field.path}:absolute={best.codec.bound.value!r},codec={best.codec.codec_name}"
+        if chunks != "keep":
+            rule += f",chunks={shape_text(field.chunks)}"
         command = f"h5lossy repack {shlex.quote(field.file)} OUT.h5 --dataset {shlex.quote(rule)}"
     if as_json:
         plain = best and {
             "codec": best.codec.codec_name,
             "absolute": best.codec.bound.value,
             "ratio": best.size.ratio,
-            "measures": {n.name: n.got(best.report) for n in needs},
+            "measures": {n.name: plain_number(n.got(best.report)) for n in needs},
         }
         click.echo(json.dumps({"tries": found.tries, "best": plain, "command": command}, indent=2))
     elif command is None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,8 @@ from h5lossy.cli._progress import progress_bar
 from h5lossy.cli.assess import printable_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from h5lossy import Verification
 
 
@@ -61,7 +62,8 @@ def verify(
         others = {name: d for name, d in datasets.items() if d not in lossy}
         original = None if against is None else h5py.File(against, "r")
         try:
-            with progress_bar(sum(d.nbytes for d in lossy)) as advance:
+            times = 1 if against is None else 2
+            with progress_bar(times * sum(d.nbytes for d in lossy)) as advance:
                 for dataset in lossy:
                     advance(0, f"verifying {printable(dataset.name)}")
                     found.append(
@@ -77,12 +79,7 @@ def verify(
                 _print(one)
             for name, dataset in others.items():
                 say(f"{printable(name)}   {_filters(dataset)}   -")
-            wrong = sum(not one.ok for one in found)
-            say(
-                f"{wrong} of {len(found)} lossy datasets failed"
-                if wrong
-                else f"{len(found)} lossy datasets, all as they should be"
-            )
+            say(_summary(found))
     if as_json:
         click.echo(json.dumps({"datasets": [_plain(one) for one in found]}, indent=2))
     if not all(one.ok for one in found):
@@ -108,8 +105,21 @@ def _filters(dataset: h5py.Dataset) -> str:
     return f"{printable(', '.join(names)) or 'not compressed'}, nothing to verify"
 
 
+def _summary(found: Sequence[Verification]) -> str:
+    wrong = sum(not one.ok for one in found)
+    if not found:
+        return "h5lossy compressed nothing here: nothing was verified"
+    if wrong:
+        return f"{wrong} of {_count(len(found), 'lossy dataset')} failed"
+    return f"{_count(len(found), 'lossy dataset')}, all as they should be"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
 def _print(one: Verification) -> None:
-    head = f"{printable(one.path)}   {one.codec} {one.bound}   {one.chunks} chunks"
+    head = f"{printable(one.path)}   {one.codec} {one.bound}   {_count(one.chunks, 'chunk')}"
     if one.problems:
         for problem in one.problems[:8]:
             where = "" if problem.chunk is None else f"chunk {problem.chunk} "
@@ -145,8 +155,3 @@ def _plain(one: Verification) -> dict[str, Any]:
         "record": one.record,
         "report": None if one.report is None else one.report.to_dict(),
     }
-
-
-def finite(value: float | None) -> float | None:
-    """Return a number that JSON can hold."""
-    return value if value is not None and math.isfinite(value) else None
