@@ -709,7 +709,8 @@ class AssessState:
     Parameters
     ----------
     params : AssessParams
-        The same for all calls; a copy with another ``value_range`` may take its place.
+        The same for all calls. One with another ``window`` and ``value_range`` may take its place
+        as long as there were no windows.
     state : bytes, optional
         What another state's `to_bytes` gave.
     """
@@ -794,10 +795,22 @@ class AssessState:
 
     def result(self) -> tuple[PointsResult, FieldResult]:
         """Give what is known so far."""
-        points, field = (
-            _ffi.new("h5l_assess_points_result *"),
-            _ffi.new("h5l_assess_field_result *"),
-        )
+        field = _ffi.new("h5l_assess_field_result *")
+        return _points_result(self._c_points(field)), _field_result(field)
+
+    def original_ends(self) -> tuple[float, float] | None:
+        """Give the smallest and the largest finite value of the original so far.
+
+        None where that is not known: there is none, or some became NaN or infinite, and do not
+        count.
+        """
+        c = self._c_points(_ffi.NULL)
+        lost = sum(c.special[SPECIAL_KINDS.index(kind)] for kind in ("nan_made", "inf_made"))
+        return (c.original_min, c.original_max) if c.valid and not lost else None
+
+    def _c_points(self, field: Any) -> Any:
+        """Return the C result of points, and fill in the one of the field."""
+        points = _ffi.new("h5l_assess_points_result *")
         message = _new_message()
         check(
             _lib.h5l_assess_result(
@@ -805,7 +818,7 @@ class AssessState:
             ),
             message,
         )
-        return _points_result(points), _field_result(field)
+        return points
 
 
 def _c_assess_params(params: AssessParams) -> Any:

@@ -286,10 +286,10 @@ class Assessment:
             fields.layout.shape
         )
         needs_range = "ssim" in settings.groups and settings.data_range is None
-        is_relative = settings.bound is not None and (
+        self._is_relative = settings.bound is not None and (
             settings.bound.kind is BoundKind.RANGE_RELATIVE
         )
-        self._passes = 2 if needs_range or is_relative else 1
+        self._passes = 2 if needs_range or self._is_relative else 1
         more = ("climate" in settings.groups) + bool(settings.metrics)
         self._total = fields.original.size * (self._passes + more)
 
@@ -299,7 +299,17 @@ class Assessment:
 
     def run(self) -> Report:
         settings, fields = self._settings, self._fields
-        ends = self._value_range() if self._passes == 2 else None
+        state: _native.AssessState | None = None
+        ends: tuple[float, float] | None = None
+        if self._passes == 2 and fields.device is not None and not self._is_relative:
+            # On a GPU all reductions come first: the range is among them.
+            state = _native.AssessState(self.params(Fraction(0), None))
+            Walker(fields, 0, 0).run(state, progress=self._advance)
+            ends = state.original_ends()
+        has_points = state is not None
+        if self._passes == 2 and ends is None:
+            self._total += fields.original.size if has_points else 0
+            ends = self._value_range()
         own_range = (
             None
             if ends is None
@@ -309,13 +319,15 @@ class Assessment:
         )
         extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
         value_range = own_range if settings.data_range is None else settings.data_range
-        params = self.params(extent, value_range)
-        state = _native.AssessState(params)
-        walker = Walker(fields, reach(params), settings.memory_limit)
+        if state is None:
+            state = _native.AssessState(self.params(extent, value_range))
+        else:
+            state.params = self._with_range(state.params, value_range)
+        walker = Walker(fields, reach(state.params), settings.memory_limit)
         boxes = self._boxes()
-        walker.run(state, boxes=boxes, progress=self._advance)
+        walker.run(state, boxes=boxes, has_points=has_points, progress=self._advance)
         run_metrics(settings.metrics, fields, self.count_valid, self._advance)
-        return self.report(state, (value_range, extent), boxes, walker.amplification)
+        return self.report(state, value_range, boxes, walker.amplification)
 
     @property
     def first_cut(self) -> int:
@@ -326,10 +338,9 @@ class Assessment:
         settings, fields = self._settings, self._fields
         layout = fields.layout
         fits = self._has_field
-        windows = fits and "ssim" in settings.groups and bool(value_range)
         kind, limit, half = exact_limits(settings.bound, extent)
         limited = kind == _native.BOUND_ABSOLUTE and 1e-300 <= limit[0] < math.inf
-        return _native.AssessParams(
+        params = _native.AssessParams(
             value_bytes=fields.dtype.itemsize,
             original_big_endian=is_big_endian(fields.dtype),
             decoded_big_endian=is_big_endian(fields.dtype),
@@ -343,13 +354,20 @@ class Assessment:
             threads=settings.threads,
             lags=settings.lags if fits and "autocorrelation" in settings.groups else 0,
             stencils=fits and "derivatives" in settings.groups,
-            window=settings.window if windows else 0,
             step=settings.step,
             shape=layout.shape if fits else (),
             spacing=tuple(settings.spacing[axis] for axis in layout.axes) if fits else (),
-            value_range=value_range if windows and value_range else 0.0,
             on_device=fields.device is not None,
         )
+        return self._with_range(params, value_range)
+
+    def _with_range(
+        self, params: _native.AssessParams, value_range: float | None
+    ) -> _native.AssessParams:
+        """Add SSIM's windows, where there is a range to judge them by."""
+        if not (self._has_field and "ssim" in self._settings.groups and value_range):
+            return params
+        return dataclasses.replace(params, window=self._settings.window, value_range=value_range)
 
     def _value_range(self) -> tuple[float, float] | None:
         """Return the smallest and the largest valid value of the original."""
@@ -382,9 +400,8 @@ class Assessment:
         )
         state = _native.AssessState(params)
         both = dataclasses.replace(fields, decoded=fields.original)
-        Walker(both, 0, 0).run(state, boxes=None, progress=self._advance)
-        points, _ = state.result()
-        return (points.original_min, points.original_max) if points.valid else None
+        Walker(both, 0, 0).run(state, progress=self._advance)
+        return state.original_ends()
 
     def _boxes(self) -> tuple[tuple[int, ...], npt.NDArray[Any]] | None:
         fields = self._fields
@@ -407,7 +424,7 @@ class Assessment:
     def report(
         self,
         state: _native.AssessState,
-        ranges: tuple[float | None, Fraction],
+        value_range: float | None,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
     ) -> Report:
@@ -415,7 +432,6 @@ class Assessment:
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
-        value_range, extent = ranges
         points, field = state.result()
         undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
@@ -435,7 +451,7 @@ class Assessment:
             original=original,
             decoded=numbers.values(points, "decoded", undefined),
             error=errors,
-            bound=self._bound_check(points, extent),
+            bound=self._bound_check(points, params),
             correlation=numbers.correlation(points, undefined),
             histogram=numbers.histogram(points, undefined),
             relative_histogram=own.pop("relative_histogram", None),
@@ -495,7 +511,9 @@ class Assessment:
             undefined=dict(undefined),
         )
 
-    def _bound_check(self, points: _native.PointsResult, extent: Fraction) -> BoundCheck | None:
+    def _bound_check(
+        self, points: _native.PointsResult, params: _native.AssessParams
+    ) -> BoundCheck | None:
         bound = self._settings.bound
         if bound is None:
             return None
@@ -508,13 +526,10 @@ class Assessment:
             listed.append(
                 Violation(at=at, original=point.original, decoded=point.decoded, chunk=chunk)
             )
-        limit: float | None = None
-        if bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}:
-            limit = exact_limits(bound, extent)[1][0]
         return BoundCheck(
             kind=str(bound.kind),
             value=bound.value,
-            limit=limit,
+            limit=params.limit[0] if params.bound_kind == _native.BOUND_ABSOLUTE else None,
             source=self._settings.bound_source,
             violations=points.violations,
             listed=tuple(listed),

@@ -208,7 +208,8 @@ class Walker:
         self,
         state: AssessState,
         *,
-        boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
+        boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
+        has_points: bool = False,
         progress: Callable[[int], None],
     ) -> None:
         """Give everything to a state.
@@ -218,10 +219,17 @@ class Walker:
         state : AssessState
         boxes : tuple, optional
             Extent of a box, and the boxes to add to.
+        has_points : bool, optional
+            The state has the reductions of all points already.
         progress : function
             Called with the number of points after each slab.
         """
         if 0 in self._fields.original.shape:
+            return
+        if self._on_device:  # there is nothing to read meanwhile
+            for slab in self._slabs():
+                parts = self._read(slab, ())
+                progress(self._add(state, slab, parts, boxes, has_points=has_points))
             return
         # The calling thread reads, since it may hold h5py's lock; the other one calls the library.
         with ThreadPoolExecutor(1) as other:
@@ -231,7 +239,7 @@ class Walker:
                 held = self._read(slab, held)
                 if pending is not None:
                     progress(pending.result())
-                pending = other.submit(self._add, state, slab, held, boxes)
+                pending = other.submit(self._add, state, slab, held, boxes, has_points=has_points)
             if pending is not None:
                 progress(pending.result())
 
@@ -280,11 +288,17 @@ class Walker:
         slab: _Slab,
         parts: tuple[npt.NDArray[Any] | None, ...],
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
+        *,
+        has_points: bool,
     ) -> int:
         original, decoded, mask = parts
         assert original is not None
         assert decoded is not None
-        count = self._add_points(state, slab, original, decoded, mask)
+        if has_points:
+            width: int = slab.strip.stop - slab.strip.start
+            count = (slab.stop - slab.fresh) * width * math.prod(self._shape[2:])
+        else:
+            count = self._add_points(state, slab, original, decoded, mask)
         if len(self._shape) > 4 or not (self._reach or boxes):
             return count
         zeros = (0,) * (len(self._shape) - 2)

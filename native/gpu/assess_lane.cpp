@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace h5lossy::gpu {
 namespace {
@@ -39,8 +40,10 @@ std::unique_ptr<AssessLane> AssessLane::open(const void* values, std::string& wh
 
 AssessLane::~AssessLane() { device_.driver().wait_for_stream(lane_->stream()); }
 
+// What is started later works on the memory later: only to get more of it takes waiting.
 std::uint8_t* AssessLane::reserve(std::size_t bytes) {
-  return wait() && lane_->reserve(bytes, kPinnedBytes) ? lane_->memory() : nullptr;
+  const bool is_there = bytes <= lane_->memory_bytes() || (wait() && lane_->reserve(bytes, kPinnedBytes));
+  return is_there ? lane_->memory() : nullptr;
 }
 
 bool AssessLane::download(void* to, const void* from, std::size_t bytes) {
@@ -68,6 +71,10 @@ bool AssessLane::wait() {
   }
   copies_.clear();
   pinned_used_ = 0;
+  const auto functions = std::exchange(after_copies_, {});
+  for (const auto& function : functions) {
+    if (result == 0) function();
+  }
   return result == 0;
 }
 
