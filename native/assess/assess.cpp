@@ -651,7 +651,9 @@ h5l_status take_points(const h5l_assess_params* params, void* state, std::uint64
   const Kernels* kernels = nullptr;
   std::uint32_t threads = 1;
   if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
-  if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  if (device == nullptr) {
+    if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  }
   try {
     add_points({*params, *kernels, original, decoded, mask, threads, device}, first, count,
                *static_cast<State*>(state));
@@ -685,7 +687,9 @@ h5l_status take_field(const h5l_assess_params* params, void* state, const h5l_as
   const Kernels* kernels = nullptr;
   std::uint32_t threads = 1;
   if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
-  if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  if (device == nullptr) {
+    if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  }
   State& known = *static_cast<State*>(state);
   const Rules rules = make_rules(*params, known);
   try {

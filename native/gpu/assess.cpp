@@ -21,7 +21,7 @@ constexpr std::size_t kAlignment = 256;
 constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
 
 // Where fine bins should be is looked up in so many leaves.
-constexpr std::uint64_t kSampledLeaves = 256;
+constexpr std::uint64_t kSampledLeaves = 128;
 
 // Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
 constexpr std::uint64_t kMostCellBytes = std::uint64_t{5} << 28;

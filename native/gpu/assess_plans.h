@@ -12,9 +12,9 @@ namespace h5lossy::gpu {
 
 // A thread block counts errors in a table of its own: 64 bins an octave for some octaves, so that the linear histogram can
 // be had from them wherever its grid comes to be, and behind these the logarithmic bins of assess/kernels.h for what is
-// smaller or larger. The first and last fine bins of each sign are of no account.
+// smaller or larger. An octave's fine bins stand where the last bits of its exponent say.
 inline constexpr u32 kFineOctaves = 16;
-inline constexpr u32 kFineBins = 64 * kFineOctaves + 2;  // for each sign
+inline constexpr u32 kFineBins = 64 * kFineOctaves;  // for each sign
 inline constexpr u32 kBlockBins = 2 * kFineBins + H5L_ASSESS_LOG_BINS;
 inline constexpr u32 kBinBlocks = (kBlockBins + kThreads - 1) / kThreads;  // a thread for each
 
