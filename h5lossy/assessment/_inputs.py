@@ -99,11 +99,13 @@ class Input:
 
     def read_on_device(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> Any:
         """Give a part as CuPy's C-contiguous array, without a copy where it is one."""
-        part = self.values[selection] if self.shape else self.values
-        memory = cupy_memory(part.astype(dtype, copy=False))
+        is_whole = all(s == slice(0, n) for s, n in zip(selection, self.shape, strict=True))
+        part = self.values if is_whole else self.values[selection]
+        memory = cupy_memory(part if part.dtype == dtype else part.astype(dtype))
         if not memory.is_contiguous:
             memory = memory.library.contiguous(memory)
-        memory.library.wait()
+        if memory.owner is not self.values:
+            memory.library.wait()
         return memory.owner
 
 

@@ -280,7 +280,8 @@ class Walker:
         layout = self._fields.layout
         read = source.read_on_device if self._on_device else source.read
         part = read(layout.selection(tuple(own)) if layout.axes else (), dtype)
-        return part.reshape([s.stop - s.start for s in own])
+        shape = tuple(s.stop - s.start for s in own)
+        return part if part.shape == shape else part.reshape(shape)
 
     def _add(
         self,
@@ -334,7 +335,7 @@ class Walker:
         """Give the new planes' own points, in runs of adjacent ones."""
         skip = slab.fresh - slab.start
         row = math.prod(self._shape[1:])
-        parts = [None if a is None else a[skip:] for a in (original, decoded, mask)]
+        parts = [a[skip:] if a is not None and skip else a for a in (original, decoded, mask)]
         if len(self._shape) < 2 or slab.strip == slice(0, self._shape[1]):
             x, y, m = (None if a is None else a.reshape(-1) for a in parts)
             assert x is not None
