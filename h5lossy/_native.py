@@ -793,24 +793,19 @@ class AssessState:
             message,
         )
 
-    def result(self) -> tuple[PointsResult, FieldResult]:
-        """Give what is known so far."""
-        field = _ffi.new("h5l_assess_field_result *")
-        return _points_result(self._c_points(field)), _field_result(field)
-
-    def original_ends(self) -> tuple[float, float] | None:
-        """Give the smallest and the largest finite value of the original so far.
-
-        None where that is not known: there is none, or some became NaN or infinite, and do not
-        count.
-        """
-        c = self._c_points(_ffi.NULL)
-        lost = sum(c.special[SPECIAL_KINDS.index(kind)] for kind in ("nan_made", "inf_made"))
-        return (c.original_min, c.original_max) if c.valid and not lost else None
-
-    def _c_points(self, field: Any) -> Any:
-        """Return the C result of points, and fill in the one of the field."""
+    def points_result(self) -> PointsResult:
+        """Give what is known of points so far."""
         points = _ffi.new("h5l_assess_points_result *")
+        self._give(points, _ffi.NULL)
+        return _points_result(points)
+
+    def field_result(self) -> FieldResult:
+        """Give what is known of stencils, lags and windows so far."""
+        field = _ffi.new("h5l_assess_field_result *")
+        self._give(_ffi.NULL, field)
+        return _field_result(field)
+
+    def _give(self, points: Any, field: Any) -> None:
         message = _new_message()
         check(
             _lib.h5l_assess_result(
@@ -818,7 +813,6 @@ class AssessState:
             ),
             message,
         )
-        return points
 
 
 def _c_assess_params(params: AssessParams) -> Any:

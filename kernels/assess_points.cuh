@@ -150,7 +150,7 @@ struct LeafSums {
 // Where a leaf's moments go: those of whole groups are added up on the device.
 H5L_DEVICE Moments* moments_at(const PointsPlan& plan, u64 leaf) {
   if (leaf < plan.head) return plan.rest + leaf;
-  const u64 grouped = plan.groups * gpu::kGroup;
+  const u64 grouped = plan.groups * gpu::kLeafGroup;
   return leaf - plan.head < grouped ? plan.moments + (leaf - plan.head) : plan.rest + (leaf - grouped);
 }
 
@@ -709,7 +709,7 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
   }
   const auto publish = [&](u64* to, u64 own) {
     for (u32 by = kWarpThreads / 2; by != 0; by /= 2) raise(own, shuffle_xor(own, by));
-    if (lane() == 0 && own > load_relaxed(to)) atomic_max(to, own);
+    if (lane() == 0) atomic_max(to, own);
   };
   publish(plan.largest, largest);
   publish(&plan.seeds->e_min, found.e_min);
@@ -726,6 +726,7 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
 struct MergeShared {
   u64 next[kWarps];
   PointsTotals totals;
+  Moments moments[kWarps];
 };
 
 H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
@@ -903,10 +904,10 @@ H5L_DEVICE void tell_bin(const PointsPlan& plan, u32 bin) {
   atomic_add(bins + assess::kLinearBins + sign * 2048 + static_cast<u32>(log < 0 ? 0 : log > 2047 ? 2047 : log), count);
 }
 
-// Moments of kGroup leaves, by a warp, as the state's tree adds them up.
+// Moments of a group of leaves, as the state's tree adds them up.
 H5L_DEVICE void group_moments(const PointsPlan& plan, u64 group) {
-  static_assert(gpu::kGroup == 2 * kWarpThreads);
-  const Moments* const leaves = plan.moments + group * gpu::kGroup;
+  static_assert(gpu::kLeafGroup == 2 * kThreads && kWarps == 4);
+  const Moments* const leaves = plan.moments + group * gpu::kLeafGroup + warp() * (2 * kWarpThreads);
   Moments own = joined(leaves[2 * lane()], leaves[2 * lane() + 1]);
   for (u32 by = 1; by < kWarpThreads; by *= 2) {
     Moments next;
@@ -920,7 +921,10 @@ H5L_DEVICE void group_moments(const PointsPlan& plan, u64 group) {
     next.sum_pointwise = shuffle_xor(own.sum_pointwise, by);
     own = (lane() & by) == 0 ? joined(own, next) : joined(next, own);
   }
-  if (lane() == 0) plan.sums[group] = own;
+  Moments (&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->moments;
+  if (lane() == 0) of_warps[warp()] = own;
+  sync_block();
+  if (thread() == 0) plan.sums[group] = joined(joined(of_warps[0], of_warps[1]), joined(of_warps[2], of_warps[3]));
 }
 
 template <class T>
@@ -933,8 +937,7 @@ H5L_DEVICE void tell_points(const PointsPlan& plan) {
   } else if (block < 2 + gpu::kBinBlocks) {
     tell_bin(plan, (block - 2) * kThreads + thread());
   } else {
-    const u64 group = u64{block - 2 - gpu::kBinBlocks} * kWarps + warp();
-    if (group < plan.groups) group_moments(plan, group);
+    group_moments(plan, block - 2 - gpu::kBinBlocks);
   }
 }
 

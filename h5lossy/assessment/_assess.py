@@ -299,35 +299,52 @@ class Assessment:
 
     def run(self) -> Report:
         settings, fields = self._settings, self._fields
-        state: _native.AssessState | None = None
-        ends: tuple[float, float] | None = None
-        if self._passes == 2 and fields.device is not None and not self._is_relative:
-            # On a GPU all reductions come first: the range is among them.
-            state = _native.AssessState(self.params(Fraction(0), None))
-            Walker(fields, 0, 0).run(state, progress=self._advance)
-            ends = state.original_ends()
-        has_points = state is not None
-        if self._passes == 2 and ends is None:
-            self._total += fields.original.size if has_points else 0
-            ends = self._value_range()
-        own_range = (
-            None
-            if ends is None
-            else float(Fraction(ends[1]) - Fraction(ends[0]))
-            if math.isfinite(ends[1] - ends[0])
-            else math.inf
-        )
-        extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
-        value_range = own_range if settings.data_range is None else settings.data_range
-        if state is None:
-            state = _native.AssessState(self.params(extent, value_range))
-        else:
-            state.params = self._with_range(state.params, value_range)
+        if fields.device is not None and self._passes == 2 and not self._is_relative:
+            return self._run_reductions_first()
+        value_range, extent = self._ranges(self._value_range() if self._passes == 2 else None)
+        state = _native.AssessState(self.params(extent, value_range))
         walker = Walker(fields, reach(state.params), settings.memory_limit)
         boxes = self._boxes()
-        walker.run(state, boxes=boxes, has_points=has_points, progress=self._advance)
+        walker.run(state, boxes=boxes, progress=self._advance)
         run_metrics(settings.metrics, fields, self.count_valid, self._advance)
         return self.report(state, value_range, boxes, walker.amplification)
+
+    def _run_reductions_first(self) -> Report:
+        """Take the range from the reductions, as all values are in the memory of a GPU.
+
+        While the GPU goes on, the report gets what is known of them.
+        """
+        settings, fields = self._settings, self._fields
+        state = _native.AssessState(self.params(Fraction(0), None))
+        Walker(fields, 0, 0).run(state, progress=self._advance)
+        points = state.points_result()
+        ends = _original_ends(points)
+        if ends is None:
+            self._total += fields.original.size
+            ends = self._value_range()
+        value_range, _ = self._ranges(ends)
+        state.params = self._with_range(state.params, value_range)
+        walker = Walker(fields, reach(state.params), settings.memory_limit)
+        of_points: dict[str, Any] = {}
+        walker.run(
+            state,
+            has_points=True,
+            meanwhile=lambda: of_points.update(self._of_points(points, state.params)),
+            progress=self._advance,
+        )
+        run_metrics(settings.metrics, fields, self.count_valid, self._advance)
+        return self.report(
+            state, value_range, amplification=walker.amplification, of_points=of_points
+        )
+
+    def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
+        """Return SSIM's range, and the extent that a range-relative bound is a part of."""
+        extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
+        if self._settings.data_range is not None:
+            return self._settings.data_range, extent
+        if ends is None:
+            return None, extent
+        return float(extent) if math.isfinite(ends[1] - ends[0]) else math.inf, extent
 
     @property
     def first_cut(self) -> int:
@@ -401,7 +418,8 @@ class Assessment:
         state = _native.AssessState(params)
         both = dataclasses.replace(fields, decoded=fields.original)
         Walker(both, 0, 0).run(state, progress=self._advance)
-        return state.original_ends()
+        points = state.points_result()
+        return (points.original_min, points.original_max) if points.valid else None
 
     def _boxes(self) -> tuple[tuple[int, ...], npt.NDArray[Any]] | None:
         fields = self._fields
@@ -427,33 +445,23 @@ class Assessment:
         value_range: float | None,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
+        of_points: dict[str, Any] | None = None,
     ) -> Report:
-        """Make a report of what a state knows."""
+        """Make a report of what a state knows; `of_points` may be there already."""
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
-        points, field = state.result()
-        undefined.clear()
+        field = state.field_result()
+        of_points = of_points or self._of_points(state.points_result(), params)
         own = {metric.name: metric.result() for metric in settings.metrics}
         if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:
             undefined.none("ssim_zchecker", "there is no window of finite numbers")
-        errors = numbers.errors(points, layout, params.pointwise_threshold, undefined)
-        original = numbers.values(points, "original", undefined)
+        points: _native.PointsResult = of_points.pop("found")
         report = Report(
-            shape=layout.full_shape,
+            **of_points,
             dtype=fields.dtype.name,
-            points=points.count,
-            valid=points.valid,
-            masked=points.masked,
             fill_value=None if self._fill is None else float(self._fill),
             failures=(),
-            special=numbers.special(points, layout.full_shape),
-            original=original,
-            decoded=numbers.values(points, "decoded", undefined),
-            error=errors,
-            bound=self._bound_check(points, params),
-            correlation=numbers.correlation(points, undefined),
-            histogram=numbers.histogram(points, undefined),
             relative_histogram=own.pop("relative_histogram", None),
             ssim=(
                 numbers.similarity(
@@ -488,12 +496,9 @@ class Assessment:
                 if "spectrum" in groups
                 else None
             ),
-            flips=tuple(
-                Flip(name=name, threshold=threshold, count=count)
-                for (name, threshold), count in zip(settings.flips, points.flipped, strict=False)
+            per_chunk=(
+                None if boxes is None else self._per_chunk(*boxes, of_points["original"].range)
             ),
-            size=self._size(points),
-            per_chunk=None if boxes is None else self._per_chunk(*boxes, original.range),
             provenance=Provenance(
                 original=fields.original.name,
                 decoded=fields.decoded.name,
@@ -510,6 +515,33 @@ class Assessment:
             failures=tuple(failure for failure in failures if failure),
             undefined=dict(undefined),
         )
+
+    def _of_points(
+        self, points: _native.PointsResult, params: _native.AssessParams
+    ) -> dict[str, Any]:
+        """Return what a report gets from the reductions alone, and these as "found"."""
+        settings, undefined = self._settings, self._undefined
+        layout = self._fields.layout
+        undefined.clear()
+        return {
+            "found": points,
+            "shape": layout.full_shape,
+            "points": points.count,
+            "valid": points.valid,
+            "masked": points.masked,
+            "special": numbers.special(points, layout.full_shape),
+            "error": numbers.errors(points, layout, params.pointwise_threshold, undefined),
+            "original": numbers.values(points, "original", undefined),
+            "decoded": numbers.values(points, "decoded", undefined),
+            "bound": self._bound_check(points, params),
+            "correlation": numbers.correlation(points, undefined),
+            "histogram": numbers.histogram(points, undefined),
+            "flips": tuple(
+                Flip(name=name, threshold=threshold, count=count)
+                for (name, threshold), count in zip(settings.flips, points.flipped, strict=False)
+            ),
+            "size": self._size(points),
+        }
 
     def _bound_check(
         self, points: _native.PointsResult, params: _native.AssessParams
@@ -575,6 +607,15 @@ class Assessment:
             ),
             special=tuple(boxes["special_failures"].tolist()),
         )
+
+
+def _original_ends(points: _native.PointsResult) -> tuple[float, float] | None:
+    """Return the smallest and the largest value of the original, finite or not in the other field.
+
+    None where the reductions do not tell: values that became NaN or infinite do not count there.
+    """
+    made = points.special["nan_made"] + points.special["inf_made"]
+    return (points.original_min, points.original_max) if points.valid and not made else None
 
 
 def reach(params: _native.AssessParams) -> int:

@@ -60,10 +60,10 @@ const char* typed(std::uint32_t value_bytes, const char* f32, const char* f64) {
 // How parts go into a tree: those up to where it has whole groups, groups, and the rest.
 struct Groups {
   std::uint64_t head, groups, tail;
-  Groups(std::uint64_t pushed, std::uint64_t count)
-      : head(std::min<std::uint64_t>(count, (kGroup - pushed % kGroup) % kGroup)),
-        groups((count - head) / kGroup),
-        tail(count - head - groups * kGroup) {}
+  Groups(std::uint64_t pushed, std::uint64_t count, std::uint32_t group)
+      : head(std::min<std::uint64_t>(count, (group - pushed % group) % group)),
+        groups((count - head) / group),
+        tail(count - head - groups * group) {}
 };
 
 // Parts that are on the device, one behind the other: added up there to sums of groups, these to sums of groups of theirs, and
@@ -74,7 +74,7 @@ class Grouped {
   // `pushed` of them have gone into the tree before.
   Grouped(std::uint64_t pushed, std::uint64_t count) {
     for (bool is_last = false; !is_last;) {
-      const Groups split(pushed, count);
+      const Groups split(pushed, count, kGroup);
       levels_.push_back({split, std::vector<Part>(split.head + split.tail)});
       is_last = split.groups == 0;
       pushed = (pushed + split.head) / kGroup;
@@ -156,7 +156,7 @@ PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) 
   plan.rest = pieces.take<Moments>(split.head + split.tail);
   plan.sums = pieces.take<Moments>(split.groups);
   memory.told_bytes = pieces.bytes() - before_told;
-  plan.moments = pieces.take<Moments>(split.groups * kGroup);
+  plan.moments = pieces.take<Moments>(split.groups * kLeafGroup);
   plan.worst = pieces.take<BlockWorst>(plan.blocks);
   plan.lists = pieces.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
   return memory;
@@ -168,7 +168,7 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   const char* const kernel = typed(params.value_bytes, "assess_points_f32", "assess_points_f64");
   const std::uint64_t resident = launcher.resident_blocks(kernel);
   if (resident == 0) return false;
-  const Groups split(state.moments.pushed(), leaves);
+  const Groups split(state.moments.pushed(), leaves, kLeafGroup);
   PointsPlan plan = {};
   plan.params = params;
   plan.x = input.x;
@@ -195,8 +195,7 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
   const char* const tell = typed(params.value_bytes, "assess_tell_points_f32", "assess_tell_points_f64");
   const auto sampled = static_cast<std::uint32_t>(std::min(leaves, kSampledLeaves));
-  const auto tellers =
-      static_cast<std::uint32_t>(2 + kBinBlocks + (split.groups + kThreads / 32 - 1) / (kThreads / 32));
+  const auto tellers = static_cast<std::uint32_t>(2 + kBinBlocks + split.groups);
   std::vector<u64> told(memory.told_bytes / sizeof(u64));
   const auto* const outcome = reinterpret_cast<const PointsOutcome*>(told.data());
   // Where errors are much larger than in the leaves that were looked at, once more.
@@ -218,7 +217,7 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
     const Moments* const rest = told_at(plan.rest);
     const Moments* const sums = told_at(plan.sums);
     for (std::uint64_t i = 0; i < split.head; ++i) state.moments.push(rest[i]);
-    for (std::uint64_t i = 0; i < split.groups; ++i) state.moments.push(sums[i], kGroupLevel);
+    for (std::uint64_t i = 0; i < split.groups; ++i) state.moments.push(sums[i], kLeafGroupLevel);
     for (std::uint64_t i = split.head; i < split.head + split.tail; ++i) state.moments.push(rest[i]);
     return true;
   }

@@ -22,6 +22,9 @@ inline constexpr u32 kBinBlocks = (kBlockBins + kThreads - 1) / kThreads;  // a 
 // this level.
 inline constexpr u32 kGroupLevel = 6;
 inline constexpr u32 kGroup = u32{1} << kGroupLevel;
+// Of leaves, what all warps of a thread block add up.
+inline constexpr u32 kLeafGroupLevel = 8;
+inline constexpr u32 kLeafGroup = u32{1} << kLeafGroupLevel;
 
 // What is found out, apart from the table: sums, and behind them numbers of which the highest counts: ordered numbers
 // (assess_points.cuh), complemented where the lowest is wanted. 0: there is none.
