@@ -65,14 +65,24 @@ H5L_DEVICE double from_ordered(u64 number) {
   return bit_cast<double>((number >> 63) != 0 ? number & ~(u64{1} << 63) : ~number);
 }
 
+// Numbers of PointsTotals and Seeds; `none` where there is none.
+H5L_DEVICE double highest(u64 number, double none) { return number == 0 ? none : from_ordered(number); }
+H5L_DEVICE double lowest(u64 number, double none) { return number == 0 ? none : from_ordered(~number); }
+
+template <class Found>
+H5L_DEVICE double largest_error(const Found& all) {
+  return most(-lowest(all.e_min, 0.0), highest(all.e_max, 0.0));
+}
+
+H5L_DEVICE void raise(u64& most, u64 number) { most = number > most ? number : most; }
+
 // The octave of the lowest fine bins: eight below the lowest one that has linear bins of its own. Where the grid is not known,
-// it is taken from the largest error that is, and fine bins reach as far as 16 times that.
-H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan) {
+// it is taken from the largest error that is, whose bits are given, and fine bins reach as far as 16 times that.
+H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan, u64 largest) {
   constexpr i32 kFirstLinearOctave = 3;
   i32 grid = plan.grid_exponent;
   if (plan.is_limited == 0) {
-    // It may be raised meanwhile: then nothing counts of what this launch tells.
-    const i32 octave = static_cast<i32>(load_relaxed(plan.largest) >> 52) - 1023;
+    const i32 octave = static_cast<i32>(largest >> 52) - 1023;
     grid = octave - 6 < assess::kFinestGrid   ? assess::kFinestGrid
            : octave - 6 > assess::kWidestGrid ? assess::kWidestGrid
                                               : octave - 6;
@@ -158,6 +168,22 @@ H5L_DEVICE void take_worse(gpu::BlockWorst& worst, const gpu::BlockWorst& other)
   if (other.size > worst.size || (other.size == worst.size && other.leaf < worst.leaf)) worst = other;
 }
 
+H5L_DEVICE void raise_seeds(gpu::Seeds& seeds, const gpu::Seeds& others) {
+  raise(seeds.e_min, others.e_min);
+  raise(seeds.e_min_abs, others.e_min_abs);
+  raise(seeds.pointwise_min, others.pointwise_min);
+  raise(seeds.e_max, others.e_max);
+  raise(seeds.pointwise_max, others.pointwise_max);
+}
+
+H5L_DEVICE void raise_to_those_of_warp(gpu::Seeds& seeds) {
+  for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
+    raise_seeds(seeds, {shuffle_xor(seeds.e_min, by), shuffle_xor(seeds.e_min_abs, by),
+                        shuffle_xor(seeds.pointwise_min, by), shuffle_xor(seeds.e_max, by),
+                        shuffle_xor(seeds.pointwise_max, by)});
+  }
+}
+
 template <class T>
 class Points {
  public:
@@ -165,15 +191,9 @@ class Points {
       : plan_(plan),
         shared_(*reinterpret_cast<PointsShared<T>*>(shared_memory())),
         notes_(shared_.notes[warp()]),
-        fine_base_(static_cast<u32>(lowest_fine_octave(plan) + 1023) << 20),
         threshold_(plan.params.pointwise_threshold > 0 ? plan.params.pointwise_threshold : kInfinite) {}
 
   H5L_DEVICE void run() {
-    for (u32 i = thread(); i < kBlockBins; i += kThreads) shared_.table[i] = 0;
-    u64* const words = reinterpret_cast<u64*>(&shared_.totals);
-    for (u32 i = thread(); i < sizeof(PointsTotals) / 8; i += kThreads) words[i] = 0;
-    begin_notes();
-    sync_block();
     plan_.is_simple != 0 ? add_leaves<true>() : add_leaves<false>();
     finish();
   }
@@ -200,9 +220,18 @@ class Points {
     u32 leaf = block_number() * kWarps + warp();
     go_to<kSimple>(leaf);
     for (u32 i = 0; i < kTimes; ++i) fetch<kSimple>(i, leaf < leaves);
+    begin();
     for (; leaf < leaves; leaf += leaves_at_once) {
       add_leaf<kSimple>(leaf, leaf + leaves_at_once < leaves ? leaf + leaves_at_once : leaf);
     }
+  }
+
+  H5L_DEVICE void begin() {
+    for (u32 i = thread(); i < kBlockBins; i += kThreads) shared_.table[i] = 0;
+    u64* const words = reinterpret_cast<u64*>(&shared_.totals);
+    for (u32 i = thread(); i < sizeof(PointsTotals) / 8; i += kThreads) words[i] = 0;
+    begin_notes();
+    sync_block();
   }
 
   // What a thread brings to shared memory of some rows begins here.
@@ -423,8 +452,15 @@ class Points {
   // What some leaves have: most values are not beyond. Values that are as far are still looked at, once in each warp, so
   // that the first leaf with the largest error is found.
   H5L_DEVICE void begin_notes() {
+    gpu::Seeds seeds = {};
+    for (u32 i = lane(); i < plan_.samples; i += kWarpThreads) raise_seeds(seeds, plan_.seeds[i]);
+    raise_to_those_of_warp(seeds);
+    // In a second turn more is known than the samples tell.
+    u64 largest = load_relaxed(plan_.largest);
+    raise(largest, bit_cast<u64>(largest_error(seeds)));
+    if (block_number() == 0 && thread() == 0) atomic_max(plan_.largest, largest);
+    fine_base_ = static_cast<u32>(lowest_fine_octave(plan_, largest) + 1023) << 20;
     if (lane() == 0) {
-      const gpu::Seeds& seeds = *plan_.seeds;
       // Behind an infinite one is none: there is nothing to look for, or nothing has been found.
       const auto above = [](u64 seed) { return seed == 0 ? kInfinite : least(from_ordered(~seed + 1), kInfinite); };
       const auto below = [](u64 seed) { return seed == 0 ? -kInfinite : most(from_ordered(seed - 1), -kInfinite); };
@@ -664,7 +700,7 @@ class Points {
   const PointsPlan& plan_;
   PointsShared<T>& shared_;
   WarpNotes& notes_;
-  const u32 fine_base_;
+  u32 fine_base_ = 0;  // high word of the lowest fine error
   const double threshold_;
   T x_min_ = static_cast<T>(kInfinite), x_max_ = static_cast<T>(-kInfinite);
   T y_min_ = static_cast<T>(kInfinite), y_max_ = static_cast<T>(-kInfinite);
@@ -681,7 +717,14 @@ H5L_DEVICE void add_points(const PointsPlan& plan) {
   Points<T>(plan).run();
 }
 
-// Extrema of some values at the start of each block's share of the leaves.
+struct MergeShared {
+  u64 next[kWarps];
+  PointsTotals totals;
+  Moments moments[kWarps];
+  gpu::Seeds seeds[kWarps];
+};
+
+// Extrema of some values at the start of each block's share of the leaves. Clears what is 0 at the start.
 inline constexpr u32 kSampledValues = 1024;
 
 template <class T>
@@ -693,41 +736,32 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
     a[i] = Points<T>::value_at(plan.x, first + i * kThreads, plan.params.original_big_endian);
     b[i] = Points<T>::value_at(plan.y, first + i * kThreads, plan.params.decoded_big_endian);
   }
+  for (u64 i = block_number() * kThreads + thread(); i <= plan.cleared; i += grid_blocks() * kThreads) {
+    plan.largest[i] = 0;
+  }
   gpu::Seeds found = {};
-  u64 largest = 0;
-  const auto raise = [](u64& most, u64 number) { most = number > most ? number : most; };
   H5L_UNROLL for (u32 i = 0; i < kEach; ++i) {
     if (!Points<T>::is_valid_point(plan, first + i * kThreads, a[i], b[i])) continue;
     const double x = static_cast<double>(a[i]), e = static_cast<double>(b[i]) - x;
     raise(found.e_min, ~ordered(e));
     raise(found.e_max, ordered(e));
     raise(found.e_min_abs, ~ordered(fabs(e)));
-    raise(largest, bit_cast<u64>(fabs(e)));
     if (x == 0) continue;
     raise(found.pointwise_min, ~ordered(fabs(e) / fabs(x)));
     raise(found.pointwise_max, ordered(fabs(e) / fabs(x)));
   }
-  const auto publish = [&](u64* to, u64 own) {
-    for (u32 by = kWarpThreads / 2; by != 0; by /= 2) raise(own, shuffle_xor(own, by));
-    if (lane() == 0) atomic_max(to, own);
-  };
-  publish(plan.largest, largest);
-  publish(&plan.seeds->e_min, found.e_min);
-  publish(&plan.seeds->e_max, found.e_max);
-  publish(&plan.seeds->e_min_abs, found.e_min_abs);
-  publish(&plan.seeds->pointwise_min, found.pointwise_min);
-  publish(&plan.seeds->pointwise_max, found.pointwise_max);
+  raise_to_those_of_warp(found);
+  gpu::Seeds (&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->seeds;
+  if (lane() == 0) of_warps[warp()] = found;
+  sync_block();
+  if (thread() != 0) return;
+  for (u32 w = 1; w < kWarps; ++w) raise_seeds(found, of_warps[w]);
+  plan.seeds[block_number()] = found;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What the host is told, by one kernel: a thread block tells of totals, one of the largest error, some of the histogram, and
 // the rest add up moments.
-
-struct MergeShared {
-  u64 next[kWarps];
-  PointsTotals totals;
-  Moments moments[kWarps];
-};
 
 H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
   for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
@@ -739,14 +773,6 @@ H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
   sync_block();
   for (u32 w = 0; w < kWarps; ++w) lowest = shared.next[w] < lowest ? shared.next[w] : lowest;
   return lowest;
-}
-
-// Numbers of PointsTotals; `none` where there is none.
-H5L_DEVICE double highest(u64 number, double none) { return number == 0 ? none : from_ordered(number); }
-H5L_DEVICE double lowest(u64 number, double none) { return number == 0 ? none : from_ordered(~number); }
-
-H5L_DEVICE double largest_error(const PointsTotals& all) {
-  return most(-lowest(all.e_min, 0.0), highest(all.e_max, 0.0));
 }
 
 H5L_DEVICE i32 grid_of_errors(const PointsPlan& plan, const PointsTotals& all) {
@@ -815,7 +841,7 @@ H5L_DEVICE void tell_totals(const PointsPlan& plan) {
     part.pointwise_max = highest(all.pointwise_max, 0.0);
     part.grid_exponent = grid_of_errors(plan, all);
     if (plan.is_limited == 0 && part.grid_exponent != assess::kNoGrid) {
-      const i32 octave = lowest_fine_octave(plan);
+      const i32 octave = lowest_fine_octave(plan, load_relaxed(plan.largest));
       const bool reaches =
           part.grid_exponent + 3 >= octave && part.grid_exponent + 7 <= octave + static_cast<i32>(kFineOctaves);
       if (!reaches) {
@@ -893,7 +919,9 @@ H5L_DEVICE void tell_bin(const PointsPlan& plan, u32 bin) {
     return;
   }
   const u32 sign = bin / kFineBins, fine = bin % kFineBins;
-  const i32 lowest = lowest_fine_octave(plan), grid = grid_of_errors(plan, *plan.totals);
+  // It may be raised meanwhile: then nothing counts of what this launch tells.
+  const i32 lowest = lowest_fine_octave(plan, load_relaxed(plan.largest));
+  const i32 grid = grid_of_errors(plan, *plan.totals);
   const i32 octave = lowest + static_cast<i32>((fine / 64 - static_cast<u32>(lowest + 1023)) % kFineOctaves);
   const i32 above = octave - grid;  // the octave begins at 2^above widths of linear bins
   if (grid != assess::kNoGrid && above >= 3 && above < 7) {
@@ -938,6 +966,13 @@ H5L_DEVICE void tell_points(const PointsPlan& plan) {
     tell_bin(plan, (block - 2) * kThreads + thread());
   } else {
     group_moments(plan, block - 2 - gpu::kBinBlocks);
+  }
+}
+
+// Writes words to memory of the host, which takes less time for few of them than to have them copied.
+H5L_DEVICE void bring(const gpu::BringPlan& plan) {
+  for (u64 i = block_number() * kThreads + thread(); i < plan.words; i += grid_blocks() * kThreads) {
+    plan.to[i] = plan.from[i];
   }
 }
 

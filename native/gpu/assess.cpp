@@ -133,17 +133,15 @@ i32 grid_of(double limit) {
   return std::clamp(exponent - 7, kFinestGrid, kWidestGrid);
 }
 
-// Pieces of memory of the device: what is 0 at the start, once or for each turn, and what comes back are adjacent.
+// Pieces of memory of the device: what is 0 at the start of a turn and what comes back are adjacent.
 struct PointsMemory {
-  std::uint8_t *begin, *turn, *told;
-  std::size_t begun, cleared, told_bytes;
+  std::uint8_t *turn, *told;
+  std::size_t turn_bytes, told_bytes;
 };
 
 PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) {
   PointsMemory memory = {};
   plan.largest = pieces.take<u64>(1);
-  plan.seeds = pieces.take<Seeds>(1);
-  memory.begin = reinterpret_cast<std::uint8_t*>(plan.largest);
   const std::size_t before_turn = pieces.bytes();
   plan.totals = pieces.take<PointsTotals>(1);
   plan.table = pieces.take<u32>(kBlockBins);
@@ -151,14 +149,15 @@ PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) 
   const std::size_t before_told = pieces.bytes();
   plan.outcome = pieces.take<PointsOutcome>(1);
   memory.told = reinterpret_cast<std::uint8_t*>(plan.outcome);
-  memory.begun = pieces.bytes();
-  memory.cleared = pieces.bytes() - before_turn;
+  memory.turn_bytes = pieces.bytes() - before_turn;
+  plan.cleared = pieces.bytes() / sizeof(u64) - 1;
   plan.rest = pieces.take<Moments>(split.head + split.tail);
   plan.sums = pieces.take<Moments>(split.groups);
   memory.told_bytes = pieces.bytes() - before_told;
   plan.moments = pieces.take<Moments>(split.groups * kLeafGroup);
   plan.worst = pieces.take<BlockWorst>(plan.blocks);
   plan.lists = pieces.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
+  plan.seeds = pieces.take<Seeds>(plan.samples);
   return memory;
 }
 
@@ -184,6 +183,7 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   const bool is_plain = params.original_big_endian == 0 && params.decoded_big_endian == 0 && input.mask == nullptr &&
                         params.has_fill == 0 && params.flip_count == 0;
   plan.is_simple = is_aligned && is_plain ? 1 : 0;
+  plan.samples = static_cast<u32>(std::min(leaves, kSampledLeaves));
   plan.head = split.head;
   plan.groups = split.groups;
   Pieces counted(nullptr);
@@ -194,15 +194,13 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   const PointsMemory memory = take_memory(pieces, split, plan);
   const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
   const char* const tell = typed(params.value_bytes, "assess_tell_points_f32", "assess_tell_points_f64");
-  const auto sampled = static_cast<std::uint32_t>(std::min(leaves, kSampledLeaves));
   const auto tellers = static_cast<std::uint32_t>(2 + kBinBlocks + split.groups);
   std::vector<u64> told(memory.told_bytes / sizeof(u64));
   const auto* const outcome = reinterpret_cast<const PointsOutcome*>(told.data());
   // Where errors are much larger than in the leaves that were looked at, once more.
   for (int turn = 0; turn < 2; ++turn) {
-    const bool is_started = (turn == 0 ? launcher.clear(memory.begin, memory.begun) &&
-                                             launcher.launch(sample, sampled, 1, &plan, sizeof plan, false)
-                                       : launcher.clear(memory.turn, memory.cleared)) &&
+    const bool is_started = (turn == 0 ? launcher.launch(sample, plan.samples, 1, &plan, sizeof plan, false)
+                                       : launcher.clear(memory.turn, memory.turn_bytes)) &&
                             launcher.launch(kernel, plan.blocks, 1, &plan, sizeof plan, false) &&
                             launcher.launch(tell, tellers, 1, &plan, sizeof plan, false) &&
                             device.download(told.data(), memory.told, memory.told_bytes) && device.wait();

@@ -31,6 +31,7 @@ class AssessLane : public AssessDevice {
 
  private:
   explicit AssessLane(Device& device);
+  bool start_copy(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes);
   struct Copy {
     void* to;
     std::size_t at, bytes;  // in pinned memory

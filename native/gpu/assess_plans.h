@@ -71,19 +71,28 @@ struct PointsPlan {
   u32 is_limited;  // the grid is known: grid_exponent
   u32 is_simple;   // values are native and aligned to 16 bytes; no mask, fill value or thresholds of flips
   i32 grid_exponent;
-  // Of some leaves, as far as kernels have found: bits of the largest |e|, 0 at the start, which the bins come from; and
-  // extrema, which most values are not beyond.
+  Seeds* seeds;  // extrema of some leaves, which most values are not beyond: so many
+  u32 samples;
+  // Bits of the largest |e| that is known, which the bins come from. It and the `cleared` words behind it, of which are the
+  // totals, the table and the outcome, are 0 at the start.
   u64* largest;
-  Seeds* seeds;
+  u64 cleared;
   u64 head, groups;          // leaves before whole groups, and groups
   assess::Moments* moments;  // of the leaves of groups
   assess::Moments* rest;     // of the others, one behind the other
   assess::Moments* sums;     // of groups
   BlockWorst* worst;         // of each thread block
   WarpList* lists;           // of each warp
-  PointsTotals* totals;      // 0 at the start, as the next two
+  PointsTotals* totals;
   u32* table;                // kBlockBins
   PointsOutcome* outcome;
+};
+
+// Words for the host.
+struct BringPlan {
+  const u64* from;
+  u64* to;
+  u64 words;
 };
 
 // Neighbours in an order, kGroup of them each.

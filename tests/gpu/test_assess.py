@@ -113,6 +113,22 @@ def test_other_libraries() -> None:
     assert numbers(found) == numbers(h5lossy.assess(x, y, absolute=0.01))
 
 
+def test_the_range_is_that_of_all_values_of_the_original() -> None:
+    """Also of those that became NaN, which no reduction has."""
+    cupy = pytest.importorskip("cupy")
+    x = data.make("smooth", (20, 30, 40), "f4")
+    y = with_errors(x, 0.01)
+    x[3, 4, 5], y[3, 4, 5] = 1000, np.nan
+    done: list[tuple[int, int]] = []
+    found = h5lossy.assess(
+        cupy.asarray(x), cupy.asarray(y), progress=lambda n, total: done.append((n, total))
+    )
+    assert found.original.max < 1000 < found.ssim.value_range
+    assert numbers(found) == numbers(h5lossy.assess(x, y))
+    assert all(n <= total for n, total in done)
+    assert done[-1][0] == done[-1][1]
+
+
 def test_errors_far_above_those_of_a_sample() -> None:
     """The grid of the histogram is right although most errors are tiny."""
     cupy = pytest.importorskip("cupy")
