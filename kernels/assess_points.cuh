@@ -178,9 +178,9 @@ H5L_DEVICE void raise_seeds(gpu::Seeds& seeds, const gpu::Seeds& others) {
 
 H5L_DEVICE void raise_to_those_of_warp(gpu::Seeds& seeds) {
   for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
-    raise_seeds(seeds, {shuffle_xor(seeds.e_min, by), shuffle_xor(seeds.e_min_abs, by),
-                        shuffle_xor(seeds.pointwise_min, by), shuffle_xor(seeds.e_max, by),
-                        shuffle_xor(seeds.pointwise_max, by)});
+    raise_seeds(seeds,
+                {shuffle_xor(seeds.e_min, by), shuffle_xor(seeds.e_min_abs, by), shuffle_xor(seeds.pointwise_min, by),
+                 shuffle_xor(seeds.e_max, by), shuffle_xor(seeds.pointwise_max, by)});
   }
 }
 
@@ -751,7 +751,7 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
     raise(found.pointwise_max, ordered(fabs(e) / fabs(x)));
   }
   raise_to_those_of_warp(found);
-  gpu::Seeds (&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->seeds;
+  gpu::Seeds(&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->seeds;
   if (lane() == 0) of_warps[warp()] = found;
   sync_block();
   if (thread() != 0) return;
@@ -949,7 +949,7 @@ H5L_DEVICE void group_moments(const PointsPlan& plan, u64 group) {
     next.sum_pointwise = shuffle_xor(own.sum_pointwise, by);
     own = (lane() & by) == 0 ? joined(own, next) : joined(next, own);
   }
-  Moments (&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->moments;
+  Moments(&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->moments;
   if (lane() == 0) of_warps[warp()] = own;
   sync_block();
   if (thread() == 0) plan.sums[group] = joined(joined(of_warps[0], of_warps[1]), joined(of_warps[2], of_warps[3]));

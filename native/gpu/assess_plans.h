@@ -84,7 +84,7 @@ struct PointsPlan {
   BlockWorst* worst;         // of each thread block
   WarpList* lists;           // of each warp
   PointsTotals* totals;
-  u32* table;                // kBlockBins
+  u32* table;  // kBlockBins
   PointsOutcome* outcome;
 };
 
