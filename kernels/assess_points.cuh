@@ -255,8 +255,8 @@ class Points {
       u8* const to = shared_.ahead[warp()][time][0] + own_share<kSimple>();
       if constexpr (kSimple) {
         H5L_UNROLL for (u32 at = 0; at < kGroupBytes; at += 16 * kWarpThreads) {
-          copy_async<16>(to + at, next_x_ + at);
-          copy_async<16>(to + kGroupBytes + at, next_y_ + at);
+          copy_async_of_run(to + at, next_x_ + at);
+          copy_async_of_run(to + kGroupBytes + at, next_y_ + at);
         }
       } else {
         H5L_NO_UNROLL for (u32 at = 0; at < kGroupBytes; at += kRowBytes) {

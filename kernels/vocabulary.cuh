@@ -152,6 +152,11 @@ H5L_DEVICE void copy_async(u8* to_shared, const u8* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes));
   }
 }
+// 16 bytes of a longer run: all of the 256 around them come to the L2 cache.
+H5L_DEVICE void copy_async_of_run(u8* to_shared, const u8* from) {
+  const u32 to = static_cast<u32>(__cvta_generic_to_shared(to_shared));
+  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from));
+}
 H5L_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 // Or for all but those of the last groups: a group is what has been started since the last one.
 H5L_DEVICE void group_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }

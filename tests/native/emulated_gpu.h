@@ -366,6 +366,7 @@ void copy_async(u8* to_shared, const u8* from) {
   emulation::Fiber& fiber = emulation::running();
   fiber.copies.push_back({to_shared, from, bytes, fiber.group});
 }
+inline void copy_async_of_run(u8* to_shared, const u8* from) { copy_async<16>(to_shared, from); }
 inline void group_copies() { ++emulation::running().group; }
 inline void finish_copies(u32 end_group) {
   std::erase_if(emulation::running().copies, [&](const emulation::Copy& copy) {
