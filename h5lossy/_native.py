@@ -709,8 +709,7 @@ class AssessState:
     Parameters
     ----------
     params : AssessParams
-        The same for all calls. One with another ``window`` and ``value_range`` may take its place
-        as long as there were no windows.
+        The same for all calls; a copy with another ``value_range`` may take its place.
     state : bytes, optional
         What another state's `to_bytes` gave.
     """

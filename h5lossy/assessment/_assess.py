@@ -323,7 +323,8 @@ class Assessment:
             self._total += fields.original.size
             ends = self._value_range()
         value_range, _ = self._ranges(ends)
-        state.params = self._with_range(state.params, value_range)
+        if state.params.window:
+            state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
         walker = Walker(fields, reach(state.params), settings.memory_limit)
         of_points: dict[str, Any] = {}
         walker.run(
@@ -357,7 +358,8 @@ class Assessment:
         fits = self._has_field
         kind, limit, half = exact_limits(settings.bound, extent)
         limited = kind == _native.BOUND_ABSOLUTE and 1e-300 <= limit[0] < math.inf
-        params = _native.AssessParams(
+        has_windows = fits and "ssim" in settings.groups
+        return _native.AssessParams(
             value_bytes=fields.dtype.itemsize,
             original_big_endian=is_big_endian(fields.dtype),
             decoded_big_endian=is_big_endian(fields.dtype),
@@ -371,20 +373,13 @@ class Assessment:
             threads=settings.threads,
             lags=settings.lags if fits and "autocorrelation" in settings.groups else 0,
             stencils=fits and "derivatives" in settings.groups,
+            window=settings.window if has_windows else 0,
             step=settings.step,
             shape=layout.shape if fits else (),
             spacing=tuple(settings.spacing[axis] for axis in layout.axes) if fits else (),
+            value_range=value_range if has_windows and value_range else 0.0,
             on_device=fields.device is not None,
         )
-        return self._with_range(params, value_range)
-
-    def _with_range(
-        self, params: _native.AssessParams, value_range: float | None
-    ) -> _native.AssessParams:
-        """Add SSIM's windows, where there is a range to judge them by."""
-        if not (self._has_field and "ssim" in self._settings.groups and value_range):
-            return params
-        return dataclasses.replace(params, window=self._settings.window, value_range=value_range)
 
     def _value_range(self) -> tuple[float, float] | None:
         """Return the smallest and the largest valid value of the original."""

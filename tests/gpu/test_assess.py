@@ -27,6 +27,7 @@ SHAPES: list[tuple[int, ...]] = [
     (24, 50, 512),
     (1, 40, 1, 50),
     (9, 10, 11, 12),
+    (1100, 14, 60),
 ]
 
 BOUNDS: list[dict[str, Any]] = [
