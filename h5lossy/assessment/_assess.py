@@ -298,45 +298,28 @@ class Assessment:
         self._told(self._done, self._total)
 
     def run(self) -> Report:
-        settings, fields = self._settings, self._fields
-        if fields.device is not None and self._passes == 2 and not self._is_relative:
-            return self._run_reductions_first()
-        value_range, extent = self._ranges(self._value_range() if self._passes == 2 else None)
-        state = _native.AssessState(self.params(extent, value_range))
-        walker = Walker(fields, reach(state.params), settings.memory_limit)
-        boxes = self._boxes()
-        walker.run(state, boxes=boxes, progress=self._advance)
-        run_metrics(settings.metrics, fields, self.count_valid, self._advance)
-        return self.report(state, value_range, boxes, walker.amplification)
-
-    def _run_reductions_first(self) -> Report:
-        """Take the range from the reductions, as all values are in the memory of a GPU.
-
-        While the GPU goes on, the report gets what is known of them.
-        """
-        settings, fields = self._settings, self._fields
-        state = _native.AssessState(self.params(Fraction(0), None))
-        Walker(fields, 0, 0).run(state, progress=self._advance)
-        points = state.points_result()
-        ends = _original_ends(points)
-        if ends is None:
-            self._total += fields.original.size
+        fields = self._fields
+        state: _native.AssessState | None = None
+        ends: tuple[float, float] | None = None
+        if self._passes == 2 and fields.device is not None and not self._is_relative:
+            # All values are there at once, so the reductions come first and tell the range.
+            state = _native.AssessState(self.params(Fraction(0), None))
+            Walker(fields, 0, 0).run(state, progress=self._advance)
+            ends = _original_ends(state.points_result())
+            self._total += fields.original.size if ends is None else 0
+        if self._passes == 2 and ends is None:
             ends = self._value_range()
-        value_range, _ = self._ranges(ends)
-        if state.params.window:
+        value_range, extent = self._ranges(ends)
+        has_points = state is not None
+        if state is None:
+            state = _native.AssessState(self.params(extent, value_range))
+        elif state.params.window:
             state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
-        walker = Walker(fields, reach(state.params), settings.memory_limit)
-        of_points: dict[str, Any] = {}
-        walker.run(
-            state,
-            has_points=True,
-            meanwhile=lambda: of_points.update(self._of_points(points, state.params)),
-            progress=self._advance,
-        )
-        run_metrics(settings.metrics, fields, self.count_valid, self._advance)
-        return self.report(
-            state, value_range, amplification=walker.amplification, of_points=of_points
-        )
+        walker = Walker(fields, reach(state.params), self._settings.memory_limit)
+        boxes = self._boxes()
+        walker.run(state, boxes=boxes, has_points=has_points, progress=self._advance)
+        run_metrics(self._settings.metrics, fields, self.count_valid, self._advance)
+        return self.report(state, value_range, boxes, walker.amplification)
 
     def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
         """Return SSIM's range, and the extent that a range-relative bound is a part of."""
@@ -440,23 +423,33 @@ class Assessment:
         value_range: float | None,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
-        of_points: dict[str, Any] | None = None,
     ) -> Report:
-        """Make a report of what a state knows; `of_points` may be there already."""
+        """Make a report of what a state knows."""
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
-        field = state.field_result()
-        of_points = of_points or self._of_points(state.points_result(), params)
+        points, field = state.points_result(), state.field_result()
+        undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
         if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:
             undefined.none("ssim_zchecker", "there is no window of finite numbers")
-        points: _native.PointsResult = of_points.pop("found")
+        errors = numbers.errors(points, layout, params.pointwise_threshold, undefined)
+        original = numbers.values(points, "original", undefined)
         report = Report(
-            **of_points,
+            shape=layout.full_shape,
             dtype=fields.dtype.name,
+            points=points.count,
+            valid=points.valid,
+            masked=points.masked,
             fill_value=None if self._fill is None else float(self._fill),
             failures=(),
+            special=numbers.special(points, layout.full_shape),
+            original=original,
+            decoded=numbers.values(points, "decoded", undefined),
+            error=errors,
+            bound=self._bound_check(points, params),
+            correlation=numbers.correlation(points, undefined),
+            histogram=numbers.histogram(points, undefined),
             relative_histogram=own.pop("relative_histogram", None),
             ssim=(
                 numbers.similarity(
@@ -491,9 +484,12 @@ class Assessment:
                 if "spectrum" in groups
                 else None
             ),
-            per_chunk=(
-                None if boxes is None else self._per_chunk(*boxes, of_points["original"].range)
+            flips=tuple(
+                Flip(name=name, threshold=threshold, count=count)
+                for (name, threshold), count in zip(settings.flips, points.flipped, strict=False)
             ),
+            size=self._size(points),
+            per_chunk=None if boxes is None else self._per_chunk(*boxes, original.range),
             provenance=Provenance(
                 original=fields.original.name,
                 decoded=fields.decoded.name,
@@ -510,33 +506,6 @@ class Assessment:
             failures=tuple(failure for failure in failures if failure),
             undefined=dict(undefined),
         )
-
-    def _of_points(
-        self, points: _native.PointsResult, params: _native.AssessParams
-    ) -> dict[str, Any]:
-        """Return what a report gets from the reductions alone, and these as "found"."""
-        settings, undefined = self._settings, self._undefined
-        layout = self._fields.layout
-        undefined.clear()
-        return {
-            "found": points,
-            "shape": layout.full_shape,
-            "points": points.count,
-            "valid": points.valid,
-            "masked": points.masked,
-            "special": numbers.special(points, layout.full_shape),
-            "error": numbers.errors(points, layout, params.pointwise_threshold, undefined),
-            "original": numbers.values(points, "original", undefined),
-            "decoded": numbers.values(points, "decoded", undefined),
-            "bound": self._bound_check(points, params),
-            "correlation": numbers.correlation(points, undefined),
-            "histogram": numbers.histogram(points, undefined),
-            "flips": tuple(
-                Flip(name=name, threshold=threshold, count=count)
-                for (name, threshold), count in zip(settings.flips, points.flipped, strict=False)
-            ),
-            "size": self._size(points),
-        }
 
     def _bound_check(
         self, points: _native.PointsResult, params: _native.AssessParams

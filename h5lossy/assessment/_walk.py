@@ -210,7 +210,6 @@ class Walker:
         *,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         has_points: bool = False,
-        meanwhile: Callable[[], None] | None = None,
         progress: Callable[[int], None],
     ) -> None:
         """Give everything to a state.
@@ -222,14 +221,12 @@ class Walker:
             Extent of a box, and the boxes to add to.
         has_points : bool, optional
             The state has the reductions of all points already.
-        meanwhile : function, optional
-            Called while the library works on the last slab.
         progress : function
             Called with the number of points after each slab.
         """
         if 0 in self._fields.original.shape:
             return
-        if self._on_device and meanwhile is None:  # there is nothing to do at the same time
+        if self._on_device:  # there is nothing to read meanwhile
             for slab in self._slabs():
                 parts = self._read(slab, ())
                 progress(self._add(state, slab, parts, boxes, has_points=has_points))
@@ -243,8 +240,6 @@ class Walker:
                 if pending is not None:
                     progress(pending.result())
                 pending = other.submit(self._add, state, slab, held, boxes, has_points=has_points)
-            if meanwhile is not None:
-                meanwhile()
             if pending is not None:
                 progress(pending.result())
 
