@@ -792,12 +792,19 @@ class AssessState:
             message,
         )
 
-    def result(self) -> tuple[PointsResult, FieldResult]:
-        """Give what is known so far."""
-        points, field = (
-            _ffi.new("h5l_assess_points_result *"),
-            _ffi.new("h5l_assess_field_result *"),
-        )
+    def points_result(self) -> PointsResult:
+        """Give what is known of points so far."""
+        points = _ffi.new("h5l_assess_points_result *")
+        self._give(points, _ffi.NULL)
+        return _points_result(points)
+
+    def field_result(self) -> FieldResult:
+        """Give what is known of stencils, lags and windows so far."""
+        field = _ffi.new("h5l_assess_field_result *")
+        self._give(_ffi.NULL, field)
+        return _field_result(field)
+
+    def _give(self, points: Any, field: Any) -> None:
         message = _new_message()
         check(
             _lib.h5l_assess_result(
@@ -805,7 +812,6 @@ class AssessState:
             ),
             message,
         )
-        return _points_result(points), _field_result(field)
 
 
 def _c_assess_params(params: AssessParams) -> Any:

@@ -265,7 +265,7 @@ def largest_error(
         x, y = read_block(original, selection), read_block(decoded, selection)
         state.points(seen, x.reshape(-1), y.reshape(-1), None)
         seen += x.size
-    points, _ = state.result()
+    points = state.points_result()
     special = points.special
     lost = special["nan_made"] + special["inf_made"]
     kept = {"nan_kept", "inf_kept", "fill_kept", "nan_made", "inf_made"}

@@ -253,7 +253,7 @@ class Recorder:
         ------
         BrokenPromiseError
         """
-        points, _ = self._state.result()
+        points = self._state.points_result()
         changed = {
             kind: count
             for kind, count in points.special.items()
@@ -323,7 +323,7 @@ class Recorder:
         from h5lossy.assessment import _numbers as numbers  # noqa: PLC0415
         from h5lossy.assessment._walk import Layout  # noqa: PLC0415
 
-        points, _ = self._state.result()
+        points = self._state.points_result()
         undefined = numbers.Undefined()
         layout = Layout.of((max(1, points.count),))
         errors = numbers.errors(points, layout, None, undefined)

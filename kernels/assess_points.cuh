@@ -65,14 +65,24 @@ H5L_DEVICE double from_ordered(u64 number) {
   return bit_cast<double>((number >> 63) != 0 ? number & ~(u64{1} << 63) : ~number);
 }
 
+// Numbers of PointsTotals and Seeds; `none` where there is none.
+H5L_DEVICE double highest(u64 number, double none) { return number == 0 ? none : from_ordered(number); }
+H5L_DEVICE double lowest(u64 number, double none) { return number == 0 ? none : from_ordered(~number); }
+
+template <class Found>
+H5L_DEVICE double largest_error(const Found& all) {
+  return most(-lowest(all.e_min, 0.0), highest(all.e_max, 0.0));
+}
+
+H5L_DEVICE void raise(u64& most, u64 number) { most = number > most ? number : most; }
+
 // The octave of the lowest fine bins: eight below the lowest one that has linear bins of its own. Where the grid is not known,
-// it is taken from the largest error that is, and fine bins reach as far as 16 times that.
-H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan) {
+// it is taken from the largest error that is, whose bits are given, and fine bins reach as far as 16 times that.
+H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan, u64 largest) {
   constexpr i32 kFirstLinearOctave = 3;
   i32 grid = plan.grid_exponent;
   if (plan.is_limited == 0) {
-    // It may be raised meanwhile: then nothing counts of what this launch tells.
-    const i32 octave = static_cast<i32>(load_relaxed(plan.largest) >> 52) - 1023;
+    const i32 octave = static_cast<i32>(largest >> 52) - 1023;
     grid = octave - 6 < assess::kFinestGrid   ? assess::kFinestGrid
            : octave - 6 > assess::kWidestGrid ? assess::kWidestGrid
                                               : octave - 6;
@@ -83,40 +93,40 @@ H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan) {
 H5L_DEVICE u32 high_word(double value) { return static_cast<u32>(bit_cast<u64>(value) >> 32); }
 inline constexpr u32 kNoSign = 0x7FFFFFFFu;
 
-// Where an error is counted in a block's table, among the fine bins; `base` is the high word of the lowest fine error. What
-// they do not reach comes to the first or the last of them, which nobody looks at.
-H5L_DEVICE u32 fine_bin(double e, u32 base) {
-  constexpr i32 kBelow = -(1 << 14), kAbove = kFineOctaves << 20;
-  const u32 high = high_word(e);
-  i32 above = static_cast<i32>((high & kNoSign) - base);
-  above = above < kBelow ? kBelow : above;
-  above = above > kAbove ? kAbove : above;
-  return (high >> 31) * kFineBins + static_cast<u32>((above >> 14) + 1);
+// Counts an error that the fine bins reach: by its sign, four bits of the exponent and six of the mantissa.
+H5L_DEVICE void count_fine(u32* table, u32 high) {
+  static_assert(kFineOctaves == 16);
+  const u32 bits = permute_signed(high, 0, 0xBB21) & 0x1FFC0;  // without the lowest byte, and the sign in the next bit
+  atomic_add(reinterpret_cast<u32*>(reinterpret_cast<u8*>(table) + (bits >> 4)), 1u);
 }
-H5L_DEVICE bool is_fine(double e, u32 base) { return (high_word(e) & kNoSign) - base < kFineOctaves << 20; }
+// `base` is the high word of the lowest fine error.
+H5L_DEVICE bool is_fine(u32 high, u32 base) { return (high & kNoSign) - base < kFineOctaves << 20; }
 
 // The logarithmic bin of any error.
-H5L_DEVICE u32 log_bin(double e) {
-  const u32 high = high_word(e);
+H5L_DEVICE u32 log_bin(u32 high) {
   const i32 log = static_cast<i32>((high & kNoSign) >> 17) - 896 * 8;
   return 2 * kFineBins + (high >> 31) * 2048 + static_cast<u32>(log < 0 ? 0 : log > 2047 ? 2047 : log);
 }
 
-// a / b, correctly rounded, without branches: b has the 24 bits of a float, and neither is near the limits of float64, or a
+H5L_DEVICE void count_error(u32* table, u32 high, u32 base) {
+  is_fine(high, base) ? count_fine(table, high) : atomic_add(table + log_bin(high), 1u);
+}
+
+// a / |b|, correctly rounded, without branches: b has the 24 bits of a float, and neither is near the limits of float64, or a
 // is 0. The reciprocal is right to 2^-52, so `quotient` is off by a few units in its last place at most, and `rest` is
-// exact. What is added to the quotient before it is rounded is off by 2^-50 of its last place; since b has 24 bits, a / b
-// is further than that, 2^-25, from any midpoint of two neighbours.
+// exact. What is added to the quotient before it is rounded is off by 2^-50 of its last place; since b has 24 bits, a / |b|
+// is further than that, 2^-25, from any midpoint of two neighbours. Signs are dropped where that costs nothing.
 H5L_DEVICE double divide_by_float(double a, double b) {
-  const double estimate = reciprocal_estimate(b);
-  const double lack = fused_multiply_add(-b, estimate, 1.0);
+  const double size = fabs(b), estimate = fabs(reciprocal_estimate(b));
+  const double lack = fused_multiply_add(-size, estimate, 1.0);
   const double reciprocal = fused_multiply_add(estimate, fused_multiply_add(lack, lack, lack), estimate);
   const double quotient = a * reciprocal;
-  const double rest = fused_multiply_add(-b, quotient, a);
+  const double rest = fused_multiply_add(-size, quotient, a);
   return fused_multiply_add(rest, reciprocal, quotient);
 }
-// Of |x|, an error's size and a value.
+// An error's size by that of a value, of float32 or float64.
 H5L_DEVICE double divide(double size, double x, float) { return divide_by_float(size, x); }
-H5L_DEVICE double divide(double size, double x, double) { return size / x; }
+H5L_DEVICE double divide(double size, double x, double) { return size / fabs(x); }
 
 // Of some values. Where there is none, a maximum is below all others, and a minimum above.
 struct Extrema {
@@ -150,12 +160,28 @@ struct LeafSums {
 // Where a leaf's moments go: those of whole groups are added up on the device.
 H5L_DEVICE Moments* moments_at(const PointsPlan& plan, u64 leaf) {
   if (leaf < plan.head) return plan.rest + leaf;
-  const u64 grouped = plan.groups * gpu::kGroup;
+  const u64 grouped = plan.groups * gpu::kLeafGroup;
   return leaf - plan.head < grouped ? plan.moments + (leaf - plan.head) : plan.rest + (leaf - grouped);
 }
 
 H5L_DEVICE void take_worse(gpu::BlockWorst& worst, const gpu::BlockWorst& other) {
   if (other.size > worst.size || (other.size == worst.size && other.leaf < worst.leaf)) worst = other;
+}
+
+H5L_DEVICE void raise_seeds(gpu::Seeds& seeds, const gpu::Seeds& others) {
+  raise(seeds.e_min, others.e_min);
+  raise(seeds.e_min_abs, others.e_min_abs);
+  raise(seeds.pointwise_min, others.pointwise_min);
+  raise(seeds.e_max, others.e_max);
+  raise(seeds.pointwise_max, others.pointwise_max);
+}
+
+H5L_DEVICE void raise_to_those_of_warp(gpu::Seeds& seeds) {
+  for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
+    raise_seeds(seeds,
+                {shuffle_xor(seeds.e_min, by), shuffle_xor(seeds.e_min_abs, by), shuffle_xor(seeds.pointwise_min, by),
+                 shuffle_xor(seeds.e_max, by), shuffle_xor(seeds.pointwise_max, by)});
+  }
 }
 
 template <class T>
@@ -165,15 +191,9 @@ class Points {
       : plan_(plan),
         shared_(*reinterpret_cast<PointsShared<T>*>(shared_memory())),
         notes_(shared_.notes[warp()]),
-        fine_base_(static_cast<u32>(lowest_fine_octave(plan) + 1023) << 20),
         threshold_(plan.params.pointwise_threshold > 0 ? plan.params.pointwise_threshold : kInfinite) {}
 
   H5L_DEVICE void run() {
-    for (u32 i = thread(); i < kBlockBins; i += kThreads) shared_.table[i] = 0;
-    u64* const words = reinterpret_cast<u64*>(&shared_.totals);
-    for (u32 i = thread(); i < sizeof(PointsTotals) / 8; i += kThreads) words[i] = 0;
-    begin_notes();
-    sync_block();
     plan_.is_simple != 0 ? add_leaves<true>() : add_leaves<false>();
     finish();
   }
@@ -200,9 +220,18 @@ class Points {
     u32 leaf = block_number() * kWarps + warp();
     go_to<kSimple>(leaf);
     for (u32 i = 0; i < kTimes; ++i) fetch<kSimple>(i, leaf < leaves);
+    begin();
     for (; leaf < leaves; leaf += leaves_at_once) {
       add_leaf<kSimple>(leaf, leaf + leaves_at_once < leaves ? leaf + leaves_at_once : leaf);
     }
+  }
+
+  H5L_DEVICE void begin() {
+    for (u32 i = thread(); i < kBlockBins; i += kThreads) shared_.table[i] = 0;
+    u64* const words = reinterpret_cast<u64*>(&shared_.totals);
+    for (u32 i = thread(); i < sizeof(PointsTotals) / 8; i += kThreads) words[i] = 0;
+    begin_notes();
+    sync_block();
   }
 
   // What a thread brings to shared memory of some rows begins here.
@@ -226,8 +255,8 @@ class Points {
       u8* const to = shared_.ahead[warp()][time][0] + own_share<kSimple>();
       if constexpr (kSimple) {
         H5L_UNROLL for (u32 at = 0; at < kGroupBytes; at += 16 * kWarpThreads) {
-          copy_async<16>(to + at, next_x_ + at);
-          copy_async<16>(to + kGroupBytes + at, next_y_ + at);
+          copy_async_of_run(to + at, next_x_ + at);
+          copy_async_of_run(to + kGroupBytes + at, next_y_ + at);
         }
       } else {
         H5L_NO_UNROLL for (u32 at = 0; at < kGroupBytes; at += kRowBytes) {
@@ -272,13 +301,11 @@ class Points {
       if (row + kTimes * kRows == kLeafRows) go_to<kSimple>(next);
       fetch<kSimple>(time, row + kTimes * kRows < kLeafRows || next != leaf);
       T x_min = a[0], x_max = a[0], y_min = b[0], y_max = b[0];
-      bool has_zero = a[0] == 0;
       H5L_UNROLL for (u32 r = 1; r < kRows; ++r) {
         x_min = smaller_or_nan(a[r], x_min);
         x_max = larger_or_nan(a[r], x_max);
         y_min = smaller_or_nan(b[r], y_min);
         y_max = larger_or_nan(b[r], y_max);
-        has_zero = has_zero | (a[r] == 0);
       }
       // False for NaN, too.
       const T infinite = static_cast<T>(kInfinite);
@@ -292,11 +319,11 @@ class Points {
       }
       if (!any_in_warp(!is_plain)) {
         if (row == 0) set_pivots(shuffle(a[0], 0), shuffle(b[0], 0));
-        x_min_ = x_min < x_min_ ? x_min : x_min_;
-        x_max_ = x_max > x_max_ ? x_max : x_max_;
-        y_min_ = y_min < y_min_ ? y_min : y_min_;
-        y_max_ = y_max > y_max_ ? y_max : y_max_;
-        if (!any_in_warp(has_zero) && (kSimple || plan_.params.flip_count == 0)) {
+        x_min_ = smaller_or_nan(x_min, x_min_);
+        x_max_ = larger_or_nan(x_max, x_max_);
+        y_min_ = smaller_or_nan(y_min, y_min_);
+        y_max_ = larger_or_nan(y_max, y_max_);
+        if (kSimple || plan_.params.flip_count == 0) {
           add_plain(a, b);
         } else {
           H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) note(add(pick(a, r), pick(b, r)));
@@ -333,76 +360,88 @@ class Points {
     const double e = y - x, size = fabs(e);
     const double from_x = x - pivot_x_, from_e = e - pivot_e_;
     sums_.x += from_x;
-    sums_.xx += from_x * from_x;
+    sums_.xx = fused_multiply_add(from_x, from_x, sums_.xx);
     sums_.e += from_e;
-    sums_.ee += from_e * from_e;
-    sums_.xe += from_x * from_e;
+    sums_.ee = fused_multiply_add(from_e, from_e, sums_.ee);
+    sums_.xe = fused_multiply_add(from_x, from_e, sums_.xe);
     sums_.abs_e += size;
     return {x, y, e, size};
   }
 
-  // Rows of valid points, none of them 0, without thresholds of flips. What is rare is looked for in the highest and lowest
-  // high words of the numbers: errors that the fine bins do not reach, and new extrema.
+  // Rows of valid points, without thresholds of flips. What is rare is looked for in the highest and lowest high words of the
+  // numbers: errors that the fine bins do not reach, new extrema, and values of 0, by which nothing can be divided.
   H5L_DEVICE void add_plain(const T (&a)[kRows], const T (&b)[kRows]) {
     i32 top = -2147483647 - 1;
     u32 bottom = 0, smallest = ~0u, pointwise_least = ~0u, pointwise_most = 0;
-    const auto lower = [](u32& least, u32 other) { least = other < least ? other : least; };
-    const auto raise = [](u32& most, u32 other) { most = other > most ? other : most; };
-    H5L_UNROLL for (u32 r = 0; r < kRows; ++r) {
-      const Point point = sum(a[r], b[r]);
-      atomic_add(&shared_.table[fine_bin(point.e, fine_base_)], 1u);
-      const double pointwise = divide(point.size, fabs(point.x), T{});
-      sums_.pointwise += pointwise;
-      over_threshold_ += pointwise > threshold_ ? 1 : 0;
-      const u32 high = high_word(point.e);
-      top = static_cast<i32>(high) > top ? static_cast<i32>(high) : top;
-      raise(bottom, high);
-      lower(smallest, high & kNoSign);
-      lower(pointwise_least, high_word(pointwise));
-      raise(pointwise_most, high_word(pointwise));
+    u32 high[kRows];  // of errors
+    const double pointwise_before = sums_.pointwise;
+    const u32 over_threshold_before = over_threshold_;
+    H5L_UNROLL for (u32 r = 0; r < kRows; r += 2) {
+      u32 of_pointwise[2];
+      H5L_UNROLL for (u32 i = 0; i < 2; ++i) {
+        const Point point = sum(a[r + i], b[r + i]);
+        const double pointwise = divide(point.size, point.x, T{});
+        sums_.pointwise += pointwise;
+        count_above(over_threshold_, pointwise, threshold_);
+        high[r + i] = high_word(point.e);
+        of_pointwise[i] = high_word(pointwise);
+      }
+      top = highest_of(top, static_cast<i32>(high[r]), static_cast<i32>(high[r + 1]));
+      bottom = highest_of(bottom, high[r], high[r + 1]);
+      smallest = lowest_of(smallest, high[r] & kNoSign, high[r + 1] & kNoSign);
+      pointwise_least = lowest_of(pointwise_least, of_pointwise[0], of_pointwise[1]);
+      pointwise_most = highest_of(pointwise_most, of_pointwise[0], of_pointwise[1]);
     }
     const u32 fine_end = fine_base_ + (kFineOctaves << 20);
     const bool is_outside =
         (smallest < fine_base_) | (top >= static_cast<i32>(fine_end)) | (bottom >= (fine_end | ~kNoSign));
     const bool may_be_new =
         (top >= words_.top) | (bottom >= words_.bottom) | (static_cast<i32>(smallest) <= words_.smallest);
+    // Also where a quotient is NaN.
     const bool may_be_new_pointwise = (static_cast<i32>(pointwise_least) <= words_.pointwise_least) |
-                                      (static_cast<i32>(pointwise_most) >= words_.pointwise_most);
-    if (!any_in_warp(is_outside | may_be_new | may_be_new_pointwise)) return;
-    Extrema own;
-    H5L_UNROLL for (u32 r = 0; r < kRows; ++r) {
-      const double e = static_cast<double>(b[r]) - static_cast<double>(a[r]);
-      if (!is_fine(e, fine_base_)) atomic_add(&shared_.table[log_bin(e)], 1u);
-      own.add(e);
+                                      (pointwise_most >= static_cast<u32>(words_.pointwise_most));
+    if (!any_in_warp(is_outside | may_be_new | may_be_new_pointwise)) {
+      H5L_UNROLL for (u32 r = 0; r < kRows; ++r) count_fine(shared_.table, high[r]);
+      return;
     }
+    H5L_UNROLL for (u32 r = 0; r < kRows; ++r) count_error(shared_.table, high[r], fine_base_);
+    if (!any_in_warp(may_be_new | may_be_new_pointwise)) return;
+    Extrema own;
+    H5L_UNROLL for (u32 r = 0; r < kRows; ++r) own.add(static_cast<double>(b[r]) - static_cast<double>(a[r]));
     if (any_in_warp(may_be_new_pointwise)) {
+      sums_.pointwise = pointwise_before;
+      over_threshold_ = over_threshold_before;
       H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) {
         const double x = static_cast<double>(pick(a, r)), e = static_cast<double>(pick(b, r)) - x;
-        own.add_pointwise(fabs(e) / fabs(x));
+        add_pointwise(x, e, own);
       }
     }
     note(own);
   }
 
-  // Any other valid point.
-  H5L_DEVICE Extrema add(T original, T decoded) {
-    const Point point = sum(original, decoded);
-    const bool has_fine = is_fine(point.e, fine_base_);
-    atomic_add(&shared_.table[has_fine ? fine_bin(point.e, fine_base_) : log_bin(point.e)], 1u);
-    Extrema own;
-    own.add(point.e);
-    if (point.x == 0) {
+  // The error in relation to the value.
+  H5L_DEVICE void add_pointwise(double x, double e, Extrema& own) {
+    if (x == 0) {
       ++zeros_;
-      if (point.e != 0) {
+      if (e != 0) {
         ++zeros_changed_;
         over_threshold_ += threshold_ < kInfinite ? 1 : 0;
       }
     } else {
-      const double pointwise = point.size / fabs(point.x);
+      const double pointwise = fabs(e) / fabs(x);
       sums_.pointwise += pointwise;
-      over_threshold_ += pointwise > threshold_ ? 1 : 0;
+      count_above(over_threshold_, pointwise, threshold_);
       own.add_pointwise(pointwise);
     }
+  }
+
+  // Any other valid point.
+  H5L_DEVICE Extrema add(T original, T decoded) {
+    const Point point = sum(original, decoded);
+    count_error(shared_.table, high_word(point.e), fine_base_);
+    Extrema own;
+    own.add(point.e);
+    add_pointwise(point.x, point.e, own);
     for (u32 f = 0; f < plan_.params.flip_count; ++f) {
       const double side = plan_.params.flips[f];
       if ((point.x >= side) != (point.y >= side)) atomic_add(&shared_.totals.flipped[f], u64{1});
@@ -413,8 +452,15 @@ class Points {
   // What some leaves have: most values are not beyond. Values that are as far are still looked at, once in each warp, so
   // that the first leaf with the largest error is found.
   H5L_DEVICE void begin_notes() {
+    gpu::Seeds seeds = {};
+    for (u32 i = lane(); i < plan_.samples; i += kWarpThreads) raise_seeds(seeds, plan_.seeds[i]);
+    raise_to_those_of_warp(seeds);
+    // In a second turn more is known than the samples tell.
+    u64 largest = load_relaxed(plan_.largest);
+    raise(largest, bit_cast<u64>(largest_error(seeds)));
+    if (block_number() == 0 && thread() == 0) atomic_max(plan_.largest, largest);
+    fine_base_ = static_cast<u32>(lowest_fine_octave(plan_, largest) + 1023) << 20;
     if (lane() == 0) {
-      const gpu::Seeds& seeds = *plan_.seeds;
       // Behind an infinite one is none: there is nothing to look for, or nothing has been found.
       const auto above = [](u64 seed) { return seed == 0 ? kInfinite : least(from_ordered(~seed + 1), kInfinite); };
       const auto below = [](u64 seed) { return seed == 0 ? -kInfinite : most(from_ordered(seed - 1), -kInfinite); };
@@ -654,7 +700,7 @@ class Points {
   const PointsPlan& plan_;
   PointsShared<T>& shared_;
   WarpNotes& notes_;
-  const u32 fine_base_;
+  u32 fine_base_ = 0;  // high word of the lowest fine error
   const double threshold_;
   T x_min_ = static_cast<T>(kInfinite), x_max_ = static_cast<T>(-kInfinite);
   T y_min_ = static_cast<T>(kInfinite), y_max_ = static_cast<T>(-kInfinite);
@@ -671,7 +717,14 @@ H5L_DEVICE void add_points(const PointsPlan& plan) {
   Points<T>(plan).run();
 }
 
-// Extrema of some values at the start of each block's share of the leaves.
+struct MergeShared {
+  u64 next[kWarps];
+  PointsTotals totals;
+  Moments moments[kWarps];
+  gpu::Seeds seeds[kWarps];
+};
+
+// Extrema of some values at the start of each block's share of the leaves. Clears what is 0 at the start.
 inline constexpr u32 kSampledValues = 1024;
 
 template <class T>
@@ -683,40 +736,32 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
     a[i] = Points<T>::value_at(plan.x, first + i * kThreads, plan.params.original_big_endian);
     b[i] = Points<T>::value_at(plan.y, first + i * kThreads, plan.params.decoded_big_endian);
   }
+  for (u64 i = block_number() * kThreads + thread(); i <= plan.cleared; i += grid_blocks() * kThreads) {
+    plan.largest[i] = 0;
+  }
   gpu::Seeds found = {};
-  u64 largest = 0;
-  const auto raise = [](u64& most, u64 number) { most = number > most ? number : most; };
   H5L_UNROLL for (u32 i = 0; i < kEach; ++i) {
     if (!Points<T>::is_valid_point(plan, first + i * kThreads, a[i], b[i])) continue;
     const double x = static_cast<double>(a[i]), e = static_cast<double>(b[i]) - x;
     raise(found.e_min, ~ordered(e));
     raise(found.e_max, ordered(e));
     raise(found.e_min_abs, ~ordered(fabs(e)));
-    raise(largest, bit_cast<u64>(fabs(e)));
     if (x == 0) continue;
     raise(found.pointwise_min, ~ordered(fabs(e) / fabs(x)));
     raise(found.pointwise_max, ordered(fabs(e) / fabs(x)));
   }
-  const auto publish = [&](u64* to, u64 own) {
-    for (u32 by = kWarpThreads / 2; by != 0; by /= 2) raise(own, shuffle_xor(own, by));
-    if (lane() == 0 && own > load_relaxed(to)) atomic_max(to, own);
-  };
-  publish(plan.largest, largest);
-  publish(&plan.seeds->e_min, found.e_min);
-  publish(&plan.seeds->e_max, found.e_max);
-  publish(&plan.seeds->e_min_abs, found.e_min_abs);
-  publish(&plan.seeds->pointwise_min, found.pointwise_min);
-  publish(&plan.seeds->pointwise_max, found.pointwise_max);
+  raise_to_those_of_warp(found);
+  gpu::Seeds(&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->seeds;
+  if (lane() == 0) of_warps[warp()] = found;
+  sync_block();
+  if (thread() != 0) return;
+  for (u32 w = 1; w < kWarps; ++w) raise_seeds(found, of_warps[w]);
+  plan.seeds[block_number()] = found;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What the host is told, by one kernel: a thread block tells of totals, one of the largest error, some of the histogram, and
 // the rest add up moments.
-
-struct MergeShared {
-  u64 next[kWarps];
-  PointsTotals totals;
-};
 
 H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
   for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
@@ -728,14 +773,6 @@ H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
   sync_block();
   for (u32 w = 0; w < kWarps; ++w) lowest = shared.next[w] < lowest ? shared.next[w] : lowest;
   return lowest;
-}
-
-// Numbers of PointsTotals; `none` where there is none.
-H5L_DEVICE double highest(u64 number, double none) { return number == 0 ? none : from_ordered(number); }
-H5L_DEVICE double lowest(u64 number, double none) { return number == 0 ? none : from_ordered(~number); }
-
-H5L_DEVICE double largest_error(const PointsTotals& all) {
-  return most(-lowest(all.e_min, 0.0), highest(all.e_max, 0.0));
 }
 
 H5L_DEVICE i32 grid_of_errors(const PointsPlan& plan, const PointsTotals& all) {
@@ -804,7 +841,7 @@ H5L_DEVICE void tell_totals(const PointsPlan& plan) {
     part.pointwise_max = highest(all.pointwise_max, 0.0);
     part.grid_exponent = grid_of_errors(plan, all);
     if (plan.is_limited == 0 && part.grid_exponent != assess::kNoGrid) {
-      const i32 octave = lowest_fine_octave(plan);
+      const i32 octave = lowest_fine_octave(plan, load_relaxed(plan.largest));
       const bool reaches =
           part.grid_exponent + 3 >= octave && part.grid_exponent + 7 <= octave + static_cast<i32>(kFineOctaves);
       if (!reaches) {
@@ -881,10 +918,11 @@ H5L_DEVICE void tell_bin(const PointsPlan& plan, u32 bin) {
     atomic_add(bins + assess::kLinearBins + (bin - 2 * kFineBins), count);
     return;
   }
-  const u32 sign = bin / kFineBins, place = bin % kFineBins;
-  if (place == 0 || place == kFineBins - 1) return;  // counted in a logarithmic bin
-  const u32 fine = place - 1;
-  const i32 grid = grid_of_errors(plan, *plan.totals), octave = lowest_fine_octave(plan) + static_cast<i32>(fine / 64);
+  const u32 sign = bin / kFineBins, fine = bin % kFineBins;
+  // It may be raised meanwhile: then nothing counts of what this launch tells.
+  const i32 lowest = lowest_fine_octave(plan, load_relaxed(plan.largest));
+  const i32 grid = grid_of_errors(plan, *plan.totals);
+  const i32 octave = lowest + static_cast<i32>((fine / 64 - static_cast<u32>(lowest + 1023)) % kFineOctaves);
   const i32 above = octave - grid;  // the octave begins at 2^above widths of linear bins
   if (grid != assess::kNoGrid && above >= 3 && above < 7) {
     atomic_add(bins + sign * 128 + ((64 + fine % 64) >> (6 - above)), count);
@@ -894,10 +932,10 @@ H5L_DEVICE void tell_bin(const PointsPlan& plan, u32 bin) {
   atomic_add(bins + assess::kLinearBins + sign * 2048 + static_cast<u32>(log < 0 ? 0 : log > 2047 ? 2047 : log), count);
 }
 
-// Moments of kGroup leaves, by a warp, as the state's tree adds them up.
+// Moments of a group of leaves, as the state's tree adds them up.
 H5L_DEVICE void group_moments(const PointsPlan& plan, u64 group) {
-  static_assert(gpu::kGroup == 2 * kWarpThreads);
-  const Moments* const leaves = plan.moments + group * gpu::kGroup;
+  static_assert(gpu::kLeafGroup == 2 * kThreads && kWarps == 4);
+  const Moments* const leaves = plan.moments + group * gpu::kLeafGroup + warp() * (2 * kWarpThreads);
   Moments own = joined(leaves[2 * lane()], leaves[2 * lane() + 1]);
   for (u32 by = 1; by < kWarpThreads; by *= 2) {
     Moments next;
@@ -911,7 +949,10 @@ H5L_DEVICE void group_moments(const PointsPlan& plan, u64 group) {
     next.sum_pointwise = shuffle_xor(own.sum_pointwise, by);
     own = (lane() & by) == 0 ? joined(own, next) : joined(next, own);
   }
-  if (lane() == 0) plan.sums[group] = own;
+  Moments(&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->moments;
+  if (lane() == 0) of_warps[warp()] = own;
+  sync_block();
+  if (thread() == 0) plan.sums[group] = joined(joined(of_warps[0], of_warps[1]), joined(of_warps[2], of_warps[3]));
 }
 
 template <class T>
@@ -924,8 +965,14 @@ H5L_DEVICE void tell_points(const PointsPlan& plan) {
   } else if (block < 2 + gpu::kBinBlocks) {
     tell_bin(plan, (block - 2) * kThreads + thread());
   } else {
-    const u64 group = u64{block - 2 - gpu::kBinBlocks} * kWarps + warp();
-    if (group < plan.groups) group_moments(plan, group);
+    group_moments(plan, block - 2 - gpu::kBinBlocks);
+  }
+}
+
+// Writes words to memory of the host, which takes less time for few of them than to have them copied.
+H5L_DEVICE void bring(const gpu::BringPlan& plan) {
+  for (u64 i = block_number() * kThreads + thread(); i < plan.words; i += grid_blocks() * kThreads) {
+    plan.to[i] = plan.from[i];
   }
 }
 

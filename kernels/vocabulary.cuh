@@ -152,6 +152,11 @@ H5L_DEVICE void copy_async(u8* to_shared, const u8* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes));
   }
 }
+// 16 bytes of a longer run: all of the 256 around them come to the L2 cache.
+H5L_DEVICE void copy_async_of_run(u8* to_shared, const u8* from) {
+  const u32 to = static_cast<u32>(__cvta_generic_to_shared(to_shared));
+  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from));
+}
 H5L_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 // Or for all but those of the last groups: a group is what has been started since the last one.
 H5L_DEVICE void group_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -215,6 +220,23 @@ H5L_DEVICE double reciprocal_estimate(double a) {
   double estimate;
   asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(estimate) : "d"(a));
   return estimate;
+}
+// Of three numbers, in one instruction where there is one.
+H5L_DEVICE i32 highest_of(i32 a, i32 b, i32 c) {
+  asm("{ .reg .s32 most; max.s32 most, %0, %1; max.s32 %0, most, %2; }" : "+r"(a) : "r"(b), "r"(c));
+  return a;
+}
+H5L_DEVICE u32 highest_of(u32 a, u32 b, u32 c) {
+  asm("{ .reg .u32 most; max.u32 most, %0, %1; max.u32 %0, most, %2; }" : "+r"(a) : "r"(b), "r"(c));
+  return a;
+}
+H5L_DEVICE u32 lowest_of(u32 a, u32 b, u32 c) {
+  asm("{ .reg .u32 least; min.u32 least, %0, %1; min.u32 %0, least, %2; }" : "+r"(a) : "r"(b), "r"(c));
+  return a;
+}
+// Counts where a > b. Written out, since compilers make two instructions of the addition.
+H5L_DEVICE void count_above(u32& count, double a, double b) {
+  asm("{ .reg .pred p; setp.gt.f64 p, %1, %2; @p add.u32 %0, %0, 1; }" : "+r"(count) : "d"(a), "d"(b));
 }
 // NaN if one of them is.
 H5L_DEVICE float larger_or_nan(float a, float b) {

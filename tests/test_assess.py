@@ -682,7 +682,7 @@ def test_states_merge(parts: int) -> None:
     merged = _native.AssessState(params, states[-1].to_bytes())
     for other in states[-2::-1]:
         merged.merge(other)
-    mine, theirs = merged.result()[0], whole.result()[0]
+    mine, theirs = merged.points_result(), whole.points_result()
     assert mine.count == theirs.count
     assert (mine.log_bins == theirs.log_bins).all()
     assert (mine.linear_bins == theirs.linear_bins).all()
@@ -787,7 +787,7 @@ def test_histograms_count_what_the_reference_counts() -> None:
     params = _native.AssessParams(value_bytes=8)
     state = _native.AssessState(params)
     state.points(0, x.reshape(-1), y.reshape(-1), None)
-    found, _ = state.result()
+    found = state.points_result()
     counts = {(i >> 11, i & 2047): int(c) for i, c in enumerate(found.log_bins) if c}
     assert counts == reference.log_histogram(e)
     assert found.linear_bins.tolist() == reference.linear_histogram(e, found.grid_exponent)

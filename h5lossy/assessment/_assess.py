@@ -291,10 +291,10 @@ class Assessment:
             fields.layout.shape
         )
         needs_range = "ssim" in settings.groups and settings.data_range is None
-        is_relative = settings.bound is not None and (
+        self._is_relative = settings.bound is not None and (
             settings.bound.kind is BoundKind.RANGE_RELATIVE
         )
-        self._passes = 2 if needs_range or is_relative else 1
+        self._passes = 2 if needs_range or self._is_relative else 1
         more = len({"climate", "pointwise"} & settings.groups) + bool(settings.metrics)
         self._total = fields.original.size * fields.dtype.itemsize * (self._passes + more)
 
@@ -303,24 +303,38 @@ class Assessment:
         self._told(self._done, self._total)
 
     def run(self) -> Report:
-        settings, fields = self._settings, self._fields
-        ends = self._value_range() if self._passes == 2 else None
-        own_range = (
-            None
-            if ends is None
-            else float(Fraction(ends[1]) - Fraction(ends[0]))
-            if math.isfinite(ends[1] - ends[0])
-            else math.inf
-        )
-        extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
-        value_range = own_range if settings.data_range is None else settings.data_range
-        params = self.params(extent, value_range)
-        state = _native.AssessState(params)
-        walker = Walker(fields, reach(params), settings.memory_limit)
+        fields = self._fields
+        state: _native.AssessState | None = None
+        ends: tuple[float, float] | None = None
+        if self._passes == 2 and fields.device is not None and not self._is_relative:
+            # All values are there at once, so the reductions come first and tell the range.
+            state = _native.AssessState(self.params(Fraction(0), None))
+            Walker(fields, 0, 0).run(state, progress=self._advance)
+            ends = _original_ends(state.points_result())
+            if ends is None:
+                self._total += fields.original.size * fields.dtype.itemsize
+        if self._passes == 2 and ends is None:
+            ends = self._value_range()
+        value_range, extent = self._ranges(ends)
+        has_points = state is not None
+        if state is None:
+            state = _native.AssessState(self.params(extent, value_range))
+        elif state.params.window:
+            state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
+        walker = Walker(fields, reach(state.params), self._settings.memory_limit)
         boxes = self._boxes()
-        walker.run(state, boxes=boxes, progress=self._advance)
-        run_metrics(settings.metrics, fields, self.count_valid, self._advance)
-        return self.report(state, (value_range, extent), boxes, walker.amplification)
+        walker.run(state, boxes=boxes, has_points=has_points, progress=self._advance)
+        run_metrics(self._settings.metrics, fields, self.count_valid, self._advance)
+        return self.report(state, value_range, boxes, walker.amplification)
+
+    def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
+        """Return SSIM's range, and the extent that a range-relative bound is a part of."""
+        extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
+        if self._settings.data_range is not None:
+            return self._settings.data_range, extent
+        if ends is None:
+            return None, extent
+        return float(extent) if math.isfinite(ends[1] - ends[0]) else math.inf, extent
 
     @property
     def first_cut(self) -> int:
@@ -331,9 +345,9 @@ class Assessment:
         settings, fields = self._settings, self._fields
         layout = fields.layout
         fits = self._has_field
-        windows = fits and "ssim" in settings.groups and bool(value_range)
         kind, limit, half = exact_limits(settings.bound, extent)
         limited = kind == _native.BOUND_ABSOLUTE and 1e-300 <= limit[0] < math.inf
+        has_windows = fits and "ssim" in settings.groups
         return _native.AssessParams(
             value_bytes=fields.dtype.itemsize,
             original_big_endian=is_big_endian(fields.dtype),
@@ -348,11 +362,11 @@ class Assessment:
             threads=settings.threads,
             lags=settings.lags if fits and "autocorrelation" in settings.groups else 0,
             stencils=fits and "derivatives" in settings.groups,
-            window=settings.window if windows else 0,
+            window=settings.window if has_windows else 0,
             step=settings.step,
             shape=layout.shape if fits else (),
             spacing=tuple(settings.spacing[axis] for axis in layout.axes) if fits else (),
-            value_range=value_range if windows and value_range else 0.0,
+            value_range=value_range if has_windows and value_range else 0.0,
             on_device=fields.device is not None,
         )
 
@@ -388,8 +402,8 @@ class Assessment:
         )
         state = _native.AssessState(params)
         both = dataclasses.replace(fields, decoded=fields.original)
-        Walker(both, 0, 0).run(state, boxes=None, progress=self._advance)
-        points, _ = state.result()
+        Walker(both, 0, 0).run(state, progress=self._advance)
+        points = state.points_result()
         return (points.original_min, points.original_max) if points.valid else None
 
     def _boxes(self) -> tuple[tuple[int, ...], npt.NDArray[Any]] | None:
@@ -413,7 +427,7 @@ class Assessment:
     def report(
         self,
         state: _native.AssessState,
-        ranges: tuple[float | None, Fraction],
+        value_range: float | None,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
     ) -> Report:
@@ -421,8 +435,7 @@ class Assessment:
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
-        value_range, extent = ranges
-        points, field = state.result()
+        points, field = state.points_result(), state.field_result()
         undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
         if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:
@@ -441,7 +454,7 @@ class Assessment:
             original=original,
             decoded=numbers.values(points, "decoded", undefined),
             error=errors,
-            bound=self._bound_check(points, extent),
+            bound=self._bound_check(points, params),
             correlation=numbers.correlation(points, undefined),
             histogram=numbers.histogram(points, undefined),
             relative_histogram=self._relative_histogram() if "pointwise" in groups else None,
@@ -501,7 +514,9 @@ class Assessment:
             undefined=dict(undefined),
         )
 
-    def _bound_check(self, points: _native.PointsResult, extent: Fraction) -> BoundCheck | None:
+    def _bound_check(
+        self, points: _native.PointsResult, params: _native.AssessParams
+    ) -> BoundCheck | None:
         bound = self._settings.bound
         if bound is None:
             return None
@@ -514,13 +529,10 @@ class Assessment:
             listed.append(
                 Violation(at=at, original=point.original, decoded=point.decoded, chunk=chunk)
             )
-        limit: float | None = None
-        if bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}:
-            limit = exact_limits(bound, extent)[1][0]
         return BoundCheck(
             kind=str(bound.kind),
             value=bound.value,
-            limit=limit,
+            limit=params.limit[0] if params.bound_kind == _native.BOUND_ABSOLUTE else None,
             source=self._settings.bound_source,
             violations=points.violations,
             listed=tuple(listed),
@@ -582,6 +594,15 @@ class Assessment:
             ),
             special=tuple(boxes["special_failures"].tolist()),
         )
+
+
+def _original_ends(points: _native.PointsResult) -> tuple[float, float] | None:
+    """Return the smallest and the largest value of the original, finite or not in the other field.
+
+    None where the reductions do not tell: values that became NaN or infinite do not count there.
+    """
+    made = points.special["nan_made"] + points.special["inf_made"]
+    return (points.original_min, points.original_max) if points.valid and not made else None
 
 
 def reach(params: _native.AssessParams) -> int:

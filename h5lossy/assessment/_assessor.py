@@ -159,7 +159,7 @@ class Assessor:
         self._fields = fields
         self._work = Assessment(fields, fill, settings, _tell_nobody)
         extent = Fraction(data_range or 0)
-        self._ranges = (data_range, extent)
+        self._range = data_range
         self._state = _native.AssessState(self._work.params(extent, data_range))
         self._first, self._stop = first, stop
         self._next = first  # the plane to come
@@ -298,4 +298,4 @@ class Assessor:
             If planes are still to come.
         """
         self._check_complete()
-        return self._work.report(self._state, self._ranges)
+        return self._work.report(self._state, self._range)

@@ -105,11 +105,13 @@ class Input:
 
     def read_on_device(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> Any:
         """Give a part as CuPy's C-contiguous array, without a copy where it is one."""
-        part = self.values[selection] if self.shape else self.values
+        whole = tuple(slice(0, n) for n in self.shape)
+        part = self.values if selection in ((), whole) else self.values[selection]
         memory = cupy_memory(self._typed(part, dtype))
         if not memory.is_contiguous:
             memory = memory.library.contiguous(memory)
-        memory.library.wait()
+        if memory.owner is not self.values:
+            memory.library.wait()
         return memory.owner
 
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:

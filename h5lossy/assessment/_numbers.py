@@ -7,6 +7,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from h5lossy.assessment._walk import position
 from h5lossy.assessment.report import (
     AxisCorrelation,
@@ -107,20 +109,18 @@ def _ratio(part: float, whole: float) -> float:
 
 def quantiles(points: PointsResult) -> Quantiles:
     """Return sizes of error from the logarithmic histogram, each within its bin."""
-    counts = (points.log_bins[:_LOG_BINS] + points.log_bins[_LOG_BINS:]).tolist()
+    counts = points.log_bins[:_LOG_BINS] + points.log_bins[_LOG_BINS:]
     most = max(points.error_max, -points.error_min)
+    wanted = [math.ceil(part * points.valid) for part in (0.5, 0.9, 0.99, 0.999)]
+    bins = np.searchsorted(np.cumsum(counts, dtype=np.int64), np.array(wanted, np.int64))
 
-    def at(part: float) -> float:
-        wanted, seen = math.ceil(part * points.valid), 0
-        for i, count in enumerate(counts):
-            seen += count
-            if seen >= wanted:
-                octave, eighth = divmod(i, 8)
-                middle = 2.0 ** (octave - 127) * (1 + (eighth + 0.5) / 8) if i else 0.0
-                return min(max(middle, points.error_min_abs), most)
-        return most
+    def size(i: int) -> float:
+        octave, eighth = divmod(i, 8)
+        middle = 2.0 ** (octave - 127) * (1 + (eighth + 0.5) / 8) if i else 0.0
+        return min(max(middle, points.error_min_abs), most)
 
-    return Quantiles(p50=at(0.5), p90=at(0.9), p99=at(0.99), p99_9=at(0.999))
+    p50, p90, p99, p99_9 = map(size, bins.tolist())
+    return Quantiles(p50=p50, p90=p90, p99=p99, p99_9=p99_9)
 
 
 def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: Undefined) -> Errors:
@@ -368,18 +368,20 @@ def autocorrelation(
     if why:
         undefined.none("autocorrelation", why)
     mean = points.mean_error - field.pivot_error
+    rows = zip(
+        field.lag_pairs.tolist(), field.lag_products.tolist(), field.lag_sums.tolist(), strict=True
+    )
+    per_lag = [list(zip(*row, strict=True))[:lags] for row in rows]
 
     def one(row: int, axis: int | None) -> AxisCorrelation:
         found: list[Number] = []
         band: list[Number] = []
-        for lag in range(lags):
-            pairs = float(field.lag_pairs[row, lag])
+        for pairs, products, sums in per_lag[row]:
             if why or not pairs:
                 found.append(None)
                 band.append(None)
                 continue
-            product = float(field.lag_products[row, lag]) - mean * float(field.lag_sums[row, lag])
-            found.append((product / pairs + mean * mean) / variance)
+            found.append(((products - mean * sums) / pairs + mean * mean) / variance)
             band.append(_NORMAL_95 / math.sqrt(pairs))
         if not why and None in found:
             undefined.none(

@@ -270,7 +270,8 @@ class Walker:
         self,
         state: AssessState,
         *,
-        boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
+        boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
+        has_points: bool = False,
         progress: Callable[[int], None],
     ) -> None:
         """Give everything to a state.
@@ -280,10 +281,17 @@ class Walker:
         state : AssessState
         boxes : tuple, optional
             Extent of a box, and the boxes to add to.
+        has_points : bool, optional
+            The state has the reductions of all points already.
         progress : function
             Called with the number of points after each slab.
         """
         if 0 in self._fields.original.shape:
+            return
+        if self._on_device:  # there is nothing to read meanwhile
+            for slab in self._slabs():
+                parts = self._read(slab, ())
+                progress(self._add(state, slab, parts, boxes, has_points=has_points))
             return
         # The calling thread reads, since it may hold h5py's lock; the other one calls the library.
         with ThreadPoolExecutor(1) as other:
@@ -293,7 +301,7 @@ class Walker:
                 held = self._read(slab, held)
                 if pending is not None:
                     progress(pending.result())
-                pending = other.submit(self._add, state, slab, held, boxes)
+                pending = other.submit(self._add, state, slab, held, boxes, has_points=has_points)
             if pending is not None:
                 progress(pending.result())
 
@@ -330,7 +338,8 @@ class Walker:
         layout = self._fields.layout
         read = source.read_on_device if self._on_device else source.read
         part = read(layout.selection(own) if layout.axes else (), dtype)
-        return part.reshape([s.stop - s.start for s in own])
+        shape = tuple(s.stop - s.start for s in own)
+        return part if part.shape == shape else part.reshape(shape)
 
     def _add(
         self,
@@ -338,11 +347,16 @@ class Walker:
         slab: _Slab,
         parts: tuple[npt.NDArray[Any] | None, ...],
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
+        *,
+        has_points: bool,
     ) -> int:
         original, decoded, mask = parts
         assert original is not None
         assert decoded is not None
-        count = self._add_points(state, slab, original, decoded, mask)
+        if has_points:
+            count = (slab.stop - slab.fresh) * math.prod(slab.column.shape)
+        else:
+            count = self._add_points(state, slab, original, decoded, mask)
         if len(self._shape) > 4 or not (self._reach or boxes):
             return count
         column = slab.column
@@ -371,7 +385,7 @@ class Walker:
         """Give the new planes' own points, in runs of adjacent ones."""
         skip = slab.fresh - slab.start
         shape, own = self._shape[1:], slab.column.shape
-        parts = [None if a is None else a[skip:] for a in (original, decoded, mask)]
+        parts = [a[skip:] if a is not None and skip else a for a in (original, decoded, mask)]
         # Axes of the column behind the last one that is cut are whole, and so are runs along it.
         cut = max((k for k, n in enumerate(shape, 1) if own[k - 1] < n), default=0)
         steps = (1, *shape[::-1])

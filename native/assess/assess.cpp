@@ -651,7 +651,9 @@ h5l_status take_points(const h5l_assess_params* params, void* state, std::uint64
   const Kernels* kernels = nullptr;
   std::uint32_t threads = 1;
   if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
-  if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  if (device == nullptr) {
+    if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  }
   try {
     add_points({*params, *kernels, original, decoded, mask, threads, device}, first, count,
                *static_cast<State*>(state));
@@ -685,11 +687,14 @@ h5l_status take_field(const h5l_assess_params* params, void* state, const h5l_as
   const Kernels* kernels = nullptr;
   std::uint32_t threads = 1;
   if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
-  if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  if (device == nullptr) {
+    if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+  }
   State& known = *static_cast<State*>(state);
   const Rules rules = make_rules(*params, known);
   try {
     add_field(*params, *kernels, threads, placed, rules, device, known);
+    if (device != nullptr && !device->wait()) throw DeviceFailure{device->error()};
   } catch (const DeviceFailure& failure) {
     return why.fail(H5L_DEVICE_ERROR, "%s", failure.what.c_str());
   }
@@ -817,10 +822,15 @@ h5l_status h5l_assess_result(const h5l_assess_params* params, const void* state,
     if (const h5l_status status = check_state(state, why); status != H5L_OK) return status;
     const Kernels* kernels = nullptr;
     if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
-    const auto copy = std::make_unique<State>(*static_cast<const State*>(state));
-    flush_pending(*params, *kernels, *copy);
-    if (points != nullptr) give_points(*copy, *points);
-    if (field != nullptr) give_field(*params, *copy, *field);
+    const State* known = static_cast<const State*>(state);
+    std::unique_ptr<State> copy;  // with what waits for its leaf
+    if (known->pending.count != 0) {
+      copy = std::make_unique<State>(*known);
+      flush_pending(*params, *kernels, *copy);
+      known = copy.get();
+    }
+    if (points != nullptr) give_points(*known, *points);
+    if (field != nullptr) give_field(*params, *known, *field);
     return H5L_OK;
   });
 }

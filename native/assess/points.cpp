@@ -250,10 +250,10 @@ template <bool kZeros, class V, class Count>
   s.e_max = larger(e, s.e_max);
   s.abs_min = smaller(size, s.abs_min);
   s.x += from_x;
-  s.xx += from_x * from_x;
+  s.xx = fused_multiply_add(from_x, from_x, s.xx);
   s.e += from_e;
-  s.ee += from_e * from_e;
-  s.xe += from_x * from_e;
+  s.ee = fused_multiply_add(from_e, from_e, s.ee);
+  s.xe = fused_multiply_add(from_x, from_e, s.xe);
   s.abs_e += size;
   s.pointwise += pointwise;
   return e;

@@ -65,7 +65,7 @@ H5L_FN double difference(double a, double b, double& rest) {
 }
 
 // a * b as the rounded product and its rest, for factors near 1 (T. J. Dekker, A floating-point technique for extending the
-// available precision, 1971). A fused multiply-add would do, but no code of the library may hold one.
+// available precision, 1971). A fused multiply-add would do, but not every machine has one.
 H5L_FN double multiply(double a, double b, double& rest) {
   constexpr double kSplitter = 134217729.0;  // 2^27 + 1: halves of 26 bits
   const double scaled_a = kSplitter * a, scaled_b = kSplitter * b;

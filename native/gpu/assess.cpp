@@ -21,7 +21,7 @@ constexpr std::size_t kAlignment = 256;
 constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
 
 // Where fine bins should be is looked up in so many leaves.
-constexpr std::uint64_t kSampledLeaves = 256;
+constexpr std::uint64_t kSampledLeaves = 128;
 
 // Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
 constexpr std::uint64_t kMostCellBytes = std::uint64_t{5} << 28;
@@ -60,44 +60,71 @@ const char* typed(std::uint32_t value_bytes, const char* f32, const char* f64) {
 // How parts go into a tree: those up to where it has whole groups, groups, and the rest.
 struct Groups {
   std::uint64_t head, groups, tail;
-  Groups(std::uint64_t pushed, std::uint64_t count)
-      : head(std::min<std::uint64_t>(count, (kGroup - pushed % kGroup) % kGroup)),
-        groups((count - head) / kGroup),
-        tail(count - head - groups * kGroup) {}
-
-  // Calls add(part, level) in the order of the parts. `rest` holds those without a group.
-  template <class Part, class Add>
-  void for_each(const Part* rest, const Part* sums, Add add) const {
-    for (std::uint64_t i = 0; i < head; ++i) add(rest[i], 0u);
-    for (std::uint64_t i = 0; i < groups; ++i) add(sums[i], kGroupLevel);
-    for (std::uint64_t i = 0; i < tail; ++i) add(rest[head + i], 0u);
-  }
+  Groups(std::uint64_t pushed, std::uint64_t count, std::uint32_t group)
+      : head(std::min<std::uint64_t>(count, (group - pushed % group) % group)),
+        groups((count - head) / group),
+        tail(count - head - groups * group) {}
 };
 
-// Parts that are on the device, one behind the other.
+// Parts that are on the device, one behind the other: added up there to sums of groups, these to sums of groups of theirs, and
+// so on, as far as there are whole ones. The host gets what is left at each level.
 template <class Part>
-struct Grouped {
-  Groups split;
-  std::vector<Part> rest, sums;
-
-  Grouped(std::uint64_t pushed, std::uint64_t count)
-      : split(pushed, count), rest(split.head + split.tail), sums(split.groups) {}
-
-  bool fetch(AssessDevice& device, const char* kernel, std::uint64_t groups_per_block, Part* from, Part* group_sums) {
-    const auto [head, groups, tail] = split;
-    const GroupPlan plan = {reinterpret_cast<const u8*>(from + head), reinterpret_cast<u8*>(group_sums), groups};
-    if (groups != 0 && !launch(device.launcher(), kernel, (groups + groups_per_block - 1) / groups_per_block, plan)) {
-      return false;
+class Grouped {
+ public:
+  // `pushed` of them have gone into the tree before.
+  Grouped(std::uint64_t pushed, std::uint64_t count) {
+    for (bool is_last = false; !is_last;) {
+      const Groups split(pushed, count, kGroup);
+      levels_.push_back({split, std::vector<Part>(split.head + split.tail)});
+      is_last = split.groups == 0;
+      pushed = (pushed + split.head) / kGroup;
+      count = split.groups;
     }
-    return device.download(rest.data(), from, head * sizeof(Part)) &&
-           device.download(sums.data(), group_sums, groups * sizeof(Part)) &&
-           device.download(rest.data() + head, from + head + groups * kGroup, tail * sizeof(Part));
   }
 
+  // How many sums there are, of all levels.
+  [[nodiscard]] std::uint64_t sums() const {
+    std::uint64_t count = 0;
+    for (const Level& level : levels_) count += level.split.groups;
+    return count;
+  }
+
+  bool fetch(AssessDevice& device, const char* kernel, std::uint64_t groups_per_block, const Part* from, Part* sums) {
+    for (Level& level : levels_) {
+      const auto [head, groups, tail] = level.split;
+      const GroupPlan plan = {reinterpret_cast<const u8*>(from + head), reinterpret_cast<u8*>(sums), groups};
+      const bool is_started =
+          (groups == 0 ||
+           launch(device.launcher(), kernel, (groups + groups_per_block - 1) / groups_per_block, plan)) &&
+          device.download(level.rest.data(), from, head * sizeof(Part)) &&
+          device.download(level.rest.data() + head, from + head + groups * kGroup, tail * sizeof(Part));
+      if (!is_started) return false;
+      from = sums;
+      sums += groups;
+    }
+    return true;
+  }
+
+  // Calls add(part, its level in the tree) in the order of the parts.
   template <class Add>
   void for_each(Add add) const {
-    split.for_each(rest.data(), sums.data(), add);
+    u32 own = 0;
+    for (const Level& level : levels_) {
+      for (std::uint64_t i = 0; i < level.split.head; ++i) add(level.rest[i], own * kGroupLevel);
+      ++own;
+    }
+    for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
+      --own;
+      for (std::uint64_t i = level->split.head; i < level->rest.size(); ++i) add(level->rest[i], own * kGroupLevel);
+    }
   }
+
+ private:
+  struct Level {
+    Groups split;
+    std::vector<Part> rest;
+  };
+  std::vector<Level> levels_;
 };
 
 i32 grid_of(double limit) {
@@ -106,17 +133,15 @@ i32 grid_of(double limit) {
   return std::clamp(exponent - 7, kFinestGrid, kWidestGrid);
 }
 
-// Pieces of memory of the device: what is 0 at the start, once or for each turn, and what comes back are adjacent.
+// Pieces of memory of the device: what is 0 at the start of a turn and what comes back are adjacent.
 struct PointsMemory {
-  std::uint8_t *begin, *turn, *told;
-  std::size_t begun, cleared, told_bytes;
+  std::uint8_t *turn, *told;
+  std::size_t turn_bytes, told_bytes;
 };
 
 PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) {
   PointsMemory memory = {};
   plan.largest = pieces.take<u64>(1);
-  plan.seeds = pieces.take<Seeds>(1);
-  memory.begin = reinterpret_cast<std::uint8_t*>(plan.largest);
   const std::size_t before_turn = pieces.bytes();
   plan.totals = pieces.take<PointsTotals>(1);
   plan.table = pieces.take<u32>(kBlockBins);
@@ -124,14 +149,15 @@ PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) 
   const std::size_t before_told = pieces.bytes();
   plan.outcome = pieces.take<PointsOutcome>(1);
   memory.told = reinterpret_cast<std::uint8_t*>(plan.outcome);
-  memory.begun = pieces.bytes();
-  memory.cleared = pieces.bytes() - before_turn;
+  memory.turn_bytes = pieces.bytes() - before_turn;
+  plan.cleared = pieces.bytes() / sizeof(u64) - 1;
   plan.rest = pieces.take<Moments>(split.head + split.tail);
   plan.sums = pieces.take<Moments>(split.groups);
   memory.told_bytes = pieces.bytes() - before_told;
-  plan.moments = pieces.take<Moments>(split.groups * kGroup);
+  plan.moments = pieces.take<Moments>(split.groups * kLeafGroup);
   plan.worst = pieces.take<BlockWorst>(plan.blocks);
   plan.lists = pieces.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
+  plan.seeds = pieces.take<Seeds>(plan.samples);
   return memory;
 }
 
@@ -141,7 +167,7 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   const char* const kernel = typed(params.value_bytes, "assess_points_f32", "assess_points_f64");
   const std::uint64_t resident = launcher.resident_blocks(kernel);
   if (resident == 0) return false;
-  const Groups split(state.moments.pushed(), leaves);
+  const Groups split(state.moments.pushed(), leaves, kLeafGroup);
   PointsPlan plan = {};
   plan.params = params;
   plan.x = input.x;
@@ -157,6 +183,7 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   const bool is_plain = params.original_big_endian == 0 && params.decoded_big_endian == 0 && input.mask == nullptr &&
                         params.has_fill == 0 && params.flip_count == 0;
   plan.is_simple = is_aligned && is_plain ? 1 : 0;
+  plan.samples = static_cast<u32>(std::min(leaves, kSampledLeaves));
   plan.head = split.head;
   plan.groups = split.groups;
   Pieces counted(nullptr);
@@ -167,16 +194,13 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   const PointsMemory memory = take_memory(pieces, split, plan);
   const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
   const char* const tell = typed(params.value_bytes, "assess_tell_points_f32", "assess_tell_points_f64");
-  const auto sampled = static_cast<std::uint32_t>(std::min(leaves, kSampledLeaves));
-  const auto tellers =
-      static_cast<std::uint32_t>(2 + kBinBlocks + (split.groups + kThreads / 32 - 1) / (kThreads / 32));
+  const auto tellers = static_cast<std::uint32_t>(2 + kBinBlocks + split.groups);
   std::vector<u64> told(memory.told_bytes / sizeof(u64));
   const auto* const outcome = reinterpret_cast<const PointsOutcome*>(told.data());
   // Where errors are much larger than in the leaves that were looked at, once more.
   for (int turn = 0; turn < 2; ++turn) {
-    const bool is_started = (turn == 0 ? launcher.clear(memory.begin, memory.begun) &&
-                                             launcher.launch(sample, sampled, 1, &plan, sizeof plan, false)
-                                       : launcher.clear(memory.turn, memory.cleared)) &&
+    const bool is_started = (turn == 0 ? launcher.launch(sample, plan.samples, 1, &plan, sizeof plan, false)
+                                       : launcher.clear(memory.turn, memory.turn_bytes)) &&
                             launcher.launch(kernel, plan.blocks, 1, &plan, sizeof plan, false) &&
                             launcher.launch(tell, tellers, 1, &plan, sizeof plan, false) &&
                             device.download(told.data(), memory.told, memory.told_bytes) && device.wait();
@@ -188,8 +212,11 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
       return reinterpret_cast<const Moments*>(reinterpret_cast<const std::uint8_t*>(told.data()) +
                                               (reinterpret_cast<const std::uint8_t*>(piece) - memory.told));
     };
-    split.for_each(told_at(plan.rest), told_at(plan.sums),
-                   [&](const Moments& moments, u32 level) { state.moments.push(moments, level); });
+    const Moments* const rest = told_at(plan.rest);
+    const Moments* const sums = told_at(plan.sums);
+    for (std::uint64_t i = 0; i < split.head; ++i) state.moments.push(rest[i]);
+    for (std::uint64_t i = 0; i < split.groups; ++i) state.moments.push(sums[i], kLeafGroupLevel);
+    for (std::uint64_t i = split.head; i < split.head + split.tail; ++i) state.moments.push(rest[i]);
     return true;
   }
   return false;
@@ -339,13 +366,16 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     return plan.cells * sizeof(StencilCell) + (has_lags ? errors * sizeof(double) : 0) +
            (has_whole ? with_tails(plan).cells * sizeof(LagNotes) : 0);
   };
+  std::uint64_t before = state.stencils.pushed();
   return for_each_part(input, kMostCellBytes, bytes, [&](CellsPlan plan) {
+    const auto grouped = std::make_shared<Grouped<StencilCell>>(before, plan.cells);
+    before += plan.cells;
     const std::uint64_t errors = set_reach(plan);
     const auto take = [&](Pieces& pieces, StencilCell*& sums) {
       if (has_lags) plan.errors = pieces.take<double>(errors);
       if (has_whole) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
       plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
-      sums = pieces.take<StencilCell>(plan.cells / kGroup + 1);
+      sums = pieces.take<StencilCell>(grouped->sums());
     };
     StencilCell* sums = nullptr;
     Pieces counted(nullptr);
@@ -354,10 +384,9 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     if (workspace == nullptr) return false;
     Pieces pieces(workspace);
     take(pieces, sums);
-    Grouped<StencilCell> grouped(state.stencils.pushed(), plan.cells);
     Launcher& launcher = device.launcher();
     const CellsPlan tails = with_tails(plan);
-    const bool is_done =
+    const bool is_started =
         launch(launcher, stencils_kernel(input), (plan.cells + 3) / 4, plan) &&
         (!has_lags ||
          (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),
@@ -365,12 +394,13 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
           (!has_whole || (launch(launcher, "assess_plane_lags", tails.cells, tails) &&
                           (input.field.rank == 2 || launch(launcher, "assess_deep_lags", plan.cells, plan)))) &&
           launch(launcher, "assess_lags", plan.cells * input.field.lags / (kThreads / 32) + 1, plan))) &&
-        grouped.fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums) &&
-        device.wait();
-    if (!is_done) return false;
-    grouped.for_each([&](const StencilCell& cell, u32 level) {
-      state.stencils.push(cell.sums, level);
-      add_extrema(state.extrema, cell.extrema);
+        grouped->fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums);
+    if (!is_started) return false;
+    device.then([grouped, &state] {
+      grouped->for_each([&](const StencilCell& cell, u32 level) {
+        state.stencils.push(cell.sums, level);
+        add_extrema(state.extrema, cell.extrema);
+      });
     });
     return true;
   });
@@ -384,7 +414,10 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
     const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     return 8 * (sizes.columns + sizes.planes + sizes.corners) + sizeof(WindowSums) * plan.cells;
   };
+  std::uint64_t before = state.windows.pushed();
   return for_each_part(input, kMostWindowBytes, bytes, [&](CellsPlan plan) {
+    const auto grouped = std::make_shared<Grouped<WindowSums>>(before, plan.cells);
+    before += plan.cells;
     const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     Launcher& launcher = device.launcher();
     const char* const last = sliding != nullptr ? sliding : "assess_sum_windows";
@@ -395,7 +428,7 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
       plan.lost = pieces.take<double>(sizes.corners);
       plan.results = reinterpret_cast<u8*>(pieces.take<WindowSums>(plan.cells));
       plan.worst = pieces.take<WorstWindow>(blocks);
-      sums = pieces.take<WindowSums>(plan.cells / kGroup + 1);
+      sums = pieces.take<WindowSums>(grouped->sums());
     };
     WindowSums* sums = nullptr;
     Pieces counted(nullptr);
@@ -405,21 +438,22 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
     Pieces pieces(workspace);
     take(pieces, sums);
     const auto blocks_for = [](std::uint64_t values) { return (values + kThreads - 1) / kThreads; };
-    Grouped<WindowSums> grouped(state.windows.pushed(), plan.cells);
-    std::vector<WorstWindow> worst(blocks);
+    const auto worst = std::make_shared<std::vector<WorstWindow>>(blocks);
     const bool is_judged =
         sliding != nullptr ||
         (launch(launcher, typed(input.value_bytes, "assess_sum_columns_f32", "assess_sum_columns_f64"),
                 blocks_for(sizes.columns / 5), plan) &&
          launch(launcher, "assess_sum_planes", blocks_for(sizes.planes / 5), plan) &&
          launch(launcher, "assess_judge_windows", blocks_for(sizes.corners), plan));
-    const bool is_done = is_judged && launch(launcher, last, blocks, plan) &&
-                         grouped.fetch(device, "assess_group_windows", kThreads / 2,
-                                       reinterpret_cast<WindowSums*>(plan.results), sums) &&
-                         device.download(worst.data(), plan.worst, worst.size() * sizeof(WorstWindow)) && device.wait();
-    if (!is_done) return false;
-    grouped.for_each([&](const WindowSums& cell, u32 level) { state.windows.push(cell, level); });
-    for (const WorstWindow& of_block : worst) add_worst_window(state, of_block.lost, of_block.at);
+    const bool is_started = is_judged && launch(launcher, last, blocks, plan) &&
+                            grouped->fetch(device, "assess_group_windows", kThreads / 2,
+                                           reinterpret_cast<WindowSums*>(plan.results), sums) &&
+                            device.download(worst->data(), plan.worst, blocks * sizeof(WorstWindow));
+    if (!is_started) return false;
+    device.then([grouped, worst, &state] {
+      grouped->for_each([&](const WindowSums& cell, u32 level) { state.windows.push(cell, level); });
+      for (const WorstWindow& of_block : *worst) add_worst_window(state, of_block.lost, of_block.at);
+    });
     return true;
   });
 }

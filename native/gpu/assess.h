@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "assess/kernels.h"
@@ -19,10 +20,12 @@ class AssessDevice {
  public:
   virtual ~AssessDevice() = default;
   virtual Launcher& launcher() = 0;
-  // Memory of the device, aligned to 256 bytes, until the next call of it; null: there is not enough.
+  // Memory of the device, aligned to 256 bytes, for what is started until the next call of it; null: there is not enough.
   virtual std::uint8_t* reserve(std::size_t bytes) = 0;
-  // Starts to copy to the host; what is there may be read after `wait`.
+  // Starts to copy to the host; what is there may be read after `wait`, or by what is called then.
   virtual bool download(void* to, const void* from, std::size_t bytes) = 0;
+  // Calls a function once all copies that have been started are there, in `wait` at the latest; in the order of the calls.
+  virtual void then(std::function<void()> function) = 0;
   virtual bool wait() = 0;
   // What was wrong.
   [[nodiscard]] virtual std::string error() const = 0;
@@ -49,6 +52,7 @@ struct FieldInput {
   std::uint64_t cell_rows, cell_columns;
 };
 
+// Both only start the work: the state has it after the device's `wait`, and lives until then.
 [[nodiscard]] bool add_stencils(AssessDevice& device, const FieldInput& input, assess::State& state);
 [[nodiscard]] bool add_windows(AssessDevice& device, const FieldInput& input, assess::State& state);
 

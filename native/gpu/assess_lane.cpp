@@ -5,11 +5,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "gpu/assess_plans.h"
 
 namespace h5lossy::gpu {
 namespace {
 
 constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;
+
+// So much a kernel brings, which begins sooner than a copy.
+constexpr std::size_t kMostBrought = std::size_t{64} << 10;
 
 CudaPointer address(const void* pointer) { return static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer)); }
 
@@ -39,25 +45,35 @@ std::unique_ptr<AssessLane> AssessLane::open(const void* values, std::string& wh
 
 AssessLane::~AssessLane() { device_.driver().wait_for_stream(lane_->stream()); }
 
+// What is started later works on the memory later: only to get more of it takes waiting.
 std::uint8_t* AssessLane::reserve(std::size_t bytes) {
-  return wait() && lane_->reserve(bytes, kPinnedBytes) ? lane_->memory() : nullptr;
+  const bool is_there = bytes <= lane_->memory_bytes() || (wait() && lane_->reserve(bytes, kPinnedBytes));
+  return is_there ? lane_->memory() : nullptr;
 }
 
 bool AssessLane::download(void* to, const void* from, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
     if (pinned_used_ == kPinnedBytes && !wait()) return false;
     const std::size_t now = std::min(bytes - done, kPinnedBytes - pinned_used_);
-    const CudaResult result = device_.driver().copy_to_host(
-        lane_->pinned() + pinned_used_, address(static_cast<const std::uint8_t*>(from) + done), now, lane_->stream());
-    if (result != 0) {
-      device_.report(result, "copy to the host");
-      return false;
-    }
+    if (!start_copy(lane_->pinned() + pinned_used_, static_cast<const std::uint8_t*>(from) + done, now)) return false;
     copies_.push_back({static_cast<std::uint8_t*>(to) + done, pinned_used_, now});
     pinned_used_ += now;
     done += now;
   }
   return true;
+}
+
+bool AssessLane::start_copy(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
+  const bool has_words =
+      ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from) | bytes) & 7) == 0;
+  if (has_words && bytes <= kMostBrought) {
+    const BringPlan plan = {reinterpret_cast<const u64*>(from), reinterpret_cast<u64*>(to), bytes / sizeof(u64)};
+    const auto blocks = static_cast<std::uint32_t>((plan.words + kThreads - 1) / kThreads);
+    return launcher_.launch("assess_bring", blocks, 1, &plan, sizeof plan, false);
+  }
+  const CudaResult result = device_.driver().copy_to_host(to, address(from), bytes, lane_->stream());
+  if (result != 0) device_.report(result, "copy to the host");
+  return result == 0;
 }
 
 bool AssessLane::wait() {
@@ -68,6 +84,10 @@ bool AssessLane::wait() {
   }
   copies_.clear();
   pinned_used_ = 0;
+  const auto functions = std::exchange(after_copies_, {});
+  for (const auto& function : functions) {
+    if (result == 0) function();
+  }
   return result == 0;
 }
 

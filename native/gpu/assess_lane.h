@@ -4,6 +4,7 @@
 // A lane of a GPU as what the assessment works with.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,11 +25,13 @@ class AssessLane : public AssessDevice {
   Launcher& launcher() override { return launcher_; }
   std::uint8_t* reserve(std::size_t bytes) override;
   bool download(void* to, const void* from, std::size_t bytes) override;
+  void then(std::function<void()> function) override { after_copies_.push_back(std::move(function)); }
   bool wait() override;
   [[nodiscard]] std::string error() const override;
 
  private:
   explicit AssessLane(Device& device);
+  bool start_copy(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes);
   struct Copy {
     void* to;
     std::size_t at, bytes;  // in pinned memory
@@ -40,6 +43,7 @@ class AssessLane : public AssessDevice {
   bool is_ready_;
   StreamLauncher launcher_;
   std::vector<Copy> copies_;
+  std::vector<std::function<void()>> after_copies_;
   std::size_t pinned_used_ = 0;
 };
 

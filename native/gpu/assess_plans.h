@@ -12,9 +12,9 @@ namespace h5lossy::gpu {
 
 // A thread block counts errors in a table of its own: 64 bins an octave for some octaves, so that the linear histogram can
 // be had from them wherever its grid comes to be, and behind these the logarithmic bins of assess/kernels.h for what is
-// smaller or larger. The first and last fine bins of each sign are of no account.
+// smaller or larger. An octave's fine bins stand where the last bits of its exponent say.
 inline constexpr u32 kFineOctaves = 16;
-inline constexpr u32 kFineBins = 64 * kFineOctaves + 2;  // for each sign
+inline constexpr u32 kFineBins = 64 * kFineOctaves;  // for each sign
 inline constexpr u32 kBlockBins = 2 * kFineBins + H5L_ASSESS_LOG_BINS;
 inline constexpr u32 kBinBlocks = (kBlockBins + kThreads - 1) / kThreads;  // a thread for each
 
@@ -22,6 +22,9 @@ inline constexpr u32 kBinBlocks = (kBlockBins + kThreads - 1) / kThreads;  // a 
 // this level.
 inline constexpr u32 kGroupLevel = 6;
 inline constexpr u32 kGroup = u32{1} << kGroupLevel;
+// Of leaves, what all warps of a thread block add up.
+inline constexpr u32 kLeafGroupLevel = 8;
+inline constexpr u32 kLeafGroup = u32{1} << kLeafGroupLevel;
 
 // What is found out, apart from the table: sums, and behind them numbers of which the highest counts: ordered numbers
 // (assess_points.cuh), complemented where the lowest is wanted. 0: there is none.
@@ -68,19 +71,28 @@ struct PointsPlan {
   u32 is_limited;  // the grid is known: grid_exponent
   u32 is_simple;   // values are native and aligned to 16 bytes; no mask, fill value or thresholds of flips
   i32 grid_exponent;
-  // Of some leaves, as far as kernels have found: bits of the largest |e|, 0 at the start, which the bins come from; and
-  // extrema, which most values are not beyond.
+  Seeds* seeds;  // extrema of some leaves, which most values are not beyond: so many
+  u32 samples;
+  // Bits of the largest |e| that is known, which the bins come from. It and the `cleared` words behind it, of which are the
+  // totals, the table and the outcome, are 0 at the start.
   u64* largest;
-  Seeds* seeds;
+  u64 cleared;
   u64 head, groups;          // leaves before whole groups, and groups
   assess::Moments* moments;  // of the leaves of groups
   assess::Moments* rest;     // of the others, one behind the other
   assess::Moments* sums;     // of groups
   BlockWorst* worst;         // of each thread block
   WarpList* lists;           // of each warp
-  PointsTotals* totals;      // 0 at the start, as the next two
-  u32* table;                // kBlockBins
+  PointsTotals* totals;
+  u32* table;  // kBlockBins
   PointsOutcome* outcome;
+};
+
+// Words for the host.
+struct BringPlan {
+  const u64* from;
+  u64* to;
+  u64 words;
 };
 
 // Neighbours in an order, kGroup of them each.

@@ -123,6 +123,7 @@ class Lane {
 
   [[nodiscard]] bool reserve(std::size_t device_bytes, std::size_t pinned_bytes);
   [[nodiscard]] CudaStream stream() const { return stream_; }
+  [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_; }
   [[nodiscard]] std::uint8_t* memory() const { return reinterpret_cast<std::uint8_t*>(memory_); }
   [[nodiscard]] std::uint8_t* pinned() const { return pinned_; }
 

@@ -27,6 +27,7 @@ SHAPES: list[tuple[int, ...]] = [
     (24, 50, 512),
     (1, 40, 1, 50),
     (9, 10, 11, 12),
+    (1100, 14, 60),
 ]
 
 BOUNDS: list[dict[str, Any]] = [
@@ -111,6 +112,22 @@ def test_other_libraries() -> None:
     y = with_errors(x, 0.01)
     found = h5lossy.assess(torch.from_numpy(x).cuda(), torch.from_numpy(y).cuda(), absolute=0.01)
     assert numbers(found) == numbers(h5lossy.assess(x, y, absolute=0.01))
+
+
+def test_the_range_is_that_of_all_values_of_the_original() -> None:
+    """Also of those that became NaN, which no reduction has."""
+    cupy = pytest.importorskip("cupy")
+    x = data.make("smooth", (20, 30, 40), "f4")
+    y = with_errors(x, 0.01)
+    x[3, 4, 5], y[3, 4, 5] = 1000, np.nan
+    done: list[tuple[int, int]] = []
+    found = h5lossy.assess(
+        cupy.asarray(x), cupy.asarray(y), progress=lambda n, total: done.append((n, total))
+    )
+    assert found.original.max < 1000 < found.ssim.value_range
+    assert numbers(found) == numbers(h5lossy.assess(x, y))
+    assert all(n <= total for n, total in done)
+    assert done[-1][0] == done[-1][1]
 
 
 def test_errors_far_above_those_of_a_sample() -> None:

@@ -366,6 +366,7 @@ void copy_async(u8* to_shared, const u8* from) {
   emulation::Fiber& fiber = emulation::running();
   fiber.copies.push_back({to_shared, from, bytes, fiber.group});
 }
+inline void copy_async_of_run(u8* to_shared, const u8* from) { copy_async<16>(to_shared, from); }
 inline void group_copies() { ++emulation::running().group; }
 inline void finish_copies(u32 end_group) {
   std::erase_if(emulation::running().copies, [&](const emulation::Copy& copy) {
@@ -443,6 +444,10 @@ inline double reciprocal_estimate(double a) {
   const double exact = 1.0 / a;
   return bit_cast<double>(bit_cast<u64>(exact) >> 34 << 34);
 }
+inline i32 highest_of(i32 a, i32 b, i32 c) { return std::max({a, b, c}); }
+inline u32 highest_of(u32 a, u32 b, u32 c) { return std::max({a, b, c}); }
+inline u32 lowest_of(u32 a, u32 b, u32 c) { return std::min({a, b, c}); }
+inline void count_above(u32& count, double a, double b) { count += a > b ? 1 : 0; }
 template <class T>
 T larger_or_nan(T a, T b) {
   return a > b || a != a ? a : b;
