@@ -319,7 +319,10 @@ class Walker:
             before = held[i] if held and slab.start != slab.fresh else None
             if before is not None:
                 kept = before[len(before) - (slab.fresh - slab.start) :]
-                new = np.concatenate([kept, new], dtype=dtype)  # else the machine's byte order
+                # Left to itself, NumPy gives it the machine's byte order, and at times another one
+                # of axes.
+                both = np.empty((len(kept) + len(new), *new.shape[1:]), dtype)
+                new = np.concatenate([kept, new], out=both)
             parts.append(new)
         return tuple(parts)
 
@@ -330,7 +333,8 @@ class Walker:
         layout = self._fields.layout
         read = source.read_on_device if self._on_device else source.read
         part = read(layout.selection(own) if layout.axes else (), dtype)
-        return part.reshape([s.stop - s.start for s in own])
+        # Of an axis of extent 1 the stride may be anything, and the library looks at it.
+        return part.reshape(-1).reshape([s.stop - s.start for s in own])
 
     def _add(
         self,
