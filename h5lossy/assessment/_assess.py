@@ -318,9 +318,9 @@ class Assessment:
         state = _native.AssessState(params)
         walker = Walker(fields, reach(params), settings.memory_limit)
         boxes = self._boxes()
-        walker.run(state, boxes=boxes, progress=self._advance)
+        field_state = walker.run(state, boxes=boxes, progress=self._advance)
         run_metrics(settings.metrics, fields, self.count_valid, self._advance)
-        return self.report(state, (value_range, extent), boxes, walker.amplification)
+        return self.report(state, field_state, (value_range, extent), boxes, walker.amplification)
 
     @property
     def first_cut(self) -> int:
@@ -413,16 +413,17 @@ class Assessment:
     def report(
         self,
         state: _native.AssessState,
+        field_state: _native.AssessState,
         ranges: tuple[float | None, Fraction],
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
     ) -> Report:
-        """Make a report of what a state knows."""
+        """Make a report of what a state knows of points, and one of stencils, pairs and windows."""
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
         value_range, extent = ranges
-        points, field = state.result()
+        (points, _), (_, field) = state.result(), field_state.result()
         undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
         if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:

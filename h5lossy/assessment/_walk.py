@@ -272,7 +272,7 @@ class Walker:
         *,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
         progress: Callable[[int], None],
-    ) -> None:
+    ) -> AssessState:
         """Give everything to a state.
 
         Parameters
@@ -282,9 +282,19 @@ class Walker:
             Extent of a box, and the boxes to add to.
         progress : function
             Called with the number of points after each slab.
+
+        Returns
+        -------
+        AssessState
+            The one that knows of stencils, pairs and windows: `state`, or one of its own where the
+            field is cut into columns. Only a state that has been given a point knows whether it is
+            valid, and columns reach into those that come later.
         """
+        fields = state
+        if self._reach and self._widths != self._shape[1:]:
+            fields = AssessState(state.params)
         if 0 in self._fields.original.shape:
-            return
+            return fields
         # The calling thread reads, since it may hold h5py's lock; the other one calls the library.
         with ThreadPoolExecutor(1) as other:
             pending = None
@@ -293,9 +303,10 @@ class Walker:
                 held = self._read(slab, held)
                 if pending is not None:
                     progress(pending.result())
-                pending = other.submit(self._add, state, slab, held, boxes)
+                pending = other.submit(self._add, state, fields, slab, held, boxes)
             if pending is not None:
                 progress(pending.result())
+        return fields
 
     def _read(
         self, slab: _Slab, held: tuple[npt.NDArray[Any] | None, ...]
@@ -339,6 +350,7 @@ class Walker:
     def _add(
         self,
         state: AssessState,
+        fields: AssessState,
         slab: _Slab,
         parts: tuple[npt.NDArray[Any] | None, ...],
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
@@ -359,7 +371,13 @@ class Walker:
             own_shape=(slab.own.stop - slab.own.start, *column.shape),
         )
         if self._reach:
-            state.field(piece)
+            if fields is not state:
+                new = (a if a is None else a[slab.fresh - slab.start :] for a in parts)
+                x, y, m = (a if a is None else a.reshape(-1) for a in new)
+                assert x is not None
+                assert y is not None
+                fields.points(0, x, y, m)
+            fields.field(piece)
         if boxes is not None:
             state.boxes(piece, *boxes)
         return count
