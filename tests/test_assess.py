@@ -668,6 +668,26 @@ def test_columns_of_a_slab_that_is_too_large_give_the_same(shape: tuple[int, ...
         assert a_["band"] == b_["band"]
 
 
+def test_columns_know_of_what_is_not_valid_in_those_to_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, y = noisy((9, 40, 60))
+    y[4, 17, 20] = np.nan  # the first column reaches it, and owns nothing but valid points
+    whole = assess(x, y)
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+        a, b = stored(file, "x", x, None), stored(file, "y", y, None)
+        monkeypatch.setattr("h5lossy.assessment._walk._PARTS", 1 << 12)
+        columns = assess(a, b)
+    assert columns.provenance.amplification > 1
+    assert columns.derivatives.points == whole.derivatives.points == 7 * 38 * 58 - 7
+    assert columns.ssim.windows == whole.ssim.windows
+    assert columns.ssim.one_minus_mean == pytest.approx(whole.ssim.one_minus_mean, rel=1e-12)
+    assert columns.derivatives.h1_error == pytest.approx(whole.derivatives.h1_error, rel=1e-12)
+    for mine, theirs in zip(columns.autocorrelation, whole.autocorrelation, strict=True):
+        assert mine.band == theirs.band
+        assert mine.values == pytest.approx(theirs.values, abs=1e-12)
+
+
 @pytest.mark.parametrize("parts", [1, 2, 7, 100])
 def test_states_merge(parts: int) -> None:
     x, y = noisy((50_000,))

@@ -88,6 +88,39 @@ def test_processes_put_their_parts_together(shape: tuple[int, ...], ranks: int) 
         assert a["values"] == pytest.approx(b["values"], abs=1e-11)
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)], ids=str)
+def test_what_is_not_valid_in_the_planes_of_another_process_is_known(order: Any) -> None:
+    x, y = pair((30, 12, 13))
+    y[10, 5, 6] = np.nan  # the first of the second process, which the first one reaches into
+    mask = np.zeros(x.shape, bool)
+    mask[21, 5, 6] = True
+    parts = []
+    for first in (0, 10, 20):
+        part = Assessor(x.shape, "f4", planes=(first, first + 10), **OPTIONS)
+        begin, end = part.wanted
+        for a in range(begin, end, 4):
+            b = min(a + 4, end)
+            part.update(x[a:b], y[a:b], mask=mask[a:b])
+        parts.append(pickle.loads(pickle.dumps(part)))
+    found = parts[order[0]]
+    for other in order[1:]:
+        found.merge(parts[other])
+    mine = found.result()
+    theirs = assess(x, y, mask=mask, metrics=["ssim", "derivatives", "autocorrelation"], **OPTIONS)
+    assert (mine.points, mine.valid, mine.masked) == (x.size, x.size - 2, 1)
+    assert mine.derivatives is not None
+    assert theirs.derivatives is not None
+    assert mine.derivatives.points == theirs.derivatives.points
+    assert mine.derivatives.h1_error == pytest.approx(theirs.derivatives.h1_error, rel=1e-12)
+    assert mine.ssim is not None
+    assert theirs.ssim is not None
+    assert mine.ssim.windows == theirs.ssim.windows
+    assert mine.ssim.one_minus_mean == pytest.approx(theirs.ssim.one_minus_mean, rel=1e-11)
+    for a, b in zip(mine.autocorrelation or (), theirs.autocorrelation or (), strict=True):
+        assert a.band == b.band
+        assert a.values == pytest.approx(b.values, abs=1e-11)
+
+
 def test_a_range_relative_bound_takes_the_range_that_is_given() -> None:
     x, y = pair((20, 30))
     assessor = Assessor(x.shape, x.dtype, range_relative=1e-3, data_range=2.0)

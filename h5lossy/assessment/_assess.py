@@ -323,9 +323,9 @@ class Assessment:
             state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
         walker = Walker(fields, reach(state.params), self._settings.memory_limit)
         boxes = self._boxes()
-        walker.run(state, boxes=boxes, has_points=has_points, progress=self._advance)
+        field_state = walker.run(state, boxes=boxes, has_points=has_points, progress=self._advance)
         run_metrics(self._settings.metrics, fields, self.count_valid, self._advance)
-        return self.report(state, value_range, boxes, walker.amplification)
+        return self.report(state, field_state, value_range, boxes, walker.amplification)
 
     def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
         """Return SSIM's range, and the extent that a range-relative bound is a part of."""
@@ -427,15 +427,16 @@ class Assessment:
     def report(
         self,
         state: _native.AssessState,
+        field_state: _native.AssessState,
         value_range: float | None,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
     ) -> Report:
-        """Make a report of what a state knows."""
+        """Make a report of what a state knows of points, and one of stencils, pairs and windows."""
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
-        points, field = state.points_result(), state.field_result()
+        points, field = state.points_result(), field_state.field_result()
         undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
         if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:

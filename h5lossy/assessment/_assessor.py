@@ -161,6 +161,11 @@ class Assessor:
         extent = Fraction(data_range or 0)
         self._range = data_range
         self._state = _native.AssessState(self._work.params(extent, data_range))
+        # A state of its own, where others take planes that are reached into: only one that has been
+        # given a point knows whether it is valid.
+        self._field_state = (
+            self._state if stop == whole[0] else _native.AssessState(self._state.params)
+        )
         self._first, self._stop = first, stop
         self._next = first  # the plane to come
         self._own = first  # the first one whose stencils, pairs and windows are still to be taken
@@ -223,6 +228,9 @@ class Assessor:
         self._next += len(new[0])
         if not self.reach:
             return
+        if self._field_state is not self._state:
+            x, y, mask = (part.reshape(-1) for part in new)
+            self._field_state.points(0, x, y, mask if mask.any() else None)
         if self._held:
             new = [np.concatenate(pair) for pair in zip(self._held, new, strict=True)]
         end = self._fields.original.shape[0]
@@ -244,7 +252,7 @@ class Assessor:
         rank = len(layout.shape)
         along = layout.axes[0] == 0
         zeros = (0,) * rank
-        self._state.field(
+        self._field_state.field(
             _native.Piece(
                 original=there[0],
                 decoded=there[1],
@@ -277,6 +285,9 @@ class Assessor:
             raise InvalidArgumentError("both assessors must have the same arguments but for planes")
         self._check_complete()
         other._check_complete()
+        if self._field_state is self._state:
+            self._field_state = _native.AssessState(mine, self._state.to_bytes())
+        self._field_state.merge(other._field_state)
         self._state.merge(other._state)
 
     def _check_complete(self) -> None:
@@ -298,4 +309,4 @@ class Assessor:
             If planes are still to come.
         """
         self._check_complete()
-        return self._work.report(self._state, self._range)
+        return self._work.report(self._state, self._field_state, self._range)

@@ -273,7 +273,7 @@ class Walker:
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         has_points: bool = False,
         progress: Callable[[int], None],
-    ) -> None:
+    ) -> AssessState:
         """Give everything to a state.
 
         Parameters
@@ -285,14 +285,24 @@ class Walker:
             The state has the reductions of all points already.
         progress : function
             Called with the number of points after each slab.
+
+        Returns
+        -------
+        AssessState
+            The one that knows of stencils, pairs and windows: `state`, or one of its own where the
+            field is cut into columns. Only a state that has been given a point knows whether it is
+            valid, and columns reach into those that come later.
         """
+        fields = state
+        if self._reach and self._widths != self._shape[1:] and not has_points:
+            fields = AssessState(state.params)
         if 0 in self._fields.original.shape:
-            return
+            return fields
         if self._on_device:  # there is nothing to read meanwhile
             for slab in self._slabs():
                 parts = self._read(slab, ())
-                progress(self._add(state, slab, parts, boxes, has_points=has_points))
-            return
+                progress(self._add(state, fields, slab, parts, boxes, has_points=has_points))
+            return fields
         # The calling thread reads, since it may hold h5py's lock; the other one calls the library.
         with ThreadPoolExecutor(1) as other:
             pending = None
@@ -301,9 +311,12 @@ class Walker:
                 held = self._read(slab, held)
                 if pending is not None:
                     progress(pending.result())
-                pending = other.submit(self._add, state, slab, held, boxes, has_points=has_points)
+                pending = other.submit(
+                    self._add, state, fields, slab, held, boxes, has_points=has_points
+                )
             if pending is not None:
                 progress(pending.result())
+        return fields
 
     def _read(
         self, slab: _Slab, held: tuple[npt.NDArray[Any] | None, ...]
@@ -327,7 +340,10 @@ class Walker:
             before = held[i] if held and slab.start != slab.fresh else None
             if before is not None:
                 kept = before[len(before) - (slab.fresh - slab.start) :]
-                new = np.concatenate([kept, new], dtype=dtype)  # else the machine's byte order
+                # Left to itself, NumPy gives it the machine's byte order, and at times another one
+                # of axes.
+                both = np.empty((len(kept) + len(new), *new.shape[1:]), dtype)
+                new = np.concatenate([kept, new], out=both)
             parts.append(new)
         return tuple(parts)
 
@@ -339,11 +355,15 @@ class Walker:
         read = source.read_on_device if self._on_device else source.read
         part = read(layout.selection(own) if layout.axes else (), dtype)
         shape = tuple(s.stop - s.start for s in own)
-        return part if part.shape == shape else part.reshape(shape)
+        if part is source.values and part.shape == shape:
+            return part
+        # Of an axis of extent 1 the stride may be anything, and the library looks at it.
+        return part.reshape(-1).reshape(shape)
 
     def _add(
         self,
         state: AssessState,
+        fields: AssessState,
         slab: _Slab,
         parts: tuple[npt.NDArray[Any] | None, ...],
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
@@ -369,7 +389,13 @@ class Walker:
             own_shape=(slab.own.stop - slab.own.start, *column.shape),
         )
         if self._reach:
-            state.field(piece)
+            if fields is not state:
+                new = (a if a is None else a[slab.fresh - slab.start :] for a in parts)
+                x, y, m = (a if a is None else a.reshape(-1) for a in new)
+                assert x is not None
+                assert y is not None
+                fields.points(0, x, y, m)
+            fields.field(piece)
         if boxes is not None:
             state.boxes(piece, *boxes)
         return count
