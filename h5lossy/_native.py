@@ -874,14 +874,18 @@ def _numbers(c_array: Any, dtype: type[np.generic]) -> npt.NDArray[Any]:
     return np.frombuffer(_ffi.buffer(c_array), dtype).copy()
 
 
+def _plain_fields(of: type) -> tuple[str, ...]:
+    """Return the fields that are numbers in C, too."""
+    return tuple(name for name, kind in of.__annotations__.items() if kind in {"int", "float"})
+
+
+_PLAIN_OF_POINTS = _plain_fields(PointsResult)
+_PLAIN_OF_FIELD = _plain_fields(FieldResult)
+
+
 def _points_result(c: Any) -> PointsResult:
-    same = {
-        name: getattr(c, name)
-        for name, kind in PointsResult.__annotations__.items()
-        if kind in {"int", "float"}
-    }
     return PointsResult(
-        **same,
+        **{name: getattr(c, name) for name in _PLAIN_OF_POINTS},
         special=dict(zip(SPECIAL_KINDS, c.special, strict=True)),
         special_first=dict(zip(SPECIAL_KINDS, c.special_first, strict=True)),
         worst=_point(c.worst),
@@ -893,14 +897,9 @@ def _points_result(c: Any) -> PointsResult:
 
 
 def _field_result(c: Any) -> FieldResult:
-    same = {
-        name: getattr(c, name)
-        for name, kind in FieldResult.__annotations__.items()
-        if kind in {"int", "float"}
-    }
     lags = (5, -1)
     return FieldResult(
-        **same,
+        **{name: getattr(c, name) for name in _PLAIN_OF_FIELD},
         slope_max=tuple(c.slope_max),
         slope_error_max=tuple(c.slope_error_max),
         slope_error_squares=tuple(c.slope_error_squares),

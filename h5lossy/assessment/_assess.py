@@ -305,27 +305,30 @@ class Assessment:
     def run(self) -> Report:
         fields = self._fields
         state: _native.AssessState | None = None
+        points: _native.PointsResult | None = None
         ends: tuple[float, float] | None = None
         if self._passes == 2 and fields.device is not None and not self._is_relative:
             # All values are there at once, so the reductions come first and tell the range.
             state = _native.AssessState(self.params(Fraction(0), None))
             Walker(fields, 0, 0).run(state, progress=self._advance)
-            ends = _original_ends(state.points_result())
+            points = state.points_result()
+            ends = _original_ends(points)
             if ends is None:
                 self._total += fields.original.size * fields.dtype.itemsize
         if self._passes == 2 and ends is None:
             ends = self._value_range()
         value_range, extent = self._ranges(ends)
-        has_points = state is not None
         if state is None:
             state = _native.AssessState(self.params(extent, value_range))
         elif state.params.window:
             state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
         walker = Walker(fields, reach(state.params), self._settings.memory_limit)
         boxes = self._boxes()
-        field_state = walker.run(state, boxes=boxes, has_points=has_points, progress=self._advance)
+        field_state = walker.run(
+            state, boxes=boxes, has_points=points is not None, progress=self._advance
+        )
         run_metrics(self._settings.metrics, fields, self.count_valid, self._advance)
-        return self.report(state, field_state, value_range, boxes, walker.amplification)
+        return self.report(state, field_state, value_range, boxes, walker.amplification, points)
 
     def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
         """Return SSIM's range, and the extent that a range-relative bound is a part of."""
@@ -431,12 +434,13 @@ class Assessment:
         value_range: float | None,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
+        points: _native.PointsResult | None = None,
     ) -> Report:
-        """Make a report of what a state knows of points, and one of stencils, pairs and windows."""
+        """Make a report of what a state knows of points, which may be at hand, and one of fields."""
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
-        points, field = state.points_result(), field_state.field_result()
+        points, field = points or state.points_result(), field_state.field_result()
         undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
         if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:
