@@ -328,7 +328,14 @@ class Assessment:
             state, boxes=boxes, has_points=points is not None, progress=self._advance
         )
         run_metrics(self._settings.metrics, fields, self.count_valid, self._advance)
-        return self.report(state, field_state, value_range, boxes, walker.amplification, points)
+        return self.report(
+            state,
+            field_state,
+            value_range,
+            points=points,
+            boxes=boxes,
+            amplification=walker.amplification,
+        )
 
     def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
         """Return SSIM's range, and the extent that a range-relative bound is a part of."""
@@ -432,11 +439,12 @@ class Assessment:
         state: _native.AssessState,
         field_state: _native.AssessState,
         value_range: float | None,
+        *,
+        points: _native.PointsResult | None = None,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
-        points: _native.PointsResult | None = None,
     ) -> Report:
-        """Make a report of what a state knows of points, which may be at hand, and one of fields."""
+        """Make a report of what a state knows of points, and one of pairs, stencils and windows."""
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups

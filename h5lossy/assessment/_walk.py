@@ -353,7 +353,7 @@ class Walker:
         own = (slice(start, slab.stop), *slab.column.read)
         layout = self._fields.layout
         read = source.read_on_device if self._on_device else source.read
-        part = read(layout.selection(own) if layout.axes else (), dtype)
+        part: npt.NDArray[Any] = read(layout.selection(own) if layout.axes else (), dtype)
         shape = tuple(s.stop - s.start for s in own)
         if part is source.values and part.shape == shape:
             return part
