@@ -355,10 +355,9 @@ class Walker:
         read = source.read_on_device if self._on_device else source.read
         part: npt.NDArray[Any] = read(layout.selection(own) if layout.axes else (), dtype)
         shape = tuple(s.stop - s.start for s in own)
-        if part is source.values and part.shape == shape:
-            return part
+        is_whole = source.values is part and part.shape == shape
         # Of an axis of extent 1 the stride may be anything, and the library looks at it.
-        return part.reshape(-1).reshape(shape)
+        return part if is_whole else part.reshape(-1).reshape(shape)
 
     def _add(
         self,
