@@ -102,20 +102,8 @@ H5L_DEVICE u32 log_bin(double e) {
   return 2 * kFineBins + (high >> 31) * 2048 + static_cast<u32>(log < 0 ? 0 : log > 2047 ? 2047 : log);
 }
 
-// a / b, correctly rounded, without branches: b has the 24 bits of a float, and neither is near the limits of float64, or a
-// is 0. The reciprocal is right to 2^-52, so `quotient` is off by a few units in its last place at most, and `rest` is
-// exact. What is added to the quotient before it is rounded is off by 2^-50 of its last place; since b has 24 bits, a / b
-// is further than that, 2^-25, from any midpoint of two neighbours.
-H5L_DEVICE double divide_by_float(double a, double b) {
-  const double estimate = reciprocal_estimate(b);
-  const double lack = fused_multiply_add(-b, estimate, 1.0);
-  const double reciprocal = fused_multiply_add(estimate, fused_multiply_add(lack, lack, lack), estimate);
-  const double quotient = a * reciprocal;
-  const double rest = fused_multiply_add(-b, quotient, a);
-  return fused_multiply_add(rest, reciprocal, quotient);
-}
-// Of |x|, an error's size and a value.
-H5L_DEVICE double divide(double size, double x, float) { return divide_by_float(size, x); }
+// Of |x|, an error's size and a value. A float has few bits.
+H5L_DEVICE double divide(double size, double x, float) { return divide_by_short(size, x); }
 H5L_DEVICE double divide(double size, double x, double) { return size / x; }
 
 // Of some values. Where there is none, a maximum is below all others, and a minimum above.

@@ -155,19 +155,19 @@ H5L_UNSEEN Meeting& meeting_of(u32 number, u32 warps) {
   return meeting;
 }
 
-// How many warps a round takes, have told in this one, and how many rounds are over.
+// How many threads a round takes, have told in this one, and how many rounds are over.
 struct Rounds {
-  u16 warps, told;
+  u16 threads, told;
   u32 over;
 };
-H5L_UNSEEN void begin_rounds(u64* rounds, u32 warps) {
-  const Rounds none{static_cast<u16>(warps), 0, 0};
+H5L_UNSEEN void begin_rounds(u64* rounds, u32 threads) {
+  const Rounds none{static_cast<u16>(threads), 0, 0};
   std::memcpy(rounds, &none, sizeof none);
 }
 H5L_UNSEEN void tell(u64* rounds) {
   Rounds now;
   std::memcpy(&now, rounds, sizeof now);
-  if (++now.told == now.warps) {
+  if (++now.told == now.threads) {
     now.told = 0;
     ++now.over;
   }
@@ -291,11 +291,8 @@ inline void sync_warp() { emulation::meet<true>(emulation::warp_of(emulation::ru
 inline void sync_warps(u32 number, u32 warps) {
   emulation::meet<true>(emulation::meeting_of(number, warps), thread(), 0);
 }
-inline void begin_rounds(u64* rounds, u32 warps) { emulation::begin_rounds(rounds, warps); }
-inline void tell(u64* rounds) {
-  sync_warp();
-  if (thread() % 32 == 0) emulation::tell(rounds);
-}
+inline void begin_rounds(u64* rounds, u32 threads) { emulation::begin_rounds(rounds, threads); }
+inline void tell(u64* rounds) { emulation::tell(rounds); }
 inline void wait_for_round(u64* rounds, u32 number) { emulation::wait_for_round(rounds, number); }
 
 template <class W>
