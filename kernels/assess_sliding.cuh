@@ -28,19 +28,12 @@ struct Sliding {
   static constexpr u32 kJudges = assess::kWindowRows;
   static_assert(kJudges == kSlidingSide && kPair * kWarpThreads == assess::kWindowColumns);
   static constexpr u32 kBlockWarps = kMakers + kJudges;
-  // Planes between makers and judges. With seven, those of a block have their places.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-  static constexpr u32 kRing = 4;  // there is less shared memory
-#else
-  static constexpr u32 kRing = kSlidingSide;
-#endif
+  static constexpr u32 kRing = kSlidingSide;  // planes between makers and judges: those of a block have their places
   static constexpr u32 kPitch = (kReadColumns + 3) / 4 * 4;
   static constexpr u32 kLostBlocks = 3;  // of planes: one that is judged, one that is added up, and one between
 };
 
-template <class T>
 struct SlidingShared {
-  T values[2][Sliding::kReadRows][Sliding::kMakers * kWarpThreads];  // of the makers' next planes: x and y
   alignas(16) double columns[Sliding::kRing][kSlidingSums][kSlidingSide][Sliding::kPitch];
   double lost[Sliding::kLostBlocks][kSlidingSide][Sliding::kJudges][kWarpThreads];
   WorstOfWarp worst[Sliding::kBlockWarps];
@@ -48,8 +41,8 @@ struct SlidingShared {
   u64 judged;                                      // rounds of blocks of planes
 };
 
-template <class T>
-inline constexpr u32 kThreadsWith<SlidingShared<T>> = Sliding::kBlockWarps * kWarpThreads;
+template <>
+inline constexpr u32 kThreadsWith<SlidingShared> = Sliding::kBlockWarps * kWarpThreads;
 
 struct alignas(16) PairOfDoubles {
   double first, second;
@@ -72,12 +65,12 @@ struct Planes {
   static H5L_DEVICE u64 end(const Climb& climb) { return ((climb.to + kAhead - 1) / kPhases + 1) * kPhases; }
 };
 
-// A thread that makes sums over seven rows, at its column, for every other plane. The values of the next of its planes are
-// copied to shared memory meanwhile, where nobody else reads them: each half as soon as the one before has been added.
+// A thread that makes sums over seven rows, at its column, for every other plane. The values of the next of its planes come
+// meanwhile.
 template <class T, bool kDeep>
 class Maker {
  public:
-  H5L_DEVICE Maker(const CellsPlan& plan, const Climb& climb, SlidingShared<T>& shared)
+  H5L_DEVICE Maker(const CellsPlan& plan, const Climb& climb, SlidingShared& shared)
       : plan_(plan), climb_(climb), shared_(shared) {
     const u32 number = warp() * Sliding::kMakerLanes + lane();
     has_column_ = lane() < Sliding::kMakerLanes;
@@ -92,26 +85,14 @@ class Maker {
   H5L_DEVICE void run(u32 number) {
     const u64 first = Planes<kDeep>::first(climb_);
     const u32 planes = static_cast<u32>(Planes<kDeep>::end(climb_) - first);
-    go_to(first + turn_);
-    start(0, kSlidingSide);
-    start(kSlidingSide, Sliding::kReadRows);
-    H5L_NO_UNROLL for (u32 two = 0; two < planes; two += 2) {
-      const u32 i = two + turn_;
-      const bool is_there = has_column_ && i < planes;
-      const u32 place = (number + i) % Sliding::kRing, round = (number + i) / Sliding::kRing;
-      go_to(first + i + 2);
-      wait_for_copies_but<1>();
-      add_lower_rows();
-      sync_warp();  // what has been read is written over
-      start(0, kSlidingSide);
-      if (is_there && round != 0) wait_for_round(shared_.read + place, round - 1);
-      wait_for_copies_but<1>();
-      add_upper_rows(shared_.columns[place], is_there);
-      sync_warp();
-      start(kSlidingSide, Sliding::kReadRows);
-      if (is_there) tell(shared_.made + place);
+    Values some, others;
+    bring(first + turn_, some);
+    H5L_NO_UNROLL for (u32 i = turn_; i < planes + turn_; i += 4) {
+      bring(first + i + 2, others);
+      make(number, i, planes, some);
+      bring(first + i + 4, some);
+      make(number, i + 2, planes, others);
     }
-    wait_for_copies();
   }
 
  private:
@@ -121,53 +102,61 @@ class Maker {
     return at < plan_.first[axis] ? plan_.first[axis] : at < last ? at : last;
   }
 
-  // The plane whose values are copied from now on.
-  H5L_DEVICE void go_to(u64 plane) {
+  using Values = T[Sliding::kReadRows][2];
+
+  H5L_DEVICE void bring(u64 plane, Values& values) const {
+    sync_warp();
     const u64 corner = kDeep ? climb_.y : plane * kSlidingSide, first = inside(corner, kY);
     const u64 z = kDeep ? inside(plane, kZ) - plan_.first[kZ] : 0, y = first - plan_.first[kY];
     const auto place = [z, y](const u8* base, const i64(&strides)[4]) {
       return unforeseen(base + static_cast<i64>(z) * strides[kZ] + static_cast<i64>(y) * strides[kY]);
     };
-    next_original_ = place(original_, plan_.view.original_strides);
-    next_decoded_ = place(decoded_, plan_.view.decoded_strides);
-    skipped_ = unforeseen(static_cast<i32>(first - corner));
-    last_ = unforeseen(static_cast<i32>(inside(first + Sliding::kReadRows, kY) - first));
+    const u8* const original = place(original_, plan_.view.original_strides);
+    const u8* const decoded = place(decoded_, plan_.view.decoded_strides);
+    // There are no registers to keep the places of all rows in from plane to plane.
+    const i32 skipped = unforeseen(static_cast<i32>(first - corner));
+    const i32 last = unforeseen(static_cast<i32>(inside(first + Sliding::kReadRows, kY) - first));
+    H5L_UNROLL for (u32 row = 0; row < Sliding::kReadRows; ++row) {
+      i32 at = static_cast<i32>(row) - skipped;
+      at = at < 0 ? 0 : at;
+      at = at < last ? at : last;
+      const u64 from = static_cast<u32>(at);
+      values[row][0] =
+          load_once(reinterpret_cast<const T*>(original + from * static_cast<u32>(plan_.view.original_strides[kY])));
+      values[row][1] =
+          load_once(reinterpret_cast<const T*>(decoded + from * static_cast<u32>(plan_.view.decoded_strides[kY])));
+    }
   }
 
-  // Copies rows of that plane.
-  H5L_DEVICE void start(u32 first, u32 end) {
-    H5L_UNROLL for (u32 row = first; row < end; ++row) {
-      i32 at = static_cast<i32>(row) - skipped_;
-      at = at < 0 ? 0 : at;
-      at = at < last_ ? at : last_;
-      const u64 from = static_cast<u32>(at);
-      copy_async<sizeof(T)>(reinterpret_cast<u8*>(&shared_.values[0][row][thread()]),
-                            next_original_ + from * static_cast<u32>(plan_.view.original_strides[kY]));
-      copy_async<sizeof(T)>(reinterpret_cast<u8*>(&shared_.values[1][row][thread()]),
-                            next_decoded_ + from * static_cast<u32>(plan_.view.decoded_strides[kY]));
-    }
-    group_copies();
+  // Plane i of the climb, if it has so many.
+  H5L_DEVICE void make(u32 number, u32 i, u32 planes, const Values& values) {
+    const bool is_there = has_column_ && i < planes;
+    const u32 place = (number + i) % Sliding::kRing, round = (number + i) / Sliding::kRing;
+    add_lower_rows(values);
+    if (is_there && round != 0) wait_for_round(shared_.read + place, round - 1);
+    add_upper_rows(values, shared_.columns[place], is_there);
+    if (is_there) tell(shared_.made + place);
   }
 
   // Adds what is in a row.
-  H5L_DEVICE void take(u32 row, double (&sums)[kSlidingSums]) const {
-    const double x = static_cast<double>(shared_.values[0][row][thread()]);
-    add_quantities<T>(plan_, x, static_cast<double>(shared_.values[1][row][thread()]) - x, sums);
+  H5L_DEVICE void take(const T (&row)[2], double (&sums)[kSlidingSums]) const {
+    const double x = static_cast<double>(row[0]);
+    add_quantities<T>(plan_, x, static_cast<double>(row[1]) - x, sums);
   }
 
-  H5L_DEVICE void add_lower_rows() {
+  H5L_DEVICE void add_lower_rows(const Values& values) {
     H5L_UNROLL for (u32 row = kSlidingSide; row-- != 0;) {
       H5L_UNROLL for (u32 q = 0; q < kSlidingSums; ++q) lower_[row][q] =
           row == kSlidingReach ? -0.0 : lower_[row + 1][q];
-      take(row, lower_[row]);
+      take(values[row], lower_[row]);
     }
   }
 
   template <class Columns>
-  H5L_DEVICE void add_upper_rows(Columns& to, bool is_there) {
+  H5L_DEVICE void add_upper_rows(const Values& values, Columns& to, bool is_there) {
     double sums[kSlidingSums] = {-0.0, -0.0, -0.0, -0.0};
     H5L_UNROLL for (u32 row = 0; row < kSlidingSide; ++row) {
-      if (row != 0) take(row + kSlidingReach, sums);
+      if (row != 0) take(values[row + kSlidingReach], sums);
       H5L_UNROLL for (u32 q = 0; q < kSlidingSums; ++q) {
         const double sum = row == 0 ? lower_[0][q] : lower_[row][q] + sums[q];
         if (is_there) to[q][row][column_] = sum;
@@ -177,12 +166,10 @@ class Maker {
 
   const CellsPlan& plan_;
   const Climb& climb_;
-  SlidingShared<T>& shared_;
+  SlidingShared& shared_;
   bool has_column_;
   u32 turn_, column_;
   const u8 *original_, *decoded_;  // at the thread's column, in the plan's first row
-  const u8 *next_original_, *next_decoded_;
-  i32 skipped_, last_;
   double lower_[kSlidingSide][kSlidingSums];
 };
 
@@ -190,7 +177,7 @@ class Maker {
 template <class T, bool kDeep>
 class Judge {
  public:
-  H5L_DEVICE Judge(const CellsPlan& plan, const Climb& climb, SlidingShared<T>& shared)
+  H5L_DEVICE Judge(const CellsPlan& plan, const Climb& climb, SlidingShared& shared)
       : plan_(plan),
         climb_(climb),
         shared_(shared),
@@ -209,7 +196,7 @@ class Judge {
     H5L_NO_UNROLL for (u32 block = 0; block < read; block += kPhases) {
       auto& lost = shared_.lost[turn % Sliding::kLostBlocks];
       H5L_UNROLL for (u32 phase = 0; phase < kPhases; ++phase) {
-        const u32 place = kDeep && Sliding::kRing == kPhases ? phase : number % Sliding::kRing;
+        const u32 place = kDeep ? phase : number % Sliding::kRing;
         double windows[kSlidingSums][kPair];
         wait_for_round(shared_.made + place, number / Sliding::kRing);
         add_columns(shared_.columns[place], phase, windows);
@@ -321,7 +308,7 @@ class Judge {
 
   const CellsPlan& plan_;
   const Climb& climb_;
-  SlidingShared<T>& shared_;
+  SlidingShared& shared_;
   const u32 row_, step_;
   const u32 planes_, ahead_;  // that are judged, and that are read before one is
   u32 planes_left_;           // until one counts
@@ -334,7 +321,7 @@ class Judge {
 
 template <class T, bool kDeep>
 H5L_DEVICE void slide_windows(const CellsPlan& plan) {
-  SlidingShared<T>& shared = *reinterpret_cast<SlidingShared<T>*>(shared_memory());
+  SlidingShared& shared = *reinterpret_cast<SlidingShared*>(shared_memory());
   constexpr u32 kAlong = kDeep ? kZ : kY, kUnit = kDeep ? 1 : kSlidingSide;
   const u64 first = plan.first[kAlong] / kUnit, end = (plan.end[kAlong] - 1) / kUnit + 1;
   const u64 first_climb = first / plan.climb, climbs = (end - 1) / plan.climb + 1 - first_climb;

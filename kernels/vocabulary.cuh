@@ -134,6 +134,17 @@ H5L_DEVICE void store_relaxed(u32* to, u32 value) {
 // Memory that nobody writes to in the launch.
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
+// The same, and no thread near this one will need what is around it.
+H5L_DEVICE float load_once(const float* from) {
+  float value;
+  asm volatile("ld.global.nc.L1::no_allocate.f32 %0, [%1];" : "=f"(value) : "l"(from));
+  return value;
+}
+H5L_DEVICE double load_once(const double* from) {
+  double value;
+  asm volatile("ld.global.nc.L1::no_allocate.f64 %0, [%1];" : "=d"(value) : "l"(from));
+  return value;
+}
 // The line of kLineBytes around an address will be read soon.
 H5L_DEVICE void prefetch(const u8* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 H5L_DEVICE void wait_a_little() { __nanosleep(20); }

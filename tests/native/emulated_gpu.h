@@ -347,6 +347,8 @@ inline void store_relaxed(u32* to, u32 value) {
   std::atomic_ref(*to).store(value);
   emulation::note_progress();
 }
+inline float load_once(const float* from) { return *from; }
+inline double load_once(const double* from) { return *from; }
 inline u32 load_constant(const u32* from) { return *from; }
 inline u32 load_constant(const u8* from) { return *from; }
 inline u64 load_relaxed(const u64* from) { return std::atomic_ref(*const_cast<u64*>(from)).load(); }
