@@ -102,8 +102,9 @@ class Maker {
     return at < plan_.first[axis] ? plan_.first[axis] : at < last ? at : last;
   }
 
-  using Values = T[Sliding::kReadRows][2];
+  using Values = T[Sliding::kReadRows][2];  // x and y
 
+  // Loads a plane's rows. Lanes that waited for different planes go on together.
   H5L_DEVICE void bring(u64 plane, Values& values) const {
     sync_warp();
     const u64 corner = kDeep ? climb_.y : plane * kSlidingSide, first = inside(corner, kY);
@@ -128,7 +129,7 @@ class Maker {
     }
   }
 
-  // Plane i of the climb, if it has so many.
+  // Adds up plane i of the climb, if it has so many.
   H5L_DEVICE void make(u32 number, u32 i, u32 planes, const Values& values) {
     const bool is_there = has_column_ && i < planes;
     const u32 place = (number + i) % Sliding::kRing, round = (number + i) / Sliding::kRing;
@@ -146,8 +147,9 @@ class Maker {
 
   H5L_DEVICE void add_lower_rows(const Values& values) {
     H5L_UNROLL for (u32 row = kSlidingSide; row-- != 0;) {
-      H5L_UNROLL for (u32 q = 0; q < kSlidingSums; ++q) lower_[row][q] =
-          row == kSlidingReach ? -0.0 : lower_[row + 1][q];
+      H5L_UNROLL for (u32 q = 0; q < kSlidingSums; ++q) {
+        lower_[row][q] = row == kSlidingReach ? -0.0 : lower_[row + 1][q];
+      }
       take(values[row], lower_[row]);
     }
   }
@@ -190,18 +192,21 @@ class Judge {
     if (kDeep) set_row(climb.y);
   }
 
-  // Numbers of planes and blocks of them before.
+  // Numbers of planes and blocks of them before. Whether the next plane has been made is asked before this one is judged.
   H5L_DEVICE void run(u32 number, u32 turn) {
     const u32 read = static_cast<u32>(Planes<kDeep>::end(climb_) - Planes<kDeep>::first(climb_));
+    bool is_made = false;
     H5L_NO_UNROLL for (u32 block = 0; block < read; block += kPhases) {
       auto& lost = shared_.lost[turn % Sliding::kLostBlocks];
       H5L_UNROLL for (u32 phase = 0; phase < kPhases; ++phase) {
         const u32 place = kDeep ? phase : number % Sliding::kRing;
         double windows[kSlidingSums][kPair];
-        wait_for_round(shared_.made + place, number / Sliding::kRing);
+        if (!is_made) wait_for_round(shared_.made + place, number / Sliding::kRing);
         add_columns(shared_.columns[place], phase, windows);
         tell(shared_.read + place);
         ++number;
+        const u32 next = kDeep ? (phase + 1) % kPhases : number % Sliding::kRing;
+        is_made = is_round_over(shared_.made + next, number / Sliding::kRing);
         const u32 plane = block + phase - ahead_;
         if (plane < planes_) judge(plane, windows, lost[phase]);
       }

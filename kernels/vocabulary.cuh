@@ -80,6 +80,14 @@ H5L_DEVICE void tell(u64* rounds) {
                    static_cast<u32>(__cvta_generic_to_shared(rounds)))
                : "memory");
 }
+H5L_DEVICE bool is_round_over(u64* rounds, u32 number) {
+  u32 is_over;
+  asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(is_over)
+               : "r"(static_cast<u32>(__cvta_generic_to_shared(rounds))), "r"(number % 2)
+               : "memory");
+  return is_over != 0;
+}
 H5L_DEVICE void wait_for_round(u64* rounds, u32 number) {
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(rounds));
   for (u32 is_over = 0; is_over == 0;) {

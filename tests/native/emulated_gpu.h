@@ -175,13 +175,15 @@ H5L_UNSEEN void tell(u64* rounds) {
   release(rounds);
   ++grid.progress;
 }
-H5L_UNSEEN void wait_for_round(u64* rounds, u32 number) {
-  for (Rounds now;;) {
-    std::memcpy(&now, rounds, sizeof now);
-    if (now.over % 2 != number % 2) break;
-    yield();
-  }
+H5L_UNSEEN bool is_round_over(u64* rounds, u32 number) {
+  Rounds now;
+  std::memcpy(&now, rounds, sizeof now);
+  if (now.over % 2 == number % 2) return false;
   acquire(rounds);
+  return true;
+}
+H5L_UNSEEN void wait_for_round(u64* rounds, u32 number) {
+  while (!is_round_over(rounds, number)) yield();
 }
 
 inline Meeting& warp_of(const Fiber& fiber) { return fiber.block->warps[fiber.thread / kWarpThreads]; }
@@ -293,6 +295,7 @@ inline void sync_warps(u32 number, u32 warps) {
 }
 inline void begin_rounds(u64* rounds, u32 threads) { emulation::begin_rounds(rounds, threads); }
 inline void tell(u64* rounds) { emulation::tell(rounds); }
+inline bool is_round_over(u64* rounds, u32 number) { return emulation::is_round_over(rounds, number); }
 inline void wait_for_round(u64* rounds, u32 number) { emulation::wait_for_round(rounds, number); }
 
 template <class W>
