@@ -46,9 +46,9 @@ template <bool kSquares>
   return term + sum;
 }
 
-// Sums of `side` rows, or their squares, for the places from `first` to before `last` of a block, from row 0 of the block on. `count` is
-// rounded up to whole vectors, and so many are read behind the rows. Inlined where the numbers are known, it has all in
-// registers.
+// Sums of `side` rows, or of their squares, for the places from `first` to before `last` of a block, from row 0 of the block
+// on. `count` is rounded up to whole vectors, and so many are read behind the rows. Inlined where the numbers are known, it
+// has all in registers.
 template <bool kSquares>
 [[gnu::always_inline]] inline void add_block_of(u32 side, u32 first, u32 last, const double* const* rows, u32 count,
                                                 double* const* to) {
@@ -188,8 +188,8 @@ template <u32 kPairs, u32 kFrom = 0>
   }
 }
 
-// What add_along reads behind the last window of a group, at most.
-constexpr u32 kReadAhead = 4 * kDoubles + kMaxWindow;
+// What is read behind the last window of a group, or written behind a row that begins anywhere, at most.
+constexpr u32 kReadAhead = kSumLanes + kMaxWindow;
 
 // Sums of kTerms neighbours in one row, for groups of windows. What stands at even and at odd places is apart; pair i is
 // the i-th of the odd ones and the one behind it.
@@ -435,6 +435,12 @@ class Climber {
     }
   }
 
+  // A part of a row that will be read soon: of the next plane, which nobody has read so far.
+  void prefetch(const u8* row, const i64* strides, u32 count) const {
+    const i64 ahead = plan_.present[kZ] ? strides[kZ] : kRowsAhead * strides[kY];
+    for (u32 byte = 0; byte < count * sizeof(T) + 63; byte += 64) __builtin_prefetch(row + ahead + byte);
+  }
+
   // Sums over y straight from memory, for places `first` to `last` of the block that has row y of the column at `first`.
   void add_plain_rows(u64 w, u64 z, u32 y, u32 first, u32 last) const {
     const u32 side = plan_.window[kY];
@@ -448,11 +454,8 @@ class Climber {
       const u64 at[4] = {w, z, column_.first[kY] + y + k - first, column_.first[kX]};
       rows[k] = {address(view_.original, view_.original_strides, at, view_.origin),
                  address(view_.decoded, view_.decoded_strides, at, view_.origin)};
-      // The next plane's: a walk comes to it when nothing has fetched it yet.
-      for (u32 byte = 0; byte < count * sizeof(T) + 63; byte += 64) {
-        __builtin_prefetch(rows[k].original + view_.original_strides[kZ] + byte);
-        __builtin_prefetch(rows[k].decoded + view_.decoded_strides[kZ] + byte);
-      }
+      prefetch(rows[k].original, view_.original_strides, count);
+      prefetch(rows[k].decoded, view_.decoded_strides, count);
       memcpy(rest[k][0], rows[k].original + whole * sizeof(T), (count - whole) * sizeof(T));
       memcpy(rest[k][1], rows[k].decoded + whole * sizeof(T), (count - whole) * sizeof(T));
       rests[k] = {rest[k][0], rest[k][1]};

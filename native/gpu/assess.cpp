@@ -408,7 +408,9 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
     const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     Launcher& launcher = device.launcher();
     const char* const last = sliding != nullptr ? sliding : "assess_sum_windows";
-    const std::uint32_t blocks = grid_for(launcher, last, plan.cells);
+    // Thread blocks that slide are at work all the time, so that climbs are cut for as many as there is room for.
+    const std::uint32_t blocks =
+        sliding != nullptr ? launcher.resident_blocks(sliding) : grid_for(launcher, last, plan.cells);
     if (sliding != nullptr) plan.climb = climb_for(plan, blocks);
     const auto take = [&](Pieces& pieces, WindowSums*& sums) {
       plan.column_sums = pieces.take<double>(sizes.columns);
