@@ -30,7 +30,7 @@ FUSED = re.compile(
 
 ASKS_FOR_FUSED = re.compile(
     r"\bh5lossy::\w+::(\(anonymous namespace\)::"
-    r"(Climber<|climb<|add_valid<|add_block<|(\S+ )?add_errors<)|stencils\()"
+    r"(Climber<|climb<|add_valid<|add_(part_of_)?(plain_)?block<|(\S+ )?add_errors<)|stencils\()"
 )
 
 # x86: all of AVX and AVX-512 begins with a v, and of the rest the backends may use these. tzcnt is

@@ -112,20 +112,8 @@ H5L_DEVICE void count_error(u32* table, u32 high, u32 base) {
   is_fine(high, base) ? count_fine(table, high) : atomic_add(table + log_bin(high), 1u);
 }
 
-// a / |b|, correctly rounded, without branches: b has the 24 bits of a float, and neither is near the limits of float64, or a
-// is 0. The reciprocal is right to 2^-52, so `quotient` is off by a few units in its last place at most, and `rest` is
-// exact. What is added to the quotient before it is rounded is off by 2^-50 of its last place; since b has 24 bits, a / |b|
-// is further than that, 2^-25, from any midpoint of two neighbours. Signs are dropped where that costs nothing.
-H5L_DEVICE double divide_by_float(double a, double b) {
-  const double size = fabs(b), estimate = fabs(reciprocal_estimate(b));
-  const double lack = fused_multiply_add(-size, estimate, 1.0);
-  const double reciprocal = fused_multiply_add(estimate, fused_multiply_add(lack, lack, lack), estimate);
-  const double quotient = a * reciprocal;
-  const double rest = fused_multiply_add(-size, quotient, a);
-  return fused_multiply_add(rest, reciprocal, quotient);
-}
-// An error's size by that of a value, of float32 or float64.
-H5L_DEVICE double divide(double size, double x, float) { return divide_by_float(size, x); }
+// An error's size by that of a value, of float32 or float64. A float has few bits.
+H5L_DEVICE double divide(double size, double x, float) { return divide_by_short(size, fabs(x)); }
 H5L_DEVICE double divide(double size, double x, double) { return size / fabs(x); }
 
 // Of some values. Where there is none, a maximum is below all others, and a minimum above.

@@ -15,19 +15,20 @@ using assess::WindowSums;
 // s = x + y - 2 pivot, d = y - x, their squares, and the number of valid points.
 inline constexpr u32 kQuantities = 5;
 
-// The first four of a point. Those of float64 are counted in units that leave room for products.
+// Adds the first four of a point, squares with one rounding. Those of float64 are counted in units that leave room for
+// products. Sums begin with -0, to which any number can be added without a change.
 template <class T>
-H5L_DEVICE void quantities_of(const CellsPlan& plan, double x, double e, double (&terms)[kQuantities - 1]) {
+H5L_DEVICE void add_quantities(const CellsPlan& plan, double x, double e, double (&sums)[kQuantities - 1]) {
   const double unit = sizeof(T) == 8 ? plan.field.unit : 1.0;
   if constexpr (sizeof(T) == 8) {
     x *= unit;
     e *= unit;
   }
   const double s = multiply_add_exact(x, 2.0, e) - 2 * plan.rules.pivot_x * unit;
-  terms[0] = s;
-  terms[1] = e;
-  terms[2] = s * s;
-  terms[3] = e * e;
+  sums[0] += s;
+  sums[1] += e;
+  sums[2] = fused_multiply_add(s, s, sums[2]);
+  sums[3] = fused_multiply_add(e, e, sums[3]);
 }
 
 // Terms that are added up as a tree, the larger power of two first: a binary counter of sums.
@@ -86,23 +87,16 @@ H5L_DEVICE Extents extents_of(const CellsPlan& plan, u32 reaching) {
 }
 
 // Sums of `side` neighbours from place `at` on: those up to the next multiple of `side` from the last one on, and those
-// from there on; both are shared with other windows. get(place, terms) gives kCount numbers.
-template <u32 kCount, class Get>
-H5L_DEVICE void add_blocks(u64 at, u32 side, double (&sums)[kCount], Get get) {
+// from there on; both are shared with other windows. add(place, sums) adds kCount numbers.
+template <u32 kCount, class Add>
+H5L_DEVICE void add_blocks(u64 at, u32 side, double (&sums)[kCount], Add add) {
   const u64 border = (at / side + 1) * side;
-  double terms[kCount];
-  get(border - 1, sums);
-  for (u64 i = border - 1; i-- > at;) {
-    get(i, terms);
-    H5L_UNROLL for (u32 q = 0; q < kCount; ++q) sums[q] = terms[q] + sums[q];
-  }
+  H5L_UNROLL for (u32 q = 0; q < kCount; ++q) sums[q] = -0.0;
+  for (u64 i = border; i-- > at;) add(i, sums);
   if (border == at + side) return;
   double upper[kCount];
-  get(border, upper);
-  for (u64 i = border + 1; i < at + side; ++i) {
-    get(i, terms);
-    H5L_UNROLL for (u32 q = 0; q < kCount; ++q) upper[q] += terms[q];
-  }
+  H5L_UNROLL for (u32 q = 0; q < kCount; ++q) upper[q] = -0.0;
+  for (u64 i = border; i < at + side; ++i) add(i, upper);
   H5L_UNROLL for (u32 q = 0; q < kCount; ++q) sums[q] += upper[q];
 }
 
@@ -117,16 +111,29 @@ H5L_DEVICE void sum_columns(const CellsPlan& plan) {
     extents.split(i, at);
     for (u32 axis = 0; axis < 4; ++axis) at[axis] += plan.first[axis];
     double sums[kQuantities];
-    add_blocks(at[kY], plan.field.window[kY], sums, [&](u64 y, double (&terms)[kQuantities]) {
+    add_blocks(at[kY], plan.field.window[kY], sums, [&](u64 y, double (&to)[kQuantities]) {
       const u64 there[4] = {at[kW], at[kZ], y, at[kX]};
       const FieldPoint point = point_at<T>(plan, there);
-      double four[kQuantities - 1];
-      quantities_of<T>(plan, point.x, point.e, four);
-      H5L_UNROLL for (u32 q = 0; q < kQuantities - 1; ++q) terms[q] = point.valid != 0 ? four[q] : 0.0;
-      terms[kQuantities - 1] = point.valid;
+      if (point.valid == 0) return;
+      double four[kQuantities - 1] = {to[0], to[1], to[2], to[3]};
+      add_quantities<T>(plan, point.x, point.e, four);
+      H5L_UNROLL for (u32 q = 0; q < kQuantities - 1; ++q) to[q] = four[q];
+      to[kQuantities - 1] += 1;
     });
     H5L_UNROLL for (u32 q = 0; q < kQuantities; ++q) plan.column_sums[q * count + i] = sums[q];
   }
+}
+
+// Neighbours from place `at` on. Those at 2 j + 1 and 2 j + 2 are a pair; a window is the tree of its pairs, and before and
+// behind it what has no partner in the window. Windows at an even place and behind it share most pairs.
+H5L_DEVICE double sum_of_row(const double* from, u64 at, u32 side) {
+  const u32 alone = at % 2 == 0 ? 1 : 0, pairs = (side - alone) / 2;
+  TreeSum tree;
+  for (u32 j = 0; j < pairs; ++j) tree.add(from[alone + 2 * j] + from[alone + 2 * j + 1]);
+  double sum = alone == 0 ? tree.total() : pairs == 0 ? from[0] : from[0] + tree.total();
+  const u32 added = alone + 2 * pairs;
+  if (added != side) sum = added == 0 ? from[0] : sum + from[added];
+  return sum;
 }
 
 // Sums of these over x.
@@ -140,32 +147,44 @@ H5L_DEVICE void sum_planes(const CellsPlan& plan) {
     to.split(i, at);
     for (u32 q = 0; q < kQuantities; ++q) {
       const double* const terms = plan.column_sums + q * from_count + from.join(at[kW], at[kZ], at[kY], at[kX]);
-      TreeSum sum;
-      for (u32 k = 0; k < plan.field.window[kX]; ++k) sum.add(terms[k]);
-      plan.plane_sums[q * count + i] = sum.total();
+      plan.plane_sums[q * count + i] = sum_of_row(terms, plan.first[kX] + at[kX], plan.field.window[kX]);
     }
   }
 }
 
-// 1 - SSIM of a window from its sums: with l and cs SSIM's two factors, 1 - l cs comes without cancellation as
-// (1 - l) + (1 - cs) l, with one division. Where numbers are infinite the error is beyond all measure.
-H5L_DEVICE double lost_in(const CellsPlan& plan, const double* sums) {
-  const assess::FieldPlan& field = plan.field;
-  const auto at_least_zero = [](double value) {
-    return static_cast<i32>(bit_cast<u64>(value) >> 32) < 0 ? 0.0 : value;
-  };
-  const double squares = sums[0] * sums[0], error_squares = sums[1] * sums[1];
-  const double var_s = at_least_zero(field.points * sums[2] - squares);
-  const double var_d = at_least_zero(field.points * sums[3] - error_squares);
-  const double whole = sums[0] + field.points * (2 * plan.rules.pivot_x * field.unit);
-  const double mean_part = whole * whole + field.c1, spread_part = var_s + field.c2 + var_d;
-  const double lost = error_squares * spread_part + var_d * (mean_part - error_squares);
-  const double all = (mean_part + error_squares) * spread_part;
-  const double found = (lost + lost) / all;
-  return is_finite<double>(bit_cast<u64>(all)) ? found : 1.0;
+H5L_DEVICE double cut_to_47_bits(double value) { return bit_cast<double>(bit_cast<u64>(value) & ~u64{63}); }
+
+// Of float32, such numbers are at least 0 or so little above it that no sum shows it: in that of the other variance and a
+// constant, and in that of the square of a mean error that is not 0 and its variance times something.
+template <class T>
+H5L_DEVICE double variance(double points, double squares, double sum) {
+  const double square = sum * sum, value = fused_multiply_add(points, squares, -square);
+  const u64 bits = bit_cast<u64>(value);
+  const i32 high = static_cast<i32>(bits >> 32);
+  if constexpr (sizeof(T) == 8) return high < 0 ? 0.0 : value;
+  return bit_cast<double>(static_cast<u64>(static_cast<u32>(high > 0 ? high : 0)) << 32 | static_cast<u32>(bits));
 }
 
-// 1 - SSIM of each window; -1 where there is none.
+// Half of 1 - SSIM of a window, from its sums: with l and cs SSIM's two factors, 1 - l cs comes without cancellation from
+// what the means and what the variances lose, with one division. Its divisor is cut to 47 bits: then no quotient is so
+// near the middle between two numbers that divide_by_short would round it to the wrong one.
+// Where numbers are infinite or nearly so the error is beyond all measure; sums of float32 are not.
+template <class T>
+H5L_DEVICE double half_lost_in(const CellsPlan& plan, const double* sums) {
+  const assess::FieldPlan& field = plan.field;
+  const double error_squares = sums[1] * sums[1];
+  const double whole = sums[0] + field.points * (2 * plan.rules.pivot_x * field.unit);
+  const double mean_part = fused_multiply_add(whole, whole, field.c1);
+  const double spread_s = variance<T>(field.points, sums[2], sums[0]) + field.c2;
+  const double spread_d = variance<T>(field.points, sums[3], sums[1]);
+  const double lost = fused_multiply_add(spread_d, mean_part, error_squares * spread_s);
+  const double all = cut_to_47_bits((mean_part + error_squares) * (spread_s + spread_d));
+  if constexpr (sizeof(T) == 4) return divide_by_short(lost, all);
+  return all < 0x1p1000 ? lost / all : 0.5;
+}
+
+// Half of 1 - SSIM of each window; -1 where there is none.
+template <class T>
 H5L_DEVICE void judge_windows(const CellsPlan& plan) {
   const Extents from = extents_of(plan, kY), to = extents_of(plan, 0);
   const u64 from_count = from.count(), count = to.count();
@@ -179,14 +198,17 @@ H5L_DEVICE void judge_windows(const CellsPlan& plan) {
     H5L_UNROLL for (u32 q = 0; q < kQuantities; ++q) {
       if (!is_there) continue;
       double sum[1];
-      add_blocks(plan.first[kW] + at[kW], plan.field.window[kW], sum, [&](u64 w, double (&of_w)[1]) {
+      add_blocks(plan.first[kW] + at[kW], plan.field.window[kW], sum, [&](u64 w, double (&to)[1]) {
+        double of_w[1];
         add_blocks(plan.first[kZ] + at[kZ], plan.field.window[kZ], of_w, [&](u64 z, double (&of_z)[1]) {
-          of_z[0] = plan.plane_sums[q * from_count + from.join(w - plan.first[kW], z - plan.first[kZ], at[kY], at[kX])];
+          of_z[0] +=
+              plan.plane_sums[q * from_count + from.join(w - plan.first[kW], z - plan.first[kZ], at[kY], at[kX])];
         });
+        to[0] += of_w[0];
       });
       sums[q] = sum[0];
     }
-    plan.lost[i] = is_there && sums[4] == plan.field.points ? lost_in(plan, sums) : -1.0;
+    plan.lost[i] = is_there && sums[4] == plan.field.points ? half_lost_in<T>(plan, sums) : -1.0;
   }
 }
 
@@ -226,7 +248,7 @@ H5L_DEVICE void give_worst(const CellsPlan& plan, const Extents& extents, WorstO
   for (u32 axis = 0; axis < 4; ++axis) worst.at[axis] += plan.first[axis];
 }
 
-// A warp for each cell, lane i for its columns i, i + 32, ..., row by row.
+// A warp for each cell, lane i for its pairs of columns i, i + 32, ..., row by row.
 H5L_DEVICE void sum_windows(const CellsPlan& plan) {
   const Extents extents = extents_of(plan, 0);
   double worst = -1;
@@ -236,23 +258,31 @@ H5L_DEVICE void sum_windows(const CellsPlan& plan) {
     double sum = 0;
     u32 windows = 0;
     for (u64 y = place.first_row; y < place.end_row; ++y) {
-      for (u64 x = place.first_column + lane(); x < place.end_column; x += kWarpThreads) {
-        const u64 at =
-            extents.join(place.w - plan.first[kW], place.z - plan.first[kZ], y - plan.first[kY], x - plan.first[kX]);
-        const double lost = plan.lost[at];
-        windows += lost == -1.0 ? 0 : 1;
-        if (lost > worst || (lost == worst && at < worst_at)) {
-          worst = lost;
-          worst_at = at;
+      for (u64 pair = place.first_column / plan.cell_columns * plan.cell_columns + 2 * lane(); pair < place.end_column;
+           pair += 2 * kWarpThreads) {
+        double both = 0;
+        for (u64 x = pair; x < pair + 2; ++x) {
+          if (x < place.first_column || x >= place.end_column) continue;
+          const u64 at =
+              extents.join(place.w - plan.first[kW], place.z - plan.first[kZ], y - plan.first[kY], x - plan.first[kX]);
+          const double lost = plan.lost[at];
+          if (lost < 0) continue;
+          ++windows;
+          if (lost > worst || (lost == worst && at < worst_at)) {
+            worst = lost;
+            worst_at = at;
+          }
+          both += lost;
         }
-        sum += lost < 0 ? 0 : lost;
+        sum += both;
       }
     }
     sum = sum_of_warp(sum);
     windows = sum_of_warp(windows);
-    if (lane() == 0) reinterpret_cast<WindowSums*>(plan.results)[i] = {static_cast<double>(windows), sum};
+    if (lane() == 0) reinterpret_cast<WindowSums*>(plan.results)[i] = {static_cast<double>(windows), 2 * sum};
   }
-  give_worst<kWarps>(plan, extents, reinterpret_cast<WorstOfWarp*>(shared_memory()), worst, worst_at);
+  give_worst<kWarps>(plan, extents, reinterpret_cast<WorstOfWarp*>(shared_memory()), worst < 0 ? worst : 2 * worst,
+                     worst_at);
 }
 
 H5L_DEVICE void group_window_cells(const gpu::GroupPlan& plan) {

@@ -67,20 +67,26 @@ H5L_DEVICE void sync_warps(u32 number, u32 warps) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(warps * 32) : "memory");
 }
 
-// Rounds of something that some warps of a thread block do and others wait for, in shared memory. A round ends when so
-// many warps have told; what they did before is then seen by those who waited. Waiting is for one of the last two rounds,
+// Rounds of something that some threads of a thread block do and others wait for, in shared memory. A round ends when so
+// many threads have told; what they did before is then seen by those who waited. Waiting is for one of the last two rounds,
 // by its number.
-H5L_DEVICE void begin_rounds(u64* rounds, u32 warps) {
+H5L_DEVICE void begin_rounds(u64* rounds, u32 threads) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(rounds))),
-               "r"(warps)
+               "r"(threads)
                : "memory");
 }
-H5L_DEVICE void tell(u64* rounds) {  // a whole warp
-  __syncwarp();
-  if (threadIdx.x % 32 != 0) return;
+H5L_DEVICE void tell(u64* rounds) {
   asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(
                    static_cast<u32>(__cvta_generic_to_shared(rounds)))
                : "memory");
+}
+H5L_DEVICE bool is_round_over(u64* rounds, u32 number) {
+  u32 is_over;
+  asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(is_over)
+               : "r"(static_cast<u32>(__cvta_generic_to_shared(rounds))), "r"(number % 2)
+               : "memory");
+  return is_over != 0;
 }
 H5L_DEVICE void wait_for_round(u64* rounds, u32 number) {
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(rounds));
@@ -136,6 +142,17 @@ H5L_DEVICE void store_relaxed(u32* to, u32 value) {
 // Memory that nobody writes to in the launch.
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
+// The same, and no thread near this one will need what is around it.
+H5L_DEVICE float load_once(const float* from) {
+  float value;
+  asm volatile("ld.global.nc.L1::no_allocate.f32 %0, [%1];" : "=f"(value) : "l"(from));
+  return value;
+}
+H5L_DEVICE double load_once(const double* from) {
+  double value;
+  asm volatile("ld.global.nc.L1::no_allocate.f64 %0, [%1];" : "=d"(value) : "l"(from));
+  return value;
+}
 // The line of kLineBytes around an address will be read soon.
 H5L_DEVICE void prefetch(const u8* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 H5L_DEVICE void wait_a_little() { __nanosleep(20); }
@@ -265,6 +282,19 @@ H5L_DEVICE void store_streaming(W* to, W word) {
 }
 
 #endif
+
+// a / b, correctly rounded, without branches: b has 47 bits at most, and neither is near the limits of float64, or a is 0.
+// The reciprocal is right to 2^-52.5, so `quotient` is off by less than three units in its last place, and `rest` is exact.
+// What is added to the quotient before it is rounded is off by 2^-50 of its last place; a / b is further than that, 2^-48,
+// from any midpoint of two neighbours.
+H5L_DEVICE double divide_by_short(double a, double b) {
+  const double estimate = reciprocal_estimate(b);
+  const double lack = fused_multiply_add(-b, estimate, 1.0);
+  const double reciprocal = fused_multiply_add(estimate, fused_multiply_add(lack, lack, lack), estimate);
+  const double quotient = a * reciprocal;
+  const double rest = fused_multiply_add(-b, quotient, a);
+  return fused_multiply_add(rest, reciprocal, quotient);
+}
 
 H5L_DEVICE u32 lane() { return thread() % kWarpThreads; }
 H5L_DEVICE u32 warp() { return thread() / kWarpThreads; }

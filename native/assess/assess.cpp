@@ -386,7 +386,10 @@ FieldPlan make_plan(const h5l_assess_params& params) {
   int exponent = 0;
   if (params.value_bytes == 8) static_cast<void>(std::frexp(params.value_range, &exponent));
   plan.unit = std::abs(exponent) <= 100 ? 1.0 : std::ldexp(1.0, -std::clamp(exponent, -1000, 1000));
-  const double range = params.value_range * plan.unit * plan.points;
+  // What no differences of float32 are, kernels need not expect.
+  const double value_range =
+      params.value_bytes == 8 ? params.value_range : std::clamp(params.value_range, 0x1p-149, 0x1p129);
+  const double range = value_range * plan.unit * plan.points;
   plan.c1 = 2 * (0.01 * range) * (0.01 * range);
   plan.c2 = 2 * (0.03 * range) * (0.03 * range);
   return plan;

@@ -124,8 +124,8 @@ struct WindowCell {
 inline constexpr u32 kCellRows = 16;
 inline constexpr u32 kCellColumns = 256;
 inline constexpr u32 kWindowRows = 7;
-inline constexpr u32 kWindowColumns = 52;
-inline constexpr u32 kWindowCellsDown = 3, kWindowCellsAcross = 2;  // that a walk on a CPU takes at once
+inline constexpr u32 kWindowColumns = 64;
+inline constexpr u32 kWindowCellsDown = 3, kWindowCellsAcross = 1;  // that a walk on a CPU takes at once
 inline constexpr u32 kLineColumns = 4096;                           // of a field with one axis
 
 // Cells above each other: w and z from the first to behind the last, one range of y and x.

@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Structural similarity in sliding windows (pattern III). Sums over a window are built axis by axis: columns, then rows of
-// these, then planes from a ring, then volumes. Along a row they are trees. Along other axes places come in blocks of the
-// window's side, at its multiples: a sum is what the block of its first place has from there on, added up from the block's
-// end, and what the next block has up to its last place, added up from the beginning. Both are shared by the windows of a
-// block, so that the work does not grow with the side; no sum drifts, and none depends on where a piece begins.
+// these, then planes from a ring, then volumes. Along a row the places 2 j + 1 and 2 j + 2 are a pair: a sum is the tree of
+// the pairs that are in the window, and before and behind it what has no partner there. Along other axes places come in
+// blocks of the window's side, at its multiples: a sum is what the block of its first place has from there on, added up from
+// the block's end, and what the next block has up to its last place, added up from the beginning. All this is shared by
+// windows that meet there, so that the work grows with the side little or not at all; no sum drifts, and none depends on
+// where a piece begins. Squares are added with one rounding.
+// Behind the sums over rows, windows stand in groups of two vectors, those that begin at even places before the others.
 
 #include <stdlib.h>
 
@@ -33,9 +36,20 @@ enum Axis : u32 { kW, kZ, kY, kX };
 // What is summed, of s = x + y - 2 pivot and d = y - x: s, d, their squares, and the number of valid points.
 constexpr u32 kQuantities = 5;
 
-// Sums of `side` rows for the places from `first` to before `last` of a block, from row 0 of the block on. `count` is
-// rounded up to whole vectors, and so many are read behind the rows. Inlined where the numbers are known, it has all in
-// registers.
+// Windows of a group, and where the group's i-th one stands.
+constexpr u32 kWindowGroup = 2 * kDoubles;
+constexpr u32 in_group(u32 i) { return i / kWindowGroup * kWindowGroup + i % 2 * kDoubles + i % kWindowGroup / 2; }
+
+template <bool kSquares>
+[[gnu::always_inline]] inline Vector<double> added(Vector<double> term, Vector<double> sum) {
+  if constexpr (kSquares) return fused_multiply_add(term, term, sum);
+  return term + sum;
+}
+
+// Sums of `side` rows, or of their squares, for the places from `first` to before `last` of a block, from row 0 of the block
+// on. `count` is rounded up to whole vectors, and so many are read behind the rows. Inlined where the numbers are known, it
+// has all in registers.
+template <bool kSquares>
 [[gnu::always_inline]] inline void add_block_of(u32 side, u32 first, u32 last, const double* const* rows, u32 count,
                                                 double* const* to) {
   struct {
@@ -49,27 +63,30 @@ constexpr u32 kQuantities = 5;
   for (u32 i = 0; i < count; i += kDoubles) {
     Vector<double> lower[kMaxWindow];
     lower[side - 1] = load_doubles(own.row[side - 1] + i);
+    if (kSquares) lower[side - 1] *= lower[side - 1];
 #pragma GCC unroll 16
-    for (u32 k = side - 1; k > first; --k) lower[k - 1] = load_doubles(own.row[k - 1] + i) + lower[k];
+    for (u32 k = side - 1; k > first; --k) lower[k - 1] = added<kSquares>(load_doubles(own.row[k - 1] + i), lower[k]);
     if (first == 0) store_doubles(own.to[0] + i, lower[0]);
     if (last == 1) continue;
     Vector<double> upper = load_doubles(own.row[side] + i);
+    if (kSquares) upper *= upper;
     if (first <= 1) store_doubles(own.to[1] + i, lower[1] + upper);
 #pragma GCC unroll 16
     for (u32 k = 2; k < last; ++k) {
-      upper = upper + load_doubles(own.row[side + k - 1] + i);
+      upper = added<kSquares>(load_doubles(own.row[side + k - 1] + i), upper);
       if (k >= first) store_doubles(own.to[k] + i, lower[k] + upper);
     }
   }
 }
 
-template <u32 kSide>
+template <u32 kSide, bool kSquares>
 void add_block(const double* const* rows, u32 count, double* const* to) {
-  add_block_of(kSide, 0, kSide, rows, count, to);
+  add_block_of<kSquares>(kSide, 0, kSide, rows, count, to);
 }
 
+template <bool kSquares>
 void add_part_of_block(u32 side, u32 first, u32 last, const double* const* rows, u32 count, double* const* to) {
-  add_block_of(side, first, last, rows, count, to);
+  add_block_of<kSquares>(side, first, last, rows, count, to);
 }
 
 // What stands in memory of two rows, where every point counts and values need no turning round.
@@ -83,31 +100,30 @@ template <class T>
                                                       double* const (*to)[4], double pivot) {
   using V = Vector<double>;
   for (u32 i = 0; i < count; i += kDoubles) {
-    const auto take = [&](u32 k, V* terms) {
+    // Adds what is in a row.
+    const auto take = [&](u32 k, bool is_first, V* sums) {
       const V x = load_as_doubles<T>(rows[k].original + i * sizeof(T));
       const V d = load_as_doubles<T>(rows[k].decoded + i * sizeof(T)) - x;
       const V s = x + x + d - pivot;
-      terms[0] = s;
-      terms[1] = d;
-      terms[2] = s * s;
-      terms[3] = d * d;
+      sums[0] = is_first ? s : s + sums[0];
+      sums[1] = is_first ? d : d + sums[1];
+      sums[2] = is_first ? s * s : fused_multiply_add(s, s, sums[2]);
+      sums[3] = is_first ? d * d : fused_multiply_add(d, d, sums[3]);
     };
     V lower[kMaxWindow][4];
-    take(side - 1, lower[side - 1]);
+    take(side - 1, true, lower[side - 1]);
 #pragma GCC unroll 16
     for (u32 k = side - 1; k > first; --k) {
-      take(k - 1, lower[k - 1]);
 #pragma GCC unroll 4
-      for (u32 q = 0; q < 4; ++q) lower[k - 1][q] += lower[k][q];
+      for (u32 q = 0; q < 4; ++q) lower[k - 1][q] = lower[k][q];
+      take(k - 1, false, lower[k - 1]);
     }
     V upper[4] = {};
 #pragma GCC unroll 16
     for (u32 k = 0; k < last; ++k) {
-      V terms[4];
-      if (k != 0) take(side + k - 1, terms);
+      if (k != 0) take(side + k - 1, k == 1, upper);
 #pragma GCC unroll 4
       for (u32 q = 0; q < 4; ++q) {
-        if (k != 0) upper[q] = k == 1 ? terms[q] : upper[q] + terms[q];
         if (k >= first) store_doubles(to[k][q] + i, k == 0 ? lower[0][q] : lower[k][q] + upper[q]);
       }
     }
@@ -148,44 +164,74 @@ template <u32 kPlaces>
   return shifted<kPlaces>(from, std::make_integer_sequence<int, kDoubles>());
 }
 
-// What add_along reads behind the last value that it needs, rounded up.
-constexpr u32 kReadAhead = 8;
+// Of two vectors, what stands at even (kFirst 0) or odd places.
+template <int kFirst, int... kAt>
+[[gnu::always_inline]] inline Vector<double> every_other(Vector<double> low, Vector<double> high,
+                                                         std::integer_sequence<int, kAt...> /*places*/) {
+  return __builtin_shufflevector(low, high, (2 * kAt + kFirst)...);
+}
 
-// Vectors that a sum of kTerms neighbours reaches.
-template <u32 kTerms>
-constexpr u32 kReached = (kTerms - 1 + kDoubles - 1) / kDoubles + 1;
+template <int kFirst>
+[[gnu::always_inline]] inline Vector<double> every_other(const double* from) {
+  return every_other<kFirst>(load_doubles(from), load_doubles(from + kDoubles),
+                             std::make_integer_sequence<int, kDoubles>());
+}
 
-// The tree, from sums of one and of two.
-template <u32 kTerms, u32 kFrom>
-[[gnu::always_inline]] inline Vector<double> tree_along(const Vector<double>* ones, const Vector<double>* twos) {
-  if constexpr (kTerms == 1) {
-    return shifted<kFrom>(ones);
-  } else if constexpr (kTerms == 2) {
-    return shifted<kFrom>(twos);
+// The tree of kPairs pairs that follow each other.
+template <u32 kPairs, u32 kFrom = 0>
+[[gnu::always_inline]] inline Vector<double> tree_of(const Vector<double>* pairs) {
+  if constexpr (kPairs == 1) {
+    return shifted<kFrom>(pairs);
   } else {
-    constexpr u32 kFirst = lower_power(kTerms);
-    return tree_along<kFirst, kFrom>(ones, twos) + tree_along<kTerms - kFirst, kFrom + kFirst>(ones, twos);
+    constexpr u32 kFirst = lower_power(kPairs);
+    return tree_of<kFirst, kFrom>(pairs) + tree_of<kPairs - kFirst, kFrom + kFirst>(pairs);
   }
 }
 
-// Sums of kTerms neighbours in one row.
+// What is read behind the last window of a group, or written behind a row that begins anywhere, at most.
+constexpr u32 kReadAhead = kSumLanes + kMaxWindow;
+
+// Sums of kTerms neighbours in one row, for groups of windows. What stands at even and at odd places is apart; pair i is
+// the i-th of the odd ones and the one behind it.
 template <u32 kTerms>
 void add_along(const double* row, u32 count, double* to) {
-  constexpr u32 kAhead = kReached<kTerms>;
-  Vector<double> ones[kAhead + 1];
-  Vector<double> twos[kAhead];
+  constexpr u32 kPairs = kTerms / 2;
+  constexpr u32 kAhead = (kPairs + kDoubles - 1) / kDoubles + 1;
+  static_assert(kAhead * kWindowGroup <= kReadAhead);
+  Vector<double> even[kAhead + 1];
+  Vector<double> odd[kAhead + 1];
+  Vector<double> pairs[kAhead];
 #pragma GCC unroll 32
-  for (u32 k = 0; k < kAhead; ++k) ones[k + 1] = load_doubles(row + k * kDoubles);
+  for (u32 k = 0; k < kAhead; ++k) {
+    even[k + 1] = every_other<0>(row + k * kWindowGroup);
+    odd[k + 1] = every_other<1>(row + k * kWindowGroup);
+  }
 #pragma GCC unroll 32
-  for (u32 k = 0; k + 1 < kAhead; ++k) twos[k + 1] = ones[k + 1] + shifted<1>(ones + k + 1);
-  for (u32 i = 0; i < count; i += kDoubles) {
+  for (u32 k = 0; k + 1 < kAhead; ++k) pairs[k + 1] = odd[k + 1] + shifted<1>(even + k + 1);
+  for (u32 i = 0; i < count; i += kWindowGroup) {
 #pragma GCC unroll 32
-    for (u32 k = 0; k < kAhead; ++k) ones[k] = ones[k + 1];
-    ones[kAhead] = load_doubles(row + i + kAhead * kDoubles);
+    for (u32 k = 0; k < kAhead; ++k) {
+      even[k] = even[k + 1];
+      odd[k] = odd[k + 1];
+    }
+    even[kAhead] = every_other<0>(row + i + kAhead * kWindowGroup);
+    odd[kAhead] = every_other<1>(row + i + kAhead * kWindowGroup);
 #pragma GCC unroll 32
-    for (u32 k = 0; k + 1 < kAhead; ++k) twos[k] = twos[k + 1];
-    twos[kAhead - 1] = ones[kAhead - 1] + shifted<1>(ones + kAhead - 1);
-    store_doubles(to + i, tree_along<kTerms, 0>(ones, twos));
+    for (u32 k = 0; k + 1 < kAhead; ++k) pairs[k] = pairs[k + 1];
+    pairs[kAhead - 1] = odd[kAhead - 1] + shifted<1>(even + kAhead - 1);
+    Vector<double> from_even = even[0];
+    Vector<double> from_odd = odd[0];
+    if constexpr (kTerms % 2 == 0) {
+      if constexpr (kPairs != 1) from_even = from_even + tree_of<kPairs - 1>(pairs);
+      from_even = from_even + shifted<kPairs - 1>(odd);
+      from_odd = tree_of<kPairs>(pairs);
+    } else if constexpr (kPairs != 0) {
+      const Vector<double> both = tree_of<kPairs>(pairs);
+      from_even = from_even + both;
+      from_odd = both + shifted<kPairs>(odd);
+    }
+    store_doubles(to + i, from_even);
+    store_doubles(to + i + kDoubles, from_odd);
   }
 }
 
@@ -193,7 +239,7 @@ using AddBlock = void (*)(const double* const*, u32, double* const*);
 using AddPlainBlock = void (*)(const PlainRow*, u32, double* const (*)[4], double);
 using AddAlong = void (*)(const double*, u32, double*);
 struct Adders {
-  AddBlock block;
+  AddBlock block, squares;
   AddPlainBlock plain_f32, plain_f64;
   AddAlong along;
 };
@@ -203,8 +249,8 @@ constexpr auto adders(std::integer_sequence<u32, kTerms...> /*terms*/) {
   struct {
     Adders of[sizeof...(kTerms) + 1];
   } table = {{{},
-              {add_block<kTerms + 1>, add_plain_block<float, kTerms + 1>, add_plain_block<double, kTerms + 1>,
-               add_along<kTerms + 1>}...}};
+              {add_block<kTerms + 1, false>, add_block<kTerms + 1, true>, add_plain_block<float, kTerms + 1>,
+               add_plain_block<double, kTerms + 1>, add_along<kTerms + 1>}...}};
   return table;
 }
 
@@ -221,11 +267,13 @@ void add_plain_rows_up(u32 side, u32 first, u32 last, const PlainRow* rows, u32 
   }
 }
 
+template <bool kSquares>
 void add_rows(u32 side, u32 first, u32 last, const double* const* rows, u32 count, double* const* to) {
   if (first == 0 && last == side) {
-    kAdders.of[side].block(rows, count, to);
+    const Adders& adders_of = kAdders.of[side];
+    (kSquares ? adders_of.squares : adders_of.block)(rows, count, to);
   } else {
-    add_part_of_block(side, first, last, rows, count, to);
+    add_part_of_block<kSquares>(side, first, last, rows, count, to);
   }
 }
 
@@ -237,12 +285,13 @@ class Climber {
         rules_(rules),
         plan_(plan),
         column_(column),
-        columns_(own(column, kX)),
+        cell_columns_(cell_columns(plan)),
+        lead_(static_cast<u32>(column.first[kX] % cell_columns_)),
+        columns_(all_columns(plan, column)),
         rows_(own(column, kY)),
-        cell_columns_(plan.rank == 1 ? kLineColumns : kWindowColumns),
         cells_across_((columns_ - 1) / cell_columns_ + 1),
-        stride_(whole_vectors(columns_)),
-        plane_(plane_doubles(rules, column)),
+        stride_(whole_groups(columns_)),
+        plane_(plane_doubles(rules, plan, column)),
         volumes_(own(column, kZ)) {
     const u32 wide = wide_stride(plan, column);
     const auto take = [&memory](u64 count) {
@@ -252,32 +301,30 @@ class Climber {
     };
     ring_ = take(ring_planes(plan) * plane_);
     outer_ = plan.window[kW] == 1 ? nullptr : take(plan.window[kW] * volumes_ * plane_);
-    read_ = take(u64{kQuantities} * (rows_ + plan.window[kY] - 1) * wide);
+    read_ = take(u64{kReadRows} * (rows_ + plan.window[kY] - 1) * wide);
     column_sums_ = take(u64{kQuantities} * plan.window[kY] * wide);
     for (u32 place = 0; place < plan.window[kZ]; ++place) {
       for (double*& row : sums_[place]) row = take(padded(cell_columns_));
     }
     there_ = take(cells_across_ * padded(cell_columns_));
     lost_ = take(padded(cell_columns_));
-    valid_ = take(wide);
     wide_ = wide;
     quantities_ = quantities_of(rules);
-    for (u32 i = 0; i < columns_; ++i) {
+    for (u32 i = lead_; i < columns_; ++i) {
       const u32 cell = i / cell_columns_;
-      const bool counts = (column.first[kX] + i) % plan.step == 0;
-      there_[cell * padded(cell_columns_) + i % cell_columns_] = counts ? 1 : 0;
+      const bool counts = (column.first[kX] - lead_ + i) % plan.step == 0;
+      there_[cell * padded(cell_columns_) + in_group(i % cell_columns_)] = counts ? 1 : 0;
     }
   }
 
   static u64 memory_doubles(const Rules& rules, const FieldPlan& plan, const Column& column) {
-    const u64 stride = whole_vectors(own(column, kX));
-    const u64 cell = padded(plan.rank == 1 ? kLineColumns : kWindowColumns);
-    const u64 cells = cell * (stride / kWindowColumns + 2);
+    const u64 cell = padded(cell_columns(plan));
+    const u64 cells = cell * (all_columns(plan, column) / cell_columns(plan) + 2);
     const u64 rows = own(column, kY);
-    const u64 plane = plane_doubles(rules, column);
+    const u64 plane = plane_doubles(rules, plan, column);
     const u64 outer = plan.window[kW] == 1 ? 0 : plan.window[kW] * own(column, kZ) * plane;
     return ring_planes(plan) * plane + outer + plan.window[kZ] * kQuantities * cell + cells +
-           (kQuantities * (rows + 2 * plan.window[kY] - 1) + 1) * wide_stride(plan, column);
+           (kReadRows * (rows + plan.window[kY] - 1) + kQuantities * plan.window[kY]) * wide_stride(plan, column);
   }
 
   void climb(WindowCell* cells) {
@@ -304,17 +351,25 @@ class Climber {
   }
 
  private:
+  static constexpr u32 kReadRows = 3;  // s, d and validity of each row of points
+
   // Without points to leave out nothing has to be counted.
   static u32 quantities_of(const Rules& rules) { return rules.all_valid ? kQuantities - 1 : kQuantities; }
-  static u32 whole_vectors(u32 count) { return (count + kDoubles - 1) / kDoubles * kDoubles; }
+  static u32 whole_groups(u32 count) { return (count + kWindowGroup - 1) / kWindowGroup * kWindowGroup; }
   static u32 own(const Column& column, u32 axis) { return static_cast<u32>(column.end[axis] - column.first[axis]); }
+  static u32 cell_columns(const FieldPlan& plan) { return plan.rank == 1 ? kLineColumns : kWindowColumns; }
+
+  // Rows begin where a cell does, so that pairs and cells are the same wherever a piece begins.
+  static u32 all_columns(const FieldPlan& plan, const Column& column) {
+    return own(column, kX) + static_cast<u32>(column.first[kX] % cell_columns(plan));
+  }
   static u32 wide_stride(const FieldPlan& plan, const Column& column) {
-    return padded(padded(own(column, kX)) + plan.window[kX] - 1) + kReadAhead;
+    return padded(padded(all_columns(plan, column)) + plan.window[kX] - 1) + kReadAhead;
   }
 
   // And a little more: planes whole pages apart would compete for the same places of the cache.
-  static u64 plane_doubles(const Rules& rules, const Column& column) {
-    return u64{quantities_of(rules)} * own(column, kY) * whole_vectors(own(column, kX)) + 72;
+  static u64 plane_doubles(const Rules& rules, const FieldPlan& plan, const Column& column) {
+    return u64{quantities_of(rules)} * own(column, kY) * whole_groups(all_columns(plan, column)) + 72;
   }
 
   static u32 ring_planes(const FieldPlan& plan) { return 2 * plan.window[kZ] - 1; }
@@ -332,14 +387,14 @@ class Climber {
     const u32 high = plan_.window[kY];
     const u32 read_rows = rows_ + high - 1;
     const bool swaps = rules_.original_big_endian || rules_.decoded_big_endian;
-    const bool is_plain = rules_.all_valid && !swaps && plan_.unit == 1;
+    const bool is_plain = rules_.all_valid && !swaps && plan_.unit == 1 && lead_ == 0;
     const auto column_sums = [&](u32 k, u32 q) { return column_sums_ + (u64{k} * kQuantities + q) * wide_; };
-    const auto read_row = [&](u32 q, u32 y) { return read_ + (u64{q} * read_rows + y) * wide_; };
+    // Rows of s, d and validity.
+    const auto read_row = [&](u32 i, u32 y) { return read_ + (u64{i} * read_rows + y) * wide_; };
     for (u32 y = 0; y < read_rows && !is_plain; ++y) {
       const u64 at[4] = {w, z, column_.first[kY] + y, column_.first[kX]};
-      double* to[kQuantities];
-      for (u32 q = 0; q < kQuantities; ++q) to[q] = read_row(q, y);
-      read_quantities(at, columns_ + plan_.window[kX] - 1, to);
+      read_points_of_row(at, columns_ - lead_ + plan_.window[kX] - 1,
+                         {read_row(0, y) + lead_, read_row(1, y) + lead_, read_row(2, y) + lead_});
     }
     double* const plane = ring_plane(z);
     for (u32 y = 0; y < rows_;) {
@@ -348,10 +403,13 @@ class Climber {
       const u32 last = first + (rows_ - y) < high ? first + (rows_ - y) : high;
       if (is_plain) add_plain_rows(w, z, y, first, last);
       for (u32 q = 0; q < quantities_; ++q) {
-        if (!is_plain) {
-          add_up(
-              high, first, last, columns_ + plan_.window[kX] - 1, [&](u32 k) { return read_row(q, y + k - first); },
-              [&](u32 k) { return column_sums(k, q); });
+        const auto row = [&](u32 k) { return read_row(q == 4 ? 2 : q % 2, y + k - first); };
+        const auto to = [&](u32 k) { return column_sums(k, q); };
+        const u32 count = columns_ + plan_.window[kX] - 1;
+        if (!is_plain && (q == 2 || q == 3)) {
+          add_up<true>(high, first, last, count, row, to);
+        } else if (!is_plain) {
+          add_up<false>(high, first, last, count, row, to);
         }
         for (u32 k = first; k < last; ++k) {
           kAdders.of[plan_.window[kX]].along(column_sums(k, q), columns_, plane_row(plane, q, y + k - first));
@@ -361,27 +419,26 @@ class Climber {
     }
   }
 
-  void read_quantities(const u64* at, u32 count, double* const* to) {
-    double* const s = to[0];
-    double* const d = to[1];
-    read_points<T>(view_, rules_, at, count, {s, d, valid_});
+  void read_points_of_row(const u64* at, u32 count, Row row) {
+    read_points<T>(view_, rules_, at, count, row);
     const double unit = sizeof(T) == 8 ? plan_.unit : 1.0;
     const double pivot = 2 * rules_.pivot_x * unit;
     const u32 n = padded(count);  // whole vectors; what is behind the row is used by no window
     for (u32 i = 0; i < n && sizeof(T) == 8; ++i) {
-      s[i] *= unit;
-      d[i] *= unit;
+      row.x[i] *= unit;
+      row.e[i] *= unit;
     }
     if (rules_.all_valid) {
-      for (u32 i = 0; i < n; ++i) s[i] = s[i] + s[i] + d[i] - pivot;
+      for (u32 i = 0; i < n; ++i) row.x[i] = row.x[i] + row.x[i] + row.e[i] - pivot;
     } else {
-      for (u32 i = 0; i < n; ++i) s[i] = (s[i] + s[i] + d[i] - pivot) * valid_[i];
-      memcpy(to[4], valid_, n * sizeof(double));
+      for (u32 i = 0; i < n; ++i) row.x[i] = (row.x[i] + row.x[i] + row.e[i] - pivot) * row.valid[i];
     }
-    for (u32 i = 0; i < n; ++i) {
-      to[2][i] = s[i] * s[i];
-      to[3][i] = d[i] * d[i];
-    }
+  }
+
+  // A part of a row that will be read soon: of the next plane, which nobody has read so far.
+  void prefetch(const u8* row, const i64* strides, u32 count) const {
+    const i64 ahead = plan_.present[kZ] ? strides[kZ] : kRowsAhead * strides[kY];
+    for (u32 byte = 0; byte < count * sizeof(T) + 63; byte += 64) __builtin_prefetch(row + ahead + byte);
   }
 
   // Sums over y straight from memory, for places `first` to `last` of the block that has row y of the column at `first`.
@@ -397,7 +454,8 @@ class Climber {
       const u64 at[4] = {w, z, column_.first[kY] + y + k - first, column_.first[kX]};
       rows[k] = {address(view_.original, view_.original_strides, at, view_.origin),
                  address(view_.decoded, view_.decoded_strides, at, view_.origin)};
-      prefetch_rows<T>(view_, rows[k].original, rows[k].decoded, count);
+      prefetch(rows[k].original, view_.original_strides, count);
+      prefetch(rows[k].decoded, view_.decoded_strides, count);
       memcpy(rest[k][0], rows[k].original + whole * sizeof(T), (count - whole) * sizeof(T));
       memcpy(rest[k][1], rows[k].decoded + whole * sizeof(T), (count - whole) * sizeof(T));
       rests[k] = {rest[k][0], rest[k][1]};
@@ -415,13 +473,13 @@ class Climber {
   }
 
   // Sums of `side` rows for places of a block, from `first` to before `last`: row(k) is the block's row k.
-  template <class Row, class To>
-  void add_up(u32 side, u32 first, u32 last, u32 count, const Row& row, const To& to) const {
+  template <bool kSquares, class RowAt, class To>
+  void add_up(u32 side, u32 first, u32 last, u32 count, const RowAt& row, const To& to) const {
     const double* rows[2 * kMaxWindow - 1] = {};
     double* sums[kMaxWindow] = {};
     for (u32 k = first; k < last + side - 1; ++k) rows[k] = row(k);
     for (u32 k = first; k < last; ++k) sums[k] = to(k);
-    add_rows(side, first, last, rows, count, sums);
+    add_rows<kSquares>(side, first, last, rows, count, sums);
   }
 
   // Parts of rows of sums over whole boxes in z, y and x, for the planes z to `end` of one block.
@@ -429,7 +487,7 @@ class Climber {
   void add_up_ring(u64 z, u64 end, u32 q, u32 y, u32 column, u32 count, const To& to) const {
     const u32 deep = plan_.window[kZ];
     const u64 block = z / deep * deep;
-    add_up(
+    add_up<false>(
         deep, static_cast<u32>(z - block), static_cast<u32>(end - block), count,
         [&](u32 k) { return plane_row(ring_plane(block + k), q, y) + column; }, [&](u32 k) { return to(block + k); });
   }
@@ -437,7 +495,7 @@ class Climber {
   void keep_volumes(u64 w, u64 z, u64 end) const {
     for (u32 q = 0; q < quantities_; ++q) {
       for (u32 y = 0; y < rows_; ++y) {
-        add_up_ring(z, end, q, y, 0, columns_, [&](u64 place) { return plane_row(volume(w, place), q, y); });
+        add_up_ring(z, end, q, y, 0, stride_, [&](u64 place) { return plane_row(volume(w, place), q, y); });
       }
     }
   }
@@ -456,17 +514,17 @@ class Climber {
         const u32 first = i * cell_columns_;
         const u32 count = columns_ - first < cell_columns_ ? columns_ - first : cell_columns_;
         if (at % step == 0) {
-          for (u32 q = 0; q < quantities_; ++q) add_up_planes(w, z, end, q, y, first, count);
+          for (u32 q = 0; q < quantities_; ++q) add_up_planes(w, z, end, q, y, first, whole_groups(count));
         }
         for (u32 plane = 0; plane < planes; ++plane) {
           Lanes& sum = lanes_[plane * cells_across_ + i];
           WindowCell& cell = row_cells[plane * cells_of_plane + i];
           if (at % step == 0 && (z + plane) % step == 0) {
-            const u64 row[4] = {w, z + plane, at, column_.first[kX] + first};
+            const u64 row[4] = {w, z + plane, at, column_.first[kX] - lead_ + first};
             judge_row(sums_[plane], there_ + i * padded(cell_columns_), count, row, sum, cell);
           }
           if (!ends) continue;
-          cell.sums.sum = total(sum);
+          cell.sums.sum = 2 * total(sum);
           sum = {};
         }
       }
@@ -488,7 +546,7 @@ class Climber {
       }
       const u32 side = plan_.window[kW];
       const auto first = static_cast<u32>(w % side);
-      add_up(
+      add_up<false>(
           side, first, first + 1, count, [&](u32 k) { return plane_row(volume(w - first + k, place), q, y) + column; },
           [&](u32 /*one*/) { return to(place); });
     }
@@ -499,16 +557,18 @@ class Climber {
                  WindowCell& cell) {
     const double most = quantities_ == kQuantities ? judge_windows<true>(sums, there, count, sum, cell)
                                                    : judge_windows<false>(sums, there, count, sum, cell);
-    if (!(most > cell.worst)) return;
-    cell.worst = worst_ = most;
+    if (!(2 * most > cell.worst)) return;
+    worst_ = most;
+    cell.worst = 2 * most;
     u32 i = 0;
-    while (lost_[i] != cell.worst) ++i;
+    while (lost_[in_group(i)] != most) ++i;
     for (u32 axis = kW; axis <= kX; ++axis) cell.at[axis] = at[axis];
     cell.at[kX] += i;
   }
 
-  // 1 - SSIM of each window, from s and d: with l and cs its two factors, 1 - l cs comes without cancellation as
-  // (1 - l) + (1 - cs) l, with one division. Where numbers are infinite the error is beyond all measure.
+  // Half of 1 - SSIM of each window, from s and d: with l and cs its two factors, 1 - l cs comes without cancellation from
+  // what the means and what the variances lose, with one division. Its divisor is cut to 47 bits: GPUs find such a quotient
+  // with few instructions. Where numbers are infinite or nearly so the error is beyond all measure; sums of float32 are not.
   // Returns the largest of a row, or -1 where it is below what another cell has.
   template <bool kMasked>
   double judge_windows(const double* const* sums, const double* there, u32 count, Lanes& sum, WindowCell& cell) {
@@ -526,35 +586,41 @@ class Climber {
              sums[4],      there,
              lost_,        count};
     const V zero = {};
+    const V points = zero + own.points;
+    const V c1 = zero + own.c1;
     V most = zero - 1.0;
     V windows = zero;
+    // What is lost in the windows of a vector, 0 where none counts.
+    const auto judge = [&](u32 i) {
+      const V s = load_doubles(own.s + i);
+      const V d = load_doubles(own.d + i);
+      const V error_squares = d * d;
+      const V whole = s + own.pivot;
+      const V mean_part = fused_multiply_add(whole, whole, c1);
+      const V spread_s = larger(fused_multiply_add(points, load_doubles(own.ss + i), -(s * s)), zero) + own.c2;
+      const V spread_d = larger(fused_multiply_add(points, load_doubles(own.dd + i), -error_squares), zero);
+      const V lost = fused_multiply_add(spread_d, mean_part, error_squares * spread_s);
+      const V all = (mean_part + error_squares) * (spread_s + spread_d);
+      V found = lost / bit_cast<V>(bit_cast<Vector<u64>>(all) & ~u64{63});
+      if constexpr (sizeof(T) == 8) found = all < 0x1p1000 ? found : zero + 0.5;
+      auto counts = load_doubles(own.there + i) != 0.0;
+      if constexpr (kMasked) counts = counts & (load_doubles(own.valid + i) == own.points);
+      const V that = counts ? found : zero - 1.0;
+      windows += counts ? zero + 1.0 : zero;
+      store_doubles(own.lost + i, that);
+      most = larger(that, most);
+      return larger(that, zero);
+    };
     V lanes[kGroup];
 #pragma GCC unroll 16
     for (u32 g = 0; g < kGroup; ++g) lanes[g] = load_doubles(sum.lane + g * kDoubles);
-    for (u32 from = 0; from < own.count; from += kSumLanes) {
+    for (u32 from = 0; from < own.count; from += 2 * kSumLanes) {
 #pragma GCC unroll 16
       for (u32 g = 0; g < kGroup; ++g) {
-        const u32 i = from + g * kDoubles;
+        const u32 i = from + g * kWindowGroup;
         if (i >= own.count) break;
-        const V s = load_doubles(own.s + i);
-        const V d = load_doubles(own.d + i);
-        const V squares = s * s;
-        const V error_squares = d * d;
-        const V var_s = larger(own.points * load_doubles(own.ss + i) - squares, zero);
-        const V var_d = larger(own.points * load_doubles(own.dd + i) - error_squares, zero);
-        const V whole = s + own.pivot;
-        const V mean_part = whole * whole + own.c1;
-        const V spread_part = var_s + own.c2 + var_d;
-        const V lost = error_squares * spread_part + var_d * (mean_part - error_squares);
-        const V all = (mean_part + error_squares) * spread_part;
-        const V found = all < HUGE_VAL ? (lost + lost) / all : zero + 1.0;
-        auto counts = load_doubles(own.there + i) != 0.0;
-        if constexpr (kMasked) counts = counts & (load_doubles(own.valid + i) == own.points);
-        const V that = counts ? found : zero - 1.0;
-        windows += counts ? zero + 1.0 : zero;
-        store_doubles(own.lost + i, that);
-        most = larger(that, most);
-        lanes[g] += larger(zero, that);
+        const V even = judge(i);
+        lanes[g] += even + judge(i + kDoubles);
       }
     }
 #pragma GCC unroll 16
@@ -571,7 +637,9 @@ class Climber {
   const Rules& rules_;
   const FieldPlan& plan_;
   const Column& column_;
-  u32 columns_, rows_, cell_columns_, cells_across_, stride_, wide_ = 0;
+  u32 cell_columns_;
+  u32 lead_;  // columns of the first cell that the column has not
+  u32 columns_, rows_, cells_across_, stride_, wide_ = 0;
   u64 plane_;
   u64 volumes_;
   u32 quantities_;
@@ -583,7 +651,6 @@ class Climber {
   double* sums_[kMaxWindow][kQuantities];
   double* there_;  // 1 where a window of the row counts, cell by cell
   double* lost_;
-  double* valid_;
   Lanes lanes_[kMaxWindow * kWindowCellsAcross];
 };
 

@@ -321,6 +321,26 @@ const char* sliding_kernel(const FieldInput& input) {
                          : typed(input.value_bytes, "assess_slide_volumes_f32", "assess_slide_volumes_f64");
 }
 
+// How many planes, or rows of cells, a thread block slides over at once, so that all are done early: along z, windows come
+// in blocks of planes, and each climb reads one block more than it has.
+std::uint64_t climb_for(const CellsPlan& plan, std::uint32_t thread_blocks) {
+  const bool is_deep = plan.field.rank == 3;
+  const std::uint64_t unit = is_deep ? plan.field.window[1] : plan.cell_rows;
+  const int axis = is_deep ? 1 : 2;
+  const std::uint64_t all = cells_along(plan.first[axis], plan.end[axis], unit);
+  const std::uint64_t columns = plan.columns_of_cells * (is_deep ? plan.rows_of_cells : 1);
+  std::uint64_t best = 0;
+  std::uint64_t least = ~std::uint64_t{0};
+  for (std::uint64_t climbs = 1; climbs <= std::min<std::uint64_t>(all, 64); ++climbs) {
+    const std::uint64_t length = (all - 1) / climbs + 1;
+    const std::uint64_t rounds = (columns * ((all - 1) / length + 1) - 1) / thread_blocks + 1;
+    if (rounds * (length + 1) >= least) continue;
+    least = rounds * (length + 1);
+    best = length;
+  }
+  return is_deep ? best * unit : best;
+}
+
 WindowSizes sizes_of(const CellsPlan& plan, bool slides) {
   if (slides) return {};
   std::uint64_t own[4];
@@ -421,7 +441,10 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
     const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     Launcher& launcher = device.launcher();
     const char* const last = sliding != nullptr ? sliding : "assess_sum_windows";
-    const std::uint32_t blocks = grid_for(launcher, last, plan.cells);
+    // Thread blocks that slide are at work all the time, so that climbs are cut for as many as there is room for.
+    const std::uint32_t blocks =
+        sliding != nullptr ? launcher.resident_blocks(sliding) : grid_for(launcher, last, plan.cells);
+    if (sliding != nullptr) plan.climb = climb_for(plan, blocks);
     const auto take = [&](Pieces& pieces, WindowSums*& sums) {
       plan.column_sums = pieces.take<double>(sizes.columns);
       plan.plane_sums = pieces.take<double>(sizes.planes);
@@ -444,7 +467,8 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
         (launch(launcher, typed(input.value_bytes, "assess_sum_columns_f32", "assess_sum_columns_f64"),
                 blocks_for(sizes.columns / 5), plan) &&
          launch(launcher, "assess_sum_planes", blocks_for(sizes.planes / 5), plan) &&
-         launch(launcher, "assess_judge_windows", blocks_for(sizes.corners), plan));
+         launch(launcher, typed(input.value_bytes, "assess_judge_windows_f32", "assess_judge_windows_f64"),
+                blocks_for(sizes.corners), plan));
     const bool is_started = is_judged && launch(launcher, last, blocks, plan) &&
                             grouped->fetch(device, "assess_group_windows", kThreads / 2,
                                            reinterpret_cast<WindowSums*>(plan.results), sums) &&

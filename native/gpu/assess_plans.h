@@ -138,6 +138,7 @@ struct CellsPlan {
   double* plane_sums;
   double* lost;
   WorstWindow* worst;  // of each thread block
+  u64 climb;           // planes, or rows of cells, that a thread block slides over at once
 };
 
 }  // namespace h5lossy::gpu

@@ -155,19 +155,19 @@ H5L_UNSEEN Meeting& meeting_of(u32 number, u32 warps) {
   return meeting;
 }
 
-// How many warps a round takes, have told in this one, and how many rounds are over.
+// How many threads a round takes, have told in this one, and how many rounds are over.
 struct Rounds {
-  u16 warps, told;
+  u16 threads, told;
   u32 over;
 };
-H5L_UNSEEN void begin_rounds(u64* rounds, u32 warps) {
-  const Rounds none{static_cast<u16>(warps), 0, 0};
+H5L_UNSEEN void begin_rounds(u64* rounds, u32 threads) {
+  const Rounds none{static_cast<u16>(threads), 0, 0};
   std::memcpy(rounds, &none, sizeof none);
 }
 H5L_UNSEEN void tell(u64* rounds) {
   Rounds now;
   std::memcpy(&now, rounds, sizeof now);
-  if (++now.told == now.warps) {
+  if (++now.told == now.threads) {
     now.told = 0;
     ++now.over;
   }
@@ -175,13 +175,15 @@ H5L_UNSEEN void tell(u64* rounds) {
   release(rounds);
   ++grid.progress;
 }
-H5L_UNSEEN void wait_for_round(u64* rounds, u32 number) {
-  for (Rounds now;;) {
-    std::memcpy(&now, rounds, sizeof now);
-    if (now.over % 2 != number % 2) break;
-    yield();
-  }
+H5L_UNSEEN bool is_round_over(u64* rounds, u32 number) {
+  Rounds now;
+  std::memcpy(&now, rounds, sizeof now);
+  if (now.over % 2 == number % 2) return false;
   acquire(rounds);
+  return true;
+}
+H5L_UNSEEN void wait_for_round(u64* rounds, u32 number) {
+  while (!is_round_over(rounds, number)) yield();
 }
 
 inline Meeting& warp_of(const Fiber& fiber) { return fiber.block->warps[fiber.thread / kWarpThreads]; }
@@ -291,11 +293,9 @@ inline void sync_warp() { emulation::meet<true>(emulation::warp_of(emulation::ru
 inline void sync_warps(u32 number, u32 warps) {
   emulation::meet<true>(emulation::meeting_of(number, warps), thread(), 0);
 }
-inline void begin_rounds(u64* rounds, u32 warps) { emulation::begin_rounds(rounds, warps); }
-inline void tell(u64* rounds) {
-  sync_warp();
-  if (thread() % 32 == 0) emulation::tell(rounds);
-}
+inline void begin_rounds(u64* rounds, u32 threads) { emulation::begin_rounds(rounds, threads); }
+inline void tell(u64* rounds) { emulation::tell(rounds); }
+inline bool is_round_over(u64* rounds, u32 number) { return emulation::is_round_over(rounds, number); }
 inline void wait_for_round(u64* rounds, u32 number) { emulation::wait_for_round(rounds, number); }
 
 template <class W>
@@ -350,6 +350,8 @@ inline void store_relaxed(u32* to, u32 value) {
   std::atomic_ref(*to).store(value);
   emulation::note_progress();
 }
+inline float load_once(const float* from) { return *from; }
+inline double load_once(const double* from) { return *from; }
 inline u32 load_constant(const u32* from) { return *from; }
 inline u32 load_constant(const u8* from) { return *from; }
 inline u64 load_relaxed(const u64* from) { return std::atomic_ref(*const_cast<u64*>(from)).load(); }
