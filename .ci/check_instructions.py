@@ -29,8 +29,10 @@ FUSED = re.compile(
 )
 
 ASKS_FOR_FUSED = re.compile(
-    r"\bh5lossy::\w+::(\(anonymous namespace\)::"
-    r"(Climber<|climb<|add_valid<|add_(part_of_)?(plain_)?block<|(\S+ )?add_errors<)|stencils\()"
+    r"\bh5lossy::\w+::"
+    r"(\(anonymous namespace\)::"
+    r"(Climber<|climb<|add_valid<|add_(part_of_)?(plain_)?block<|(\S+ )?add_errors<)"
+    r"|stencils\(|add_(columns|stencils)<)"
 )
 
 # x86: all of AVX and AVX-512 begins with a v, and of the rest the backends may use these. tzcnt is

@@ -255,6 +255,25 @@ H5L_DEVICE u32 lowest_of(u32 a, u32 b, u32 c) {
 H5L_DEVICE void count_above(u32& count, double a, double b) {
   asm("{ .reg .pred p; setp.gt.f64 p, %1, %2; @p add.u32 %0, %0, 1; }" : "+r"(count) : "d"(a), "d"(b));
 }
+// Correctly rounded, by the steps that the compiler takes, but without its branch for what they are not for: the square root
+// of 2^-969 to 2^1023, and the reciprocal of 2^-1020 to 2^1020.
+H5L_DEVICE double square_root_of_normal(double a) {
+  double estimate;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(estimate) : "d"(a));
+  const double lack = __fma_rn(a, -(estimate * estimate), 1.0);
+  const double inverse = __fma_rn(__fma_rn(lack, 0.375, 0.5), estimate * lack, estimate);
+  const double root = a * inverse;
+  const double half = __hiloint2double(__double2hiint(inverse) - (1 << 20), __double2loint(inverse));
+  return __fma_rn(__fma_rn(root, -root, a), half, root);
+}
+H5L_DEVICE double reciprocal_of_normal(double a) {
+  // With another low word, numbers whose bits are all ones have a wrong one.
+  const double estimate = __hiloint2double(__double2hiint(reciprocal_estimate(a)), __double2hiint(a) + 0x300402);
+  const double lack = __fma_rn(-a, estimate, 1.0);
+  const double inverse = __fma_rn(estimate, __fma_rn(lack, lack, lack), estimate);
+  return __fma_rn(inverse, __fma_rn(-a, inverse, 1.0), inverse);
+}
+H5L_DEVICE double square_root(double a) { return sqrt(a); }
 // NaN if one of them is.
 H5L_DEVICE float larger_or_nan(float a, float b) {
   float result;
@@ -306,6 +325,7 @@ H5L_DEVICE bool any_in_warp(bool flag) { return ballot(flag) != 0; }
 // One instruction each.
 H5L_DEVICE u32 sum_of_warp(u32 value) { return __reduce_add_sync(~0u, value); }
 H5L_DEVICE u32 or_of_warp(u32 value) { return __reduce_or_sync(~0u, value); }
+H5L_DEVICE u32 largest_of_warp(u32 value) { return __reduce_max_sync(~0u, value); }
 // Two instructions a step: a shuffle says by itself whether there is a lane to take from.
 H5L_DEVICE u32 scan_of_warp(u32 value) {
   H5L_UNROLL for (u32 by = 1; by < kWarpThreads; by *= 2) {
@@ -330,6 +350,21 @@ template <class W>
 H5L_DEVICE W or_of_warp(W value) {
   for (u32 by = 16; by != 0; by /= 2) value |= shuffle_xor(value, by);
   return value;
+}
+
+#if !defined(__CUDACC__)
+H5L_DEVICE u32 largest_of_warp(u32 value) {
+  for (u32 by = 16; by != 0; by /= 2) {
+    const u32 other = shuffle_xor(value, by);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+#endif
+H5L_DEVICE u64 largest_of_warp(u64 value) {
+  const u32 own = static_cast<u32>(value >> 32);
+  const u32 high = largest_of_warp(own);
+  return u64{high} << 32 | largest_of_warp(own == high ? static_cast<u32>(value) : 0u);
 }
 
 // Sum over the lanes up to and with this one.

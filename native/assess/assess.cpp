@@ -373,12 +373,14 @@ FieldPlan make_plan(const h5l_assess_params& params) {
   for (std::uint32_t axis = 0; axis < 4; ++axis) {
     plan.present[axis] = axis >= lead;
     plan.shape[axis] = axis < lead ? 1 : params.shape[axis - lead];
-    plan.spacing[axis] = axis < lead ? 1 : params.spacing[axis - lead];
+    plan.finer[axis] = axis < lead ? 1 : params.spacing[params.rank - 1] / params.spacing[axis - lead];
     plan.window[axis] = axis < lead || params.window == 0 ? 1 : params.window;
   }
   plan.rank = params.rank;
   plan.lags = params.lags;
   plan.stencils = params.stencils != 0;
+  plan.squares_fit = params.value_bytes == 4;
+  for (const double finer : plan.finer) plan.squares_fit = plan.squares_fit && finer >= 0x1p-60 && finer <= 0x1p60;
   plan.step = params.step;
   plan.points = 1;
   for (const std::uint32_t side : plan.window) plan.points *= side;
@@ -607,18 +609,22 @@ void give_field(const h5l_assess_params& params, const State& state, h5l_assess_
   const std::uint32_t lead = 4 - std::clamp<std::uint32_t>(params.rank, 1, 4);
   result = {};
   result.interior = static_cast<std::uint64_t>(sums.interior);
+  const double last_step = params.rank == 0 ? 1 : params.spacing[params.rank - 1];
+  const double per_step = 1.0 / (2 * last_step);
+  const double per_square = 1.0 / (last_step * last_step);
   for (std::uint32_t axis = lead; axis < 4; ++axis) {
-    result.slope_max[axis - lead] = extrema.slope[axis];
-    result.slope_error_max[axis - lead] = extrema.slope_error[axis];
-    result.slope_error_squares[axis - lead] = sums.slope_error[axis];
+    result.slope_max[axis - lead] = extrema.slope[axis] * per_step;
+    result.slope_error_max[axis - lead] = extrema.slope_error[axis] * per_step;
+    result.slope_error_squares[axis - lead] = sums.slope_error[axis] * per_step * per_step;
   }
-  result.gradient_min = result.interior == 0 ? 0 : extrema.gradient_min;
-  result.gradient_max = extrema.gradient_max;
-  result.gradient_error_max = extrema.gradient_error;
-  result.gradient_error_squares = sums.gradient_error;
-  result.laplacian_squares = sums.laplacian;
-  result.laplacian_error_max = extrema.laplacian_error;
-  result.laplacian_error_squares = sums.laplacian_error;
+  const bool is_square = make_plan(params).squares_fit;
+  result.gradient_min = result.interior == 0 ? 0 : std::sqrt(extrema.gradient_min) * per_step;
+  result.gradient_max = std::sqrt(extrema.gradient_max) * per_step;
+  result.gradient_error_max = (is_square ? std::sqrt(extrema.gradient_error) : extrema.gradient_error) * per_step;
+  result.gradient_error_squares = sums.gradient_error * per_step * per_step;
+  result.laplacian_squares = sums.laplacian * per_square * per_square;
+  result.laplacian_error_max = extrema.laplacian_error * per_square;
+  result.laplacian_error_squares = sums.laplacian_error * per_square * per_square;
   result.error_squares = sums.error;
   result.pivot_error = state.pivot_e;
   for (std::uint32_t axis = 0; axis < kLagAxes; ++axis) {

@@ -82,18 +82,20 @@ struct Rules {
 struct FieldPlan {
   u64 shape[4];
   bool present[4];  // axes of the field; others have the extent 1
-  double spacing[4];
+  double finer[4];  // how many steps of an axis are one of the last axis
   u32 rank;
   u32 lags;
   bool stencils;
-  u32 window[4];  // 1 along axes that are not there
+  bool squares_fit;  // of float32: squares of squares of slopes are normal numbers, or 0
+  u32 window[4];     // 1 along axes that are not there
   u32 step;
   double points;  // of a window
   double unit;    // a power of two, mostly 1: SSIM is computed of values times this
   double c1, c2;  // SSIM's constants in these units, times 2 points^2
 };
 
-// Stencils and lags of one cell: sums, which are added up in the order of the cells, and extrema.
+// Stencils and lags of one cell: sums, which are added up in the order of the cells, and extrema. Slopes are over two steps
+// of the last axis, and curvature is over the square of one; see assess/slopes.h.
 inline constexpr u32 kLagAxes = 5;  // of the four axes, and of the paper's mean over all of them
 struct StencilSums {
   double interior;
@@ -103,7 +105,9 @@ struct StencilSums {
   double lag_sums[kLagAxes][H5L_ASSESS_MAX_LAGS];
 };
 struct StencilExtrema {
-  double slope[4], slope_error[4], gradient_min, gradient_max, gradient_error, laplacian_error;
+  double slope[4], slope_error[4], laplacian_error;
+  double gradient_min, gradient_max;  // squares
+  double gradient_error;              // a square where squares_fit
 };
 struct StencilCell {
   StencilSums sums;

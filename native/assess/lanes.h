@@ -49,6 +49,29 @@ inline Vector<double> fused_multiply_add(Vector<double> a, Vector<double> b, Vec
 #endif
 }
 
+inline Vector<double> square_root(Vector<double> of) {
+#if defined(__AVX512F__)
+  return _mm512_sqrt_pd(of);
+#elif defined(__AVX2__)
+  return _mm256_sqrt_pd(of);
+#else
+  for (u32 i = 0; i < kDoubles; ++i) of[i] = sqrt(of[i]);
+  return of;
+#endif
+}
+
+// Of normal numbers, for which a GPU has shorter ways.
+inline Vector<double> square_root_of_normal(Vector<double> of) { return square_root(of); }
+inline Vector<double> reciprocal_of_normal(Vector<double> of) { return 1.0 / of; }
+
+// Element i of the vector at column `from` where that is below `count`, or else 0.
+inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector) {
+  if (from + kDoubles <= count) return vector;
+  Vector<i64> column;
+  for (u32 i = 0; i < kDoubles; ++i) column[i] = from + i;
+  return column < static_cast<i64>(count) ? vector : Vector<double>{};
+}
+
 // Of numbers or vectors. Where they are equal, or one is NaN, the second.
 template <class V>
 [[gnu::always_inline]] inline V smaller(V a, V b) {
@@ -64,43 +87,6 @@ inline Vector<double> magnitude(Vector<double> value) {
   return bit_cast<Vector<double>>(bit_cast<Vector<u64>>(value) & 0x7FFFFFFFFFFFFFFFu);
 }
 
-// Adds kSums numbers for each i below `count`, a multiple of kSumLanes: of(i, terms) gives vectors of them. Unrolled, so
-// that the lanes stay in registers.
-template <u32 kSums, class Of>
-inline void add_lanes(u32 count, Lanes* sums, Of of) {
-  Vector<double> lanes[kSums][kGroup];
-#pragma GCC unroll 8
-  for (u32 s = 0; s < kSums; ++s) {
-#pragma GCC unroll 16
-    for (u32 g = 0; g < kGroup; ++g) lanes[s][g] = load_doubles(sums[s].lane + g * kDoubles);
-  }
-  for (u32 i = 0; i < count; i += kSumLanes) {
-#pragma GCC unroll 16
-    for (u32 g = 0; g < kGroup; ++g) {
-      Vector<double> terms[kSums];
-      of(i + g * kDoubles, terms);
-#pragma GCC unroll 8
-      for (u32 s = 0; s < kSums; ++s) lanes[s][g] += terms[s];
-    }
-  }
-#pragma GCC unroll 8
-  for (u32 s = 0; s < kSums; ++s) {
-#pragma GCC unroll 16
-    for (u32 g = 0; g < kGroup; ++g) store_doubles(sums[s].lane + g * kDoubles, lanes[s][g]);
-  }
-}
-
-inline void add_row(const double* row, u32 count, Lanes& sum) {
-  add_lanes<1>(count, &sum, [=](u32 i, Vector<double>* terms) { terms[0] = load_doubles(row + i); });
-}
-
-inline void add_squares(const double* row, u32 count, Lanes& sum) {
-  add_lanes<1>(count, &sum, [=](u32 i, Vector<double>* terms) {
-    const Vector<double> value = load_doubles(row + i);
-    terms[0] = value * value;
-  });
-}
-
 inline double total(const Lanes& sums) {
   double lane[kSumLanes];
   memcpy(lane, sums.lane, sizeof lane);
@@ -110,25 +96,15 @@ inline double total(const Lanes& sums) {
   return lane[0];
 }
 
-// Smallest and largest of a row and what is there already; `count` is a multiple of kDoubles.
-inline double smallest(const double* row, u32 count, double least) {
-  Vector<double> found = Vector<double>{} + least;
-  for (u32 i = 0; i < count; i += kDoubles) found = smaller(load_doubles(row + i), found);
-  for (u32 i = 0; i < kDoubles; ++i) least = found[i] < least ? found[i] : least;
+inline double smallest(Vector<double> values) {
+  double least = values[0];
+  for (u32 i = 1; i < kDoubles; ++i) least = smaller(values[i], least);
   return least;
 }
 
-inline double largest(const double* row, u32 count, double most) {
-  Vector<double> found = Vector<double>{} + most;
-  for (u32 i = 0; i < count; i += kDoubles) found = larger(load_doubles(row + i), found);
-  for (u32 i = 0; i < kDoubles; ++i) most = found[i] > most ? found[i] : most;
-  return most;
-}
-
-inline double largest_magnitude(const double* row, u32 count, double most) {
-  Vector<double> found = Vector<double>{} + most;
-  for (u32 i = 0; i < count; i += kDoubles) found = larger(magnitude(load_doubles(row + i)), found);
-  for (u32 i = 0; i < kDoubles; ++i) most = found[i] > most ? found[i] : most;
+inline double largest(Vector<double> values) {
+  double most = values[0];
+  for (u32 i = 1; i < kDoubles; ++i) most = larger(values[i], most);
   return most;
 }
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "assess/derivatives.h"
 #include "assess/kernels.h"
 #include "assess/lanes.h"
 
@@ -20,20 +21,6 @@ using assess::kLineColumns;
 using assess::Rules;
 using assess::StencilCell;
 using assess::View;
-
-enum Axis : u32 { kW, kZ, kY, kX };
-
-// All sums of a cell's stencils, in lanes.
-struct CellLanes {
-  Lanes slope_error[4], gradient_error, laplacian, laplacian_error, error, interior;
-  u64 plain_interior;
-};
-
-// Rows for one row of stencils, each in whole groups of lanes.
-struct StencilRows {
-  alignas(64) double slope[kLineColumns], slope_error[kLineColumns], length[kLineColumns], length_y[kLineColumns],
-      along[kLineColumns], bend[kLineColumns], bend_error[kLineColumns], valid[kLineColumns];
-};
 
 // A ring of planes of one kind.
 struct Ring {
@@ -54,14 +41,6 @@ constexpr u32 kQuarter = 2 * kSumLanes;
 struct Total {
   double all, some;
 };
-
-// Element i of the vector at column `from` where that is below `count`, or else 0.
-inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector) {
-  if (from + kDoubles <= count) return vector;
-  Vector<i64> column;
-  for (u32 i = 0; i < kDoubles; ++i) column[i] = from + i;
-  return column < static_cast<i64>(count) ? vector : Vector<double>{};
-}
 
 // kSums totals of what of(row, column, terms) gives, vectors from a column on. It may be asked for columns behind the last
 // one, in whole groups of lanes; these do not count, whatever they are.
@@ -155,15 +134,6 @@ inline PairTotals add_up_valid(const Plane& head, const Plane& tail, u32 rows, u
   return {totals[0], totals[1], totals[2], totals[3]};
 }
 
-// A row of points: original less nothing, error less its pivot, and validity.
-struct Points {
-  const double* x;
-  const double* e;
-  const double* valid;
-};
-
-Points operator+(const Points& row, u32 columns) { return {row.x + columns, row.e + columns, row.valid + columns}; }
-
 template <class T>
 class Climber {
  public:
@@ -181,48 +151,59 @@ class Climber {
       memory += count;
       return taken;
     };
-    const u64 ring = u64{planes} * rows_ * stride;
-    x_ = {take(ring), planes, rows_, stride};
-    e_ = {take(ring), planes, rows_, stride};
-    valid_ = {take(ring), planes, rows_, stride};
-    for (Row& row : far_) row = {take(stride), take(stride), take(stride)};
+    const u64 plane = u64{rows_} * stride;
+    x_ = {take(stencil_planes(plan) * plane), stencil_planes(plan), rows_, stride};
+    raw_e_ = {take(stencil_planes(plan) * plane), stencil_planes(plan), rows_, stride};
+    e_ = {take(planes * plane), planes, rows_, stride};
+    valid_ = {take(planes * plane), planes, rows_, stride};
+    for (Row& far : far_) {
+      const u64 rows = has_far_stencils(plan) ? plane : 0;
+      far = {take(rows), take(rows), take(rows)};
+    }
+    spare_x_ = take(stride);
     column_sums_ = {take(u64{planes} * stride), planes, 1, stride};
     tail_e_ = take(far_plane_rows(plan, column) * u64{stride});
     tail_valid_ = take(far_plane_rows(plan, column) * u64{stride});
-    lanes_ = reinterpret_cast<CellLanes*>(take(sizeof(CellLanes) / sizeof(double)));
-    stencil_rows_ = reinterpret_cast<StencilRows*>(take(sizeof(StencilRows) / sizeof(double)));
   }
 
   // All in whole cache lines.
   static u64 memory_doubles(const FieldPlan& plan, const Column& column) {
     const u64 stride = padded(extent(plan, column, kX));
-    const u64 rows = 3 * (u64{ring_planes(plan)} * extent(plan, column, kY) + kFarRows) + ring_planes(plan) +
-                     2 * far_plane_rows(plan, column);
-    return rows * stride + (sizeof(CellLanes) + sizeof(StencilRows)) / sizeof(double);
+    const u64 planes =
+        2 * u64{stencil_planes(plan)} + 2 * u64{ring_planes(plan)} + (has_far_stencils(plan) ? 3 * u64{kFarPlanes} : 0);
+    const u64 rows = planes * extent(plan, column, kY) + ring_planes(plan) + 2 * far_plane_rows(plan, column) + 1;
+    return (rows + 1) * stride;  // tails are read in whole groups of lanes
   }
 
   void climb(StencilCell* cells) {
-    for (u64 w = column_.first[kW]; w < column_.end[kW]; ++w) {
+    const u64 depth = column_.end[kZ] - column_.first[kZ];
+    for (u64 w = column_.first[kW]; w < column_.end[kW]; ++w, cells += depth) {
+      for (u64 i = 0; i < depth; ++i) {
+        cells[i] = {};
+        cells[i].extrema.gradient_min = HUGE_VAL;
+      }
       u64 loaded = column_.first[kZ];
       for (u64 z = column_.first[kZ]; z < column_.end[kZ]; ++z) {
-        for (; loaded < z + e_.planes && loaded < plan_.shape[kZ]; ++loaded) load_plane(w, loaded);
-        memset(static_cast<void*>(lanes_), 0, sizeof *lanes_);
-        StencilCell& cell = *cells++;
-        cell.extrema = {};
-        cell.extrema.gradient_min = HUGE_VAL;
-        cell.sums = {};
-        if (plan_.lags != 0) add_lags(w, z, cell.sums);
-        if (plan_.stencils) add_stencils(w, z, cell.extrema);
-        collect(cell.sums);
+        for (; loaded < z + e_.planes && loaded < plan_.shape[kZ]; ++loaded) {
+          load_plane(w, loaded);
+          const u64 below = plan_.present[kZ] ? 2 : 0;
+          if (!plan_.stencils || loaded < column_.first[kZ] + below || loaded - below >= column_.end[kZ]) continue;
+          add_cell_stencils(w, loaded - below, cells[loaded - below - column_.first[kZ]]);
+        }
+        if (plan_.lags != 0) add_lags(w, z, cells[z - column_.first[kZ]].sums);
       }
     }
   }
 
  private:
-  static constexpr u32 kFarRows = 8;
+  static constexpr u32 kStencilPlanes = 3, kFarPlanes = 4;
 
   static u32 reach(const FieldPlan& plan) { return plan.stencils && plan.lags < 2 ? 2 : plan.lags; }
   static u32 ring_planes(const FieldPlan& plan) { return plan.present[kZ] ? reach(plan) + 1 : 1; }
+  static u32 stencil_planes(const FieldPlan& plan) {
+    return !plan.stencils ? 0 : plan.present[kZ] ? kStencilPlanes : 1;
+  }
+  static bool has_far_stencils(const FieldPlan& plan) { return plan.present[kW] && plan.stencils; }
 
   // Of a plane of another w, whose points are tails.
   static u64 far_plane_rows(const FieldPlan& plan, const Column& column) {
@@ -238,17 +219,25 @@ class Climber {
   void read(u64 w, u64 z, u32 y, const Row& row) const {
     const u64 at[4] = {w, z, column_.first[kY] + y, column_.first[kX]};
     read_points<T>(view_, rules_, at, columns_, row);
+  }
+
+  // Errors less their pivot.
+  void take_off_pivot(const double* e, const double* valid, double* to) const {
     const double pivot = rules_.pivot_e;
     if (rules_.all_valid) {
-      for (u32 i = 0; i < columns_; ++i) row.e[i] -= pivot;
+      for (u32 i = 0; i < columns_; ++i) to[i] = e[i] - pivot;
     } else {
-      for (u32 i = 0; i < columns_; ++i) row.e[i] -= pivot * row.valid[i];
+      for (u32 i = 0; i < columns_; ++i) to[i] = e[i] - pivot * valid[i];
     }
   }
 
   void load_plane(u64 w, u64 z) {
-    ring_w_ = w;
-    for (u32 y = 0; y < rows_; ++y) read(w, z, y, {x_.row(z, y), e_.row(z, y), valid_.row(z, y)});
+    for (u32 y = 0; y < rows_; ++y) {
+      const Row row = plan_.stencils ? Row{x_.row(z, y), raw_e_.row(z, y), valid_.row(z, y)}
+                                     : Row{spare_x_, e_.row(z, y), valid_.row(z, y)};
+      read(w, z, y, row);
+      if (plan_.lags != 0) take_off_pivot(row.e, row.valid, e_.row(z, y));
+    }
     if (plan_.lags == 0) return;
     double* const sums = column_sums_.row(z, 0);
     for (u32 i = 0; i < columns_; ++i) sums[i] = 0;
@@ -263,13 +252,6 @@ class Climber {
       const double* const row = e_.row(z, y);
       for (u32 i = 0; i < columns_; ++i) sums[i] += row[i];
     }
-  }
-
-  // A row of the ring; one of another w is read anew, into far row number `far`.
-  Points points(u64 w, u64 z, u32 y, u32 far) const {
-    if (w == ring_w_) return {x_.row(z, y), e_.row(z, y), valid_.row(z, y)};
-    read(w, z, y, far_[far]);
-    return {far_[far].x, far_[far].e, far_[far].valid};
   }
 
   [[nodiscard]] u32 own_rows() const { return static_cast<u32>(column_.end[kY] - column_.first[kY]); }
@@ -287,7 +269,9 @@ class Climber {
   // One of another w.
   Plane read_far_plane(u64 w, u64 z) const {
     for (u32 y = 0; y < own_rows(); ++y) {
-      read(w, z, y, {far_[0].x, tail_e_ + y * u64{e_.stride}, tail_valid_ + y * u64{e_.stride}});
+      const Row row = {spare_x_, tail_e_ + y * u64{e_.stride}, tail_valid_ + y * u64{e_.stride}};
+      read(w, z, y, row);
+      take_off_pivot(row.e, row.valid, row.e);
     }
     return {tail_e_, tail_valid_, e_.stride};
   }
@@ -400,103 +384,57 @@ class Climber {
   }
 
   // Stencils whose lowest corner is owned: their centre is one further along each axis.
-  void add_stencils(u64 w, u64 z, assess::StencilExtrema& extrema) const {
-    if (plan_.present[kW] && w + 2 >= plan_.shape[kW]) return;
-    if (plan_.present[kZ] && z + 2 >= plan_.shape[kZ]) return;
-    const u32 count = columns_with(2);
-    if (count == 0) return;
-    for (u32 y = 0; y < own_rows() && !(plan_.present[kY] && y + 2 >= rows_); ++y) {
-      const u64 mw = w + (plan_.present[kW] ? 1 : 0);
-      const u64 mz = z + (plan_.present[kZ] ? 1 : 0);
-      const u32 my = y + (plan_.present[kY] ? 1 : 0);
-      const Points centre = points(mw, mz, my, 0);
-      Points before[4];
-      Points after[4];
-      before[kW] = plan_.present[kW] ? points(w, mz, my, 1) : centre;
-      after[kW] = plan_.present[kW] ? points(w + 2, mz, my, 2) : centre;
-      before[kZ] = plan_.present[kZ] ? points(mw, z, my, 3) : centre;
-      after[kZ] = plan_.present[kZ] ? points(mw, z + 2, my, 4) : centre;
-      before[kY] = plan_.present[kY] ? points(mw, mz, y, 5) : centre;
-      after[kY] = plan_.present[kY] ? points(mw, mz, y + 2, 6) : centre;
-      before[kX] = centre;
-      after[kX] = centre + 2;
-      for (u32 axis = kW; axis < kX; ++axis) {
-        before[axis] = before[axis] + 1;
-        after[axis] = after[axis] + 1;
+  void add_cell_stencils(u64 w, u64 z, StencilCell& cell) const {
+    CellPoints points = {};
+    points.stride = static_cast<i64>(e_.stride);
+    points.rows = rows_with(kY, plan_.present[kY] ? 2 : 0, w, z);
+    points.columns = columns_with(2);
+    points.all_valid = rules_.all_valid;
+    if ((plan_.present[kW] && w + 2 >= plan_.shape[kW]) || points.rows == 0 || points.columns == 0) return;
+    const i64 to_centre = (plan_.present[kY] ? points.stride : 0) + 1;
+    const auto of_ring = [&](u64 plane) {
+      return Points{x_.row(plane, 0), raw_e_.row(plane, 0), valid_.row(plane, 0)} + to_centre;
+    };
+    const auto of_far = [&](u32 i, u64 other_w, u64 plane) {
+      const Row& far = far_[i];
+      for (u32 y = 0; y < points.rows + 2; ++y) {
+        const u64 by = y * u64{e_.stride};
+        read(other_w, plane, y, {far.x + by, far.e + by, far.valid + by});
       }
-      add_stencil_row(centre + 1, before, after, count, extrema);
-    }
-  }
-
-  void add_stencil_row(const Points& centre, const Points* before, const Points* after, u32 count,
-                       assess::StencilExtrema& extrema) const {
-    StencilRows& r = *stencil_rows_;
-    CellLanes& sums = *lanes_;
-    const u32 n = padded(count);
-    const bool masked = !rules_.all_valid;
-    for (u32 i = 0; i < n; ++i) {
-      r.length[i] = r.length_y[i] = r.along[i] = r.bend[i] = r.bend_error[i] = 0;
-      r.valid[i] = i >= count ? 0.0 : masked ? centre.valid[i] : 1.0;
-    }
-    for (u32 axis = kW; axis <= kX && masked; ++axis) {
-      if (!plan_.present[axis]) continue;
-      for (u32 i = 0; i < count; ++i) r.valid[i] *= before[axis].valid[i] * after[axis].valid[i];
-    }
-    for (u32 axis = kW; axis <= kX; ++axis) {
-      if (!plan_.present[axis]) continue;
-      const double per_step = 1.0 / (2 * plan_.spacing[axis]);
-      const double per_square = 1.0 / (plan_.spacing[axis] * plan_.spacing[axis]);
-      const Points& b = before[axis];
-      const Points& a = after[axis];
-      for (u32 i = 0; i < count; ++i) {
-        const double slope = (a.x[i] - b.x[i]) * per_step * r.valid[i];
-        const double off = (a.e[i] - b.e[i]) * per_step * r.valid[i];
-        r.slope[i] = slope;
-        r.slope_error[i] = off;
-        r.length[i] += slope * slope;
-        r.length_y[i] += (slope + off) * (slope + off);
-        r.along[i] += off * (slope + slope + off);
-        r.bend[i] += (a.x[i] - (centre.x[i] + centre.x[i]) + b.x[i]) * per_square * r.valid[i];
-        r.bend_error[i] += (a.e[i] - (centre.e[i] + centre.e[i]) + b.e[i]) * per_square * r.valid[i];
-      }
-      for (u32 i = count; i < n; ++i) r.slope[i] = r.slope_error[i] = 0;
-      add_squares(r.slope_error, n, sums.slope_error[axis]);
-      extrema.slope[axis] = largest_magnitude(r.slope, n, extrema.slope[axis]);
-      extrema.slope_error[axis] = largest_magnitude(r.slope_error, n, extrema.slope_error[axis]);
-    }
-    // The difference of two lengths without cancellation.
-    for (u32 i = 0; i < n; ++i) {
-      const double length = sqrt(r.length[i]);
-      const double both = length + sqrt(r.length_y[i]);
-      r.length[i] = length;
-      r.along[i] = both > 0 ? r.along[i] / both : 0.0;
-      r.slope[i] = r.valid[i] != 0 ? length : HUGE_VAL;
-    }
-    add_squares(r.along, n, sums.gradient_error);
-    add_squares(r.bend, n, sums.laplacian);
-    add_squares(r.bend_error, n, sums.laplacian_error);
-    extrema.gradient_max = largest_magnitude(r.length, n, extrema.gradient_max);
-    extrema.gradient_min = smallest(r.slope, n, extrema.gradient_min);
-    extrema.gradient_error = largest_magnitude(r.along, n, extrema.gradient_error);
-    extrema.laplacian_error = largest_magnitude(r.bend_error, n, extrema.laplacian_error);
-    for (u32 i = 0; i < n; ++i) r.slope[i] = 0;
-    for (u32 i = 0; i < count; ++i) r.slope[i] = (centre.e[i] + rules_.pivot_e) * r.valid[i];
-    add_squares(r.slope, n, sums.error);
-    if (masked) {
-      add_row(r.valid, n, sums.interior);
+      return Points{far.x, far.e, far.valid} + to_centre;
+    };
+    if (plan_.present[kW]) {
+      points.centre = of_far(0, w + 1, z + 1);
+      points.before[kZ] = of_far(1, w + 1, z);
+      points.after[kZ] = of_far(2, w + 1, z + 2);
+      points.before[kW] = of_ring(z + 1);
+      points.after[kW] = of_far(3, w + 2, z + 1);
+    } else if (plan_.present[kZ]) {
+      points.centre = of_ring(z + 1);
+      points.before[kZ] = of_ring(z);
+      points.after[kZ] = of_ring(z + 2);
     } else {
-      sums.plain_interior += count;
+      points.centre = of_ring(z);
+    }
+    if (sizeof(T) == sizeof(float) && plan_.squares_fit) {
+      add_stencils_of<true>(points, cell);
+    } else {
+      add_stencils_of<false>(points, cell);
     }
   }
 
-  void collect(assess::StencilSums& sums) const {
-    const CellLanes& lanes = *lanes_;
-    sums.interior = total(lanes.interior) + static_cast<double>(lanes.plain_interior);
-    for (u32 axis = kW; axis <= kX; ++axis) sums.slope_error[axis] = total(lanes.slope_error[axis]);
-    sums.gradient_error = total(lanes.gradient_error);
-    sums.laplacian = total(lanes.laplacian);
-    sums.laplacian_error = total(lanes.laplacian_error);
-    sums.error = total(lanes.error);
+  template <bool kFits>
+  void add_stencils_of(const CellPoints& points, StencilCell& cell) const {
+    switch (plan_.rank) {
+      case 1:
+        return add_stencils<kX, kFits>(points, plan_.finer, cell);
+      case 2:
+        return add_stencils<kY, kFits>(points, plan_.finer, cell);
+      case 3:
+        return add_stencils<kZ, kFits>(points, plan_.finer, cell);
+      default:
+        return add_stencils<kW, kFits>(points, plan_.finer, cell);
+    }
   }
 
   const View& view_;
@@ -504,15 +442,14 @@ class Climber {
   const FieldPlan& plan_;
   const Column& column_;
   u32 rows_, columns_;
-  u64 ring_w_ = 0;
-  Ring x_, e_, valid_;
-  Row far_[kFarRows];
+  Ring x_, raw_e_;       // of stencils
+  Ring e_, valid_;       // errors less their pivot, of lags; and validity
+  Row far_[kFarPlanes];  // planes of another w, of stencils
+  double* spare_x_;
   Ring column_sums_;                        // of a cell's rows, where all points count
   bool is_plain_[H5L_ASSESS_MAX_LAGS + 1];  // whether they do in each plane of the ring
   double* tail_e_;
   double* tail_valid_;
-  CellLanes* lanes_;
-  StencilRows* stencil_rows_;
 };
 
 template <class T>

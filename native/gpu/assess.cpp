@@ -237,8 +237,6 @@ CellsPlan plan_for(const FieldInput& input) {
   for (int axis = 0; axis < 4; ++axis) {
     plan.first[axis] = input.first[axis];
     plan.end[axis] = input.end[axis];
-    plan.per_step[axis] = 1.0 / (2 * input.field.spacing[axis]);
-    plan.per_square[axis] = 1.0 / (input.field.spacing[axis] * input.field.spacing[axis]);
   }
   plan.rows_of_cells = static_cast<u32>(cells_along(plan.first[2], plan.end[2], input.cell_rows));
   plan.columns_of_cells = static_cast<u32>(cells_along(plan.first[3], plan.end[3], input.cell_columns));
@@ -279,7 +277,7 @@ bool is_plain(const FieldInput& input) {
 
 const char* stencils_kernel(const FieldInput& input) {
   const FieldPlan& field = input.field;
-  if (!field.stencils || !is_plain(input)) {
+  if (!field.stencils || !is_plain(input) || (input.value_bytes == 4 && !field.squares_fit)) {
     return typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
   }
   return field.rank == 2 ? typed(input.value_bytes, "assess_plane_stencils_f32", "assess_plane_stencils_f64")
@@ -395,6 +393,7 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
       if (has_lags) plan.errors = pieces.take<double>(errors);
       if (has_whole) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
       plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
+      plan.extrema = reinterpret_cast<u64*>(pieces.take<StencilExtrema>(1));
       sums = pieces.take<StencilCell>(grouped->sums());
     };
     StencilCell* sums = nullptr;
@@ -407,6 +406,7 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     Launcher& launcher = device.launcher();
     const CellsPlan tails = with_tails(plan);
     const bool is_started =
+        launcher.clear(plan.extrema, sizeof(StencilExtrema)) &&
         launch(launcher, stencils_kernel(input), (plan.cells + 3) / 4, plan) &&
         (!has_lags ||
          (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),

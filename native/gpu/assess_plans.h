@@ -128,13 +128,13 @@ struct CellsPlan {
   u32 cell_rows, cell_columns;  // cells are cut at multiples of these
   u32 rows_of_cells, columns_of_cells;
   u64 cells;
-  double per_step[4], per_square[4];  // of derivatives
-  u8* results;                        // StencilCell or WindowSums of each cell
-  u64 reach_end[4];                   // behind what cells and their lags reach
-  double* errors;                     // of lags: see assess_lags.cuh
-  LagNotes* notes;                    // of each cell
-  u64 own_cells;                      // before those in planes that only lags reach
-  double* column_sums;                // of windows: see assess_windows.cuh
+  u8* results;          // StencilCell or WindowSums of each cell
+  u64* extrema;         // of stencils, that warps tell each other; 0 at the start
+  u64 reach_end[4];     // behind what cells and their lags reach
+  double* errors;       // of lags: see assess_lags.cuh
+  LagNotes* notes;      // of each cell
+  u64 own_cells;        // before those in planes that only lags reach
+  double* column_sums;  // of windows: see assess_windows.cuh
   double* plane_sums;
   double* lost;
   WorstWindow* worst;  // of each thread block

@@ -252,7 +252,8 @@ void check(std::vector<std::uint64_t> shape, Random& random) {
   params.rank = static_cast<std::uint32_t>(field.shape.size());
   for (std::size_t axis = 0; axis < field.shape.size(); ++axis) {
     params.shape[axis] = field.shape[axis];
-    params.spacing[axis] = random.below(2) == 0 ? 1 : 0.3;
+    const double steps[] = {1, 1, 1, 1, 0.3, 0.3, 0.3, 1e-20};
+    params.spacing[axis] = steps[random.below(8)];
   }
   const bool has_mask = random.below(3) == 0;
   const std::uint64_t all = field.original.size();

@@ -441,6 +441,15 @@ inline float larger(float a, float b) { return std::fmax(a, b); }
 inline double larger(double a, double b) { return std::fmax(a, b); }
 
 inline double fused_multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
+inline double square_root(double a) { return std::sqrt(a); }
+inline double square_root_of_normal(double a) {
+  if (!(a >= 0x1p-969 && a < 0x1p1023)) std::abort();
+  return std::sqrt(a);
+}
+inline double reciprocal_of_normal(double a) {
+  if (!(a >= 0x1p-1020 && a < 0x1p1020)) std::abort();
+  return 1.0 / a;
+}
 inline double reciprocal_estimate(double a) {
   // 18 bits, as bad as it may be.
   const double exact = 1.0 / a;
