@@ -101,14 +101,16 @@ inline void add_squares(const double* row, u32 count, Lanes& sum) {
   });
 }
 
-inline double total(const Lanes& sums) {
-  double lane[kSumLanes];
-  memcpy(lane, sums.lane, sizeof lane);
-  for (u32 width = kSumLanes / 2; width != 0; width /= 2) {
+template <u32 kCount>
+inline double total(const double (&sums)[kCount]) {
+  double lane[kCount];
+  memcpy(lane, sums, sizeof lane);
+  for (u32 width = kCount / 2; width != 0; width /= 2) {
     for (u32 i = 0; i < width; ++i) lane[i] += lane[i + width];
   }
   return lane[0];
 }
+inline double total(const Lanes& sums) { return total(sums.lane); }
 
 // Smallest and largest of a row and what is there already; `count` is a multiple of kDoubles.
 inline double smallest(const double* row, u32 count, double least) {
