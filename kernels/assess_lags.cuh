@@ -221,29 +221,33 @@ H5L_DEVICE void add_lag_cells(const CellsPlan& plan) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Where all points count.
 
-// Sums of several numbers over a warp, to `to`. Half of the lanes go on with one half of the numbers, and the others with the
-// other, until each has one or none left.
-template <u32 kBy, u32 kLeft, u32 kCount>
-H5L_DEVICE void add_up_warp(double (&values)[kCount], double* to, u32 own) {
-  if constexpr (kBy != 0) {
-    constexpr u32 kHalf = (kLeft + 1) / 2;
+// Sums of several numbers over a warp: half of the lanes go on with one half of the numbers, and the others with the other,
+// until they have one or none left (or two of more than 32). A lane then has the totals from `first` on, `count` of them.
+struct OwnTotals {
+  u32 first, count;
+};
+template <u32 kBy = kWarpThreads / 2, u32 kLeft = 0, u32 kCount>
+H5L_DEVICE OwnTotals add_up_warp(double (&values)[kCount], OwnTotals own = {0, kCount}) {
+  constexpr u32 kNow = kLeft == 0 ? kCount : kLeft, kHalf = (kNow + 1) / 2;
+  if constexpr (kBy == 0) {
+    return own;
+  } else {
     const bool is_upper = (lane() & kBy) != 0;
     H5L_UNROLL for (u32 i = 0; i < kHalf; ++i) {
-      const double lower = values[i], upper = kHalf + i < kLeft ? values[kHalf + i] : 0.0;
+      const double lower = values[i], upper = kHalf + i < kNow ? values[kHalf + i] : 0.0;
       values[i] = (is_upper ? upper : lower) + shuffle_xor(is_upper ? lower : upper, kBy);
     }
-    if (is_upper) to += kHalf;
-    own = is_upper ? (own > kHalf ? own - kHalf : 0) : (own < kHalf ? own : kHalf);
-    add_up_warp<kBy / 2, kHalf>(values, to, own);
-  } else {
-    H5L_UNROLL for (u32 i = 0; i < kLeft; ++i) {
-      if (i < own) to[i] = values[i];
-    }
+    own.first += is_upper ? kHalf : 0;
+    own.count = is_upper ? (own.count > kHalf ? own.count - kHalf : 0) : (own.count < kHalf ? own.count : kHalf);
+    return add_up_warp<kBy / 2, kHalf>(values, own);
   }
 }
 template <u32 kCount>
-H5L_DEVICE void add_up_warp(double (&values)[kCount], double* to) {
-  add_up_warp<kWarpThreads / 2, kCount>(values, to, kCount);
+H5L_DEVICE void store_totals(double (&values)[kCount], double* to) {
+  const OwnTotals own = add_up_warp(values);
+  H5L_UNROLL for (u32 i = 0; i < (kCount + kWarpThreads - 1) / kWarpThreads; ++i) {
+    if (i < own.count) to[own.first + i] = values[i];
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -258,11 +262,14 @@ struct PlaneLagsShared {
   // Below the cell, no row needs what is behind the cell's columns. Columns are swapped, see place_of_column.
   double errors[kCellRows * kTileColumns + kMostPlainLags * kCellColumns];
   double column_sums[kTileColumns];
-  double products_x[kMostPlainLags][kSideBySide];
-  double products_y[2][kWarpLags], tails_y[2][kWarpLags];  // of all columns
-  // And of the first ones; but of a lag whose tails some rows lack, the sum of heads in place of products.
-  double some_products_y[2][kWarpLags], some_tails_y[2][kWarpLags];
+  double products_x[kMostPlainLags], heads_x[kMostPlainLags], tails_x[kMostPlainLags];
+  // Along columns, for each half of the lags: products, tails, and heads of all lags.
+  double all_y[2][2 * kWarpLags + 1];
+  // And of the columns with a tail along the last axis: products, tails, and heads of each lag; but of a lag whose tails some
+  // rows lack, its heads of all columns in place of products.
+  double some_y[2][3 * kWarpLags];
 };
+static_assert(4 * (sizeof(PlaneLagsShared) + 1024) <= 228 * 1024);  // four thread blocks on a multiprocessor
 
 // So that neither threads with a column nor such with four columns side by side, two of which are loaded at once, meet in a
 // bank of shared memory.
@@ -303,7 +310,13 @@ class PlaneLags {
       if (column < columns_there_) add_column(column);
     }
     sync_block();
-    tell(has_lags);
+    if (!has_lags) {
+      tell_heads();
+      return;
+    }
+    add_up_columns();
+    sync_block();
+    if (thread() <= plan_.field.lags) tell(thread());
   }
 
  private:
@@ -323,12 +336,15 @@ class PlaneLags {
     return lag >= rows_there_ ? 0 : rows_there_ - lag < rows_ ? rows_there_ - lag : rows_;
   }
 
-  // Calls of(column, its place in a row) for this thread's columns of a row.
+  // Calls of(i) for a lane's columns lane() + i of a row, as far as they are there.
   template <class Of>
   H5L_DEVICE void for_columns(u32 row, Of of) const {
     const u32 columns = row < kCellRows ? columns_there_ : columns_;
-    H5L_UNROLL for (u32 start = 0; start < kTileColumns; start += kWarpThreads) {
-      if (start + lane() < columns) of(start + lane(), start + place_of_column(lane()));
+    if (columns >= kCellColumns) {  // without a condition for each
+      H5L_UNROLL for (u32 i = 0; i < kCellColumns; i += kWarpThreads) of(i);
+      if (kCellColumns + lane() < columns) of(kCellColumns);
+    } else {
+      H5L_NO_UNROLL for (u32 i = 0; i + lane() < columns; i += kWarpThreads) of(i);
     }
   }
 
@@ -336,32 +352,33 @@ class PlaneLags {
   // come to the place of their error first.
   H5L_DEVICE void load(u32 rows) {
     const assess::View& view = plan_.view;
-    const u64 first[4] = {place_.w, place_.z, place_.first_row, place_.first_column};
-    const u8* const original = address(view.original, view.original_strides, view.origin, first);
-    const u8* const decoded = address(view.decoded, view.decoded_strides, view.origin, first);
+    const u64 first[4] = {place_.w, place_.z, place_.first_row + warp(), place_.first_column + lane()};
+    const u8* x = address(view.original, view.original_strides, view.origin, first);
+    const u8* y = address(view.decoded, view.decoded_strides, view.origin, first);
     H5L_NO_UNROLL for (u32 row = warp(); row < rows; row += kWarps) {
-      double* const to = shared_.errors + place_of_row(row);
-      const T* const x = reinterpret_cast<const T*>(original + row * view.original_strides[kY]);
-      const T* const y = reinterpret_cast<const T*>(decoded + row * view.decoded_strides[kY]);
-      if constexpr (sizeof(T) == 4) {
-        for_columns(row, [&](u32 column, u32 place) {
-          u8* const pair = reinterpret_cast<u8*>(to + place);
-          copy_async<4>(pair, reinterpret_cast<const u8*>(x + column));
-          copy_async<4>(pair + 4, reinterpret_cast<const u8*>(y + column));
-        });
-      } else {
-        for_columns(row, [&](u32 column, u32 place) { to[place] = y[column] - x[column] - plan_.rules.pivot_e; });
-      }
+      double* const to = shared_.errors + place_of_row(row) + place_of_column(lane());
+      const T* const from_x = reinterpret_cast<const T*>(x);
+      const T* const from_y = reinterpret_cast<const T*>(y);
+      for_columns(row, [&](u32 at) {
+        if constexpr (sizeof(T) == 4) {
+          copy_async<4>(reinterpret_cast<u8*>(to + at), reinterpret_cast<const u8*>(from_x + at));
+          copy_async<4>(reinterpret_cast<u8*>(to + at) + 4, reinterpret_cast<const u8*>(from_y + at));
+        } else {
+          to[at] = from_y[at] - from_x[at] - plan_.rules.pivot_e;
+        }
+      });
+      x += kWarps * view.original_strides[kY];
+      y += kWarps * view.decoded_strides[kY];
     }
     if constexpr (sizeof(T) == 4) {
       wait_for_copies();
+      const double pivot = plan_.rules.pivot_e;
       H5L_NO_UNROLL for (u32 row = warp(); row < rows; row += kWarps) {
-        double* const to = shared_.errors + place_of_row(row);
-        for_columns(row, [&](u32, u32 place) {
-          const u64 pair = bit_cast<u64>(to[place]);
-          const double x = static_cast<double>(bit_cast<T>(static_cast<u32>(pair)));
-          const double y = static_cast<double>(bit_cast<T>(static_cast<u32>(pair >> 32)));
-          to[place] = y - x - plan_.rules.pivot_e;
+        double* const to = shared_.errors + place_of_row(row) + place_of_column(lane());
+        for_columns(row, [&](u32 at) {
+          const u64 pair = bit_cast<u64>(to[at]);
+          const double original = static_cast<double>(bit_cast<T>(static_cast<u32>(pair)));
+          to[at] = static_cast<double>(bit_cast<T>(static_cast<u32>(pair >> 32))) - original - pivot;
         });
       }
     }
@@ -403,7 +420,7 @@ class PlaneLags {
           }
           H5L_UNROLL for (u32 l = 0; l < kWarpLags; ++l) {
             H5L_UNROLL for (u32 i = 0; i < kSideBySide; ++i) {
-              double& product = to[l * kSideBySide + i];
+              double& product = to[i * kWarpLags + l];
               product = fused_multiply_add(heads[i], tails[kFirst - kStart + l + i], product);
             }
           }
@@ -417,16 +434,21 @@ class PlaneLags {
       H5L_UNROLL for (u32 i = 0; i < kWarpLags * kSideBySide; ++i) more[i] = products[i];
       add(more);
       H5L_UNROLL for (u32 i = 0; i < kWarpLags * kSideBySide; ++i) {
-        const u32 column = start + kSideBySide * lane() + i % kSideBySide;
-        if (column < columns_with(kFirst + i / kSideBySide)) products[i] = more[i];
+        const u32 column = start + kSideBySide * lane() + i / kWarpLags;
+        if (column < columns_with(kFirst + i % kWarpLags)) products[i] = more[i];
       }
     }
-    add_up_warp(products, shared_.products_x[kFirst - 1]);
+    // Totals of the four columns come to different lanes: of the first one to those below 8, and so on.
+    const OwnTotals own = add_up_warp(products);
+    double total = products[0];
+    H5L_UNROLL for (u32 by = kWarpThreads / 2; by >= kWarpThreads / kSideBySide; by /= 2) total +=
+        shuffle_xor(total, by);
+    if (lane() < kWarpThreads / kSideBySide && own.count != 0) shared_.products_x[kFirst - 1 + own.first] = total;
   }
 
   // Products and sums of tails along columns.
   struct ColumnSums {
-    double products[kWarpLags] = {}, tails[kWarpLags] = {}, heads[kWarpLags] = {};  // heads: only where rows lack tails
+    double products[kWarpLags] = {}, tails[kWarpLags] = {}, heads = 0;
   };
 
   // Those of a column of a cell with all rows and all they reach. Gives the sum of the column.
@@ -455,9 +477,9 @@ class PlaneLags {
     return sum;
   }
 
-  // Of any cell.
+  // Of any cell. Where some rows lack tails, heads of the others are a sum of their own.
   template <u32 kFirst>
-  H5L_DEVICE double add_short_column(const double* column, ColumnSums& sums) const {
+  H5L_DEVICE double add_short_column(const double* column, ColumnSums& sums, double (&short_heads)[kWarpLags]) const {
     const auto error = [&](u32 row) { return column[place_of_row(row)]; };
     double sum = 0;
     H5L_NO_UNROLL for (u32 row = rows_; row-- != 0;) sum += error(row);
@@ -471,7 +493,7 @@ class PlaneLags {
       H5L_NO_UNROLL for (u32 row = rows_; row-- > lag;) tails += error(row);
       const u32 end = rows_ + lag < rows_there_ ? rows_ + lag : rows_there_;
       H5L_NO_UNROLL for (u32 row = rows_ < lag ? lag : rows_; row < end; ++row) below += error(row);
-      sums.heads[l] += heads;
+      if (rows_with(lag) < rows_) short_heads[l] += heads;
       sums.tails[l] += tails + below;
     }
     return sum;
@@ -481,100 +503,131 @@ class PlaneLags {
   H5L_DEVICE void add_along_columns() {
     constexpr u32 kHalf = kFirst == 1 ? 0 : 1;
     const bool is_whole = rows_ == kCellRows && rows_there_ == kCellRows + plan_.field.lags;
-    const u32 least = columns_with(kFirst + kWarpLags - 1);
+    const u32 least = columns_with(plan_.field.lags);
     const double* const first = shared_.errors + place_of_column(lane());
-    const auto add = [&](u32 start, ColumnSums& to) {
-      const double sum =
-          is_whole ? add_whole_column<kFirst>(first + start, to) : add_short_column<kFirst>(first + start, to);
-      if (kHalf == 0) shared_.column_sums[start + lane()] = sum;
+    ColumnSums sums;
+    double some_products[kWarpLags] = {}, some_tails[kWarpLags], some_heads[kWarpLags];
+    const auto keep = [&](u32 l) {
+      if (rows_with(kFirst + l) == rows_) some_products[l] = sums.products[l];
+      some_tails[l] = sums.tails[l];
+      some_heads[l] = sums.heads;
     };
-    ColumnSums sums, some;
     bool is_cut = false;
     H5L_NO_UNROLL for (u32 start = 0; start < columns_; start += kWarpThreads) {
       const u32 column = start + lane();
-      if (!is_cut && start + kWarpThreads > least) {
+      if (!is_cut && start + kWarpThreads > least && least < columns_) {
         is_cut = true;
-        some = sums;
+        H5L_UNROLL for (u32 l = 0; l < kWarpLags; ++l) keep(l);
       }
-      if (column < columns_) add(start, sums);
+      if (column < columns_) {
+        const double sum = is_whole ? add_whole_column<kFirst>(first + start, sums)
+                                    : add_short_column<kFirst>(first + start, sums, some_products);
+        sums.heads += sum;
+        if (kHalf == 0) shared_.column_sums[column] = sum;
+      }
       if (!is_cut) continue;
       H5L_UNROLL for (u32 l = 0; l < kWarpLags; ++l) {
-        if (column >= columns_with(kFirst + l)) continue;
-        some.products[l] = sums.products[l];
-        some.tails[l] = sums.tails[l];
+        if (column < columns_with(kFirst + l)) keep(l);
       }
     }
-    if (!is_cut) some = sums;
     sync_warp();
-    add_up_warp(sums.products, shared_.products_y[kHalf]);
-    add_up_warp(sums.tails, shared_.tails_y[kHalf]);
-    H5L_UNROLL for (u32 l = 0; l < kWarpLags; ++l) {
-      if (rows_with(kFirst + l) != rows_) some.products[l] = sums.heads[l];
-    }
-    add_up_warp(some.products, shared_.some_products_y[kHalf]);
-    add_up_warp(some.tails, shared_.some_tails_y[kHalf]);
-  }
-
-  // Totals of column sums from one on, in 32 lanes or in 128.
-  H5L_DEVICE double of_lanes(const double* from, u32 first, u32 step, u32 count) const {
-    double sum = 0;
-    H5L_UNROLL for (u32 start = 0; start < kCellColumns; start += step) {
-      const u32 column = start + first + lane();
-      if (column < count) sum += from[column];
-    }
-    return sum;
-  }
-  H5L_DEVICE double of_columns(u32 count) const {
-    return sum_of_warp(of_lanes(shared_.column_sums, 0, kWarpThreads, count));
-  }
-  H5L_DEVICE double of_columns_x(u32 first, u32 count) const {
-    double lanes[4];
-    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-      lanes[i] = of_lanes(shared_.column_sums + first, i * kWarpThreads, 4 * kWarpThreads, count);
-    }
-    return sum_of_warp((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
-  }
-
-  // What lags come to; a warp takes every fourth one.
-  H5L_DEVICE void tell(bool has_lags) const {
-    const u32 lags = plan_.field.lags;
-    LagNotes& notes = plan_.notes[cell_];
-    const double heads = of_columns(columns_), heads_x = of_columns_x(0, columns_);
-    if (thread() == 0) notes.heads[0] = heads;
-    H5L_NO_UNROLL for (u32 lag = 1 + warp(); lag <= lags; lag += kWarps) {
-      const u32 along_x = columns_with(lag), l = lag - 1;
-      const bool is_cut = along_x != columns_;
-      const double some_heads = is_cut ? of_columns(along_x) : heads;
-      if (lane() == 0) notes.heads[lag] = some_heads;
-      if (!has_lags) continue;
-      const double some_heads_x = is_cut ? of_columns_x(0, along_x) : heads_x;
-      const double tails_x = of_columns_x(lag, along_x);
-      if (lane() != 0) continue;
-      const double* const side = shared_.products_x[l];
-      const double products_x = (side[0] + side[2]) + (side[1] + side[3]);
-      const u32 half = l / kWarpLags, i = l % kWarpLags, along_y = rows_with(lag);
-      const bool is_whole = along_y == rows_;
-      const double some_products_y = shared_.some_products_y[half][i], some_tails_y = shared_.some_tails_y[half][i];
-      assess::StencilSums& sums = reinterpret_cast<StencilCell*>(plan_.results)[cell_].sums;
-      sums.lag_products[kX][l] = products_x;
-      sums.lag_sums[kX][l] = some_heads_x + tails_x;
-      sums.lag_pairs[kX][l] = rows_ * along_x;
-      if (along_y != 0) {
-        sums.lag_products[kY][l] = shared_.products_y[half][i];
-        sums.lag_sums[kY][l] = (is_whole ? heads : some_products_y) + shared_.tails_y[half][i];
-        sums.lag_pairs[kY][l] = along_y * columns_;
+    if (has_some()) {
+      double totals[3 * kWarpLags];
+      H5L_UNROLL for (u32 l = 0; l < kWarpLags; ++l) {
+        if (!is_cut) keep(l);
+        totals[l] = some_products[l];
+        totals[kWarpLags + l] = some_tails[l];
+        totals[2 * kWarpLags + l] = some_heads[l];
       }
-      notes.heads_x[l] = some_heads_x;
-      notes.products_x[l] = products_x;
-      notes.tails_x[l] = tails_x;
-      notes.products_y[l] = some_products_y;
-      notes.tails_y[l] = some_tails_y;
-      if (plan_.field.rank != 2 || !is_whole) continue;
-      const double inverse = 1.0 / 2;
-      sums.lag_products[kMeanRow][l] = (some_products_y + products_x) * inverse;
-      sums.lag_sums[kMeanRow][l] = some_heads_x + (some_tails_y + tails_x) * inverse;
-      sums.lag_pairs[kMeanRow][l] = rows_ * along_x;
+      store_totals(totals, shared_.some_y[kHalf]);
     }
+    double totals[2 * kWarpLags + 1];
+    H5L_UNROLL for (u32 l = 0; l < kWarpLags; ++l) {
+      totals[l] = sums.products[l];
+      totals[kWarpLags + l] = sums.tails[l];
+    }
+    totals[2 * kWarpLags] = sums.heads;
+    store_totals(totals, shared_.all_y[kHalf]);
+  }
+
+  // Whether some columns lack tails along the last axis, or some rows along the other.
+  H5L_DEVICE bool has_some() const {
+    return columns_with(plan_.field.lags) < columns_ || rows_with(plan_.field.lags) < rows_;
+  }
+
+  // Totals of column sums, of pairs along the last axis, which have 128 lanes. A warp takes every fourth lag.
+  H5L_DEVICE void add_up_columns() const {
+    H5L_NO_UNROLL for (u32 lag = 1 + warp(); lag <= plan_.field.lags; lag += kWarps) {
+      const u32 count = columns_with(lag);
+      double heads = of_columns(shared_.column_sums, count), tails = of_columns(shared_.column_sums + lag, count);
+      H5L_UNROLL for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
+        heads += shuffle_xor(heads, by);
+        tails += shuffle_xor(tails, by);
+      }
+      if (lane() != 0) continue;
+      shared_.heads_x[lag - 1] = heads;
+      shared_.tails_x[lag - 1] = tails;
+    }
+  }
+
+  // Of a cell in a plane that only lags reach: the sums of its points that a cell before it needs.
+  H5L_DEVICE void tell_heads() const {
+    H5L_NO_UNROLL for (u32 lag = warp(); lag <= plan_.field.lags; lag += kWarps) {
+      double sum = 0;
+      H5L_NO_UNROLL for (u32 column = lane(); column < columns_with(lag); column += kWarpThreads) {
+        sum += shared_.column_sums[column];
+      }
+      sum = sum_of_warp(sum);
+      if (lane() == 0) plan_.notes[cell_].heads[lag] = sum;
+    }
+  }
+
+  H5L_DEVICE double of_columns(const double* from, u32 count) const {
+    double lanes[kSideBySide];
+    H5L_UNROLL for (u32 i = 0; i < kSideBySide; ++i) {
+      lanes[i] = 0;
+      H5L_UNROLL for (u32 start = i * kWarpThreads; start < kCellColumns; start += kSideBySide * kWarpThreads) {
+        if (start + lane() < count) lanes[i] += from[start + lane()];
+      }
+    }
+    return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+  }
+
+  // What one lag comes to; 0 stands for the cell itself.
+  H5L_DEVICE void tell(u32 lag) const {
+    LagNotes& notes = plan_.notes[cell_];
+    const double heads = shared_.all_y[0][2 * kWarpLags];
+    if (lag == 0) {
+      notes.heads[0] = heads;
+      return;
+    }
+    const u32 l = lag - 1, half = l / kWarpLags, i = l % kWarpLags, along_x = columns_with(lag),
+              along_y = rows_with(lag);
+    const double* const all = shared_.all_y[half];
+    const double* const some = has_some() ? shared_.some_y[half] : all;
+    const bool is_whole = along_y == rows_;
+    const double products_x = shared_.products_x[l], heads_x = shared_.heads_x[l], tails_x = shared_.tails_x[l];
+    const double products_y = some[i], tails_y = some[kWarpLags + i];
+    notes.heads[lag] = some == all ? heads : some[2 * kWarpLags + i];
+    notes.heads_x[l] = heads_x;
+    notes.products_x[l] = products_x;
+    notes.tails_x[l] = tails_x;
+    notes.products_y[l] = products_y;
+    notes.tails_y[l] = tails_y;
+    assess::StencilSums& sums = reinterpret_cast<StencilCell*>(plan_.results)[cell_].sums;
+    sums.lag_products[kX][l] = products_x;
+    sums.lag_sums[kX][l] = heads_x + tails_x;
+    sums.lag_pairs[kX][l] = rows_ * along_x;
+    if (along_y != 0) {
+      sums.lag_products[kY][l] = all[i];
+      sums.lag_sums[kY][l] = (is_whole ? heads : products_y) + all[kWarpLags + i];
+      sums.lag_pairs[kY][l] = along_y * columns_;
+    }
+    if (plan_.field.rank != 2 || !is_whole) return;
+    const double inverse = 1.0 / 2;
+    sums.lag_products[kMeanRow][l] = (products_y + products_x) * inverse;
+    sums.lag_sums[kMeanRow][l] = heads_x + (tails_y + tails_x) * inverse;
+    sums.lag_pairs[kMeanRow][l] = rows_ * along_x;
   }
 
   const CellsPlan& plan_;
@@ -612,11 +665,17 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u64 cell, const CellPlac
   constexpr u32 kPlanes = kLagPlanes<T>, kLoaded = kPlanes + kMostPlainLags, kProducts = kPlanes * kMostPlainLags;
   DeepLagsShared<T>& shared = *reinterpret_cast<DeepLagsShared<T>*>(shared_memory());
   const assess::View& view = plan.view;
-  const u32 rows = rows_of(place), columns = columns_of(place), least = columns_with(plan, place, kMostPlainLags);
+  const u32 rows = rows_of(place), columns = columns_of(place), least = columns_with(plan, place, plan.field.lags);
   const double pivot = plan.rules.pivot_e;
-  // What is behind the last plane counts nowhere.
+  // Planes that a warp reads are less than 2^32 bytes apart (gpu/assess.cpp). What is behind the last one counts nowhere.
   const u64 left = plan.reach_end[kZ] - 1 - place.z;
   const u32 last = left < kLoaded ? static_cast<u32>(left) : kLoaded;
+  u32 planes_x[kLoaded], planes_y[kLoaded];
+  H5L_UNROLL for (u32 k = 0; k < kLoaded; ++k) {
+    const u32 plane = k < last ? k : last;
+    planes_x[k] = unforeseen(plane * static_cast<u32>(view.original_strides[kZ]));
+    planes_y[k] = unforeseen(plane * static_cast<u32>(view.decoded_strides[kZ]));
+  }
   const u64 first[4] = {place.w, place.z, place.first_row + (rows - 1), place.first_column + lane()};
   const u8* const original = address(view.original, view.original_strides, view.origin, first);
   const u8* const decoded = address(view.decoded, view.decoded_strides, view.origin, first);
@@ -626,9 +685,8 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u64 cell, const CellPlac
     const u8* const from_x = original + (start * sizeof(T) - up * view.original_strides[kY]);
     const u8* const from_y = decoded + (start * sizeof(T) - up * view.decoded_strides[kY]);
     H5L_UNROLL for (u32 k = 0; k < kLoaded; ++k) {
-      const i64 plane = k < last ? k : last;
-      x[k] = *reinterpret_cast<const T*>(from_x + plane * view.original_strides[kZ]);
-      y[k] = *reinterpret_cast<const T*>(from_y + plane * view.decoded_strides[kZ]);
+      x[k] = *reinterpret_cast<const T*>(from_x + planes_x[k]);
+      y[k] = *reinterpret_cast<const T*>(from_y + planes_y[k]);
     }
   };
   const auto keep = [&](u32 l) {
@@ -666,11 +724,11 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u64 cell, const CellPlac
     }
   }
   sync_warp();
-  add_up_warp(products, shared.totals[warp()][0]);
+  store_totals(products, shared.totals[warp()][0]);
   is_cut = least < columns;
   if (is_cut) {
     H5L_UNROLL for (u32 p = 0; p < kProducts; ++p) products[p] = shared.some[warp()][p][lane()];
-    add_up_warp(products, shared.totals[warp()][1]);
+    store_totals(products, shared.totals[warp()][1]);
   }
   sync_warp();
   const u64 cells_of_plane = u64{plan.rows_of_cells} * plan.columns_of_cells;
@@ -724,14 +782,17 @@ H5L_DEVICE void add_mean_lag(const CellsPlan& plan, u64 cell, u32 lag) {
   const u64 first[4] = {place.w, place.z, place.first_row, place.first_column};
   const PlainRows<T> here = {address(view.original, view.original_strides, view.origin, first),
                              address(view.decoded, view.decoded_strides, view.origin, first)};
+  const PlainRows<T> above = here.next(view, kY, lag), behind = is_deep ? here.next(view, kZ, lag) : here;
   const double inverse = 1.0 / plan.field.rank;
   const auto mean_of = [&](u32 row, u32 column, double& head, double& tail) {
+    const u32 x = row * static_cast<u32>(view.original_strides[kY]) + column * static_cast<u32>(sizeof(T));
+    const u32 y = row * static_cast<u32>(view.decoded_strides[kY]) + column * static_cast<u32>(sizeof(T));
     const auto error = [&](const PlainRows<T>& from, u32 by) {
-      return from.next(view, kY, row).at(plan, static_cast<i32>(column + by)).e;
+      return PlainRows<T>{from.original + x, from.decoded + y}.at(plan, static_cast<i32>(by)).e;
     };
     head = error(here, 0);
-    tail = error(here.next(view, kY, lag), 0);
-    if (is_deep) tail = error(here.next(view, kZ, lag), 0) + tail;
+    tail = error(above, 0);
+    if (is_deep) tail = error(behind, 0) + tail;
     tail = (tail + error(here, lag)) * inverse;
     return true;
   };

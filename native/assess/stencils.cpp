@@ -167,28 +167,37 @@ inline PairTotals add_up_valid(u32 rows, u32 own, u32 columns, u32 some, Pair pa
   Total totals[4];
   add_up<kCount, 4, kAtOnce>(columns, first, totals, [&](u32 column, Vector<double>(*lanes)[kAtOnce]) {
     const Vector<double> none = {};
+    Vector<double> heads[kAtOnce] = {};
+    Vector<double> tails[kAtOnce] = {};
+    Vector<double> below[kAtOnce] = {};
+    Vector<double> kept[H5L_ASSESS_MAX_LAGS][kAtOnce];
+    // Gives tails of a row, with zeros where not both count.
+    const auto add_row = [&](u32 row, Vector<double>(&to)[kAtOnce]) {
 #pragma GCC unroll 2
-    for (u32 k = 0; k < kAtOnce; ++k) {
-      Vector<double> a;
-      Vector<double> b;
-      Vector<double> heads = none;
-      Vector<double> tails = none;
-      Vector<double> below = none;
-      for (u32 row = rows; row-- != 0;) {
+      for (u32 k = 0; k < kAtOnce; ++k) {
+        Vector<double> a;
+        Vector<double> b;
         const Vector<double> both = pair(row, column + k * kDoubles, a, b);
         a = both != 0.0 ? a : none;
-        b = both != 0.0 ? b : none;
-        lanes[0][k] = fused_multiply_add(a, b, lanes[0][k]);
-        heads += a;
-        if (row < own) tails += b;
+        to[k] = both != 0.0 ? b : none;
+        lanes[0][k] = fused_multiply_add(a, to[k], lanes[0][k]);
+        heads[k] += a;
         lanes[3][k] += both;
       }
-      for (u32 row = own; row < rows; ++row) {
-        const Vector<double> both = pair(row, column + k * kDoubles, a, b);
-        below += both != 0.0 ? b : none;
-      }
-      lanes[1][k] += heads;
-      lanes[2][k] += tails + below;
+    };
+    u32 row = rows;
+    for (; row > own; --row) add_row(row - 1, kept[row - 1 - own]);
+    for (; row-- != 0;) {
+      Vector<double> own_tails[kAtOnce];
+      add_row(row, own_tails);
+      for (u32 k = 0; k < kAtOnce; ++k) tails[k] += own_tails[k];
+    }
+    for (row = own; row < rows; ++row) {
+      for (u32 k = 0; k < kAtOnce; ++k) below[k] += kept[row - own][k];
+    }
+    for (u32 k = 0; k < kAtOnce; ++k) {
+      lanes[1][k] += heads[k];
+      lanes[2][k] += tails[k] + below[k];
     }
   });
   return {totals[0], totals[1], totals[2], totals[3]};

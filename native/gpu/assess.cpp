@@ -245,7 +245,12 @@ bool is_plain(const FieldInput& input) {
 }
 
 bool has_plain_lags(const FieldInput& input) {
-  return input.field.lags != 0 && input.field.lags <= kMostPlainLags && is_plain(input);
+  if (input.field.lags == 0 || input.field.lags > kMostPlainLags || !is_plain(input)) return false;
+  // Kernels have offsets of 32 bits for the rows of a cell, and for the planes that a warp reads.
+  const auto is_near = [](std::int64_t stride) { return stride >= 0 && stride < (std::int64_t{1} << 27); };
+  const View& view = input.view;
+  return is_near(view.original_strides[1]) && is_near(view.original_strides[2]) && is_near(view.decoded_strides[1]) &&
+         is_near(view.decoded_strides[2]);
 }
 
 const char* stencils_kernel(const FieldInput& input) {
