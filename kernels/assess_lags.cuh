@@ -219,7 +219,33 @@ H5L_DEVICE void add_lag_cells(const CellsPlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Where all points count.
+// Where all points count, in two or three axes.
+
+// What place_of says, for the cells of a launch.
+class Cells {
+ public:
+  H5L_DEVICE explicit Cells(const CellsPlan& plan)
+      : plan_(plan),
+        first_row_(plan.first[kY] / plan.cell_rows * plan.cell_rows),
+        first_column_(plan.first[kX] / plan.cell_columns * plan.cell_columns) {}
+
+  H5L_DEVICE CellPlace operator[](u32 cell) const {
+    const u32 x = cell % plan_.columns_of_cells, rest = cell / plan_.columns_of_cells;
+    const u32 y = rest % plan_.rows_of_cells, z = rest / plan_.rows_of_cells;
+    const auto row = [&](u32 i) { return first_row_ + u64{i} * plan_.cell_rows; };
+    const auto column = [&](u32 i) { return first_column_ + u64{i} * plan_.cell_columns; };
+    return {plan_.first[kW],
+            plan_.first[kZ] + z,
+            y == 0 ? plan_.first[kY] : row(y),
+            y + 1 == plan_.rows_of_cells ? plan_.end[kY] : row(y + 1),
+            x == 0 ? plan_.first[kX] : column(x),
+            x + 1 == plan_.columns_of_cells ? plan_.end[kX] : column(x + 1)};
+  }
+
+ private:
+  const CellsPlan& plan_;
+  const u64 first_row_, first_column_;  // where cells are cut
+};
 
 // Sums of several numbers over a warp: half of the lanes go on with one half of the numbers, and the others with the other,
 // until they have one or none left (or two of more than 32). A lane then has the totals from `first` on, `count` of them.
@@ -269,8 +295,6 @@ struct PlaneLagsShared {
   // rows lack, its heads of all columns in place of products.
   double some_y[2][3 * kWarpLags];
 };
-static_assert(4 * (sizeof(PlaneLagsShared) + 1024) <= 228 * 1024);  // four thread blocks on a multiprocessor
-
 // So that neither threads with a column nor such with four columns side by side, two of which are loaded at once, meet in a
 // bank of shared memory.
 H5L_DEVICE u32 place_of_column(u32 column) { return column ^ (column >> 3 & 2); }
@@ -282,20 +306,21 @@ struct alignas(16) TwoErrors {
 template <class T>
 class PlaneLags {
  public:
-  H5L_DEVICE PlaneLags(const CellsPlan& plan, u64 cell)
+  H5L_DEVICE PlaneLags(const CellsPlan& plan, u32 cell, const CellPlace& place)
       : plan_(plan),
         cell_(cell),
-        place_(place_of(plan, cell)),
+        place_(place),
         rows_(rows_of(place_)),
         columns_(columns_of(place_)),
         rows_there_(at_most(plan.field.shape[kY] - place_.first_row, rows_ + plan.field.lags)),
         columns_there_(at_most(plan.field.shape[kX] - place_.first_column, columns_ + plan.field.lags)),
         shared_(*reinterpret_cast<PlaneLagsShared*>(shared_memory())) {}
 
-  // Of cells in planes that only lags reach, only what they are as tails is wanted.
-  H5L_DEVICE void run(bool has_lags) {
+  // Of cells in planes that only lags reach, only what they are as tails is wanted. `next` is where the thread block goes on.
+  H5L_DEVICE void run(bool has_lags, const CellPlace& next) {
     load(has_lags ? rows_there_ : rows_);
     sync_block();
+    ask_for(next);
     if (!has_lags) {
       H5L_NO_UNROLL for (u32 column = thread(); column < columns_; column += kThreads) add_column(column);
     } else if (warp() == 0) {
@@ -384,6 +409,19 @@ class PlaneLags {
     }
   }
 
+  // Values of a cell will be read soon.
+  H5L_DEVICE void ask_for(const CellPlace& place) const {
+    constexpr u32 kValues = kLineBytes / sizeof(T), kLines = kCellColumns / kValues;
+    const assess::View& view = plan_.view;
+    H5L_UNROLL for (u32 i = 0; i < kCellRows * kLines; i += kThreads) {
+      const u32 line = i + thread(), row = line / kLines, column = line % kLines * kValues;
+      if (row >= rows_of(place) || column >= columns_of(place)) continue;
+      const u64 at[4] = {place.w, place.z, place.first_row + row, place.first_column + column};
+      prefetch(address(view.original, view.original_strides, view.origin, at));
+      prefetch(address(view.decoded, view.decoded_strides, view.origin, at));
+    }
+  }
+
   H5L_DEVICE void add_column(u32 column) {
     double sum = 0;
     H5L_NO_UNROLL for (u32 row = rows_; row-- != 0;) sum += *at(row, column);
@@ -451,33 +489,41 @@ class PlaneLags {
     double products[kWarpLags] = {}, tails[kWarpLags] = {}, heads = 0;
   };
 
-  // Those of a column of a cell with all rows and all they reach. Gives the sum of the column.
-  template <u32 kFirst>
-  static H5L_DEVICE double add_whole_column(const double* column, ColumnSums& sums) {
+  // Those of a column of a cell with all rows, which have all tails or not. Gives the sum of the column. Where some rows lack
+  // tails, heads of the others are a sum of their own.
+  template <u32 kFirst, bool kHasAll>
+  H5L_DEVICE double add_whole_column(const double* column, ColumnSums& sums, double (&short_heads)[kWarpLags]) const {
     constexpr u32 kLast = kFirst + kWarpLags - 1;
+    const auto is_there = [&](u32 row) { return kHasAll || row < kCellRows || row < rows_there_; };
     double ring[kLast + 1], below[kWarpLags], sum = 0;
     H5L_UNROLL for (u32 lag = 1; lag <= kLast; ++lag) {
       const u32 row = kCellRows - 1 + lag;
       const double error = column[place_of_row(row)];
       ring[row % (kLast + 1)] = error;
-      sum += error;
+      if (is_there(row)) sum += error;
       if (lag >= kFirst) below[lag - kFirst] = sum;
     }
+    double heads[kWarpLags] = {};
     sum = 0;
     H5L_UNROLL for (u32 up = 0; up < kCellRows; ++up) {
       const u32 row = kCellRows - 1 - up;
       const double error = column[place_of_row(row)];
       H5L_UNROLL for (u32 l = 0; l < kWarpLags; ++l) {
+        if (!is_there(row + kFirst + l)) continue;
         sums.products[l] = fused_multiply_add(error, ring[(row + kFirst + l) % (kLast + 1)], sums.products[l]);
+        if (!kHasAll) heads[l] += error;
       }
       ring[row % (kLast + 1)] = error;
       sum += error;
       if (row >= kFirst && row <= kLast) sums.tails[row - kFirst] += sum + below[row - kFirst];
     }
+    H5L_UNROLL for (u32 l = 0; l < kWarpLags; ++l) {
+      if (!is_there(kCellRows - 1 + kFirst + l)) short_heads[l] += heads[l];
+    }
     return sum;
   }
 
-  // Of any cell. Where some rows lack tails, heads of the others are a sum of their own.
+  // The same of any cell.
   template <u32 kFirst>
   H5L_DEVICE double add_short_column(const double* column, ColumnSums& sums, double (&short_heads)[kWarpLags]) const {
     const auto error = [&](u32 row) { return column[place_of_row(row)]; };
@@ -502,7 +548,7 @@ class PlaneLags {
   template <u32 kFirst>
   H5L_DEVICE void add_along_columns() {
     constexpr u32 kHalf = kFirst == 1 ? 0 : 1;
-    const bool is_whole = rows_ == kCellRows && rows_there_ == kCellRows + plan_.field.lags;
+    const bool has_rows = rows_ == kCellRows, has_all = has_rows && rows_there_ == kCellRows + plan_.field.lags;
     const u32 least = columns_with(plan_.field.lags);
     const double* const first = shared_.errors + place_of_column(lane());
     ColumnSums sums;
@@ -520,8 +566,10 @@ class PlaneLags {
         H5L_UNROLL for (u32 l = 0; l < kWarpLags; ++l) keep(l);
       }
       if (column < columns_) {
-        const double sum = is_whole ? add_whole_column<kFirst>(first + start, sums)
-                                    : add_short_column<kFirst>(first + start, sums, some_products);
+        const double* const from = first + start;
+        const double sum = has_all    ? add_whole_column<kFirst, true>(from, sums, some_products)
+                           : has_rows ? add_whole_column<kFirst, false>(from, sums, some_products)
+                                      : add_short_column<kFirst>(from, sums, some_products);
         sums.heads += sum;
         if (kHalf == 0) shared_.column_sums[column] = sum;
       }
@@ -631,7 +679,7 @@ class PlaneLags {
   }
 
   const CellsPlan& plan_;
-  const u64 cell_;
+  const u32 cell_;
   const CellPlace place_;
   const u32 rows_, columns_;
   const u32 rows_there_, columns_there_;  // in the field, as far as lags reach
@@ -641,8 +689,13 @@ class PlaneLags {
 // The plan's cells, and those in planes that only lags reach, for the sums that are their tails'.
 template <class T>
 H5L_DEVICE void add_plane_lags(const CellsPlan& plan) {
-  for (u64 cell = block_number(); cell < plan.cells; cell += grid_blocks()) {
-    PlaneLags<T>(plan, cell).run(cell < plan.own_cells);
+  const Cells cells(plan);
+  const u32 all = static_cast<u32>(plan.cells);
+  CellPlace place = cells[block_number()];
+  for (u32 cell = block_number(); cell < all; cell += grid_blocks()) {
+    const CellPlace next = cells[cell + grid_blocks() < all ? cell + grid_blocks() : cell];
+    PlaneLags<T>(plan, cell, place).run(cell < plan.own_cells, next);
+    place = next;
   }
 }
 
@@ -651,7 +704,7 @@ H5L_DEVICE void add_plane_lags(const CellsPlan& plan) {
 // times.
 
 template <class T>
-inline constexpr u32 kLagPlanes = sizeof(T) == 4 ? 4 : 2;
+inline constexpr u32 kLagPlanes = sizeof(T) == 4 ? 3 : 2;
 
 template <class T>
 struct DeepLagsShared {
@@ -661,7 +714,7 @@ struct DeepLagsShared {
 };
 
 template <class T>
-H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u64 cell, const CellPlace& place, u32 planes) {
+H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u32 cell, const CellPlace& place, u32 planes) {
   constexpr u32 kPlanes = kLagPlanes<T>, kLoaded = kPlanes + kMostPlainLags, kProducts = kPlanes * kMostPlainLags;
   DeepLagsShared<T>& shared = *reinterpret_cast<DeepLagsShared<T>*>(shared_memory());
   const assess::View& view = plan.view;
@@ -689,6 +742,15 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u64 cell, const CellPlac
       y[k] = *reinterpret_cast<const T*>(from_y + planes_y[k]);
     }
   };
+  // The next columns of the warp's own planes, far ahead.
+  const auto ask_for = [&](u32 up, u32 start) {
+    const u8* const from_x = original + (start * sizeof(T) - up * view.original_strides[kY]);
+    const u8* const from_y = decoded + (start * sizeof(T) - up * view.decoded_strides[kY]);
+    H5L_UNROLL for (u32 k = 0; k < kPlanes; ++k) {
+      prefetch(from_x + planes_x[k]);
+      prefetch(from_y + planes_y[k]);
+    }
+  };
   const auto keep = [&](u32 l) {
     H5L_UNROLL for (u32 k = 0; k < kPlanes; ++k) {
       const u32 p = k * kMostPlainLags + l;
@@ -709,6 +771,7 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u64 cell, const CellPlac
       H5L_UNROLL for (u32 k = 0; k < kLoaded; ++k) now[k] =
           static_cast<double>(y[k]) - static_cast<double>(x[k]) - pivot;
       const bool is_last = up + 1 == rows;
+      if (column + kWarpThreads < columns) ask_for(up, start + kWarpThreads);
       if (!is_last || column + kWarpThreads < columns)
         load(is_last ? 0 : up + 1, is_last ? start + kWarpThreads : start);
       H5L_UNROLL for (u32 k = 0; k < kPlanes; ++k) {
@@ -731,7 +794,7 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u64 cell, const CellPlac
     store_totals(products, shared.totals[warp()][1]);
   }
   sync_warp();
-  const u64 cells_of_plane = u64{plan.rows_of_cells} * plan.columns_of_cells;
+  const u32 cells_of_plane = plan.rows_of_cells * plan.columns_of_cells;
   for (u32 p = lane(); p < kProducts; p += kWarpThreads) {
     const u32 k = p / kMostPlainLags, l = p % kMostPlainLags, lag = l + 1;
     CellPlace own = place;
@@ -758,14 +821,15 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u64 cell, const CellPlac
 template <class T>
 H5L_DEVICE void add_deep_lags(const CellsPlan& plan) {
   constexpr u32 kPlanes = kWarps * kLagPlanes<T>;
-  const u64 cells_of_plane = u64{plan.rows_of_cells} * plan.columns_of_cells, planes = plan.end[kZ] - plan.first[kZ];
-  const u64 all = (planes + kPlanes - 1) / kPlanes * cells_of_plane;
-  for (u64 i = block_number(); i < all; i += grid_blocks()) {
-    const u64 first = i / cells_of_plane * kPlanes + warp() * kLagPlanes<T>;
+  const Cells cells(plan);
+  const u32 cells_of_plane = plan.rows_of_cells * plan.columns_of_cells;
+  const u32 planes = static_cast<u32>(plan.end[kZ] - plan.first[kZ]);
+  const u32 all = (planes + kPlanes - 1) / kPlanes * cells_of_plane;
+  for (u32 i = block_number(); i < all; i += grid_blocks()) {
+    const u32 first = i / cells_of_plane * kPlanes + warp() * kLagPlanes<T>;
     if (first >= planes) continue;
-    const u64 cell = first * cells_of_plane + i % cells_of_plane;
-    const u32 own = planes - first < kLagPlanes<T> ? static_cast<u32>(planes - first) : kLagPlanes<T>;
-    add_deep_lags_of<T>(plan, cell, place_of(plan, cell), own);
+    const u32 cell = first * cells_of_plane + i % cells_of_plane;
+    add_deep_lags_of<T>(plan, cell, cells[cell], planes - first < kLagPlanes<T> ? planes - first : kLagPlanes<T>);
   }
 }
 
