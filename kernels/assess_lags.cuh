@@ -442,8 +442,7 @@ class PlaneLags {
     double products[kWarpLags * kSideBySide] = {};
     H5L_NO_UNROLL for (u32 start = 0; start < columns_; start += kSideBySide * kWarpThreads) {
       const auto add = [&](double (&to)[kWarpLags* kSideBySide]) {
-        H5L_NO_UNROLL for (u32 row = rows_; row-- != 0;) {
-          const double* const from = shared_.errors + row * kTileColumns + start;
+        const auto add_row = [&](const double* from) {
           double heads[kSideBySide], tails[kLoaded];
           H5L_UNROLL for (u32 i = 0; i < kPieces; ++i) {
             const TwoErrors two = *reinterpret_cast<const TwoErrors*>(from + places[kHeads + i]);
@@ -462,6 +461,13 @@ class PlaneLags {
               product = fused_multiply_add(heads[i], tails[kFirst - kStart + l + i], product);
             }
           }
+        };
+        u32 row = rows_;
+        if (row % 2 != 0) add_row(shared_.errors + --row * kTileColumns + start);
+        H5L_NO_UNROLL for (; row != 0; row -= 2) {
+          const double* const from = shared_.errors + (row - 2) * kTileColumns + start;
+          add_row(from + kTileColumns);
+          add_row(from);
         }
       };
       if (start + kSideBySide * kWarpThreads <= columns_with(kFirst + kWarpLags - 1)) {
@@ -742,15 +748,6 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u32 cell, const CellPlac
       y[k] = *reinterpret_cast<const T*>(from_y + planes_y[k]);
     }
   };
-  // The next columns of the warp's own planes, far ahead.
-  const auto ask_for = [&](u32 up, u32 start) {
-    const u8* const from_x = original + (start * sizeof(T) - up * view.original_strides[kY]);
-    const u8* const from_y = decoded + (start * sizeof(T) - up * view.decoded_strides[kY]);
-    H5L_UNROLL for (u32 k = 0; k < kPlanes; ++k) {
-      prefetch(from_x + planes_x[k]);
-      prefetch(from_y + planes_y[k]);
-    }
-  };
   const auto keep = [&](u32 l) {
     H5L_UNROLL for (u32 k = 0; k < kPlanes; ++k) {
       const u32 p = k * kMostPlainLags + l;
@@ -771,7 +768,6 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u32 cell, const CellPlac
       H5L_UNROLL for (u32 k = 0; k < kLoaded; ++k) now[k] =
           static_cast<double>(y[k]) - static_cast<double>(x[k]) - pivot;
       const bool is_last = up + 1 == rows;
-      if (column + kWarpThreads < columns) ask_for(up, start + kWarpThreads);
       if (!is_last || column + kWarpThreads < columns)
         load(is_last ? 0 : up + 1, is_last ? start + kWarpThreads : start);
       H5L_UNROLL for (u32 k = 0; k < kPlanes; ++k) {
