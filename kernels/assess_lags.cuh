@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Autocorrelation (pattern II); all sums are those of native/assess. Fields with two or three axes of which all points count
-// take two kernels: one for lags in planes, where a thread block has a cell's errors in shared memory and its four warps share
-// out axes and lags, and one for lags from plane to plane, where a warp has the same cell of several planes; the mean of all
-// axes takes a third one where rows lack tails. For other fields, errors are made ready in memory first, once for all lags and
-// axes, and a warp takes a lag of a cell.
+// take two kernels: one for lags in planes, where a thread block has a cell's errors in shared memory, of which two warps take
+// the lags along rows, half of them each, and two those along columns; and one for lags from plane to plane, where a warp has
+// the same cell of several planes. The mean of all axes takes a third one where rows lack tails. For other fields, errors are
+// made ready in memory first, once for all lags and axes, and a warp takes a lag of a cell.
 #pragma once
 
 #include "assess_fields.cuh"
@@ -279,7 +279,7 @@ H5L_DEVICE void store_totals(double (&values)[kCount], double* to) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Lags in planes.
 
-inline constexpr u32 kTileRows = kCellRows + kMostPlainLags, kTileColumns = kCellColumns + kMostPlainLags;
+inline constexpr u32 kTileColumns = kCellColumns + kMostPlainLags;
 inline constexpr u32 kWarpLags = kMostPlainLags / 2;  // that a warp takes, of one axis
 inline constexpr u32 kSideBySide = 4;                 // columns that a thread has for lags along the last axis
 static_assert(kWarps == 4);
@@ -295,6 +295,7 @@ struct PlaneLagsShared {
   // rows lack, its heads of all columns in place of products.
   double some_y[2][3 * kWarpLags];
 };
+
 // So that neither threads with a column nor such with four columns side by side, two of which are loaded at once, meet in a
 // bank of shared memory.
 H5L_DEVICE u32 place_of_column(u32 column) { return column ^ (column >> 3 & 2); }
@@ -490,7 +491,7 @@ class PlaneLags {
     if (lane() < kWarpThreads / kSideBySide && own.count != 0) shared_.products_x[kFirst - 1 + own.first] = total;
   }
 
-  // Products and sums of tails along columns.
+  // A lane's products, sums of tails, and sum of heads.
   struct ColumnSums {
     double products[kWarpLags] = {}, tails[kWarpLags] = {}, heads = 0;
   };
@@ -551,6 +552,7 @@ class PlaneLags {
     return sum;
   }
 
+  // Products and tails along columns, for some lags from one on, and sums of columns.
   template <u32 kFirst>
   H5L_DEVICE void add_along_columns() {
     constexpr u32 kHalf = kFirst == 1 ? 0 : 1;
@@ -609,7 +611,7 @@ class PlaneLags {
     return columns_with(plan_.field.lags) < columns_ || rows_with(plan_.field.lags) < rows_;
   }
 
-  // Totals of column sums, of pairs along the last axis, which have 128 lanes. A warp takes every fourth lag.
+  // Totals of column sums, for pairs along the last axis, which have 128 lanes. A warp takes every fourth lag.
   H5L_DEVICE void add_up_columns() const {
     H5L_NO_UNROLL for (u32 lag = 1 + warp(); lag <= plan_.field.lags; lag += kWarps) {
       const u32 count = columns_with(lag);
@@ -636,6 +638,7 @@ class PlaneLags {
     }
   }
 
+  // A lane's part of the first ones of some column sums.
   H5L_DEVICE double of_columns(const double* from, u32 count) const {
     double lanes[kSideBySide];
     H5L_UNROLL for (u32 i = 0; i < kSideBySide; ++i) {
