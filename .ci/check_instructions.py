@@ -31,7 +31,7 @@ FUSED = re.compile(
 ASKS_FOR_FUSED = re.compile(
     r"\bh5lossy::\w+::"
     r"(\(anonymous namespace\)::"
-    r"(Climber<|climb<|add_valid<|add_(part_of_)?(plain_)?block<|(\S+ )?add_errors<)"
+    r"(Climber<|climb<|add_up(_\w+)?<|add_valid<|add_(part_of_)?(plain_)?block<|(\S+ )?add_errors<)"
     r"|stencils\(|add_(columns|stencils)<)"
 )
 

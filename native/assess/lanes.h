@@ -87,14 +87,16 @@ inline Vector<double> magnitude(Vector<double> value) {
   return bit_cast<Vector<double>>(bit_cast<Vector<u64>>(value) & 0x7FFFFFFFFFFFFFFFu);
 }
 
-inline double total(const Lanes& sums) {
-  double lane[kSumLanes];
-  memcpy(lane, sums.lane, sizeof lane);
-  for (u32 width = kSumLanes / 2; width != 0; width /= 2) {
+template <u32 kCount>
+inline double total(const double (&sums)[kCount]) {
+  double lane[kCount];
+  memcpy(lane, sums, sizeof lane);
+  for (u32 width = kCount / 2; width != 0; width /= 2) {
     for (u32 i = 0; i < width; ++i) lane[i] += lane[i + width];
   }
   return lane[0];
 }
+inline double total(const Lanes& sums) { return total(sums.lane); }
 
 inline double smallest(Vector<double> values) {
   double least = values[0];

@@ -32,68 +32,67 @@ struct Ring {
   }
 };
 
-// Sums of lags. Every one is over some points of a cell, rows and columns from its first ones on: each column adds up its rows
-// in order; lane i of a quarter is the sum of its columns i and i + 32; the quarters' lanes are added up in order, and the lanes
-// as a tree. So what a column comes to serves all lags that shift it, and planes and threads may share the work of a cell.
-constexpr u32 kQuarter = 2 * kSumLanes;
+// Sums of lags. Every one is over some points of a cell, rows and columns from its first ones on. Lane i is the sum of columns
+// i, i + 32, ... one after the other, and lanes are added up as a tree; for pairs along the last axis there are 128 lanes
+// (i, i + 128, ...), so that a GPU's thread may have four columns side by side. Products go to their lane with one rounding,
+// each column from its last row up. Errors are first added up in each column, from its last row up, so what a column comes to
+// serves all lags that shift it; but of tails along y, those of the cell's rows are added up that way, and those below it from
+// the first one down, which both serve all lags, too.
+constexpr u32 kLanesX = 4 * kSumLanes;
+
+// Products of so many lags are summed at the same time, and vectors of so many columns: as many as registers allow.
+constexpr u32 kLagsAtOnce = 5;
+constexpr u32 kVectors = kDoubles < 8 ? (kGroup < 2 ? kGroup : 2) : 4;
 
 // Of all columns, and of the first ones of them.
 struct Total {
   double all, some;
 };
 
-// kSums totals of what of(row, column, terms) gives, vectors from a column on. It may be asked for columns behind the last
-// one, in whole groups of lanes; these do not count, whatever they are.
-template <u32 kSums, class Of>
-inline void add_up(u32 rows, u32 columns, u32 some, Total (&totals)[kSums], Of of) {
-  constexpr u32 kAtOnce = kSums == 1 ? (kGroup < 4 ? kGroup : 4) : kGroup < 2 ? kGroup : 2;
-  Lanes all[kSums];
-  Lanes part[kSums];
-  for (u32 start = 0; start < columns; start += kQuarter) {
-    for (u32 g = 0; g < kGroup; g += kAtOnce) {
-      Vector<double> quarter[2][kSums][kAtOnce];
-      const u32 halves = start + kSumLanes < columns ? 2 : 1;
-      for (u32 half = 0; half < halves; ++half) {
-        const u32 column = start + half * kSumLanes + g * kDoubles;
-        Vector<double> sums[kSums][kAtOnce] = {};
-        for (u32 row = 0; row < rows; ++row) {
-#pragma GCC unroll 4
-          for (u32 k = 0; k < kAtOnce; ++k) {
-            Vector<double> terms[kSums];
-            of(row, column + k * kDoubles, terms);
-#pragma GCC unroll 4
-            for (u32 s = 0; s < kSums; ++s) sums[s][k] += terms[s];
-          }
-        }
-        memcpy(quarter[half], sums, sizeof sums);
-      }
+// Elements i below `count` of the vector at column `from`, and the other vector's from there on.
+inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector, Vector<double> other) {
+  if (from + kDoubles <= count) return vector;
+  Vector<i64> column;
+  for (u32 i = 0; i < kDoubles; ++i) column[i] = from + i;
+  return column < static_cast<i64>(count) ? vector : other;
+}
+
+// kSums totals, of all columns and of some[s] first ones: of(column, lanes) adds kAtOnce vectors of columns to their lanes. It
+// may be asked for columns behind the last one; these do not count, whatever they are.
+template <u32 kCount, u32 kSums, u32 kAtOnce, class Of>
+inline void add_up(u32 columns, const u32* some, Total* totals, Of of) {
+  constexpr u32 kStep = kAtOnce * kDoubles;
+  alignas(64) double all[kSums][kCount];
+  alignas(64) double part[kSums][kCount];
+  u32 least = columns;
+  for (u32 s = 0; s < kSums; ++s) least = some[s] < least ? some[s] : least;
+  for (u32 first = 0; first < kCount; first += kStep) {
+    Vector<double> lanes[kSums][kAtOnce] = {};
+    u32 column = first;
+    for (; column + kStep <= least; column += kCount) of(column, lanes);
+    Vector<double> cut[kSums][kAtOnce];
+    memcpy(cut, lanes, sizeof lanes);
+    for (; column < columns; column += kCount) {
+      Vector<double> more[kSums][kAtOnce];
+      memcpy(more, lanes, sizeof lanes);
+      of(column, more);
       for (u32 s = 0; s < kSums; ++s) {
         for (u32 k = 0; k < kAtOnce; ++k) {
-          const u32 column = start + (g + k) * kDoubles;
-          const auto add = [&](u32 count, Lanes& lanes) {
-            Vector<double> sum = columns_below(count, column, quarter[0][s][k]);
-            if (halves == 2) sum += columns_below(count, column + kSumLanes, quarter[1][s][k]);
-            double* const lane = lanes.lane + (g + k) * kDoubles;
-            store_doubles(lane, load_doubles(lane) + sum);
-          };
-          add(columns, all[s]);
-          if (some != columns) add(some, part[s]);
+          const u32 at = column + k * kDoubles;
+          lanes[s][k] = columns_below(columns, at, more[s][k], lanes[s][k]);
+          cut[s][k] = columns_below(some[s], at, more[s][k], cut[s][k]);
         }
       }
+    }
+    for (u32 s = 0; s < kSums; ++s) {
+      memcpy(all[s] + first, lanes[s], sizeof lanes[s]);
+      memcpy(part[s] + first, cut[s], sizeof cut[s]);
     }
   }
   for (u32 s = 0; s < kSums; ++s) {
     totals[s].all = total(all[s]);
-    totals[s].some = some == columns ? totals[s].all : total(part[s]);
+    totals[s].some = some[s] >= columns ? totals[s].all : total(part[s]);
   }
-}
-
-// The same of one number for each point.
-template <class Of>
-inline Total add_up(u32 rows, u32 columns, u32 some, Of of) {
-  Total totals[1];
-  add_up(rows, columns, some, totals, [&](u32 row, u32 column, Vector<double>* terms) { terms[0] = of(row, column); });
-  return totals[0];
 }
 
 // Points of a plane: errors less their pivot, and validity.
@@ -113,23 +112,80 @@ struct Plane {
   }
 };
 
+// A sum for each column, or two: what(column) gives a vector of them.
+template <u32 kCount, class What>
+inline Total add_up_columns(u32 columns, u32 some, What what) {
+  Total found;
+  add_up<kCount, 1, kVectors>(columns, &some, &found, [=](u32 column, Vector<double>(*lanes)[kVectors]) {
+    for (u32 k = 0; k < kVectors; ++k) lanes[0][k] += what(column + k * kDoubles);
+  });
+  return found;
+}
+
+// Products of points with those of kLags other places. All of them count.
+template <u32 kCount, u32 kLags>
+inline void add_up_products(const Plane& head, const Plane* tails, u32 rows, u32 columns, const u32* some,
+                            Total* totals) {
+  add_up<kCount, kLags, kVectors>(columns, some, totals, [&](u32 column, Vector<double>(*lanes)[kVectors]) {
+    for (u32 row = rows; row-- != 0;) {
+#pragma GCC unroll 4
+      for (u32 k = 0; k < kVectors; ++k) {
+        const Vector<double> error = head.error(row, column + k * kDoubles);
+#pragma GCC unroll 5
+        for (u32 s = 0; s < kLags; ++s) {
+          lanes[s][k] = fused_multiply_add(error, tails[s].error(row, column + k * kDoubles), lanes[s][k]);
+        }
+      }
+    }
+  });
+}
+
 // Points and those that are a lag further along one axis. `some` are those of the columns that have one along the last axis.
 struct PairTotals {
   Total products, heads, tails, pairs;
 };
 
-// Pairs of which some points do not count.
-inline PairTotals add_up_valid(const Plane& head, const Plane& tail, u32 rows, u32 columns, u32 some) {
+// Pairs of which some points do not count: pair(row, column, a, b) gives heads, tails, and 1 where both count, or else 0. Tails
+// of the rows from `own` on lie below the cell.
+template <u32 kCount, class Pair>
+inline PairTotals add_up_valid(u32 rows, u32 own, u32 columns, u32 some, Pair pair) {
+  constexpr u32 kAtOnce = kGroup < 2 ? kGroup : 2;
+  const u32 first[4] = {some, some, some, some};
   Total totals[4];
-  add_up(rows, columns, some, totals, [&](u32 row, u32 column, Vector<double>* terms) {
-    const Vector<double> a = head.error(row, column);
-    const Vector<double> b = tail.error(row, column);
-    const Vector<double> both = head.validity(row, column) * tail.validity(row, column);
+  add_up<kCount, 4, kAtOnce>(columns, first, totals, [&](u32 column, Vector<double>(*lanes)[kAtOnce]) {
     const Vector<double> none = {};
-    terms[0] = both != 0.0 ? a * b : none;
-    terms[1] = both != 0.0 ? a : none;
-    terms[2] = both != 0.0 ? b : none;
-    terms[3] = both;
+    Vector<double> heads[kAtOnce] = {};
+    Vector<double> tails[kAtOnce] = {};
+    Vector<double> below[kAtOnce] = {};
+    Vector<double> kept[H5L_ASSESS_MAX_LAGS][kAtOnce];
+    // Gives tails of a row, with zeros where not both count.
+    const auto add_row = [&](u32 row, Vector<double>(&to)[kAtOnce]) {
+#pragma GCC unroll 2
+      for (u32 k = 0; k < kAtOnce; ++k) {
+        Vector<double> a;
+        Vector<double> b;
+        const Vector<double> both = pair(row, column + k * kDoubles, a, b);
+        a = both != 0.0 ? a : none;
+        to[k] = both != 0.0 ? b : none;
+        lanes[0][k] = fused_multiply_add(a, to[k], lanes[0][k]);
+        heads[k] += a;
+        lanes[3][k] += both;
+      }
+    };
+    u32 row = rows;
+    for (; row > own; --row) add_row(row - 1, kept[row - 1 - own]);
+    for (; row-- != 0;) {
+      Vector<double> own_tails[kAtOnce];
+      add_row(row, own_tails);
+      for (u32 k = 0; k < kAtOnce; ++k) tails[k] += own_tails[k];
+    }
+    for (row = own; row < rows; ++row) {
+      for (u32 k = 0; k < kAtOnce; ++k) below[k] += kept[row - own][k];
+    }
+    for (u32 k = 0; k < kAtOnce; ++k) {
+      lanes[1][k] += heads[k];
+      lanes[2][k] += tails[k] + below[k];
+    }
   });
   return {totals[0], totals[1], totals[2], totals[3]};
 }
@@ -162,6 +218,7 @@ class Climber {
     }
     spare_x_ = take(stride);
     column_sums_ = {take(u64{planes} * stride), planes, 1, stride};
+    tail_sums_ = take(u64{plan.lags + 1} * stride);
     tail_e_ = take(far_plane_rows(plan, column) * u64{stride});
     tail_valid_ = take(far_plane_rows(plan, column) * u64{stride});
   }
@@ -171,7 +228,8 @@ class Climber {
     const u64 stride = padded(extent(plan, column, kX));
     const u64 planes =
         2 * u64{stencil_planes(plan)} + 2 * u64{ring_planes(plan)} + (has_far_stencils(plan) ? 3 * u64{kFarPlanes} : 0);
-    const u64 rows = planes * extent(plan, column, kY) + ring_planes(plan) + 2 * far_plane_rows(plan, column) + 1;
+    const u64 rows = planes * extent(plan, column, kY) + 1 + ring_planes(plan) + plan.lags + 1 +
+                     2 * far_plane_rows(plan, column);
     return (rows + 1) * stride;  // tails are read in whole groups of lanes
   }
 
@@ -248,10 +306,12 @@ class Climber {
       for (u32 i = 0; i < columns_; ++i) is_plain = is_plain & (valid[i] != 0);
     }
     if (!is_plain) return;
-    for (u32 y = 0; y < own_rows(); ++y) {
-      const double* const row = e_.row(z, y);
-      for (u32 i = 0; i < columns_; ++i) sums[i] += row[i];
-    }
+    for (u32 y = own_rows(); y-- != 0;) add_row_to(sums, z, y);
+  }
+
+  void add_row_to(double* sums, u64 z, u32 y) const {
+    const double* const row = e_.row(z, y);
+    for (u32 i = 0; i < columns_; ++i) sums[i] += row[i];
   }
 
   [[nodiscard]] u32 own_rows() const { return static_cast<u32>(column_.end[kY] - column_.first[kY]); }
@@ -290,35 +350,118 @@ class Climber {
     return axis != kW && is_plain_[z % e_.planes] && (axis != kZ || is_plain_[(z + lag) % e_.planes]);
   }
 
+  // Column sums of the plane's tails along y, for all lags.
+  void add_up_tails(u64 z) const {
+    const u32 own = own_rows();
+    double* const sums = tail_sums_;
+    const auto of_lag = [&](u32 lag) { return tail_sums_ + lag * u64{e_.stride}; };
+    const auto clear = [&](double* row) { memset(row, 0, columns_ * sizeof(double)); };
+    clear(sums);
+    for (u32 y = own; y-- > 1;) {
+      add_row_to(sums, z, y);
+      if (y <= plan_.lags) memcpy(of_lag(y), sums, columns_ * sizeof(double));
+    }
+    clear(sums);
+    for (u32 lag = 1; lag <= plan_.lags && lag < rows_; ++lag) {
+      double* const all = of_lag(lag);
+      if (lag < own) {
+        if (own - 1 + lag < rows_) add_row_to(sums, z, own - 1 + lag);
+      } else {
+        clear(sums);
+        for (u32 y = lag; y < own + lag && y < rows_; ++y) add_row_to(sums, z, y);
+        clear(all);
+      }
+      for (u32 i = 0; i < columns_; ++i) all[i] += sums[i];
+    }
+  }
+
+  // How many rows have pairs along an axis of which all points count; 0: not all of them do, or there are none.
+  [[nodiscard]] u32 plain_rows(u32 axis, u32 lag, u64 w, u64 z) const {
+    const u32 rows = rows_with(axis, lag, w, z);
+    return rows != 0 && has_plain_pairs(axis, lag, z) ? rows : 0;
+  }
+
+  // What is `lag` further along an axis.
+  Plane tail_of(u32 axis, u32 lag, u64 w, u64 z) const {
+    return axis == kW   ? read_far_plane(w + lag, z)
+           : axis == kZ ? plane(z + lag)
+           : axis == kY ? plane(z).moved(lag, 0)
+                        : plane(z).moved(0, lag);
+  }
+
+  // Products along an axis for `lags` lags from one on, which have the same rows.
+  template <u32 kCount, u32 kLags>
+  void add_products(u32 axis, u32 lag, u64 w, u64 z, u32 rows, Total* products) const {
+    Plane tails[kLags];
+    u32 some[kLags];
+    for (u32 l = 0; l < kLags; ++l) {
+      tails[l] = tail_of(axis, lag + l, w, z);
+      some[l] = columns_with(lag + l);
+    }
+    const u32 columns = axis == kX ? some[0] : own_columns();
+    add_up_products<kCount, kLags>(plane(z), tails, rows, columns, some, products + (lag - 1));
+  }
+
+  // And for all lags that have plain pairs; along w each lag has its own turn.
+  template <u32 kCount>
+  void add_products(u32 axis, u64 w, u64 z, Total* products) const {
+    for (u32 lag = 1; lag <= plan_.lags;) {
+      const u32 rows = plain_rows(axis, lag, w, z);
+      bool has_same = lag + kLagsAtOnce - 1 <= plan_.lags;
+      for (u32 l = 1; l < kLagsAtOnce && has_same; ++l) has_same = plain_rows(axis, lag + l, w, z) == rows;
+      if (rows != 0 && has_same) add_products<kCount, kLagsAtOnce>(axis, lag, w, z, rows, products);
+      if (rows != 0 && !has_same) add_products<kCount, 1>(axis, lag, w, z, rows, products);
+      lag += has_same ? kLagsAtOnce : 1;
+    }
+  }
+
   // Pairs where all points count. What column sums tell is not added up again.
+  template <u32 kCount>
   PairTotals add_up_plain(u32 axis, u32 lag, u64 z, const Plane& tail, u32 rows, u32 columns, u32 some) const {
-    const Plane head = plane(z);
-    const double* const sums = column_sums_.row(z, 0);
     const auto of_columns = [&](const double* from) {
-      return add_up(1, columns, some, [=](u32, u32 column) { return load_doubles(from + column); });
+      return add_up_columns<kCount>(columns, some, [=](u32 column) { return load_doubles(from + column); });
     };
+    const auto of_rows = [&](const Plane& of) {
+      return add_up_columns<kCount>(columns, some, [&](u32 column) {
+        Vector<double> sum = {};
+        for (u32 row = rows; row-- != 0;) sum += of.error(row, column);
+        return sum;
+      });
+    };
+    const double* const sums = column_sums_.row(z, 0);
     PairTotals found;
-    found.products = add_up(rows, columns, some,
-                            [&](u32 row, u32 column) { return head.error(row, column) * tail.error(row, column); });
-    found.heads = rows == own_rows()
-                      ? of_columns(sums)
-                      : add_up(rows, columns, some, [&](u32 row, u32 column) { return head.error(row, column); });
-    found.tails = axis == kX ? of_columns(sums + lag)
-                  : axis == kZ
-                      ? of_columns(column_sums_.row(z + lag, 0))
-                      : add_up(rows, columns, some, [&](u32 row, u32 column) { return tail.error(row, column); });
+    found.heads = rows == own_rows() ? of_columns(sums) : of_rows(plane(z));
+    found.tails = axis == kX   ? of_columns(sums + lag)
+                  : axis == kZ ? of_columns(column_sums_.row(z + lag, 0))
+                  : axis == kY ? of_columns(tail_sums_ + lag * u64{e_.stride})
+                               : of_rows(tail);
     found.pairs = {static_cast<double>(u64{rows} * columns), static_cast<double>(u64{rows} * some)};
     return found;
   }
 
+  template <u32 kCount>
+  PairTotals add_up_some(const Plane& tail, u32 rows, u32 own, u32 columns, u32 some, u64 z) const {
+    const Plane head = plane(z);
+    return add_up_valid<kCount>(rows, own, columns, some,
+                                [&](u32 row, u32 column, Vector<double>& a, Vector<double>& b) {
+                                  a = head.error(row, column);
+                                  b = tail.error(row, column);
+                                  return head.validity(row, column) * tail.validity(row, column);
+                                });
+  }
+
   void add_lags(u64 w, u64 z, assess::StencilSums& sums) const {
-    for (u32 lag = 1; lag <= plan_.lags; ++lag) add_lag(w, z, lag, sums);
+    Total products[4][H5L_ASSESS_MAX_LAGS];
+    if (plan_.present[kZ]) add_products<kSumLanes>(kZ, w, z, products[kZ]);
+    if (plan_.present[kY]) add_products<kSumLanes>(kY, w, z, products[kY]);
+    add_products<kLanesX>(kX, w, z, products[kX]);
+    if (plan_.present[kY] && has_plain_pairs(kY, 1, z)) add_up_tails(z);
+    for (u32 lag = 1; lag <= plan_.lags; ++lag) add_lag(w, z, lag, products, sums);
   }
 
   // The points of the cell with those that are `lag` further along each axis, and with the mean of these (the paper's
   // equation 2) where they have all of them.
-  void add_lag(u64 w, u64 z, u32 lag, assess::StencilSums& sums) const {
-    const Plane head = plane(z);
+  void add_lag(u64 w, u64 z, u32 lag, Total (&products)[4][H5L_ASSESS_MAX_LAGS], assess::StencilSums& sums) const {
     const u32 along_x = columns_with(lag);
     Plane tails[4];
     u32 axes = 0;
@@ -333,12 +476,19 @@ class Climber {
       is_whole = is_whole && rows == own_rows();
       if (rows == 0) continue;
       Plane& tail = tails[axes++];
-      tail = axis == kW   ? read_far_plane(w + lag, z)
-             : axis == kZ ? plane(z + lag)
-             : axis == kY ? head.moved(lag, 0)
-                          : head.moved(0, lag);
-      const PairTotals found = has_plain_pairs(axis, lag, z) ? add_up_plain(axis, lag, z, tail, rows, columns, along_x)
-                                                             : add_up_valid(head, tail, rows, columns, along_x);
+      tail = tail_of(axis, lag, w, z);
+      PairTotals found;
+      if (has_plain_pairs(axis, lag, z)) {
+        if (axis == kW) add_up_products<kSumLanes, 1>(plane(z), &tail, rows, columns, &along_x, &products[kW][lag - 1]);
+        found = axis == kX ? add_up_plain<kLanesX>(axis, lag, z, tail, rows, columns, along_x)
+                           : add_up_plain<kSumLanes>(axis, lag, z, tail, rows, columns, along_x);
+        found.products = products[axis][lag - 1];
+        if (axis == kX) found.products.all = found.products.some;
+      } else {
+        const u32 own = axis != kY ? rows : own_rows() > lag ? own_rows() - lag : 0;
+        found = axis == kX ? add_up_some<kLanesX>(tail, rows, own, columns, along_x, z)
+                           : add_up_some<kSumLanes>(tail, rows, own, columns, along_x, z);
+      }
       sums.lag_products[axis][lag - 1] = found.products.all;
       sums.lag_sums[axis][lag - 1] = found.heads.all + found.tails.all;
       sums.lag_pairs[axis][lag - 1] = found.pairs.all;
@@ -350,37 +500,34 @@ class Climber {
       all.pairs.some = found.pairs.some;
     }
     const double inverse = 1.0 / plan_.rank;
-    double& products = sums.lag_products[kLagAxes - 1][lag - 1];
+    double& mean_products = sums.lag_products[kLagAxes - 1][lag - 1];
     double& both = sums.lag_sums[kLagAxes - 1][lag - 1];
     double& pairs = sums.lag_pairs[kLagAxes - 1][lag - 1];
     if (is_whole) {
-      products = all.products.some * inverse;
+      mean_products = all.products.some * inverse;
       both = all.heads.some + all.tails.some * inverse;
       pairs = all.pairs.some;
       return;
     }
     if (common_rows == 0) return;
-    Total totals[4];
+    const Plane head = plane(z);
     const bool masked = !rules_.all_valid;
-    add_up(common_rows, along_x, along_x, totals, [&](u32 row, u32 column, Vector<double>* terms) {
-      const Vector<double> none = {};
-      Vector<double> valid = none + 1.0;
-      Vector<double> mean = tails[0].error(row, column);
+    const auto mean_of = [&](u32 row, u32 column, Vector<double>& error, Vector<double>& mean) {
+      Vector<double> valid = Vector<double>{} + 1.0;
+      mean = tails[0].error(row, column);
       for (u32 a = 1; a < axes; ++a) mean += tails[a].error(row, column);
       if (masked) {
         valid = head.validity(row, column);
         for (u32 a = 0; a < axes; ++a) valid *= tails[a].validity(row, column);
       }
-      const Vector<double> error = head.error(row, column);
+      error = head.error(row, column);
       mean *= inverse;
-      terms[0] = valid != 0.0 ? error * mean : none;
-      terms[1] = valid != 0.0 ? error : none;
-      terms[2] = valid != 0.0 ? mean : none;
-      terms[3] = valid;
-    });
-    products = totals[0].all;
-    both = totals[1].all + totals[2].all;
-    pairs = totals[3].all;
+      return valid;
+    };
+    const PairTotals mean = add_up_valid<kSumLanes>(common_rows, common_rows, along_x, along_x, mean_of);
+    mean_products = mean.products.all;
+    both = mean.heads.all + mean.tails.all;
+    pairs = mean.pairs.all;
   }
 
   // Stencils whose lowest corner is owned: their centre is one further along each axis.
@@ -447,6 +594,7 @@ class Climber {
   Row far_[kFarPlanes];  // planes of another w, of stencils
   double* spare_x_;
   Ring column_sums_;                        // of a cell's rows, where all points count
+  double* tail_sums_;                       // of its tails along y, for each lag; row 0 is for what adds them up
   bool is_plain_[H5L_ASSESS_MAX_LAGS + 1];  // whether they do in each plane of the ring
   double* tail_e_;
   double* tail_valid_;

@@ -262,17 +262,20 @@ bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run
   return run(plan);  // a single cell
 }
 
-// Whether cells with all rows and columns have lag kernels of their own.
-bool has_whole_cells(const FieldInput& input) {
-  const FieldPlan& field = input.field;
-  return input.rules.all_valid && (field.rank == 2 || field.rank == 3) && field.lags <= kMostTileLags;
-}
-
 // Whether all points of a field in two or three axes count, as they stand in memory.
 bool is_plain(const FieldInput& input) {
   const Rules& rules = input.rules;
   const bool swaps = rules.original_big_endian || rules.decoded_big_endian;
   return rules.all_valid && !swaps && (input.field.rank == 2 || input.field.rank == 3);
+}
+
+bool has_plain_lags(const FieldInput& input) {
+  if (input.field.lags == 0 || input.field.lags > kMostPlainLags || !is_plain(input)) return false;
+  // Kernels have offsets of 32 bits for the rows of a cell, and for the planes that a warp reads.
+  const auto is_near = [](std::int64_t stride) { return stride >= 0 && stride < (std::int64_t{1} << 27); };
+  const View& view = input.view;
+  return is_near(view.original_strides[1]) && is_near(view.original_strides[2]) && is_near(view.decoded_strides[1]) &&
+         is_near(view.decoded_strides[2]);
 }
 
 const char* stencils_kernel(const FieldInput& input) {
@@ -369,8 +372,8 @@ bool add_leaves(AssessDevice& device, const h5l_assess_params& params, const Poi
 
 bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
   if (is_empty(input)) return true;
-  const bool has_lags = input.field.lags != 0;
-  const bool has_whole = has_lags && has_whole_cells(input);
+  const bool has_plain = has_plain_lags(input);
+  const bool has_others = input.field.lags != 0 && !has_plain;
   // Cells with those in planes that only lags reach.
   const auto with_tails = [](CellsPlan plan) {
     const std::uint64_t planes = plan.end[1] - plan.first[1];
@@ -379,40 +382,45 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     plan.cells = plan.cells / planes * (plan.end[1] - plan.first[1]);
     return plan;
   };
-  const auto bytes = [&](CellsPlan plan) {
+  const auto take = [&](Pieces& pieces, CellsPlan& plan, StencilCell*& sums) {
     const std::uint64_t errors = set_reach(plan);
-    return plan.cells * sizeof(StencilCell) + (has_lags ? errors * sizeof(double) : 0) +
-           (has_whole ? with_tails(plan).cells * sizeof(LagNotes) : 0);
+    if (has_others) plan.errors = pieces.take<double>(errors);
+    if (has_plain) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
+    plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
+    plan.extrema = reinterpret_cast<u64*>(pieces.take<StencilExtrema>(1));
+    sums = pieces.take<StencilCell>(plan.cells / (kGroup - 1));  // of groups, of groups of these, and so on
+    return errors;
+  };
+  const auto bytes = [&](CellsPlan plan) {
+    StencilCell* sums = nullptr;
+    Pieces counted(nullptr);
+    take(counted, plan, sums);
+    return counted.bytes();
   };
   std::uint64_t before = state.stencils.pushed();
   return for_each_part(input, kMostCellBytes, bytes, [&](CellsPlan plan) {
+    std::uint8_t* const workspace = device.reserve(bytes(plan));
+    if (workspace == nullptr) return false;
+    StencilCell* sums = nullptr;
+    Pieces pieces(workspace);
     const auto grouped = std::make_shared<Grouped<StencilCell>>(before, plan.cells);
     before += plan.cells;
-    const std::uint64_t errors = set_reach(plan);
-    const auto take = [&](Pieces& pieces, StencilCell*& sums) {
-      if (has_lags) plan.errors = pieces.take<double>(errors);
-      if (has_whole) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
-      plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
-      plan.extrema = reinterpret_cast<u64*>(pieces.take<StencilExtrema>(1));
-      sums = pieces.take<StencilCell>(grouped->sums());
-    };
-    StencilCell* sums = nullptr;
-    Pieces counted(nullptr);
-    take(counted, sums);
-    std::uint8_t* const workspace = device.reserve(counted.bytes());
-    if (workspace == nullptr) return false;
-    Pieces pieces(workspace);
-    take(pieces, sums);
+    const std::uint64_t errors = take(pieces, plan, sums);
     Launcher& launcher = device.launcher();
     const CellsPlan tails = with_tails(plan);
+    const auto run = [&](const char* f32, const char* f64, std::uint64_t blocks, const CellsPlan& cells) {
+      return launch(launcher, typed(input.value_bytes, f32, f64), blocks, cells);
+    };
     const bool is_started =
         launcher.clear(plan.extrema, sizeof(StencilExtrema)) &&
         launch(launcher, stencils_kernel(input), (plan.cells + 3) / 4, plan) &&
-        (!has_lags ||
-         (launch(launcher, typed(input.value_bytes, "assess_prepare_errors_f32", "assess_prepare_errors_f64"),
-                 (errors + kThreads - 1) / kThreads, plan) &&
-          (!has_whole || (launch(launcher, "assess_plane_lags", tails.cells, tails) &&
-                          (input.field.rank == 2 || launch(launcher, "assess_deep_lags", plan.cells, plan)))) &&
+        (!has_plain ||
+         (run("assess_plane_lags_f32", "assess_plane_lags_f64", tails.cells, tails) &&
+          (input.field.rank == 2 || run("assess_deep_lags_f32", "assess_deep_lags_f64", plan.cells, plan)) &&
+          (plan.reach_end[2] < plan.field.shape[2] || run("assess_mean_lags_f32", "assess_mean_lags_f64",
+                                                          plan.cells / plan.rows_of_cells * plan.field.lags, plan)))) &&
+        (!has_others ||
+         (run("assess_prepare_errors_f32", "assess_prepare_errors_f64", (errors + kThreads - 1) / kThreads, plan) &&
           launch(launcher, "assess_lags", plan.cells * input.field.lags / (kThreads / 32) + 1, plan))) &&
         grouped->fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums);
     if (!is_started) return false;

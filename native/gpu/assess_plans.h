@@ -102,15 +102,14 @@ struct GroupPlan {
   u64 groups;
 };
 
-// Up to so many lags, there are kernels for whole cells.
-inline constexpr u32 kMostTileLags = 10;
-inline constexpr u32 kLagPlanes = 3;  // that a warp works on at the same time
+// Up to so many lags, there are kernels for fields of which all points count.
+inline constexpr u32 kMostPlainLags = 10;
 
-// What one kernel of lags tells the other of a whole cell: its points with a tail along the last axis, for each lag (0: all of
-// its points), as heads; and sums for the mean of all axes. Index i stands for lag i + 1 but for heads.
+// What one kernel of lags tells the other of a cell: the sum of its points with a tail along the last axis, for each lag (0:
+// of all its points); and sums for the mean of all axes. Index i stands for lag i + 1 but for heads.
 struct LagNotes {
-  double heads[kMostTileLags + 1];
-  double products_x[kMostTileLags], tails_x[kMostTileLags], products_y[kMostTileLags], tails_y[kMostTileLags];
+  double heads[kMostPlainLags + 1], heads_x[kMostPlainLags];
+  double products_x[kMostPlainLags], tails_x[kMostPlainLags], products_y[kMostPlainLags], tails_y[kMostPlainLags];
 };
 
 // A thread block's worst window. Below 0: it has none.
