@@ -29,7 +29,8 @@ FUSED = re.compile(
 )
 
 ASKS_FOR_FUSED = re.compile(
-    r"\bh5lossy::\w+::(\(anonymous namespace\)::(Climber<|climb<|add_(part_of_)?(plain_)?block<)|stencils\()"
+    r"\bh5lossy::\w+::(\(anonymous namespace\)::(Climber<|climb<|add_(part_of_)?(plain_)?block<)"
+    r"|stencils\()"
 )
 
 # x86: all of AVX and AVX-512 begins with a v, and of the rest the backends may use these. tzcnt is
