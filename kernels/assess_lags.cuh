@@ -9,7 +9,6 @@
 #pragma once
 
 #include "assess_fields.cuh"
-#include "assess_stencils.cuh"
 
 namespace h5lossy::H5L_TARGET {
 
@@ -31,6 +30,20 @@ H5L_DEVICE u64 error_index(const CellsPlan& plan, u64 w, u64 z, u64 y, u64 x) {
   return (((w - plan.first[kW]) * deep + (z - plan.first[kZ])) * high + (y - plan.first[kY])) * wide +
          (x - plan.first[kX]);
 }
+
+// A place in rows of both arrays. Values of a row are adjacent.
+template <class T>
+struct PlainRows {
+  const u8 *original, *decoded;
+
+  H5L_DEVICE PlainRows next(const assess::View& view, u32 axis, i64 by) const {
+    return {original + by * view.original_strides[axis], decoded + by * view.decoded_strides[axis]};
+  }
+  H5L_DEVICE FieldPoint at(const CellsPlan& plan, i32 columns) const {
+    const double x = static_cast<double>(reinterpret_cast<const T*>(original)[columns]);
+    return {x, static_cast<double>(reinterpret_cast<const T*>(decoded)[columns]) - x - plan.rules.pivot_e, 1.0};
+  }
+};
 
 // The errors less their pivot of all that cells of the plan and their lags reach; a warp for each row.
 template <class T>

@@ -228,8 +228,8 @@ class Climber {
     const u64 stride = padded(extent(plan, column, kX));
     const u64 planes =
         2 * u64{stencil_planes(plan)} + 2 * u64{ring_planes(plan)} + (has_far_stencils(plan) ? 3 * u64{kFarPlanes} : 0);
-    const u64 rows = planes * extent(plan, column, kY) + 1 + ring_planes(plan) + plan.lags + 1 +
-                     2 * far_plane_rows(plan, column);
+    const u64 rows =
+        planes * extent(plan, column, kY) + 1 + ring_planes(plan) + plan.lags + 1 + 2 * far_plane_rows(plan, column);
     return (rows + 1) * stride;  // tails are read in whole groups of lanes
   }
 
