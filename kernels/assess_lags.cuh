@@ -101,6 +101,11 @@ struct PairSums {
 };
 struct PairTotals {
   PairSums all, some;
+
+  H5L_DEVICE void add(const PairTotals& other) {
+    all.add(other.all);
+    some.add(other.some);
+  }
 };
 
 // A lane's columns from one on, `step` apart. pair(row, column, head, tail) says whether both count; tails of the rows from
@@ -137,24 +142,21 @@ H5L_DEVICE PairTotals add_up_lane(u32 first, u32 step, u32 rows, u32 own, u32 co
   return lane;
 }
 
-// kLanes is 32, or 128 for pairs along the last axis.
-template <u32 kLanes, class Pair>
-H5L_DEVICE PairTotals add_up(u32 rows, u32 own, u32 columns, u32 some, Pair pair) {
-  const auto lanes_from = [&](u32 first) {
-    return add_up_lane(first * kWarpThreads + lane(), kLanes, rows, own, columns, some, pair);
-  };
-  const auto together = [](PairTotals a, const PairTotals& b) {
-    a.all.add(b.all);
-    a.some.add(b.some);
-    return a;
-  };
-  PairTotals lanes = lanes_from(0);
-  if constexpr (kLanes == 4 * kWarpThreads) {
-    lanes = together(lanes, lanes_from(2));
-    const PairTotals odd = lanes_from(1);
-    lanes = together(lanes, together(odd, lanes_from(3)));
+// For each lane of the warp one lane, or four for pairs along the last axis. Not unrolled: there are registers for one.
+template <class Pair>
+H5L_DEVICE PairTotals add_up(u32 own_lanes, u32 rows, u32 own, u32 columns, u32 some, Pair pair) {
+  PairTotals even, odd;
+  H5L_NO_UNROLL for (u32 i = 0; i < own_lanes; ++i) {
+    const PairTotals found =
+        add_up_lane(i * kWarpThreads + lane(), own_lanes * kWarpThreads, rows, own, columns, some, pair);
+    if (i % 2 == 0) {
+      even.add(found);
+    } else {
+      odd.add(found);
+    }
   }
-  return {lanes.all.total(), lanes.some.total()};
+  even.add(odd);
+  return {even.all.total(), even.some.total()};
 }
 
 H5L_DEVICE void add_lag(const CellsPlan& plan, const CellPlace& place, u32 lag, assess::StencilSums& sums) {
@@ -180,8 +182,7 @@ H5L_DEVICE void add_lag(const CellsPlan& plan, const CellPlace& place, u32 lag, 
       tail = tails[axis][row * wide + column];
       return counts(head) && counts(tail);
     };
-    const PairTotals found = axis == kX ? add_up<4 * kWarpThreads>(rows, own, columns, along_x, pair)
-                                        : add_up<kWarpThreads>(rows, own, columns, along_x, pair);
+    const PairTotals found = add_up(axis == kX ? 4 : 1, rows, own, columns, along_x, pair);
     if (lane() == 0) {
       sums.lag_products[axis][lag - 1] = found.all.products;
       sums.lag_sums[axis][lag - 1] = found.all.heads + found.all.tails;
@@ -213,7 +214,7 @@ H5L_DEVICE void add_lag(const CellsPlan& plan, const CellPlace& place, u32 lag, 
       tail *= inverse;
       return all_count;
     };
-    mean = add_up<kWarpThreads>(common_rows, common_rows, along_x, along_x, mean_of).all;
+    mean = add_up(1, common_rows, common_rows, along_x, along_x, mean_of).all;
   }
   if (lane() != 0) return;
   sums.lag_products[kMeanRow][lag - 1] = mean.products;
@@ -872,7 +873,7 @@ H5L_DEVICE void add_mean_lag(const CellsPlan& plan, u64 cell, u32 lag) {
     tail = (tail + error(here, lag)) * inverse;
     return true;
   };
-  const PairSums mean = add_up<kWarpThreads>(rows, rows, columns, columns, mean_of).all;
+  const PairSums mean = add_up(1, rows, rows, columns, columns, mean_of).all;
   if (lane() != 0) return;
   assess::StencilSums& sums = reinterpret_cast<StencilCell*>(plan.results)[cell].sums;
   sums.lag_products[kMeanRow][lag - 1] = mean.products;
