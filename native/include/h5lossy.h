@@ -360,8 +360,8 @@ h5l_status h5l_assess_begin(void* state, h5l_message* message);
 h5l_status h5l_assess_points(const h5l_assess_params* params, void* state, uint64_t first, uint64_t count,
                              const void* original, const void* decoded, const uint8_t* mask, h5l_message* message);
 
-/* Stencils, lags and windows of the points that a piece owns. All of them have been given to h5l_assess_points before,
- * or else `params` is to say that the original has no other than valid points up to them. */
+/* Stencils, lags and windows of the points that a piece owns. All points of the piece, those that it does not own too, have
+ * been given to h5l_assess_points before: a state that has seen none but valid points takes a piece's for valid. */
 h5l_status h5l_assess_field(const h5l_assess_params* params, void* state, const h5l_assess_piece* piece,
                             h5l_message* message);
 
