@@ -418,9 +418,54 @@ def fields_section(fields: Results) -> list[str]:
     return lines
 
 
+def assess_rows(results: Results) -> list[list[str]]:
+    """Give speeds in GB/s of original data, each with its range."""
+
+    def text(speed: float) -> str:
+        return f"{speed:.0f}" if speed >= 100 else f"{speed:.3g}"
+
+    return [
+        [
+            name,
+            text(found["gb_per_s"]),
+            f"{text(found['gb_per_s_min'])} to {text(found['gb_per_s_max'])}",
+        ]
+        for name, found in results["speeds"].items()
+    ]
+
+
+def assess_section(cpu: Results, gpu: Results | None) -> list[str]:
+    """Tell the speed of the assessment, on one core and on a GPU."""
+
+    def shape(results: Results) -> str:
+        return " × ".join(map(str, results["shape"]))
+
+    headings = ("what", "GB/s of original", "range")
+    text = (
+        f"{where(cpu)}; backend {cpu['machine']['backend']}. One thread, {shape(cpu)} values of "
+        "float32 with uniform errors, CPU time of the thread, median of 9 (scikit-image: of 3, on "
+        "float64, as it needs to be right)."
+    )
+    lines = ["## Assessment", "", text, "", *table(headings, assess_rows(cpu)), ""]
+    if files := cpu.get("files"):
+        text = (
+            f"A pair of HDF5 datasets of {files['gib_each']:g} GiB each: {files['seconds']:.0f} s "
+            f"on {files['cores']} cores, with {files['peak_mib']:.0f} MiB at the peak in the whole "
+            f"process ({files['before_mib']:.0f} before)."
+        )
+        lines += [text, ""]
+    if gpu is not None:
+        text = (
+            f"{gpu['device']}: {shape(gpu)} values of float32 in its memory, whole calls by the "
+            "clock on the wall, median of 9."
+        )
+        lines += [text, "", *table(headings, assess_rows(gpu)), ""]
+    return lines
+
+
 def page() -> str:
     """Give docs/benchmarks.md."""
-    hdf5, gpu = load_if_there("hdf5"), load_if_there("gpu")
+    hdf5, gpu, assess = (load_if_there(name) for name in ("hdf5", "gpu", "assess"))
     introduction = (
         "Only ratios within one run mean something: the machine was shared. The JSON files in "
         "`benchmarks/results/` have the spread too. To measure on another machine:"
@@ -442,6 +487,7 @@ def page() -> str:
         *speed_section(load("throughput")),
         *(hdf5_section(hdf5) if hdf5 is not None else []),
         *(gpu_section(gpu) if gpu is not None else []),
+        *(assess_section(assess, load_if_there("gpu_assess")) if assess is not None else []),
         *fields_section(load("fields")),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
