@@ -161,7 +161,7 @@ H5L_DEVICE double variance(double points, double squares, double sum) {
   const double square = sum * sum, value = fused_multiply_add(points, squares, -square);
   const u64 bits = bit_cast<u64>(value);
   const i32 high = static_cast<i32>(bits >> 32);
-  if constexpr (sizeof(T) == 8) return high < 0 ? 0.0 : value;
+  if constexpr (sizeof(T) == 8) return value > 0 ? value : 0.0;  // nor NaN
   return bit_cast<double>(static_cast<u64>(static_cast<u32>(high > 0 ? high : 0)) << 32 | static_cast<u32>(bits));
 }
 

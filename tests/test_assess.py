@@ -1272,6 +1272,29 @@ def test_progress_counts_the_bytes_of_the_original() -> None:
     assert told[-1][0] == 4 * x.nbytes
 
 
+@pytest.mark.parametrize("shape", [(900,), (9, 9)])
+def test_progress_reaches_its_total_without_slices(shape: tuple[int, ...]) -> None:
+    x, y = noisy(shape)
+    told: list[tuple[int, int]] = []
+    assess(x, y, metrics="climate", progress=lambda *done: told.append(done))
+    assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_errors_of_slopes_beyond_float64_are_not_lost(axes: int) -> None:
+    x = np.random.default_rng(1).normal(size=(12, 14, 15)[:axes])
+    y = x.copy()
+    y[(4,) * axes] = 1e160
+    found = assess(x, y, metrics=["derivatives"], need="gradient_psnr>=20")
+    assert found.derivatives is not None
+    assert found.derivatives.gradient_max_error is None
+    assert found.derivatives.gradient_rmse is None
+    assert not found.ok
+    same = assess(y, y, metrics=["derivatives"]).derivatives
+    assert same is not None
+    assert same.gradient_max_error == 0
+
+
 def test_progress_may_be_a_bar(capfd: pytest.CaptureFixture[str]) -> None:
     assess([1.0, 2.0], [1.0, 2.0], progress=True)
     assert "assessing decoded" in capfd.readouterr().err

@@ -158,6 +158,8 @@ def test_what_it_cannot_do_is_said() -> None:
         assessor.update(x.astype(float), y)
     with pytest.raises(InvalidArgumentError, match="mask"):
         assessor.update(x, y, mask=np.zeros(3, bool))
+    with pytest.raises(InvalidArgumentError, match="mask must be of bool or integers"):
+        assessor.update(x, y, mask=np.full(x.shape, 0.5))
     assessor.update(x, y)
     with pytest.raises(InvalidArgumentError, match="still to come, got 1"):
         assessor.update(x[:1], y[:1])
@@ -165,6 +167,8 @@ def test_what_it_cannot_do_is_said() -> None:
         assessor.merge(Assessor(x.shape, "f8"))
     with pytest.raises(InvalidArgumentError, match="still to come"):
         assessor.merge(Assessor(x.shape, "f4"))
+    with pytest.raises(InvalidArgumentError, match="both assessors took some planes: 600 and 600"):
+        assessor.merge(assessor)
 
 
 def test_positions_are_of_64_bits() -> None:

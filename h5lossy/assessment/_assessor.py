@@ -12,7 +12,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy.assessment._assess import Assessment, bound_of, make_settings, reach
-from h5lossy.assessment._inputs import Input, common_dtype, resolve_fill
+from h5lossy.assessment._inputs import Input, Mask, common_dtype, resolve_fill
 from h5lossy.assessment._walk import Fields, Layout
 from h5lossy.errors import InvalidArgumentError
 
@@ -188,13 +188,14 @@ class Assessor:
         ----------
         original, decoded : array-like
             Any number of planes along the first axis.
-        mask : array-like of bool, optional
-            True where a point is left out.
+        mask : array-like of bool or integers, optional
+            Not 0 where a point is left out.
 
         Raises
         ------
         InvalidArgumentError
-            If a shape does not fit, or there are more planes than wanted.
+            If a shape does not fit, the mask is of another type, or there are more planes than
+            wanted.
         """
         x, y = Input(original, "original"), Input(decoded, "decoded")
         shape, dtype = self._fields.original.shape, self._fields.dtype
@@ -213,9 +214,7 @@ class Assessor:
         if mask is None:
             masked = np.zeros(x.shape, np.uint8)
         else:
-            masked = np.ascontiguousarray(np.asarray(mask) != 0, np.uint8)
-            if masked.shape != x.shape:
-                raise InvalidArgumentError(f"mask must be of shape {x.shape}, got {masked.shape}")
+            masked = Mask(mask, x.shape).read(everything, np.dtype(np.uint8))
         new.append(masked)
         self._add(new)
 
@@ -278,13 +277,19 @@ class Assessor:
         Raises
         ------
         InvalidArgumentError
-            If either waits for more planes, or they are of unlike fields.
+            If either waits for more planes, both took the same ones, or they are of unlike fields.
         """
         mine, theirs = self._state.params, other._state.params
         if mine != theirs or self._fields.layout != other._fields.layout:
             raise InvalidArgumentError("both assessors must have the same arguments but for planes")
         self._check_complete()
         other._check_complete()
+        own, more = (one._state.points_result().count for one in (self, other))
+        size = self._fields.original.size
+        if own + more > size:
+            raise InvalidArgumentError(
+                f"both assessors took some planes: {own} and {more} points, of {size}"
+            )
         if self._field_state is self._state:
             self._field_state = _native.AssessState(mine, self._state.to_bytes())
         self._field_state.merge(other._field_state)

@@ -119,8 +119,10 @@ def climate(
     why = ""
     if len(shape) < 2:
         why = "it needs two axes"
+        progress(fields.original.size)
     elif min(shape[-2:]) <= 2 * _REACH:
         why = f"an axis of a slice is shorter than {2 * _REACH + 1}"
+        progress(fields.original.size)
     else:
         for at in itertools.product(*map(range, shape[:-2])):
 

@@ -296,5 +296,6 @@ def _ticks(low: float, high: float) -> list[float]:
     [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
     """
     power = 10.0 ** math.floor(math.log10((high - low) / 4))
-    step = max(s for s in (power, 2 * power, 5 * power) if s <= (high - low) / 4)
+    steps = (power / 2, power, 2 * power, 5 * power)  # the logarithm may have been rounded up
+    step = max(s for s in steps if s <= (high - low) / 4)
     return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]

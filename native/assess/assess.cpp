@@ -380,7 +380,7 @@ FieldPlan make_plan(const h5l_assess_params& params) {
   plan.lags = params.lags;
   plan.stencils = params.stencils != 0;
   plan.squares_fit = params.value_bytes == 4;
-  for (const double finer : plan.finer) plan.squares_fit = plan.squares_fit && finer >= 0x1p-60 && finer <= 0x1p60;
+  for (const double finer : plan.finer) plan.squares_fit = plan.squares_fit && finer >= 0x1p-40 && finer <= 0x1p40;
   plan.step = params.step;
   plan.points = 1;
   for (const std::uint32_t side : plan.window) plan.points *= side;

@@ -150,7 +150,7 @@ inline void read_row(const u8* row, bool big_endian, u32 count, double* to) {
 }
 
 // Original, error and validity (1 or 0) of a row of points, with zeros where a point does not count and behind the row
-// up to whole groups of lanes. Null pointers: not wanted.
+// up to whole groups of lanes.
 struct Row {
   double* x;
   double* e;

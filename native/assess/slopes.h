@@ -69,9 +69,13 @@ struct Slopes {
       const V square = along * along * reciprocal_of_normal(sum);
       return {square, square};
     } else {
+      // Where squares are infinite, and there is an error, it is beyond all measure.
+      constexpr double kInfinite = __builtin_huge_val();
       const V both = square_root(length) + square_root(length_y);
+      const V beyond = along == 0.0 ? none : none + kInfinite;
       const V off = both > 0.0 ? along / both : none;
-      return {off * off, off};
+      const V found = both < kInfinite ? off : beyond;
+      return {found * found, found};
     }
   }
 };
