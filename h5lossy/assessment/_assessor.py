@@ -284,7 +284,7 @@ class Assessor:
             raise InvalidArgumentError("both assessors must have the same arguments but for planes")
         self._check_complete()
         other._check_complete()
-        own, more = (one._state.points_result().count for one in (self, other))
+        own, more = self._state.points_result().count, other._state.points_result().count
         size = self._fields.original.size
         if own + more > size:
             raise InvalidArgumentError(
