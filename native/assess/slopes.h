@@ -70,7 +70,7 @@ struct Slopes {
       return {square, square};
     } else {
       // Where squares are infinite, and there is an error, it is beyond all measure.
-      constexpr double kInfinite = __builtin_huge_val();
+      constexpr double kInfinite = __builtin_bit_cast(double, 0x7FF0000000000000ull);
       const V both = square_root(length) + square_root(length_y);
       const V beyond = along == 0.0 ? none : none + kInfinite;
       const V off = both > 0.0 ? along / both : none;
