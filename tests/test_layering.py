@@ -32,7 +32,7 @@ SOURCES = sorted(
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # What kernels know of the host: plain data, and what a value is to the assessment.
-PLAIN_HEADERS = {"gpu/plans.h", "gpu/assess_plans.h", "assess/values.h"}
+PLAIN_HEADERS = {"gpu/plans.h", "gpu/assess_plans.h", "assess/slopes.h", "assess/values.h"}
 
 # What the assessment's host and device parts tell each other; it knows no CUDA.
 ASSESS_HEADERS = {"assess/kernels.h", "assess/state.h"}
