@@ -1,26 +1,19 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Every kernel of kernels.def as the driver finds it: a function, and beside it the sizes of its shared memory and
-// of its thread blocks.
+// Every kernel of kernels.def as the driver finds it.
 
 #include "aatrox_decode.cuh"
 #include "aatrox_encode.cuh"
 #include "cuszp2_decode.cuh"
 #include "cuszp2_encode.cuh"
+#include "entry_points.cuh"
 #include "finishing.cuh"
 #include "pfpl_decode.cuh"
 #include "pfpl_encode.cuh"
 
 namespace h5lossy::H5L_TARGET {
 
-#define H5L_KERNEL(name, Plan, Shared, blocks, function)                     \
-  extern "C" __global__ void __launch_bounds__(kThreadsWith<Shared>, blocks) \
-      h5l_##name(const __grid_constant__ gpu::Plan plan) {                   \
-    function(plan);                                                          \
-  }                                                                          \
-  extern "C" __device__ const u32 h5l_##name##_sizes[2] = {sizeof(Shared), kThreadsWith<Shared>};
 #include "kernels.def"
-#undef H5L_KERNEL
 
 }  // namespace h5lossy::H5L_TARGET

@@ -62,11 +62,6 @@ H5L_DEVICE void sync_block() { __syncthreads(); }
 H5L_DEVICE void sync_warp() { __syncwarp(); }
 H5L_DEVICE bool any_in_block(bool flag) { return __syncthreads_or(flag) != 0; }
 
-// Some warps of a thread block, which all have the same number for it, wait for each other.
-H5L_DEVICE void sync_warps(u32 number, u32 warps) {
-  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(warps * 32) : "memory");
-}
-
 // Rounds of something that some threads of a thread block do and others wait for, in shared memory. A round ends when so
 // many threads have told; what they did before is then seen by those who waited. Waiting is for one of the last two rounds,
 // by its number.

@@ -413,8 +413,7 @@ class Assessment:
         state = _native.AssessState(params)
         both = dataclasses.replace(fields, decoded=fields.original)
         Walker(both, 0, 0).run(state, progress=self._advance)
-        points = state.points_result()
-        return (points.original_min, points.original_max) if points.valid else None
+        return _original_ends(state.points_result())
 
     def _boxes(self) -> tuple[tuple[int, ...], npt.NDArray[Any]] | None:
         fields = self._fields

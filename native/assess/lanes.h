@@ -64,12 +64,13 @@ inline Vector<double> square_root(Vector<double> of) {
 inline Vector<double> square_root_of_normal(Vector<double> of) { return square_root(of); }
 inline Vector<double> reciprocal_of_normal(Vector<double> of) { return 1.0 / of; }
 
-// Element i of the vector at column `from` where that is below `count`, or else 0.
-inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector) {
+// Elements i below `count` of the vector at column `from`, and the other vector's from there on.
+inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector,
+                                    Vector<double> other = Vector<double>{}) {
   if (from + kDoubles <= count) return vector;
   Vector<i64> column;
   for (u32 i = 0; i < kDoubles; ++i) column[i] = from + i;
-  return column < static_cast<i64>(count) ? vector : Vector<double>{};
+  return column < static_cast<i64>(count) ? vector : other;
 }
 
 // Of numbers or vectors. Where they are equal, or one is NaN, the second.

@@ -49,14 +49,6 @@ struct Total {
   double all, some;
 };
 
-// Elements i below `count` of the vector at column `from`, and the other vector's from there on.
-inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector, Vector<double> other) {
-  if (from + kDoubles <= count) return vector;
-  Vector<i64> column;
-  for (u32 i = 0; i < kDoubles; ++i) column[i] = from + i;
-  return column < static_cast<i64>(count) ? vector : other;
-}
-
 // kSums totals, of all columns and of some[s] first ones: of(column, lanes) adds kAtOnce vectors of columns to their lanes. It
 // may be asked for columns behind the last one; these do not count, whatever they are.
 template <u32 kCount, u32 kSums, u32 kAtOnce, class Of>

@@ -53,7 +53,7 @@ struct Meeting {
 
 struct Block {
   u32 index = 0, row = 0;
-  Meeting all, warps[kMostThreads / kWarpThreads], some[2];
+  Meeting all, warps[kMostThreads / kWarpThreads];
   std::vector<std::uint64_t> shared;
 };
 
@@ -147,13 +147,6 @@ H5L_UNSEEN const u64* meet(Meeting& meeting, u32 place, u64 brought) {
 }
 H5L_UNSEEN void note_progress() { ++grid.progress; }
 H5L_UNSEEN u64 brought_by(const u64* brought, u32 place) { return brought[place]; }
-
-// Of some warps of a thread block.
-H5L_UNSEEN Meeting& meeting_of(u32 number, u32 warps) {
-  Meeting& meeting = grid.running->block->some[number];
-  meeting.size = warps * kWarpThreads;
-  return meeting;
-}
 
 // How many threads a round takes, have told in this one, and how many rounds are over.
 struct Rounds {
@@ -290,9 +283,6 @@ W exchange(W value, u32 from) {
   return result;
 }
 inline void sync_warp() { emulation::meet<true>(emulation::warp_of(emulation::running()), thread() % 32, 0); }
-inline void sync_warps(u32 number, u32 warps) {
-  emulation::meet<true>(emulation::meeting_of(number, warps), thread(), 0);
-}
 inline void begin_rounds(u64* rounds, u32 threads) { emulation::begin_rounds(rounds, threads); }
 inline void tell(u64* rounds) { emulation::tell(rounds); }
 inline bool is_round_over(u64* rounds, u32 number) { return emulation::is_round_over(rounds, number); }
