@@ -61,7 +61,7 @@ def test_the_record_is_small(path: Path) -> None:
     with h5py.File(path) as file:
         attributes = file["t"].attrs
         assert len(attributes[REPORT_ATTRIBUTE]) < 2000
-        assert attributes[HASH_ATTRIBUTE].nbytes == 16 * 8
+        assert len(attributes[HASH_ATTRIBUTE]) == len("blake2b-64") + 16 * 17
 
 
 def test_a_value_that_was_changed_later_is_found(path: Path) -> None:
@@ -69,8 +69,10 @@ def test_a_value_that_was_changed_later_is_found(path: Path) -> None:
         file["t"][20, 40] += 1
     with h5py.File(path) as file:
         found = h5lossy.verify(file["t"])
-    assert [problem.chunk for problem in found.problems] == [(1, 2)]
-    assert "differs from the record" in found.problems[0].why
+    assert not found.ok
+    assert not found.is_damaged  # somebody wrote it, and its checksum is right
+    assert [problem.chunk for problem in found.outdated] == [(1, 2)]
+    assert "differs from the record" in found.outdated[0].why
     assert found.recorded == 15
 
 
@@ -140,18 +142,18 @@ def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> No
 
 
 def test_many_chunks_share_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "MOST_HASHES", 5)
+    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
         h5lossy.write(t, field(), verify="write")
-        assert len(t.attrs[HASH_ATTRIBUTE]) == 4
+        assert len(t.attrs[HASH_ATTRIBUTE].split()) == 1 + 4
         file.flush()
         assert h5lossy.verify(t).recorded == 16
         t[49, 59] = 5
         file.flush()
-        [problem] = h5lossy.verify(t).problems
+        [problem] = h5lossy.verify(t).outdated
     assert problem.chunk == (3, 0)
     assert "or one of the 3 after it" in problem.why
 
@@ -204,22 +206,69 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
             verification.record(t, x + 1)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "h5lossy.verification/9"}'])
-def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 9}', 5, np.arange(3)])
+def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> None:
     with h5py.File(path, "r+") as file:
         file["t"].attrs[REPORT_ATTRIBUTE] = text
     with h5py.File(path) as file:
         found = h5lossy.verify(file["t"])
-    assert not found.ok
+    assert found.is_damaged
     assert found.problems[0].chunk is None
 
 
-def test_lost_hashes_are_a_problem(path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 9])
+def test_a_record_of_another_version_is_no_damage(path: Path, number: int) -> None:
     with h5py.File(path, "r+") as file:
-        attributes = file["t"].attrs
-        attributes[HASH_ATTRIBUTE] = attributes[HASH_ATTRIBUTE][:3]
+        file["t"].attrs[REPORT_ATTRIBUTE] = f'{{"schema": "h5lossy.verification/{number}"}}'
     with h5py.File(path) as file:
-        assert "lost hashes" in h5lossy.verify(file["t"]).problems[0].why
+        found = h5lossy.verify(file["t"])
+    assert not found.ok
+    assert not found.is_damaged
+    assert "another version of h5lossy" in found.outdated[0].why
+
+
+def _without_hashes(attributes: Any) -> None:
+    del attributes[HASH_ATTRIBUTE]
+
+
+def _with_fewer_hashes(attributes: Any) -> None:
+    attributes[HASH_ATTRIBUTE] = np.bytes_(attributes[HASH_ATTRIBUTE][:61])
+
+
+def _with_a_hash_of_zeros(attributes: Any) -> None:
+    text = attributes[HASH_ATTRIBUTE]
+    attributes[HASH_ATTRIBUTE] = np.bytes_(text[:11] + b"0" * 16 + text[27:])
+
+
+def _with_another_shape(attributes: Any) -> None:
+    report = json.loads(attributes[REPORT_ATTRIBUTE])
+    report["dataset"]["shape"] = [50, 61]
+    attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(report))
+
+
+def _with_a_smaller_error(attributes: Any) -> None:
+    report = json.loads(attributes[REPORT_ATTRIBUTE])
+    report["found"]["max_abs"] = 0.0
+    attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(report))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        _without_hashes,
+        _with_fewer_hashes,
+        _with_a_hash_of_zeros,
+        _with_another_shape,
+        _with_a_smaller_error,
+    ],
+)
+def test_a_record_that_was_edited_is_a_problem(path: Path, edit: Any) -> None:
+    with h5py.File(path, "r+") as file:
+        edit(file["t"].attrs)
+    with h5py.File(path) as file:
+        found = h5lossy.verify(file["t"])
+    assert found.is_damaged
+    assert "record" in found.problems[0].why
 
 
 def test_hashes_do_not_depend_on_the_byte_order() -> None:
@@ -228,16 +277,25 @@ def test_hashes_do_not_depend_on_the_byte_order() -> None:
     assert verification.hash_values(x) != verification.hash_values(x[::-1])
 
 
-def test_old_and_new_records_agree_on_the_bytes(path: Path) -> None:
+def test_the_form_of_a_record_is_known(path: Path) -> None:
+    """A change of it needs another number in the schema."""
     with h5py.File(path) as file:
-        record = json.loads(file["t"].attrs[REPORT_ATTRIBUTE])
+        attributes = file["t"].attrs
+        record = json.loads(attributes[REPORT_ATTRIBUTE])
+        texts = [attributes.get_id(name) for name in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE)]
+        # What all netCDF models, and programs without variable-length data, can hold.
+        assert {text.get_type().get_class() for text in texts} == {h5py.h5t.STRING}
+        assert not any(text.get_type().is_variable_str() for text in texts)
+        assert {text.get_type().get_cset() for text in texts} == {h5py.h5t.CSET_ASCII}
     assert set(record) == {
         "schema",
         "h5lossy",
         "bound",
-        "grid",
-        "shape",
+        "dataset",
+        "stored",
+        "complete",
         "chunks_per_hash",
-        "hash",
         "found",
+        "digest",
     }
+    assert set(record["dataset"]) == {"type", "shape", "chunks", "cd_values", "fill_value"}

@@ -42,7 +42,7 @@ from h5lossy.cli._options import Request, codec_text, request_option
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy.cli._plan import Plan, Wishes, make_plans
 from h5lossy.cli._progress import Advance, progress_bar
-from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE, Recorder
+from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE, Recorder, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -197,7 +197,7 @@ class _Job:
         new = h5py.Dataset(h5o.open(file.id, self.plan.name))
         for block in self._blocks("compressing", advance):
             new[block] = old[block]
-        new.attrs[RECORD] = json.dumps(self._record(old))
+        write_text(new, RECORD, json.dumps(self._record(old)))
         for stale in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE):  # copied, but of other values
             if stale in new.attrs:
                 del new.attrs[stale]
