@@ -88,20 +88,14 @@ def own_fill_value(data: Data) -> Any:
 
 
 def unwritten_value(dataset: h5py.Dataset) -> npt.NDArray[Any]:
-    """Return the bits, as a 0-d array, that a dataset's values have where nobody wrote any.
-
-    Of types that are no floats they are given as bytes: zeros.
-    """
-    dtype = dataset.dtype
-    if dtype.kind != "f" or dtype.itemsize not in {4, 8}:
-        return np.zeros((), f"V{dataset.id.get_type().get_size()}")
-    fill = np.zeros((), dtype)
+    """Return what a float dataset holds where nobody has written anything, as a 0-d array."""
+    fill = np.zeros((), dataset.dtype)
     creation = dataset.id.get_create_plist()
     # HDF5 leaves such memory as h5py gives it: zeros.
     is_used = creation.get_fill_time() != h5py.h5d.FILL_TIME_NEVER
     if is_used and creation.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
         creation.get_fill_value(fill)
-    return as_bits(fill)
+    return fill
 
 
 def blocks(data: Data) -> Iterator[npt.NDArray[Any]]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts
-from h5lossy._stored import ChunkReader
+from h5lossy._stored import StoredChunks
 from h5lossy._values import as_bits, fill_bits, is_big_endian, own_fill_value, unwritten_value
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy.codecs import FILTER_ID, from_filter_options
@@ -36,6 +36,7 @@ from h5lossy.errors import (
     InvalidArgumentError,
     UnsupportedError,
 )
+from h5lossy.frames import inspect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -514,9 +515,9 @@ def record(
     """
     dataset.flush()
     recorder = Recorder(dataset, bound)
-    reader = ChunkReader(dataset)
+    stored = StoredChunks(dataset)
     for start in sorted(chunk_starts(dataset)):
-        values = reader.read(start).values
+        values = stored.values(start)
         inside = tuple(slice(s, s + n) for s, n in zip(start, values.shape, strict=True))
         recorder.add(start, np.asarray(original[inside], dataset.dtype), values)
         if progress is not None:
@@ -535,8 +536,7 @@ def _place_in(dataset: h5py.Dataset, start: Place) -> Place:
 
 def _hash_unless(values: npt.NDArray[Any], unwritten: npt.NDArray[Any]) -> int | None:
     """Return the hash of a chunk; None where it reads as if it were not there."""
-    bits = values if values.dtype.kind == "V" else as_bits(values)
-    if not values.size or (bits == unwritten).all():
+    if not values.size or (as_bits(values) == as_bits(unwritten)).all():
         return None
     return hash_values(values)
 
@@ -724,7 +724,6 @@ class _Check:
     def __init__(self, dataset: h5py.Dataset, described: DatasetInfo) -> None:
         self._dataset = dataset
         self._described = described
-        self._unwritten = unwritten_value(dataset)
         self._grid = grid_of(dataset)
         self.chunks = self.recorded = 0
         self.is_readable = True
@@ -732,6 +731,7 @@ class _Check:
         self.outdated: list[Problem] = []
         self.record: dict[str, Any] | None = None
         self._hashes: _Hashes | None = None
+        self._unwritten = np.zeros(())
         try:
             self._read_record()
         except InvalidArgumentError as error:
@@ -754,7 +754,7 @@ class _Check:
         self.record, hashes = found
         then, now = self.record["dataset"], _description(self._dataset)
         if then == now:
-            self._hashes = hashes
+            self._hashes, self._unwritten = hashes, unwritten_value(self._dataset)
             return
         others = [
             f"{name.replace('_', ' ')} {_text(name, then.get(name))}, now {_text(name, value)}"
@@ -765,34 +765,37 @@ class _Check:
 
     def run(self, progress: Callable[[int], None] | None) -> None:
         """Decode all chunks that are in the file, and compare them."""
-        reader = ChunkReader(self._dataset)
+        stored = StoredChunks(self._dataset)
         size = self._hashes.chunks_per_hash if self._hashes else 1
         seen = set()
         starts = sorted(chunk_starts(self._dataset))
         numbered = ((_number_of(_place_in(self._dataset, s), self._grid), s) for s in starts)
         for group, members in itertools.groupby(numbered, lambda member: member[0] // size):
             seen.add(group)
-            self._group(group, [(n, *self._chunk(reader, s, progress)) for n, s in members])
+            self._group(group, [(n, *self._chunk(stored, s, progress)) for n, s in members])
         self._look_for_lost(seen, size, len(starts))
 
     def _chunk(
-        self, reader: ChunkReader, start: Place, progress: Callable[[int], None] | None
+        self, stored: StoredChunks, start: Place, progress: Callable[[int], None] | None
     ) -> tuple[int | None, bool, bool]:
         """Return a chunk's hash, whether damage would be seen, and whether it was."""
         self.chunks += 1
         place = _place_in(self._dataset, start)
         try:
-            chunk = reader.read(start)
-        except H5LossyError as error:
+            values, bytes_of_frame, is_filtered = stored.read(start)
+            frame = inspect(bytes_of_frame) if bytes_of_frame is not None else None
+        except (H5LossyError, OSError, RuntimeError, ValueError) as error:
             self.is_readable = False
             self.problem(place, str(error))
             return None, True, True
         if progress is not None:
-            progress(chunk.values.nbytes)
-        broken = chunk.frame and _broken_promise(chunk.frame, chunk.values, self._described.bound)
+            progress(values.nbytes)
+        broken = _broken_promise(frame, values, self._described.bound) if frame else ""
         if broken:
             self.problem(place, broken)
-        return _hash_unless(chunk.values, self._unwritten), chunk.has_checksum, bool(broken)
+        has_checksum = frame.checksum if frame else is_filtered and self._described.checksum
+        value = None if self._hashes is None else _hash_unless(values, self._unwritten)
+        return value, has_checksum, bool(broken)
 
     def _group(self, group: int, members: list[tuple[int, int | None, bool, bool]]) -> None:
         """Compare the chunks that share a hash with it."""

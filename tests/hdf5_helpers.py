@@ -112,6 +112,12 @@ def creation_list(
     return creation
 
 
+def leave_partial_chunks_unfiltered(creation: h5p.PropDCID) -> None:
+    """Call ``H5Pset_chunk_opts``, which h5py does not wrap."""
+    libhdf5 = ctypes.CDLL(h5lossy.get_config().libhdf5s[0].path)
+    assert libhdf5.H5Pset_chunk_opts(ctypes.c_int64(creation.id), ctypes.c_uint(2)) >= 0
+
+
 def create(
     file: h5py.File,
     name: str,
