@@ -96,6 +96,12 @@ class StoredChunks:
         except (OSError, RuntimeError, ValueError) as error:
             raise self._with_place(start, error) from error
 
+    def frame(self, start: Place) -> bytes | None:
+        """Return what stands in the file for a chunk, as it is; None where no filter made it."""
+        with phil:
+            mask, stored = self._dataset.id.read_direct_chunk(start)
+        return bytes(stored) if self._is_filtered(start, mask) else None
+
     def read(self, start: Place) -> ReadChunk:
         """Return the values of a chunk, and what they were made of.
 

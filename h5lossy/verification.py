@@ -28,7 +28,6 @@ from h5lossy._blocks import chunk_starts
 from h5lossy._stored import StoredChunks
 from h5lossy._values import as_bits, fill_bits, is_big_endian, own_fill_value, unwritten_value
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
-from h5lossy.codecs import FILTER_ID, from_filter_options
 from h5lossy.datasets import describe
 from h5lossy.errors import (
     BrokenPromiseError,
@@ -417,7 +416,7 @@ class Recorder:
             "schema": SCHEMA,
             "h5lossy": _native.version(),
             "bound": {"kind": str(self._bound.kind), "value": self._bound.value},
-            "dataset": _description(dataset),
+            "dataset": _description(self._described),
             "stored": len(stored),
             "complete": complete,
             "chunks_per_hash": hashes.chunks_per_hash,
@@ -439,7 +438,7 @@ class Recorder:
         if found is None or found[1].chunks_per_hash != 1:
             return {}, False
         record, hashes = found
-        then, now = record["dataset"], _description(self._dataset)
+        then, now = record["dataset"], _description(self._described)
         if then | {"shape": None} != now | {"shape": None}:
             return {}, False
         chunks, before, after = now["chunks"], then["shape"], now["shape"]
@@ -541,18 +540,18 @@ def _hash_unless(values: npt.NDArray[Any], unwritten: npt.NDArray[Any]) -> int |
     return hash_values(values)
 
 
-def _description(dataset: h5py.Dataset) -> dict[str, Any]:
-    """Say of what dataset a record is: what makes its values others if it is another."""
-    creation = dataset.id.get_create_plist()
-    filters = [creation.get_filter(i) for i in range(creation.get_nfilters())]
-    words = next(words for number, _, words, _ in filters if number == _native.FILTER_ID)
-    fill = own_fill_value(dataset)
-    little = dataset.dtype.newbyteorder("<")
+def _description(described: DatasetInfo) -> dict[str, Any]:
+    """Say of what dataset a record is: what makes its values, or their promise, another if changed.
+
+    The rest of the cd_values is not: programs that copy a dataset do not keep all of them.
+    """
+    fill = described.fill_value
+    little = described.dtype.newbyteorder("<")
     return {
-        "type": dataset.dtype.str,
-        "shape": list(dataset.shape),
-        "chunks": list(dataset.chunks),
-        "cd_values": [word & 0xFFFFFFFF for word in words],
+        "type": described.dtype.str,
+        "shape": list(described.shape),
+        "chunks": list(described.chunks),
+        "bound": str(described.bound),
         "fill_value": None if fill is None else np.asarray(fill, little).tobytes().hex(),
     }
 
@@ -646,14 +645,15 @@ def verify(
 ) -> Verification:
     """Check that a dataset can be decoded and still holds what was verified when it was written.
 
-    Every frame is decoded after its checksum has been checked, its bound is compared with the
-    dataset's, and the decoded values with the recorded hash, if there is one. No original is
-    needed.
+    Every chunk that is in the file is decoded, and judged as what HDF5 would read: its checksum,
+    filter mask, length, type and byte order by the dataset's, its bound by the one that the dataset
+    states. The decoded values are compared with the recorded hash, if there is one. No original is
+    needed. Time and memory go by the chunks that are in the file.
 
     Parameters
     ----------
     dataset : h5py.Dataset
-        Any dataset; if h5lossy did not compress it, nothing is checked.
+        Any dataset; if h5lossy did not compress it, no values are checked.
     against : optional
         The original, as `assess` takes it: it is compared value by value, too, with the bound that
         the file says, if all of the dataset can be decoded.
@@ -664,6 +664,11 @@ def verify(
     Returns
     -------
     Verification
+
+    Notes
+    -----
+    A record shows accidents, not forgery: who can write the file can write the record, too. It is
+    also silent about a dataset whose record was removed altogether.
 
     Examples
     --------
@@ -752,12 +757,12 @@ class _Check:
         if found is None:
             return
         self.record, hashes = found
-        then, now = self.record["dataset"], _description(self._dataset)
+        then, now = self.record["dataset"], _description(self._described)
         if then == now:
             self._hashes, self._unwritten = hashes, unwritten_value(self._dataset)
             return
         others = [
-            f"{name.replace('_', ' ')} {_text(name, then.get(name))}, now {_text(name, value)}"
+            f"{name.replace('_', ' ')} {then.get(name)}, now {value}"
             for name, value in now.items()
             if then.get(name) != value
         ]
@@ -834,16 +839,6 @@ class _Check:
         if fewer > 0 and not lost:
             self.problem(None, f"{fewer} of {self.record['stored']} chunks are no more in the file")
         self.is_readable &= not lost and fewer <= 0
-
-
-def _text(name: str, value: Any) -> str:
-    """Write a part of a description; cd_values as the setting that they are, where they are one."""
-    if name == "cd_values":
-        try:
-            return f"{value} ({from_filter_options(FILTER_ID, value)!r})"
-        except (H5LossyError, TypeError, ValueError):
-            return str(value)
-    return str(value)
 
 
 def _broken_promise(frame: FrameInfo, values: npt.NDArray[Any], promised: ErrorBound) -> str:
