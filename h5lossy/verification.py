@@ -416,7 +416,7 @@ class Recorder:
             "schema": SCHEMA,
             "h5lossy": _native.version(),
             "bound": {"kind": str(self._bound.kind), "value": self._bound.value},
-            "dataset": _description(self._described),
+            "dataset": _description(self._described, self._unwritten),
             "stored": len(stored),
             "complete": complete,
             "chunks_per_hash": hashes.chunks_per_hash,
@@ -438,7 +438,7 @@ class Recorder:
         if found is None or found[1].chunks_per_hash != 1:
             return {}, False
         record, hashes = found
-        then, now = record["dataset"], _description(self._described)
+        then, now = record["dataset"], _description(self._described, self._unwritten)
         if then | {"shape": None} != now | {"shape": None}:
             return {}, False
         chunks, before, after = now["chunks"], then["shape"], now["shape"]
@@ -540,19 +540,18 @@ def _hash_unless(values: npt.NDArray[Any], unwritten: npt.NDArray[Any]) -> int |
     return hash_values(values)
 
 
-def _description(described: DatasetInfo) -> dict[str, Any]:
+def _description(described: DatasetInfo, unwritten: npt.NDArray[Any]) -> dict[str, Any]:
     """Say of what dataset a record is: what makes its values, or their promise, another if changed.
 
     The rest of the cd_values is not: programs that copy a dataset do not keep all of them.
     """
-    fill = described.fill_value
     little = described.dtype.newbyteorder("<")
     return {
         "type": described.dtype.str,
         "shape": list(described.shape),
         "chunks": list(described.chunks),
         "bound": str(described.bound),
-        "fill_value": None if fill is None else np.asarray(fill, little).tobytes().hex(),
+        "unwritten": unwritten.astype(little).tobytes().hex(),
     }
 
 
@@ -757,12 +756,18 @@ class _Check:
         if found is None:
             return
         self.record, hashes = found
-        then, now = self.record["dataset"], _description(self._described)
+        dataset, described = self._dataset, self._described
+        then, now = self.record["dataset"], _description(described, unwritten_value(dataset))
+        if described.chunks_stored == math.prod(self._grid):
+            now["unwritten"] = then["unwritten"]  # nothing is; programs lose HDF5's fill value
         if then == now:
-            self._hashes, self._unwritten = hashes, unwritten_value(self._dataset)
+            self._hashes = hashes
+            little = dataset.dtype.newbyteorder("<")
+            nothing = np.frombuffer(bytes.fromhex(then["unwritten"]), little)[0]
+            self._unwritten = np.array(nothing, dataset.dtype)
             return
         others = [
-            f"{name.replace('_', ' ')} {then.get(name)}, now {value}"
+            f"{name} {then.get(name)}, now {value}"
             for name, value in now.items()
             if then.get(name) != value
         ]

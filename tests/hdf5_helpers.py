@@ -300,6 +300,7 @@ def tool(name: str) -> str:
     """Return the path of a program, or skip."""
     path = shutil.which(name)
     if path is None:
-        package = {"h5": "hdf5-tools", "nc": "netcdf-bin", "nm": "binutils"}[name[:2]]
+        packages = {"h5": "hdf5-tools", "nc": "netcdf-bin", "nm": "binutils", "cd": "cdo"}
+        package = "nco" if name in {"ncks", "ncra"} else packages[name[:2]]
         pytest.skip(f"{name} is not installed (Debian: {package})")
     return path

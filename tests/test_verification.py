@@ -302,7 +302,7 @@ def test_the_form_of_a_record_is_known(path: Path) -> None:
         "found",
         "digest",
     }
-    assert set(record["dataset"]) == {"type", "shape", "chunks", "bound", "fill_value"}
+    assert set(record["dataset"]) == {"type", "shape", "chunks", "bound", "unwritten"}
 
 
 def test_sparse_datasets_take_time_by_the_chunks_that_are_there(tmp_path: Path) -> None:
