@@ -65,6 +65,8 @@ def test_a_chunk_is_compared_with_the_datasets_header(
             StoredChunks(dataset).values((10, 4))
         with pytest.raises(CorruptFrameError, match=place + why):
             h5lossy.read(dataset)
+        with pytest.raises(CorruptFrameError, match=place + why):
+            h5lossy.read(dataset, np.s_[::3])
 
 
 def test_chunks_that_are_right_are_given(tmp_path: Path) -> None:
