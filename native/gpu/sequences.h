@@ -87,6 +87,7 @@ struct DecodeCall {
 };
 
 std::size_t decode_workspace_bytes(const DecodeCall& call);
+// Of no values too: then the frames are opened, which sets their statuses.
 [[nodiscard]] bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace);
 
 // Turns values of the other byte order, in their place.

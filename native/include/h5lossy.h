@@ -145,8 +145,9 @@ h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_byte
 /* Reads and checks a frame's header and tile table, but not its payload. */
 h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message);
 
-/* The same, but for stored_tiles (0), of a frame of which only the first bytes are at hand: at least 64, or all. Tile table
- * and checksums are not checked. */
+/* The same, but for stored_tiles (0), of a frame of which only the first bytes are at hand: at least 64, or all. The status
+ * is that of h5l_inspect where they hold the tile table too, header_bytes + 4 * tiles of `info` in all; else neither
+ * the header's checksum nor what it covers is checked, and `info` is good for finding out how much more is needed. */
 h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t frame_bytes, h5l_frame_info* info,
                               h5l_message* message);
 

@@ -291,6 +291,12 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
     CHECK(decode_with_kernels(header, broken, 0, count, actual_values, random.below(4)) == is_fine || is_fine,
           "%s: damage, %d expected: %zu values, float%zu, kind %u", method.name.c_str(), is_fine ? 1 : 0, count,
           8 * sizeof(T), setting.kind);
+    // Of no values: whether header and tile table are whole is told all the same.
+    Bytes nothing;
+    CHECK(decode_with_kernels(header, expected, first, 0, nothing, 0), "%s: no values", method.name.c_str());
+    CHECK(!decode_with_kernels(header, broken, first, 0, nothing, 0) ||
+              open_frame(broken, frame, Message(nullptr)) == H5L_OK,
+          "%s: no values of a damaged header", method.name.c_str());
   }
 }
 
