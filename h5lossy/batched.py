@@ -30,7 +30,13 @@ from h5py import h5d, h5p, h5z
 from h5py._objects import phil
 
 from h5lossy import _device_chunks, _native
-from h5lossy._arrays import cupy_memory, is_device_array, new_cupy_memory
+from h5lossy._arrays import (
+    as_shown,
+    cupy_memory,
+    cupy_memory_to_fill,
+    is_device_array,
+    new_cupy_memory,
+)
 from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
 from h5lossy._boxes import Grid, as_selection, chunk_box
 from h5lossy._libhdf5 import chunk_options
@@ -144,6 +150,7 @@ def write(
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
     if verify not in {None, "write"}:
         raise InvalidArgumentError(f'verify must be "write" or None, got {verify!r}')
+    values = as_shown(values)
     with reporting(progress, f"writing {dataset.name}") as report:
         if is_device_array(values):
             memory = cupy_memory(values)
@@ -395,7 +402,7 @@ def _read_to_gpu(
             raise InvalidArgumentError(f'out must be an array or "cupy", got {out!r}')
         memory = new_cupy_memory(shape, native)
     else:
-        memory = cupy_memory(out)
+        memory = cupy_memory_to_fill(out)
         if memory.shape != shape or memory.dtype != native:
             raise InvalidArgumentError(
                 f"out must be an array of {native} and shape {shape}, "
