@@ -15,12 +15,12 @@ namespace h5lossy::H5L_TARGET {
 // those of the smallest gradient. Their places are those of StencilExtrema's doubles.
 inline constexpr u32 kExtrema = sizeof(assess::StencilExtrema) / 8;
 enum Extremum : u32 {
-  kSlope = gpu::word_of(&assess::StencilExtrema::slope),
-  kSlopeError = gpu::word_of(&assess::StencilExtrema::slope_error),
-  kLaplacianError = gpu::word_of(&assess::StencilExtrema::laplacian_error),
-  kGradientMin = gpu::word_of(&assess::StencilExtrema::gradient_min),
-  kGradientMax = gpu::word_of(&assess::StencilExtrema::gradient_max),
-  kGradientError = gpu::word_of(&assess::StencilExtrema::gradient_error),
+  kSlope = word_of(&assess::StencilExtrema::slope),
+  kSlopeError = word_of(&assess::StencilExtrema::slope_error),
+  kLaplacianError = word_of(&assess::StencilExtrema::laplacian_error),
+  kGradientMin = word_of(&assess::StencilExtrema::gradient_min),
+  kGradientMax = word_of(&assess::StencilExtrema::gradient_max),
+  kGradientError = word_of(&assess::StencilExtrema::gradient_error),
 };
 struct WarpExtrema {
   u64 found[kExtrema];

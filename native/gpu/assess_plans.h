@@ -37,31 +37,6 @@ struct PointsTotals {
   u64 x_max, y_max, e_max, pointwise_max;
 };
 
-// The first of a struct's 8-byte words that is not 0, and the one that a member begins at: NVRTC has __builtin_offsetof since
-// 13.5 only. Constants, which take no code.
-template <class Struct>
-constexpr u32 first_word_of(const Struct& all) {
-  struct Words {
-    u64 word[sizeof(Struct) / 8];
-  };
-  const Words words = __builtin_bit_cast(Words, all);
-  u32 i = 0;
-  while (words.word[i] == 0) ++i;
-  return i;
-}
-template <class Struct, class T>
-constexpr u32 word_of(T Struct::* member) {
-  Struct all = {};
-  all.*member = 1;
-  return first_word_of(all);
-}
-template <class Struct, class T, decltype(sizeof 0) n>
-constexpr u32 word_of(T (Struct::*member)[n]) {
-  Struct all = {};
-  (all.*member)[0] = 1;
-  return first_word_of(all);
-}
-
 // The largest |e| of a thread block's points, and the first of its leaves that has it. Below 0: none.
 struct BlockWorst {
   double size;
