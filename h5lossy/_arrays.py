@@ -38,6 +38,8 @@ def is_device_array(array: Any) -> bool:
     """Return whether an object's values are in the memory of a CUDA GPU."""
     if isinstance(array, np.ndarray | bytes | bytearray | memoryview):
         return False
+    if _is_of("cupy", "ndarray", array):
+        return True
     if not hasattr(array, "__dlpack_device__"):
         return _cuda_interface(array) is not None
     # DLPack first: the other interface may be a property that raises, as that of tensors which
