@@ -120,3 +120,17 @@ def test_a_frame_of_no_values() -> None:
             assert outcome(on_gpu, arguments) == outcome(frame, arguments)
     with pytest.raises(h5lossy.CorruptFrameError):
         h5lossy.decode(cupy.asarray(np.frombuffer(claims_none, np.uint8)))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_statuses_are_set_where_no_values_are_wanted(setting: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    batches: Any = pytest.importorskip("device_batches")  # needs CuPy
+    batch = batches.Batch(SETTINGS[setting](absolute=1e-3), 3, 9001, "f4", 0)
+    batch.raw.set(np.stack([data.make("rough", (9001,), "f4")] * 3))
+    batch.encode()
+    batch.frames[1, 30] ^= 1  # of the bound, which only the checksum covers
+    like = batch.frames[0, : int(batch.sizes[0])].get().tobytes()
+    batch.decode(like, 0)
+    assert batch.statuses.get().tolist() == [0, 2, 0]
+    assert not cupy.any(batch.out)
