@@ -798,44 +798,33 @@ def _picked(plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[i
         *(_planned(plan, CUSZP2, d << 4 | cuszp2.OUTLIER, extents) for d in dimensions),
         _planned(plan, AATROX, 0, extents),
     ]
-    dims = cuszp2.dims_of([1, 1, *extents])
-    size = min(_piece_size(dims), bits.size)
+    z, y, x = cuszp2.dims_of([1, 1, *extents])
+    row = 4 * y * x if z > 1 else 8 * x if y > 1 else 32
+    size = min(-(-8192 // row) * row, bits.size)
     pieces = bits.size // size
     sampled = max(1, (pieces + 2) // 4)
-    starts = [((2 * j + 1) * pieces - 1) // (2 * sampled) * size for j in range(sampled)]
-    z, y, x = dims
-    z, y, x = (size // (y * x), y, x) if z > 1 else (1, size // x, x) if y > 1 else (1, 1, size)
+    numbers = [((2 * j + 1) * pieces - 1) // (2 * sampled) for j in range(sampled)]
+    rows = bits.size // row
+    has_edge = y > 1 and size < bits.size and bits.size % row != 0
+
+    def frame_bytes(candidate: Frame, part: Array) -> int:
+        """Give the bytes of the frame that a part of the chunk would have."""
+        dims = (part.size // (y * x), y, x) if z > 1 else (1, part.size // x, x)
+        part_plan = dataclasses.replace(
+            candidate,
+            raw_bytes=part.size * candidate.value_bytes,
+            dims=None if candidate.dims is None else dims,
+        )
+        frame = build(_with_tiles(part_plan, part, fill_bits))
+        return min(len(frame), _HEADER_BYTES + part_plan.raw_bytes)
 
     def estimate(candidate: Frame) -> int:
-        """Give the bytes that frames of the sample's pieces would have."""
-        piece_plan = dataclasses.replace(
-            candidate,
-            raw_bytes=size * candidate.value_bytes,
-            dims=None if candidate.dims is None else (z, y, x),
+        """Give a number that is the larger, the larger the chunk's frame would be."""
+        of_pieces = sum(frame_bytes(candidate, bits[size * i :][:size]) for i in numbers)
+        if not has_edge:
+            return of_pieces
+        return rows * of_pieces + sampled * (size // row) * frame_bytes(
+            candidate, bits[rows * row :]
         )
-        frames = (
-            build(_with_tiles(piece_plan, bits[start : start + size], fill_bits))
-            for start in starts
-        )
-        return sum(min(len(data), _HEADER_BYTES + piece_plan.raw_bytes) for data in frames)
 
     return min(candidates, key=estimate)
-
-
-def _piece_size(dims: tuple[int, int, int]) -> int:
-    """
-    Give the number of values of a piece of the sample.
-
-    Parameters
-    ----------
-    dims : tuple of int
-        The chunk's z, y, x.
-
-    Returns
-    -------
-    int
-        The number, which may be larger than the chunk's.
-    """
-    z, y, x = dims
-    unit = 4 * y * x if z > 1 else 8 * x if y > 1 else 32
-    return -(-8192 // unit) * unit
