@@ -611,6 +611,18 @@ def auto_recipes() -> dict[str, Recipe]:
         walk(200, 3, 9, -1),
         shape=[144, 256],
     )
+    for dimensions, shape, steps, bits in (
+        (2, [33, 256], [3, 3], 0),
+        (3, [9, 32, 32], [1, 0, 0], 3),
+    ):
+        add(
+            f"edge-{dimensions}",
+            "not the codec that the whole rows of blocks would get, as the edge counts too",
+            "<f4",
+            {"absolute": 0.25},
+            slopes(shape, steps, bits, -1),
+            shape=shape,
+        )
     return found
 
 
