@@ -287,10 +287,10 @@ H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
   const u32 chunk = block_row() / part.sampled, j = block_row() % part.sampled;
   const u64 piece = ((2 * u64{j} + 1) * part.pieces - 1) / (2 * u64{part.sampled});
   const u8* const first = plan.raw + chunk * plan.raw_stride + part.first_byte;
-  const u32* const from = reinterpret_cast<const u32*>(first + piece * part.piece_bytes);
+  const u32* const from = reinterpret_cast<const u32*>(first + piece * part.run_bytes);
   u32* const to = reinterpret_cast<u32*>(part.values + u64{block_row()} * part.piece_bytes);
   for (u32 i = block_number() * kThreads + thread(); i < part.piece_bytes / 4; i += grid_blocks() * kThreads) {
-    to[i] = from[i];
+    to[i] = from[u64{i / (part.run_bytes / 4)} * (part.apart_bytes / 4) + i % (part.run_bytes / 4)];
   }
   if (part.of_pieces != nullptr && block_number() == 0 && thread() == 0) {
     part.of_pieces[block_row()] = plan.quantizers[chunk];

@@ -56,7 +56,9 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       of_call.first_byte = static_cast<std::uint32_t>(part.first * params.value_bytes);
       of_call.pieces = static_cast<std::uint32_t>(part.pieces);
       of_call.sampled = static_cast<std::uint32_t>(part.size);
-      of_call.piece_bytes = static_cast<std::uint32_t>(part.values * params.value_bytes);
+      of_call.piece_bytes = static_cast<std::uint32_t>(part.values() * params.value_bytes);
+      of_call.run_bytes = static_cast<std::uint32_t>(part.run * params.value_bytes);
+      of_call.apart_bytes = static_cast<std::uint32_t>(part.apart * params.value_bytes);
       of_call.weight = static_cast<std::uint32_t>(part.weight);
     }
     for_each_candidate(backends().back().codecs, params, count, [&](const CodecEntry& entry, std::uint32_t mode) {
@@ -65,7 +67,7 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       candidate.of_chunk = make_method(choice, params.value_bytes, raw_bytes, choice.dims);
       for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
         const Sample::Part& part = sample.all[i];
-        const Choice of_piece = make_choice_of_part(choice, params.value_bytes, part.dims, part.values);
+        const Choice of_piece = make_choice_of_part(choice, params.value_bytes, part.dims, part.values());
         candidate.of_parts[i] = make_method(of_piece, params.value_bytes, call.sample[i].piece_bytes, of_piece.dims);
       }
       return true;

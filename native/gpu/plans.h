@@ -86,12 +86,15 @@ struct RangePlan {
 
 constexpr u32 kSampleParts = 2;  // whole rows of blocks, and the edge
 
-// Pieces of a chunk, one behind the other, of which some are in the sample.
+// Pieces of a chunk of which some are in the sample. Each is made of runs of values, and begins behind the first run of
+// the one before.
 struct SamplePart {
   u32 first_byte;  // of the chunk, where they begin
   u32 pieces;      // of a chunk
   u32 sampled;     // of these
   u32 piece_bytes;
+  u32 run_bytes;
+  u32 apart_bytes;       // from one run's first byte to the next one's
   u32 weight;            // of their frames' sizes
   u8* values;            // of the sampled pieces of all chunks
   Quantizer* of_pieces;  // of each sampled piece; null: not needed
