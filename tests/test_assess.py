@@ -296,7 +296,7 @@ def test_a_ramp_and_a_parabola() -> None:
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("width", [5, 27, 31, 33, 61, 255, 257, 259])
 def test_only_points_of_the_field_have_derivatives(width: int, dtype: str) -> None:
-    """Where rows end within a vector. With tests/native/fill_malloc.c, memory behind them is NaN."""
+    """Where rows end within a vector; with tests/native/fill_malloc.c, NaN is behind them."""
     rng = np.random.default_rng(width)
     for shape in ((width,), (5, width), (3, 5, width)):
         x = rng.standard_normal(shape).astype(dtype)
