@@ -124,6 +124,8 @@ def write(
     to make a third. Blocks also stay until a whole row of chunks has been written.
     The file is flushed before and after, so that a full disk cannot cost more than
     what is being written.
+    Threads may read and write one file at a time, and one dataset too: each chunk is read and
+    written as a whole, and a call as one chunk after another.
 
     Examples
     --------
@@ -220,6 +222,7 @@ def read(
     -----
     A batch is as large as in `write`. Beside the result, the frames of two batches and a chunk for
     each thread are in memory.
+    Threads may read while others write: of each chunk come the values before or after a write.
 
     Examples
     --------
@@ -287,7 +290,7 @@ class _GpuWriter:
                 if whole != self._box:
                     self._write_others()
             finally:
-                self._space.release()
+                self._space.flush()
         except Exception as error:
             raise IncompleteWriteError(
                 f"{self._state()}: {type(error).__name__}: {error}",
@@ -316,12 +319,9 @@ class _GpuWriter:
                 raise
             if frames is None:
                 return
-            is_reserved = self._space.try_to_reserve(frames)
             for frame in frames:
                 place = next(places)
-                if not is_reserved:
-                    self._space.reserve(len(frame))
-                _write_chunk(self._dataset, place, frame)
+                _write_chunk(self._dataset, place, frame, self._space)
                 self._written.append(place)
             self._tell()
 
@@ -330,10 +330,9 @@ class _GpuWriter:
         layout = self._layout
         for pieces in self._grid.batches(layout.chunk_bytes, BLOCK_BYTES):
             for i in np.flatnonzero(~pieces.whole).tolist():
-                self._space.reserve(_native.max_encoded_size(layout.chunk_bytes))
-                box = pieces.box(i)
-                self._dataset[box.slices] = self._on_host(box)
-                self._written.append(pieces.place(i))
+                place, box = pieces.place(i), pieces.box(i)
+                _write_part(self._dataset, place, box, self._on_host(box), self._space)
+                self._written.append(place)
             self._tell()
 
     def _write_by_way_of_the_host(self, box: Box) -> None:
@@ -557,7 +556,7 @@ class _Writer:
                 _overlap(self._fetch(), self._encode, self._store)
                 self._source.finish()
             finally:
-                self._space.release()
+                self._space.flush()
         except Exception as error:
             raise IncompleteWriteError(
                 f"{self._state()}: {type(error).__name__}: {error}",
@@ -644,14 +643,12 @@ class _Writer:
         pieces, values = batch
         left = iter(frames)
         for i in range(len(pieces)):
+            place, box = pieces.place(i), pieces.box(i)
             if pieces.whole[i]:
-                frame = next(left)
-                self._space.reserve(len(frame))
-                _write_chunk(self._dataset, pieces.place(i), frame)
+                _write_chunk(self._dataset, place, next(left), self._space)
             else:
-                self._space.reserve(_native.max_encoded_size(self._layout.chunk_bytes))
-                box = pieces.box(i)
-                self._dataset[box.slices] = values[box.within(pieces.bounds).slices]
+                part = values[box.within(pieces.bounds).slices]
+                _write_part(self._dataset, place, box, part, self._space)
             self._done += 1
         self._done_bytes += pieces.values * self._layout.dtype.itemsize
         self._report(self._done_bytes, _bytes_of(self._chosen, self._layout.dtype))
@@ -839,9 +836,23 @@ def _overlap(
         raise failure
 
 
-def _write_chunk(dataset: h5py.Dataset, place: Place, frame: npt.NDArray[np.uint8]) -> None:
-    with phil:  # h5py up to 3.15 does not take it itself
+def _write_chunk(
+    dataset: h5py.Dataset, place: Place, frame: npt.NDArray[np.uint8], space: Space
+) -> None:
+    with phil:
+        space.reserve(len(frame))
         dataset.id.write_direct_chunk(place, frame)
+
+
+def _write_part(
+    dataset: h5py.Dataset, place: Place, box: Box, values: npt.NDArray[Any], space: Space
+) -> None:
+    """Write a part of the chunk at `place`, which HDF5 reads and changes."""
+    with phil:
+        space.reserve(_native.max_encoded_size(math.prod(dataset.chunks) * dataset.dtype.itemsize))
+        dataset[box.slices] = values
+        # HDF5 keeps the chunk until it is asked for it; there is room for this one only.
+        dataset.id.get_chunk_info_by_coord(place)
 
 
 def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]) -> Any:
