@@ -174,7 +174,8 @@ def write(
         _require_chunks(dataset, whole=recorder is None or writer.covers_whole_chunks())
         writer.run()
         if recorder is not None:
-            recorder.finish()
+            with phil:  # it adds to the record, as other threads may
+                recorder.finish()
 
 
 def read(
@@ -690,7 +691,9 @@ class _Reader:
         stored = np.zeros(counts, np.bool_)  # a byte for each, as there may be millions
 
         def mark(chunk: Any) -> None:
-            stored[tuple(map(operator.floordiv, chunk.chunk_offset, chunks))] = True
+            at = tuple(map(operator.floordiv, chunk.chunk_offset, chunks))
+            if all(map(operator.lt, at, counts)):  # the dataset may have grown meanwhile
+                stored[at] = True
 
         for_each_chunk(self._dataset, mark)
         return stored
