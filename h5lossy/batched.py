@@ -842,8 +842,7 @@ def _overlap(
 def _write_chunk(
     dataset: h5py.Dataset, place: Place, frame: npt.NDArray[np.uint8], space: Space
 ) -> None:
-    with phil:
-        space.reserve(len(frame))
+    with _replacing(dataset, place, len(frame), space):
         dataset.id.write_direct_chunk(place, frame)
 
 
@@ -851,11 +850,24 @@ def _write_part(
     dataset: h5py.Dataset, place: Place, box: Box, values: npt.NDArray[Any], space: Space
 ) -> None:
     """Write a part of the chunk at `place`, which HDF5 reads and changes."""
-    with phil:
-        space.reserve(_native.max_encoded_size(math.prod(dataset.chunks) * dataset.dtype.itemsize))
+    chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
+    with _replacing(dataset, place, _native.max_encoded_size(chunk_bytes), space):
         dataset[box.slices] = values
-        # HDF5 keeps the chunk until it is asked for it; there is room for this one only.
+        # HDF5 keeps the chunk until it is asked for it, and there is room for this one only.
         dataset.id.get_chunk_info_by_coord(place)
+
+
+@contextmanager
+def _replacing(dataset: h5py.Dataset, place: Place, size: int, space: Space) -> Iterator[None]:
+    """Have a chunk written so that little is lost if the process is killed meanwhile."""
+    with phil:
+        space.reserve(size)
+        old = dataset.id.get_chunk_info_by_coord(place)
+        yield
+        if old.byte_offset is not None and old.size != size:
+            # HDF5 may put the next chunk where the old one was, which the file's index must not
+            # name any more then.
+            space.flush()
 
 
 def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]) -> Any:
