@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from collections import defaultdict
@@ -37,7 +36,7 @@ from h5lossy.cli._copy import (
     object_key,
     walk,
 )
-from h5lossy.cli._new_file import complete_or_absent
+from h5lossy.cli._new_file import complete_or_absent, discarded_on_failure
 from h5lossy.cli._options import Request, codec_text, request_option
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy.cli._plan import Plan, Wishes, make_plans
@@ -129,8 +128,9 @@ def repack(
     Not kept are the times of objects, and HDF5's comments on groups and on what is compressed.
     Links of a program's own class and references of HDF5 1.12's new kind are refused.
 
-    DST appears under its name when it is complete and checked, or not at all. SRC is never
-    written to.
+    DST appears under its name when it is complete and checked, or not at all. It has the owner, the
+    group and the permissions of the file that it replaces, or those of SRC, as far as you may give
+    them. What is no regular file is never replaced. SRC is never written to.
     """
     if not request.bound and not any(rule.request.bound for rule in rules):
         raise click.UsageError(
@@ -148,7 +148,7 @@ def repack(
         if dry_run:
             _print_plans(plans)
         else:
-            with complete_or_absent(target, replace=force) as temporary:
+            with complete_or_absent(target, replace=force, like=source) as temporary:
                 notes += _write(file, temporary, plans, jobs, verify=verify)
             _print_results(jobs, verified=verify)
             say(f"file: {_file_size(source)} -> {_file_size(target)}")
@@ -285,7 +285,7 @@ def _write(
     with progress_bar(total) as advance:
         for job in jobs:
             job.resolve(advance)
-        with contextlib.closing(create_like(old, path)) as new:
+        with discarded_on_failure(create_like(old, path)) as new:
             copier = FileCopier(
                 old,
                 new,
@@ -297,7 +297,7 @@ def _write(
                 job.write(new, advance)
         copy_user_block(Path(old.filename), path, old.userblock_size)
         if verify:
-            with h5py.File(path, "r+") as new:
+            with discarded_on_failure(h5py.File(path, "r+")) as new:
                 for job in jobs:
                     job.check(new, advance)
     if not copier.dangling:
