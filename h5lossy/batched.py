@@ -879,13 +879,24 @@ def _read_as_h5py_does(
     """Read at once, or part by part where there is a place for the parts."""
     chunks = stored_chunks(dataset)
     if chunks is not None:
-        chunks.check_lengths()
+        chunks.check_lengths(_touched_if_few(dataset, chosen))
     try:
         return _read_by_hdf5(dataset, selection, chosen, out, report)
     except OSError:
         if chunks is not None:
             chunks.raise_for_broken()
         raise
+
+
+def _touched_if_few(dataset: h5py.Dataset, chosen: Selection | None) -> Iterator[Place] | None:
+    """Return where the chunks of a selection begin, if looking for each takes less than a list."""
+    if chosen is None:
+        return None
+    counts = (-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+    touched = Grid(chosen.box, dataset.shape, dataset.chunks)
+    if len(touched) * _LISTING_FACTOR >= math.prod(counts):
+        return None
+    return chosen.box.places(dataset.chunks)
 
 
 def _read_by_hdf5(
