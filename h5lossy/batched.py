@@ -43,6 +43,7 @@ from h5lossy._libhdf5 import chunk_options
 from h5lossy._progress import reporting
 from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._space import Space
+from h5lossy._stored import StoredChunks, stored_chunks
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
 from h5lossy.verification import Recorder
@@ -684,6 +685,7 @@ class _Reader:
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
         self._rooms = _Rooms(layout.chunk_bytes)
         self._stored = self._list_chunks()
+        self._chunks = StoredChunks(dataset)
         self._done_bytes = 0
 
     def run(self) -> None:
@@ -719,7 +721,7 @@ class _Reader:
                     continue
                 frame = _read_chunk(self._dataset, place, room[i])
                 if frame is None:
-                    self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
+                    self._read_whole(pieces, i)
                 else:
                     frames[i] = frame
             yield pieces, frames
@@ -734,6 +736,13 @@ class _Reader:
         with phil:
             infos = [look_up(pieces.place(i)) for i in range(len(pieces))]
         return np.array([info.byte_offset is not None for info in infos])
+
+    def _read_whole(self, pieces: Pieces, i: int) -> None:
+        """Read a chunk that is not one of ours, or broken; raise in that case."""
+        place = pieces.place(i)
+        values = self._chunks.values(place)
+        box = pieces.box(i).within(chunk_box(place, self._layout.chunks))
+        self._target(pieces, i)[...] = values[box.slices]
 
     def _target(self, pieces: Pieces, i: int) -> npt.NDArray[Any]:
         return self._out[pieces.box(i).within(self._chosen.box).slices]
@@ -758,13 +767,8 @@ class _Reader:
 
     def _finish(self, batch: tuple[Pieces, dict[int, Any]], failures: dict[int, Exception]) -> None:
         pieces, _ = batch
-        for i, error in failures.items():
-            # HDF5 may know better; if it can't read the chunk either, say why.
-            try:
-                self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
-            except OSError:
-                where = f"chunk {pieces.place(i)} of {self._dataset.name}"
-                raise type(error)(f"{where}: {error}") from None
+        for i in failures:
+            self._read_whole(pieces, i)
         self._done_bytes += pieces.values * self._layout.dtype.itemsize
         self._report(self._done_bytes, _bytes_of(self._chosen, self._layout.dtype))
 
@@ -878,7 +882,7 @@ def _replacing(dataset: h5py.Dataset, place: Place, size: int, space: Space) -> 
 
 
 def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]) -> Any:
-    """Return the frame of a stored chunk; None where HDF5 has to read it: it is not filtered."""
+    """Return the frame of a stored chunk; None where it is not filtered, or can't be read."""
     try:
         with phil:
             try:
@@ -906,6 +910,31 @@ def _read_as_h5py_does(
     dataset: h5py.Dataset, selection: Any, chosen: Selection | None, out: Any, report: Report
 ) -> Any:
     """Read at once, or part by part where there is a place for the parts."""
+    chunks = stored_chunks(dataset)
+    if chunks is not None:
+        chunks.check_lengths(_touched_if_few(dataset, chosen))
+    try:
+        return _read_by_hdf5(dataset, selection, chosen, out, report)
+    except OSError:
+        if chunks is not None:
+            chunks.raise_for_broken()
+        raise
+
+
+def _touched_if_few(dataset: h5py.Dataset, chosen: Selection | None) -> Iterator[Place] | None:
+    """Return where the chunks of a selection begin, if looking for each takes less than a list."""
+    if chosen is None:
+        return None
+    counts = (-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+    touched = Grid(chosen.box, dataset.shape, dataset.chunks)
+    if len(touched) * _LISTING_FACTOR >= math.prod(counts):
+        return None
+    return chosen.box.places(dataset.chunks)
+
+
+def _read_by_hdf5(
+    dataset: h5py.Dataset, selection: Any, chosen: Selection | None, out: Any, report: Report
+) -> Any:
     if chosen is None or out is None:
         values = dataset[selection]
         if out is not None:

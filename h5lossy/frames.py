@@ -195,7 +195,9 @@ def decode(
     ----------
     frame : bytes-like
         The frame, contiguous in memory. It may come from anywhere: a broken one raises, and never
-        does harm. An array of bytes on a GPU is decoded there.
+        does harm. One of a few bytes may stand for up to 4 GiB of equal values, though: where the
+        number of values is known, give `shape`, which is compared before anything is decoded;
+        elsewhere `inspect` says it. An array of bytes on a GPU is decoded there.
     start, stop : int, optional
         Decode the values from number `start` up to, but not including, number `stop`:
         ``0 <= start <= stop <= count``. Only the tiles that hold them are read, so the payload's

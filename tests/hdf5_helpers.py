@@ -294,6 +294,7 @@ def tool(name: str) -> str:
     """Return the path of a program, or skip."""
     path = shutil.which(name)
     if path is None:
-        package = {"h5": "hdf5-tools", "nc": "netcdf-bin", "nm": "binutils"}[name[:2]]
+        packages = {"h5": "hdf5-tools", "ncks": "nco", "nc": "netcdf-bin", "nm": "binutils"}
+        package = next(p for start, p in packages.items() if name.startswith(start))
         pytest.skip(f"{name} is not installed (Debian: {package})")
     return path

@@ -22,6 +22,7 @@ from h5lossy import (
     H5LossyError,
     __version__,
     describe,
+    read,
 )
 from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._values import own_fill_value
@@ -177,7 +178,7 @@ class _Job:
         ends = {
             end
             for block in self._blocks("range of", advance)
-            for end in value_range(dataset[block], fill_value) or ()
+            for end in value_range(read(dataset, block), fill_value) or ()
         }
         # The smallest and the largest value have the range of all.
         self.codec = self.requested.resolve(np.array([*ends], np.float64))
@@ -196,7 +197,7 @@ class _Job:
         old = self.plan.dataset
         new = h5py.Dataset(h5o.open(file.id, self.plan.name))
         for block in self._blocks("compressing", advance):
-            new[block] = old[block]
+            new[block] = read(old, block)
         new.attrs[RECORD] = json.dumps(self._record(old))
         for stale in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE):  # copied, but of other values
             if stale in new.attrs:
@@ -219,7 +220,7 @@ class _Job:
         tally = Tally(self.codec.bound, own_fill_value(old))
         recorder = Recorder(new, self.codec.bound)
         for block in self._blocks("checking", advance):
-            values, decoded = old[block], new[block]
+            values, decoded = read(old, block), new[block]
             tally.add(values, decoded)
             recorder.add_block(block, values, decoded)
         self.summary = tally.summary
