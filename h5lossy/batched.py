@@ -44,7 +44,7 @@ from h5lossy._progress import reporting
 from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._space import Space
 from h5lossy._stored import StoredChunks, stored_chunks
-from h5lossy._values import as_bits, is_big_endian
+from h5lossy._values import as_bits, is_big_endian, unwritten_value
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
 from h5lossy.verification import Recorder
 
@@ -502,17 +502,12 @@ class _Layout:
         actual = dtype.itemsize, dtype.itemsize * math.prod(chunks)
         if dtype.kind != "f" or described != actual or params.big_endian != is_big_endian(dtype):
             return None
-        fill = np.zeros((), dtype)
-        # HDF5 leaves such memory as h5py gives it: zeros.
-        is_used = creation.get_fill_time() != h5d.FILL_TIME_NEVER
-        if is_used and creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
-            creation.get_fill_value(fill)
         return cls(
             # The filter cannot tell padding from data.
             params=dataclasses.replace(params, maybe_padded=True),
             chunks=chunks,
             dtype=dtype,
-            fill=fill,
+            fill=unwritten_value(dataset),
         )
 
 
