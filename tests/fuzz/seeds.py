@@ -143,15 +143,21 @@ def _make(
             original[8:] = 0 if fill is None else fill
         else:
             h5lossy.write(dataset, original, verify="write" if record else None, threads=1)
-        decoded = dataset[...]
     return Seed(
         name=name,
         content=path.read_bytes(),
         original=original,
-        decoded=decoded,
+        decoded=_decoded(path),
         checksum=codec.checksum or bool(behind),
         record=record,
     )
+
+
+def _decoded(path: Path) -> npt.NDArray[Any]:
+    """Read what the file holds; HDF5 keeps what is written in its cache as long as it is open."""
+    with h5py.File(path) as file:
+        values: npt.NDArray[Any] = file[NAME][...]
+    return values
 
 
 def _with_unfiltered_edges(folder: Path) -> Seed:
@@ -164,14 +170,12 @@ def _with_unfiltered_edges(folder: Path) -> Seed:
     original = field(SHAPE, "f4", seed=100)
     path = folder / "seed.h5"
     with h5py.File(path, "w", libver="latest") as file:
-        dataset = create(file, NAME, SHAPE, "f4", creation)
-        dataset[...] = original
-        decoded = dataset[...]
+        create(file, NAME, SHAPE, "f4", creation)[...] = original
     return Seed(
         name="pfpl-unfiltered-edges",
         content=path.read_bytes(),
         original=original,
-        decoded=decoded,
+        decoded=_decoded(path),
         checksum=False,
         record=False,
     )
