@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import numpy.typing as npt
-
     from fuzz.seeds import Seed
 
 _GZIP, _FLETCHER32 = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_FLETCHER32
@@ -390,9 +388,10 @@ def mask_filters(patient: Patient, dataset: h5py.Dataset) -> str:
 @_through_hdf5
 def edit_record(patient: Patient, dataset: h5py.Dataset) -> str:
     rng, attributes = patient.rng, dataset.attrs
-    if REPORT_ATTRIBUTE not in attributes:
+    report = _report_of(attributes)
+    if report is None:
         attributes[REPORT_ATTRIBUTE] = rng.choice(_REPORTS)
-        attributes[HASH_ATTRIBUTE] = np.arange(rng.choice((0, 1, 5, 15)), dtype="u8")
+        attributes[HASH_ATTRIBUTE] = rng.choice(_HASHES)
         return "made up"
     how = rng.randrange(4)
     if how == 0:
@@ -403,26 +402,50 @@ def edit_record(patient: Patient, dataset: h5py.Dataset) -> str:
         return f"report: {new!r}"
     if how == 2:
         return _edit_hashes(rng, attributes)
-    report = json.loads(attributes[REPORT_ATTRIBUTE])
     key = rng.choice(list(report))
     report[key] = rng.choice(_JSON)
     attributes[REPORT_ATTRIBUTE] = json.dumps(report)
     return f"{key}: {report[key]!r}"
 
 
+def _report_of(attributes: Any) -> dict[str, Any] | None:
+    """Return the record as it was written; None where there is none, or it has been changed."""
+    if REPORT_ATTRIBUTE not in attributes or HASH_ATTRIBUTE not in attributes:
+        return None
+    try:
+        report = json.loads(attributes[REPORT_ATTRIBUTE])
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return report if isinstance(report, dict) and report else None
+
+
 def _edit_hashes(rng: random.Random, attributes: Any) -> str:
-    hashes = attributes[HASH_ATTRIBUTE]
-    new: npt.NDArray[Any] | str = rng.choice(
-        (hashes[:-1], hashes * 0, hashes[:0], hashes.astype("f8"), hashes.astype("i1"), "abc")
-    )
-    if rng.random() < 0.4:
-        new = hashes.copy()
-        new[rng.randrange(len(hashes))] ^= np.uint64(rng.choice((1, 1 << 63)))
-    attributes[HASH_ATTRIBUTE] = new
-    return f"hashes: {np.shape(new)}"
+    """Change hashes as they stand there, text or numbers, or put something else in their place."""
+    hashes = np.asarray(attributes[HASH_ATTRIBUTE])
+    if hashes.size and rng.random() < 0.6:
+        raw = bytearray(hashes.tobytes())
+        for _ in range(rng.choice((1, 1, 8))):
+            raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+        attributes[HASH_ATTRIBUTE] = np.frombuffer(bytes(raw), hashes.dtype).reshape(hashes.shape)
+        return "hashes: other bits"
+    attributes[HASH_ATTRIBUTE] = new = rng.choice((hashes[:0] if hashes.ndim else "", *_HASHES))
+    return f"hashes: {new!r}"
 
 
 _JSON: tuple[Any, ...] = (None, 0, 1, -1, 1 << 70, 0.5, 1e400, "", "x", [], [1], [5, 3], {}, True)
+_HASHES: tuple[Any, ...] = (
+    np.arange(15, dtype="u8"),
+    np.zeros(15, "u8"),
+    np.zeros(1, "f8"),
+    np.zeros(0, "i1"),
+    "",
+    "abc",
+    "blake2b-64",
+    "blake2b-64 0123456789abcdef",
+    "blake2b-64" + 15 * " 0000000000000000",
+    b"\xff\xfe",
+    h5py.Empty("f4"),
+)
 _REPORTS: tuple[Any, ...] = (
     "",
     "{",
