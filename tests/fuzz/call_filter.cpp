@@ -28,7 +28,7 @@ namespace {
 constexpr std::uint8_t kDecode = 1, kOptional = 2, kSeal = 4, kSetLocal = 8;
 constexpr std::size_t kFront = 2, kMostWords = 24;
 
-// More would be right, and slow: a frame of empty tiles is small and of any size, and cd_values may say that size.
+// More would be right, and slow: a frame of empty tiles is small and of any size.
 constexpr std::uint64_t kMostBytes = 1 << 22;
 
 // HDF5's memory: malloc's, and exactly as large as need be.
@@ -93,7 +93,6 @@ void check(std::span<const std::uint8_t> input) {
     if ((switches & kSeal) != 0) seal(memory.span());
     h5l_frame_info info;
     h5l_message message;
-    if (told_bytes > kMostBytes) return;
     if (h5l_inspect(memory.span().data(), memory.size, &info, &message) == H5L_OK && info.raw_bytes > kMostBytes)
       return;
     const bool is_done = memory.filter(hdf5::kFlagReverse | optional, words);
