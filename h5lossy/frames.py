@@ -56,7 +56,8 @@ class FrameInfo:
     tiles, stored_tiles : int
         Number of tiles, and of those kept as they were.
     step : float
-        Bin width, where the bound is absolute or range-relative; else 0.
+        Bin width, where the bound is absolute or range-relative; where it is pointwise-relative,
+        the widest as a fraction of the value; else 0.
     dims : tuple of int
         Extents (z, y, x), where the codec's mode works in two or three dimensions; else empty.
     """

@@ -30,7 +30,9 @@ void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_
   info.frame_bytes = frame_bytes;
   info.tiles = tiles;
   info.bound = header.bound;
-  info.step = header.step;
+  // Of a magnitude's bins the width as a fraction is S of the mantissa's 2^m steps.
+  const bool pointwise = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;
+  info.step = pointwise ? static_cast<double>(header.scale) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52) : header.step;
   info.rank = header.has_dims ? 3 : 0;
   for (std::size_t i = 0; i < 3; ++i) info.dims[i] = header.has_dims ? header.dims[i] : 0;
 }

@@ -99,7 +99,7 @@ typedef struct h5l_frame_info {
   uint64_t tiles;
   uint64_t stored_tiles; /* tiles kept as they were */
   double bound;          /* as the user gave it */
-  double step;           /* bin width for absolute and range-relative, else 0 */
+  double step;           /* bin width; pointwise-relative: the widest, as a fraction of the value; else 0 */
   uint32_t rank;         /* 3 where the frame holds dims, else 0 */
   uint32_t dims[3];      /* z, y, x */
 } h5l_frame_info;
