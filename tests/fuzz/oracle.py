@@ -57,8 +57,7 @@ class Expected:
         Why some chunk has to be an error; empty where none has to be.
     unseen : bool
         The damage is such that HDF5 does not show it to the filter, so that h5py alone may return
-        anything, or crash: a chunk that goes around the filter and is not as long as one, or a
-        dataset of other chunks or another type than its cd_values say.
+        anything, or crash: a chunk that goes around the filter and is not as long as one.
     foreign : bool
         The dataset is not, or not only, h5lossy's: its filters are HDF5's business.
     """
@@ -101,10 +100,9 @@ def _expect(dataset: h5py.Dataset) -> Expected:
         raise _Unknown
     wanted = window(dataset)
     values = np.full([s.stop for s in wanted], _fill(dataset), dtype)
-    told = _told(dataset)
     creation = dataset.id.get_create_plist()  # a name keeps it open
     unfiltered_edges = bool(chunk_options(creation.id) & DONT_FILTER_PARTIAL_CHUNKS)
-    broken, unseen = "", told is not None and told != (dtype, math.prod(chunks) * dtype.itemsize)
+    broken, unseen = "", False
     seen = set()
     for number in range(dataset.id.get_num_chunks()):
         start = dataset.id.get_chunk_info(number).chunk_offset
@@ -145,25 +143,6 @@ def _fill(dataset: h5py.Dataset) -> Any:
     ):
         creation.get_fill_value(fill)
     return fill
-
-
-def _told(dataset: h5py.Dataset) -> tuple[np.dtype[Any], int] | None:
-    """Return type and size of a chunk as the filter is told them; None where it is not."""
-    for number, flags, words, _ in filters(dataset):
-        if number != FILTER_ID:
-            continue
-        if flags & h5z.FLAG_OPTIONAL:
-            return None
-        try:
-            params = _native.unpack_cd_values([word & 0xFFFFFFFF for word in words])
-        except H5LossyError:
-            return None
-        if params.value_bytes == 0:
-            return None
-        order = ">" if params.big_endian else "<"
-        size = params.value_bytes * math.prod(params.shape)
-        return np.dtype(f"{order}f{params.value_bytes}"), size
-    return None
 
 
 def _chunk_values(dataset: h5py.Dataset, mask: int, stored: bytes) -> npt.NDArray[Any]:
