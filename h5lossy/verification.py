@@ -458,12 +458,13 @@ class Recorder:
 
     def _summary(self) -> dict[str, Any]:
         from h5lossy.assessment import _numbers as numbers  # noqa: PLC0415
+        from h5lossy.assessment._scaling import Sums  # noqa: PLC0415
         from h5lossy.assessment._walk import Layout  # noqa: PLC0415
 
         points = self._state.points_result()
         undefined = numbers.Undefined()
         layout = Layout.of((max(1, points.count),))
-        errors = numbers.errors(points, layout, None, undefined)
+        errors = numbers.errors(points, Sums.streamed(points), layout, None, undefined)
 
         def plain(value: float | None) -> float | str | None:
             return str(value) if value is not None and math.isinf(value) else value

@@ -124,11 +124,14 @@ def create(
     shape: tuple[int, ...],
     type_id: h5t.TypeID | Any,
     creation: h5p.PropDCID,
+    *,
+    maxshape: tuple[int | None, ...] | None = None,
 ) -> h5py.Dataset:
     """Create a dataset from a creation list, and any HDF5 or NumPy type."""
     if not isinstance(type_id, h5t.TypeID):
         type_id = h5t.py_create(np.dtype(type_id), logical=True)
-    space = h5s.create_simple(shape)
+    most = tuple(h5s.UNLIMITED if n is None else n for n in maxshape or shape)
+    space = h5s.create_simple(shape, most)
     return h5py.Dataset(h5d.create(file.id, name.encode(), type_id, space, creation))
 
 
