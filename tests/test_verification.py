@@ -212,7 +212,7 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
             verification.record(t, x + 1)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 9}', 5, np.arange(3)])
+@pytest.mark.parametrize("text", ["", "[]", "[" * 60_000, "{}", '{"schema": 9}', 5, np.arange(3)])
 def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> None:
     with h5py.File(path, "r+") as file:
         file["t"].attrs[REPORT_ATTRIBUTE] = text
@@ -220,6 +220,34 @@ def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> Non
         found = h5lossy.verify(file["t"])
     assert found.is_damaged
     assert found.problems[0].chunk is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chunks_per_hash", 0),
+        ("chunks_per_hash", "1"),
+        ("written", None),
+        ("complete", 1),
+        ("dataset", []),
+        ("dataset", {"type": "<f4", "unwritten": "x"}),
+        ("dataset", {"type": "no type", "unwritten": "00000000"}),
+        ("dataset", {"type": "<f8", "unwritten": "00000000"}),
+        ("found", []),
+        ("found", {"max_abs": "1"}),
+    ],
+)
+def test_a_record_of_nonsense_under_a_right_digest_is_a_problem(
+    path: Path, name: str, content: Any
+) -> None:
+    with h5py.File(path, "r+") as file:
+        attributes = file["t"].attrs
+        record = json.loads(attributes[REPORT_ATTRIBUTE]) | {name: content}
+        record["digest"] = verification._digest(record, attributes[HASH_ATTRIBUTE].decode())
+        attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(record))
+    result = CliRunner().invoke(main, ["verify", str(path)])
+    assert result.exit_code == 1
+    assert "record can't be read" in result.output
 
 
 @pytest.mark.parametrize("number", [1, 9])
