@@ -492,8 +492,8 @@ def examine(case_of: Callable[[], Case], folder: Path, *, said: Path) -> tuple[_
     crashes: list[Finding] = []
     printed = ""
     while True:
-        for entry in folder.iterdir():
-            entry.unlink()
+        for entry in folder.iterdir():  # of a repack that crashed, a folder
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         story = _fork(case_of, skip, said)
         output = said.read_text(errors="replace")
         if story.found is not None:
