@@ -10,7 +10,7 @@ compared first, by what the dataset's header says of its chunks.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -32,6 +32,24 @@ Place = tuple[int, ...]
 
 #: In the file's type, of which values HDF5 makes others when it reads them.
 _REFERRING = {h5t.VLEN, h5t.REFERENCE, h5t.COMPOUND, h5t.ARRAY, h5t.STRING}
+
+
+class ReadChunk(NamedTuple):
+    """What `StoredChunks.read` returns.
+
+    Attributes
+    ----------
+    values : numpy.ndarray
+        The part of the chunk that is inside of the dataset.
+    frame : bytes or None
+        Its frame, where that is what stands in the file.
+    is_filtered : bool
+        Whether there is a frame at all.
+    """
+
+    values: npt.NDArray[Any]
+    frame: bytes | None
+    is_filtered: bool
 
 
 class StoredChunks:
@@ -83,22 +101,44 @@ class StoredChunks:
             If HDF5 can't read it, or would return what is not in the file. The message says which
             chunk of which dataset and file.
         """
+        try:
+            return self.read(start).values
+        except (OSError, RuntimeError, ValueError) as error:
+            raise self._with_place(start, error) from error
+
+    def frame(self, start: Place) -> bytes | None:
+        """Return what stands in the file for a chunk, as it is; None where no filter made it."""
+        with phil:
+            mask, stored = self._dataset.id.read_direct_chunk(start)
+        return bytes(stored) if self._is_filtered(start, mask) else None
+
+    def read(self, start: Place) -> ReadChunk:
+        """Return the values of a chunk, and what they were made of.
+
+        Parameters
+        ----------
+        start : tuple of int
+            Where the chunk begins. It must be in the file.
+
+        Raises
+        ------
+        CorruptFrameError, OSError, RuntimeError, ValueError
+            As `values`, but the message names no chunk.
+        """
         dataset = self._dataset
         inside = tuple(
             slice(at, min(at + length, extent))
             for at, length, extent in zip(start, dataset.chunks, dataset.shape, strict=True)
         )
-        try:
-            with phil:
-                mask, stored = dataset.id.read_direct_chunk(start)
-            if not self._decodes(start, mask):
-                values: npt.NDArray[Any] = np.asarray(dataset[inside])
-                return values
-            whole = self.decode(start, mask, stored)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise self._with_place(start, error) from error
-        corner: npt.NDArray[Any] = whole[tuple(slice(0, axis.stop - axis.start) for axis in inside)]
-        return corner
+        with phil:
+            mask, stored = dataset.id.read_direct_chunk(start)
+        is_filtered = self._is_filtered(start, mask)
+        if not self._decodes(start, mask):
+            self.check_length(start, mask, len(stored))
+            return ReadChunk(np.asarray(dataset[inside]), None, is_filtered)
+        whole = self.decode(start, mask, stored)
+        corner = whole[tuple(slice(0, axis.stop - axis.start) for axis in inside)]
+        return ReadChunk(corner, stored if is_filtered else None, is_filtered)
 
     def decode(self, start: Place, mask: int, stored: Any) -> npt.NDArray[Any]:
         """Return the values of a whole chunk, made of what stands in the file for it.
