@@ -24,6 +24,8 @@ from h5lossy._values import is_big_endian
 from h5lossy.errors import CorruptFrameError, H5LossyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy.typing as npt
 
 Place = tuple[int, ...]
@@ -170,8 +172,20 @@ class StoredChunks:
                 f"the chunk is stored without filters as {length} bytes, and has {self.chunk_bytes}"
             )
 
-    def check_lengths(self) -> None:
-        """Check the lengths of all chunks, before HDF5 reads any of them."""
+    def check_lengths(self, places: Iterable[Place] | None = None) -> None:
+        """Check the lengths of chunks, before HDF5 reads any of them.
+
+        Parameters
+        ----------
+        places : iterable of tuple of int, optional
+            Where the chunks begin. Default: all that are in the file, which takes a while where
+            there are very many.
+
+        Raises
+        ------
+        CorruptFrameError
+            As `values`.
+        """
 
         def check(chunk: Any) -> None:
             try:
@@ -179,7 +193,14 @@ class StoredChunks:
             except CorruptFrameError as error:
                 raise self._with_place(chunk.chunk_offset, error) from error
 
-        for_each_chunk(self._dataset, check)
+        if places is None:
+            for_each_chunk(self._dataset, check)
+            return
+        with phil:
+            chunks = map(self._dataset.id.get_chunk_info_by_coord, places)
+            for chunk in chunks:
+                if chunk.byte_offset is not None:
+                    check(chunk)
 
     def raise_for_broken(self) -> None:
         """Read one chunk after another, and raise `CorruptFrameError` for the first broken one."""

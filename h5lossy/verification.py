@@ -417,7 +417,7 @@ class Recorder:
             "h5lossy": _native.version(),
             "bound": {"kind": str(self._bound.kind), "value": self._bound.value},
             "dataset": _description(self._described, self._unwritten),
-            "stored": len(stored),
+            "written": len(numbered),
             "complete": complete,
             "chunks_per_hash": hashes.chunks_per_hash,
             "found": self._summary() if whole else None,
@@ -458,12 +458,13 @@ class Recorder:
 
     def _summary(self) -> dict[str, Any]:
         from h5lossy.assessment import _numbers as numbers  # noqa: PLC0415
+        from h5lossy.assessment._scaling import Sums  # noqa: PLC0415
         from h5lossy.assessment._walk import Layout  # noqa: PLC0415
 
         points = self._state.points_result()
         undefined = numbers.Undefined()
         layout = Layout.of((max(1, points.count),))
-        errors = numbers.errors(points, layout, None, undefined)
+        errors = numbers.errors(points, Sums.streamed(points), layout, None, undefined)
 
         def plain(value: float | None) -> float | str | None:
             return str(value) if value is not None and math.isinf(value) else value
@@ -840,9 +841,9 @@ class _Check:
         for group in lost:
             which = "" if size == 1 else f"and the {size - 1} after it "
             self.problem(_place_of(group * size, self._grid), f"{which}lost: not in the file")
-        fewer = self.record["stored"] - stored
+        fewer = self.record["written"] - stored
         if fewer > 0 and not lost:
-            self.problem(None, f"{fewer} of {self.record['stored']} chunks are no more in the file")
+            self.problem(None, f"chunks are lost: at least {fewer} of {self.record['written']}")
         self.is_readable &= not lost and fewer <= 0
 
 

@@ -3,6 +3,7 @@
 
 // The C API, but for its batches.
 
+#include <algorithm>
 #include <span>
 
 #include "dispatch/checked_calls.h"
@@ -120,9 +121,13 @@ h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t fr
     if (const h5l_status status = check_pointer(header, header_bytes, "header", why); status != H5L_OK) return status;
     FrameHeader read;
     std::uint32_t tiles = 0;
-    if (const h5l_status status = open_header(bytes_of(header, header_bytes), read, tiles, why); status != H5L_OK) {
-      return status;
+    const std::size_t least = std::min(frame_bytes, kLeastFrontBytes);
+    if (header_bytes < least) {
+      return why.fail(H5L_INVALID_ARGUMENT, "of a frame of %zu bytes the first %zu are needed, got %zu", frame_bytes,
+                      least, header_bytes);
     }
+    const FrameFront front = {bytes_of(header, std::min(header_bytes, frame_bytes)), frame_bytes};
+    if (const h5l_status status = open_front(front, read, tiles, why); status != H5L_OK) return status;
     describe(read, tiles, frame_bytes, *info);
     return H5L_OK;
   });

@@ -682,6 +682,34 @@ def test_gzip_in_front_is_refused_and_behind_works(path: Path) -> None:
     assert_kept(data, read(path), {"absolute": 1e-3})
 
 
+@pytest.mark.parametrize(
+    ("behind", "name"),
+    [((h5z.FILTER_NBIT, ()), "nbit"), ((h5z.FILTER_SCALEOFFSET, (0, 2)), "scaleoffset")],
+    ids=["nbit", "scaleoffset"],
+)
+def test_a_filter_behind_that_would_take_frames_for_numbers_is_refused(
+    path: Path, behind: tuple[int, tuple[int, ...]], name: str
+) -> None:
+    creation = creation_list((32, 32), ABSOLUTE.filter_options)
+    number, words = behind
+    creation.set_filter(number, h5z.FLAG_OPTIONAL, words)
+    with (
+        h5py.File(path, "w") as file,
+        pytest.raises(ValueError, match=rf"h5lossy: filter {number} \({name}\) behind h5lossy"),
+    ):
+        create(file, "x", (64, 64), "f4", creation)
+
+
+def test_shuffle_may_stand_behind(path: Path) -> None:
+    data = field((64, 64))
+    creation = creation_list((32, 32), ABSOLUTE.filter_options)
+    creation.set_shuffle()
+    creation.set_deflate(1)
+    with h5py.File(path, "w") as file:
+        create(file, "x", data.shape, "f4", creation)[...] = data
+    assert_kept(data, read(path), {"absolute": 1e-3})
+
+
 def test_fletcher32_goes_behind_and_finds_damage(path: Path) -> None:
     # Values that are stored as they are, without a checksum of ours: all depends on Fletcher's.
     data = np.random.default_rng(0).integers(0, 2**32, (64, 64), np.uint32).view(np.float32)
@@ -965,7 +993,10 @@ with h5py.File(sys.argv[1], "w") as file:
     env = environment()
     # An empty part would be the current folder, which may be the source tree.
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [tests, env.get("PYTHONPATH")]))
-    run_python(code, path, path.with_suffix(".npy"), env=env)
+    said = run_python(code, path, path.with_suffix(".npy"), env=env).stderr
+
+    assert said.count("\n") == 1
+    assert said.startswith("h5lossy: the filter was not told the type of a dataset and stores its")
 
     with h5py.File(path) as file:
         assert cd_values(file["x"]) == (1, 0, 0, 0x3FF00000)

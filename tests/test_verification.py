@@ -296,7 +296,7 @@ def test_the_form_of_a_record_is_known(path: Path) -> None:
         "h5lossy",
         "bound",
         "dataset",
-        "stored",
+        "written",
         "complete",
         "chunks_per_hash",
         "found",
@@ -364,6 +364,22 @@ def test_chunks_at_the_edge_that_are_exempt_from_filters_are_read(tmp_path: Path
         found = h5lossy.verify(t, against=field())
         assert found.ok
         assert found.chunks == 16
+
+
+def test_a_lost_chunk_of_many_that_share_a_hash_is_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        h5lossy.write(t, field(), verify="write")
+        lose_chunk(t, (0, 16))
+        file.flush()
+        found = h5lossy.verify(file["t"])
+    assert found.is_damaged
+    assert "lost: at least 1 of 16" in found.problems[0].why
 
 
 def test_a_chunk_that_was_lost_is_damage(path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from h5lossy import read
 from h5lossy._blocks import auto_chunks
 from h5lossy._values import checked_dtype, own_fill_value
 from h5lossy.cli._judging import datasets_in, is_float, open_file, split_place
@@ -87,7 +88,7 @@ def read_field(place: str, pattern: str | None, chunks: str) -> Field:
         return Field(
             file=file,
             path=name,
-            values=dataset[...],
+            values=read(dataset),
             chunks=shape,
             fill_value=own_fill_value(dataset),
         )

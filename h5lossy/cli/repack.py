@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from collections import defaultdict
@@ -23,6 +22,7 @@ from h5lossy import (
     H5LossyError,
     __version__,
     describe,
+    read,
 )
 from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._values import own_fill_value
@@ -38,7 +38,7 @@ from h5lossy.cli._copy import (
     walk,
 )
 from h5lossy.cli._judging import open_file
-from h5lossy.cli._new_file import complete_or_absent
+from h5lossy.cli._new_file import complete_or_absent, discarded_on_failure
 from h5lossy.cli._options import Request, codec_text, request_option
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy.cli._plan import Plan, Wishes, make_plans
@@ -136,8 +136,10 @@ def repack(
     Not kept are the times of objects, and HDF5's comments on groups and on what is compressed.
     Links of a program's own class and references of HDF5 1.12's new kind are refused.
 
-    DST appears under its name when it is complete and checked, or not at all. SRC is never
-    written to. Where nothing is to be compressed, nothing is written, and the exit code is 1.
+    DST appears under its name when it is complete and checked, or not at all. It has the owner, the
+    group and the permissions of the file that it replaces, or those of SRC, as far as you may give
+    them. What is no regular file is never replaced. SRC is never written to. Where nothing is to be
+    compressed, nothing is written, and the exit code is 1.
     """
     if not request.bound and not any(rule.request.bound for rule in rules):
         raise click.UsageError(
@@ -155,7 +157,7 @@ def repack(
         if dry_run:
             _print_plans(plans)
         elif jobs:
-            with complete_or_absent(target, replace=force) as temporary:
+            with complete_or_absent(target, replace=force, like=source) as temporary:
                 notes += _write(file, temporary, plans, jobs, verify=verify, attributes=attributes)
             _print_results(jobs, verified=verify)
             say(f"file: {_file_size(source)} -> {_file_size(target)}")
@@ -188,7 +190,7 @@ class _Job:
         ends = {
             end
             for block in self._blocks("range of", advance)
-            for end in value_range(dataset[block], fill_value) or ()
+            for end in value_range(read(dataset, block), fill_value) or ()
         }
         # The smallest and the largest value have the range of all.
         self.codec = self.requested.resolve(np.array([*ends], np.float64))
@@ -207,7 +209,7 @@ class _Job:
         old = self.plan.dataset
         new = h5py.Dataset(h5o.open(file.id, self.plan.name))
         for block in self._blocks("compressing", advance):
-            new[block] = old[block]
+            new[block] = read(old, block)
         for stale in (RECORD, REPORT_ATTRIBUTE, HASH_ATTRIBUTE):  # copied, but of other values
             if stale in new.attrs:
                 del new.attrs[stale]
@@ -231,7 +233,7 @@ class _Job:
         tally = Tally(self.codec.bound, own_fill_value(old))
         recorder = Recorder(new, self.codec.bound) if attributes else None
         for block in self._blocks("checking", advance):
-            values, decoded = old[block], new[block]
+            values, decoded = read(old, block), new[block]
             tally.add(values, decoded)
             if recorder is not None:
                 recorder.add_block(block, values, decoded)
@@ -309,7 +311,7 @@ def _write(
     with progress_bar(total) as advance:
         for job in jobs:
             job.resolve(advance)
-        with contextlib.closing(create_like(old, path)) as new:
+        with discarded_on_failure(create_like(old, path)) as new:
             copier = FileCopier(
                 old,
                 new,
@@ -321,7 +323,7 @@ def _write(
                 job.write(new, advance, attributes=attributes)
         copy_user_block(Path(old.filename), path, old.userblock_size)
         if verify:
-            with h5py.File(path, "r+") as new:
+            with discarded_on_failure(h5py.File(path, "r+")) as new:
                 for job in jobs:
                     job.check(new, advance, attributes=attributes)
     if not copier.dangling:
