@@ -197,8 +197,15 @@ def _repack(case: Case) -> Outcome:
     if left:
         outcome = Outcome("unmeant", f"{outcome.status}, and left {left}")
         for name in left:
-            (case.folder / name).unlink()
+            _remove(case.folder / name)
     return outcome
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _assess(case: Case) -> Outcome:
@@ -493,7 +500,7 @@ def examine(case_of: Callable[[], Case], folder: Path, *, said: Path) -> tuple[_
     printed = ""
     while True:
         for entry in folder.iterdir():
-            entry.unlink()
+            _remove(entry)
         story = _fork(case_of, skip, said)
         output = said.read_text(errors="replace")
         if story.found is not None:
