@@ -386,7 +386,8 @@ def _in_child(case_of: Callable[[], Case], skip: set[str], tell: Any) -> None:
             tell({"unseen": known is None or known.unseen, "foreign": known and known.foreign})
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) << 10
         if grown > limit:
-            whose = "HDF5" if reader == "look" else reader
+            foreign = case.expected is not None and case.expected.foreign
+            whose = "HDF5" if reader == "look" or foreign else reader
             found.append(Finding(whose, "memory", f"{grown >> 20} MiB"))
             limit = 2 * grown
     found.extend(judge(case))
