@@ -30,14 +30,21 @@ from h5py import h5d, h5p, h5z
 from h5py._objects import phil
 
 from h5lossy import _device_chunks, _native
-from h5lossy._arrays import cupy_memory, is_device_array, new_cupy_memory
+from h5lossy._arrays import (
+    as_shown,
+    cupy_memory,
+    cupy_memory_to_fill,
+    is_device_array,
+    new_cupy_memory,
+)
 from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
 from h5lossy._boxes import Grid, as_selection, chunk_box
 from h5lossy._libhdf5 import chunk_options
 from h5lossy._progress import reporting
 from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._space import Space
-from h5lossy._values import as_bits, is_big_endian
+from h5lossy._stored import StoredChunks, stored_chunks
+from h5lossy._values import as_bits, is_big_endian, unwritten_value
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
 from h5lossy.verification import Recorder
 
@@ -146,6 +153,7 @@ def write(
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
     if verify not in {None, "write"}:
         raise InvalidArgumentError(f'verify must be "write" or None, got {verify!r}')
+    values = as_shown(values)
     with reporting(progress, f"writing {dataset.name}") as report:
         if is_device_array(values):
             memory = cupy_memory(values)
@@ -395,7 +403,7 @@ def _read_to_gpu(
             raise InvalidArgumentError(f'out must be an array or "cupy", got {out!r}')
         memory = new_cupy_memory(shape, native)
     else:
-        memory = cupy_memory(out)
+        memory = cupy_memory_to_fill(out)
         if memory.shape != shape or memory.dtype != native:
             raise InvalidArgumentError(
                 f"out must be an array of {native} and shape {shape}, "
@@ -494,17 +502,12 @@ class _Layout:
         actual = dtype.itemsize, dtype.itemsize * math.prod(chunks)
         if dtype.kind != "f" or described != actual or params.big_endian != is_big_endian(dtype):
             return None
-        fill = np.zeros((), dtype)
-        # HDF5 leaves such memory as h5py gives it: zeros.
-        is_used = creation.get_fill_time() != h5d.FILL_TIME_NEVER
-        if is_used and creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
-            creation.get_fill_value(fill)
         return cls(
             # The filter cannot tell padding from data.
             params=dataclasses.replace(params, maybe_padded=True),
             chunks=chunks,
             dtype=dtype,
-            fill=fill,
+            fill=unwritten_value(dataset),
         )
 
 
@@ -677,6 +680,7 @@ class _Reader:
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
         self._rooms = _Rooms(layout.chunk_bytes)
         self._stored = self._list_chunks()
+        self._chunks = StoredChunks(dataset)
         self._done_bytes = 0
 
     def run(self) -> None:
@@ -712,7 +716,7 @@ class _Reader:
                     continue
                 frame = _read_chunk(self._dataset, place, room[i])
                 if frame is None:
-                    self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
+                    self._read_whole(pieces, i)
                 else:
                     frames[i] = frame
             yield pieces, frames
@@ -727,6 +731,13 @@ class _Reader:
         with phil:
             infos = [look_up(pieces.place(i)) for i in range(len(pieces))]
         return np.array([info.byte_offset is not None for info in infos])
+
+    def _read_whole(self, pieces: Pieces, i: int) -> None:
+        """Read a chunk that is not one of ours, or broken; raise in that case."""
+        place = pieces.place(i)
+        values = self._chunks.values(place)
+        box = pieces.box(i).within(chunk_box(place, self._layout.chunks))
+        self._target(pieces, i)[...] = values[box.slices]
 
     def _target(self, pieces: Pieces, i: int) -> npt.NDArray[Any]:
         return self._out[pieces.box(i).within(self._chosen.box).slices]
@@ -751,13 +762,8 @@ class _Reader:
 
     def _finish(self, batch: tuple[Pieces, dict[int, Any]], failures: dict[int, Exception]) -> None:
         pieces, _ = batch
-        for i, error in failures.items():
-            # HDF5 may know better; if it can't read the chunk either, say why.
-            try:
-                self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
-            except OSError:
-                where = f"chunk {pieces.place(i)} of {self._dataset.name}"
-                raise type(error)(f"{where}: {error}") from None
+        for i in failures:
+            self._read_whole(pieces, i)
         self._done_bytes += pieces.values * self._layout.dtype.itemsize
         self._report(self._done_bytes, _bytes_of(self._chosen, self._layout.dtype))
 
@@ -871,7 +877,7 @@ def _replacing(dataset: h5py.Dataset, place: Place, size: int, space: Space) -> 
 
 
 def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]) -> Any:
-    """Return the frame of a stored chunk; None where HDF5 has to read it: it is not filtered."""
+    """Return the frame of a stored chunk; None where it is not filtered, or can't be read."""
     try:
         with phil:
             try:
@@ -899,6 +905,31 @@ def _read_as_h5py_does(
     dataset: h5py.Dataset, selection: Any, chosen: Selection | None, out: Any, report: Report
 ) -> Any:
     """Read at once, or part by part where there is a place for the parts."""
+    chunks = stored_chunks(dataset)
+    if chunks is not None:
+        chunks.check_lengths(_touched_if_few(dataset, chosen))
+    try:
+        return _read_by_hdf5(dataset, selection, chosen, out, report)
+    except OSError:
+        if chunks is not None:
+            chunks.raise_for_broken()
+        raise
+
+
+def _touched_if_few(dataset: h5py.Dataset, chosen: Selection | None) -> Iterator[Place] | None:
+    """Return where the chunks of a selection begin, if looking for each takes less than a list."""
+    if chosen is None:
+        return None
+    counts = (-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+    touched = Grid(chosen.box, dataset.shape, dataset.chunks)
+    if len(touched) * _LISTING_FACTOR >= math.prod(counts):
+        return None
+    return chosen.box.places(dataset.chunks)
+
+
+def _read_by_hdf5(
+    dataset: h5py.Dataset, selection: Any, chosen: Selection | None, out: Any, report: Report
+) -> Any:
     if chosen is None or out is None:
         values = dataset[selection]
         if out is not None:

@@ -1337,3 +1337,26 @@ def test_the_filter_is_mandatory_and_words_are_complete(source: Path, target: Pa
         assert flags == h5z.FLAG_MANDATORY
         assert words == cd_values(file["x"])
         assert words[5:8] == (0x02000401, 70, 90)
+
+
+def test_a_file_with_nothing_to_compress_is_not_written(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["whole"] = np.arange(5000)
+    for more in ((), ("--dry-run",)):
+        result = CliRunner().invoke(
+            main, ["repack", str(tmp_path / "a.h5"), str(tmp_path / "b.h5"), "--absolute=1", *more]
+        )
+        assert result.exit_code == 1
+        assert "has nothing to compress, so DST is not written" in result.output
+        assert "kept (not float32 or float64): 1: /whole" in result.output
+        assert not (tmp_path / "b.h5").exists()
+
+
+def test_a_rule_for_what_cannot_be_compressed_says_why(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["n"] = np.arange(5000)
+    result = CliRunner().invoke(
+        main, ["repack", str(tmp_path / "a.h5"), str(tmp_path / "b.h5"), "--dataset=n:absolute=1"]
+    )
+    assert result.exit_code == 1
+    assert "names nothing that can be compressed (/n: not float32 or float64)" in result.output
