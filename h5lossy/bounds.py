@@ -15,10 +15,12 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
+import h5py
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._arrays import cupy_memory, is_device_array
+from h5lossy._arrays import as_shown, cupy_memory, is_device_array
+from h5lossy._stored import stored_chunks
 from h5lossy._values import (
     Data,
     block_selections,
@@ -356,9 +358,12 @@ def _range_on_gpu(array: Any, fill_value: Any) -> tuple[float, float] | None:
 
 def _prepared(data: Data, fill_value: Any) -> tuple[Data, int | None]:
     """Return the data with a shape and a checked dtype, and the bits of the fill value."""
-    if not hasattr(data, "dtype"):
-        data = np.asarray(data)
+    if not isinstance(getattr(data, "dtype", None), np.dtype):
+        data = np.asarray(as_shown(data))
     dtype = checked_dtype(data.dtype)
+    chunks = stored_chunks(data) if isinstance(data, h5py.Dataset) else None
+    if chunks is not None:
+        chunks.check_lengths()
     return data, fill_bits(own_fill_value(data) if fill_value is None else fill_value, dtype)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from h5lossy._arrays import cupy_memory, is_device_array
+from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
 from h5lossy._values import fill_bits, own_fill_value
 from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
 
@@ -53,6 +53,7 @@ class Input:
     """
 
     def __init__(self, values: Any, name: str) -> None:
+        values = as_shown(values)
         if is_device_array(values):
             values = cupy_memory(values).owner
         elif not _has_numpy_type(values):
@@ -92,7 +93,7 @@ class Input:
             part = _reading.read(self.dataset, selection, threads=self.threads)
         else:
             part = self.values[selection] if self.shape else self.values[()]
-        if hasattr(part, "__cuda_array_interface__"):  # CuPy: a part at a time comes to the host
+        if self.device is not None:  # CuPy: a part at a time comes to the host
             part = part.get()
         if np.ma.is_masked(part):  # netCDF4's variables give such, without saying so before
             raise InvalidArgumentError(
@@ -111,7 +112,7 @@ class Input:
         if not memory.is_contiguous:
             memory = memory.library.contiguous(memory)
         if memory.owner is not self.values:
-            memory.library.wait()
+            memory.library.wait(device_of(memory))
         return memory.owner
 
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
