@@ -21,7 +21,7 @@ from h5lossy.assessment.report import Report, Size
 from h5lossy.bounds import BoundKind, ErrorBound, confirmed_range
 from h5lossy.codecs import PFPL
 from h5lossy.errors import InvalidArgumentError
-from h5lossy.frames import encode
+from h5lossy.frames import encode, keeping_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -99,6 +99,7 @@ def measure(
     if codec.bound.kind is BoundKind.RANGE_RELATIVE:
         ends = confirmed_range(values, missing, codec.bound, confirmed=confirm_range)
         codec = codec.resolved_for(ends)
+    codec = keeping_missing(codec, missing)
     params = dataclasses.replace(
         codec.params(),
         value_bytes=values.dtype.itemsize,

@@ -42,6 +42,7 @@ from h5lossy.cli._options import Request, codec_text, range_options, request_opt
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy.cli._plan import Plan, Wishes, make_plans
 from h5lossy.cli._progress import Advance, progress_bar
+from h5lossy.frames import keeping_missing
 from h5lossy.missing import missing_when_stored
 from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE, Recorder
 
@@ -191,9 +192,12 @@ class _Job:
         self._confirm_range = confirm_range
 
     def resolve(self, advance: Advance) -> None:
-        """Settle a range-relative bound."""
-        if self.requested.bound.kind is not BoundKind.RANGE_RELATIVE:
-            return
+        """Settle a range-relative bound, and one that missing values can be kept with."""
+        if self.requested.bound.kind is BoundKind.RANGE_RELATIVE:
+            self._take_range(advance)
+        self.codec = keeping_missing(self.codec, self._missing)
+
+    def _take_range(self, advance: Advance) -> None:
         dataset = self.plan.dataset
         extent = Extent(self._missing)
         for block in self._blocks("range of", advance):
@@ -296,7 +300,10 @@ class _Job:
         text = str(bound.kind) if lossless else f"{bound.kind} {bound.value:.6g}"
         if self.codec == self.requested:
             return text
-        return f"{text} ({self.requested.bound.value:.6g} of the range)"
+        requested = self.requested.bound
+        if requested.kind is bound.kind:
+            return f"{text} (for {requested.value:.6g}, with missing values exact)"
+        return f"{text} ({requested.value:.6g} of the range)"
 
     def _blocks(self, doing: str, advance: Advance) -> Iterator[tuple[slice, ...]]:
         """Go through the dataset, and count each block when it is done."""
