@@ -370,7 +370,8 @@ def keeping_missing(codec: Codec, missing: Missing) -> Codec:
         return codec
     for value in map(abs, map(float, missing.values)):
         bins = math.ceil(value / codec.absolute / 2)
-        for count in range(bins, bins + 4) if bins >= _FINEST else ():
+        # A bin's middle is rounded to the type: about every other number of bins gives the value.
+        for count in range(bins, bins + min(64, bins // _FINEST + 1)) if bins >= _FINEST else ():
             smaller = value / count / 2
             if 0 < smaller <= codec.absolute:
                 tried = dataclasses.replace(codec, absolute=smaller)

@@ -100,6 +100,9 @@ class Missing:
     def with_fill(self, fill_value: Any) -> Missing:
         """Return the same with another fill value; the one until now is a missing value as others.
 
+        A missing value of 0 stays one even if it is the fill value, too: of that the filter keeps
+        the bits, but it has other values become 0.
+
         Parameters
         ----------
         fill_value : number or None
@@ -110,7 +113,7 @@ class Missing:
         """
         fill = _as_fill(fill_value, self.dtype)
         before = () if self.fill is None else (self.fill,)
-        values = [v for v in (*before, *self.values) if fill is None or v != fill]
+        values = [v for v in (*before, *self.values) if fill is None or v != fill or v == 0]
         return dataclasses.replace(self, fill=fill, values=tuple(dict.fromkeys(values)))
 
     def missing(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -215,11 +218,9 @@ def missing_of(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> 
         if not isinstance(fill_value, str):
             fill = fill_value
         else:
-            fill = own_fill_value(data)
-            if fill is None and len(declared):
-                fill = declared[0]
-            elif len(declared):
-                found = Missing(dtype, values=_data_like(declared))
+            own = own_fill_value(data)
+            fill = declared[0] if own is None and len(declared) else own
+            found = Missing(dtype, values=_data_like(declared))
         more = _data_like(attributes.numbers("missing_value"))
         found = Missing(dtype, values=(*found.values, *more), low=low, high=high)
         found = found.with_fill(fill)
@@ -247,14 +248,15 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
     """
     own = own_fill_value(dataset)
     found = missing_of(dataset, missing_value=missing_value).with_fill(own)
-    if own is not None or not found.values or dataset.maxshape != dataset.shape:
+    others = [value for value in found.values if value != 0]
+    if own is not None or not others or dataset.maxshape != dataset.shape:
         return found
     if dataset.chunks:
         grid = np.prod([-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)])
         is_whole = len(set(chunk_starts(dataset))) == grid
     else:
         is_whole = dataset.id.get_storage_size() >= dataset.nbytes
-    return found.with_fill(found.values[0]) if is_whole else found
+    return found.with_fill(others[0]) if is_whole else found
 
 
 def attribute_of(data: Any, name: str) -> Any:
