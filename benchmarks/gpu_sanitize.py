@@ -1,6 +1,11 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A little of everything on the GPU, small enough for compute-sanitizer."""
+"""A little of everything on the GPU, small enough for compute-sanitizer.
+
+For initcheck: ``gpu_sanitize.py --uploaded``. It knows only of memory that was written by a copy or
+by a kernel that it watches, which are ours; so all that these read is brought from the host then,
+into memory that nothing has had before.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +41,30 @@ KINDS = ["rough", "special", "masked", "random_bits"]
 QUICK_STEP = 11  # has no factor in common with the numbers above
 
 
+def uploaded_frames(codec: Codec, values: np.ndarray[Any, Any]) -> None:
+    """Encode, and decode the whole and a part of what the host encoded."""
+    frame = h5lossy.encode(values, codec)
+    assert h5lossy.encode(cupy.asarray(values), codec).get().tobytes() == frame
+    there = cupy.asarray(np.frombuffer(frame, np.uint8))
+    decoded = h5lossy.decode(there).get()
+    assert decoded.tobytes() == h5lossy.decode(frame).tobytes()
+    h5lossy.decode(there, values.size // 3)
+
+
+def assessment(values: np.ndarray[Any, Any], rng: np.random.Generator, *, masked: bool) -> None:
+    """Assess, with all that a GPU computes."""
+    with np.errstate(all="ignore"):
+        decoded = values + np.asarray(1e-3 * rng.standard_normal(values.shape), values.dtype)
+    mask = rng.random(values.shape) < 0.1 if masked else None
+    reports = [
+        h5lossy.assess(x, y, absolute=1e-3, mask=mask, fill_value=data.FILL).to_dict()
+        for x, y in ((values, decoded), (cupy.asarray(values), cupy.asarray(decoded)))
+    ]
+    for report in reports:
+        del report["provenance"]
+    assert repr(reports[0]) == repr(reports[1])
+
+
 def frames(codec: Codec, values: np.ndarray[Any, Any], rng: np.random.Generator) -> None:
     """Encode, decode a part, and decode damage."""
     frame = h5lossy.encode(cupy.asarray(values), codec)
@@ -63,13 +92,21 @@ def datasets(codec: Codec, values: np.ndarray[Any, Any]) -> None:
 
 def main() -> None:
     """Go through every mode, or through some cases of every mode."""
-    quick = sys.argv[1:] == ["--quick"]
+    uploaded = "--uploaded" in sys.argv[1:]
+    quick = uploaded or "--quick" in sys.argv[1:]
     rng = np.random.default_rng(0)
+    if uploaded:
+        cupy.cuda.set_allocator(None)
+    for dtype, shape, kind in itertools.product(("f4", "f8"), SHAPES, KINDS[:3]):
+        assessment(data.make(kind, shape, dtype), rng, masked=kind == "masked")
     cases = itertools.product(SETTINGS.values(), BOUNDS, ("f4", "f8"), SHAPES, KINDS)
     for i, (cls, bound, dtype, shape, kind) in enumerate(cases):
         if quick and i % QUICK_STEP:
             continue
         values = data.make(kind, shape, dtype)
+        if uploaded:
+            uploaded_frames(cls(**bound), values)
+            continue
         frames(cls(**bound), values, rng)
         if kind == "masked":
             datasets(cls(**bound), values)

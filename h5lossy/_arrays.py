@@ -2,23 +2,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Arrays on a GPU: CuPy's, PyTorch's, and all that have ``__cuda_array_interface__`` or DLPack.
 
-The only module that knows these libraries. Neither is imported before such an array is seen; new
+The only module that knows these libraries. None is imported before such an array is seen; new
 arrays come from the library that the given one is from, or from CuPy.
+
+An array may be handed over while its library still works on it. What is done with it here, on the
+current stream of PyTorch (`device_memory` of its tensors) or of CuPy (all else), comes after that.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from h5lossy import _native
-from h5lossy.errors import UnsupportedError
+from h5lossy.errors import InvalidArgumentError, UnsupportedError
 
-_DLPACK_CUDA = 2
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Kinds of devices, as DLPack numbers them: a CUDA GPU's own memory, and memory that it manages.
+_DLPACK_CUDA = {2, 13}
 _ANY_DIRECTION = 4  # cudaMemcpyDefault
 
 #: Values whose range is found at once: the memory for it is some times as large.
@@ -26,14 +35,53 @@ _RANGE_VALUES = 1 << 26
 
 
 def is_device_array(array: Any) -> bool:
-    """Return whether an object's values are in the memory of a GPU."""
+    """Return whether an object's values are in the memory of a CUDA GPU."""
     if isinstance(array, np.ndarray | bytes | bytearray | memoryview):
         return False
-    if hasattr(array, "__cuda_array_interface__"):
+    if _is_of("cupy", "ndarray", array):
         return True
-    if not hasattr(array, "__dlpack_device__") or not hasattr(array, "__dlpack__"):
-        return False
-    return int(array.__dlpack_device__()[0]) == _DLPACK_CUDA
+    if not hasattr(array, "__dlpack_device__"):
+        return _cuda_interface(array) is not None
+    # DLPack first: the other interface may be a property that raises, as that of tensors which
+    # require gradients, and may not say what has to be waited for.
+    try:
+        kind = int(array.__dlpack_device__()[0])
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return False  # on several devices, say: NumPy takes it, or says why it does not
+    return kind in _DLPACK_CUDA
+
+
+def as_shown(array: Any) -> Any:
+    """Return a tensor of PyTorch whose memory holds what it shows; everything else as it is.
+
+    A tensor may require gradients, which no other library is given, and may show the negative of
+    what its memory holds.
+    """
+    return array.detach().resolve_neg() if _is_of("torch", "Tensor", array) else array
+
+
+def _is_of(library: str, name: str, array: Any) -> bool:
+    """Return whether an array is of a library's type, without importing the library."""
+    kind = getattr(sys.modules.get(library), name, None)
+    return kind is not None and isinstance(array, kind)
+
+
+def _cuda_interface(array: Any) -> dict[str, Any] | None:
+    with _taking(array):
+        interface: dict[str, Any] | None = getattr(array, "__cuda_array_interface__", None)
+    return interface
+
+
+@contextmanager
+def _taking(array: Any) -> Iterator[None]:
+    """Say whose array it is that cannot be taken, where its library or CuPy refuses."""
+    try:
+        yield
+    except (BufferError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        kind = type(array)
+        raise UnsupportedError(
+            f"the values of this {kind.__module__}.{kind.__qualname__} can't be taken: {error}"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -110,14 +158,14 @@ class Library:
         raise NotImplementedError
 
     def assign(self, memory: DeviceMemory, values: np.ndarray[Any, Any]) -> None:
-        """Copy values of the same shape from the host into an array."""
+        """Copy values of the same shape from the host into an array, and wait for that."""
         raise NotImplementedError
 
     def device(self, device: int) -> Any:
         """Return a context in which new arrays are on a GPU."""
         raise NotImplementedError
 
-    def wait(self) -> None:
+    def wait(self, device: int) -> None:
         """Wait for all work of the caller's stream."""
         raise NotImplementedError
 
@@ -132,7 +180,8 @@ class _CuPy(Library):
             self._cupy: Any = importlib.import_module("cupy")
         except ImportError as error:
             raise UnsupportedError(
-                "arrays on a GPU need CuPy: pip install h5lossy[cuda13], or [cuda12]"
+                "arrays on a GPU need CuPy: pip install h5lossy[cuda13], or [cuda12]; "
+                "without it only encode and decode work, and on PyTorch's tensors"
             ) from error
 
     def wrap(self, array: Any) -> DeviceMemory:
@@ -148,14 +197,39 @@ class _CuPy(Library):
         )
 
     def _seen(self, array: Any) -> Any:
-        """Return an array of CuPy's that is the same memory as another library's."""
+        """Return an array of CuPy's that is the same memory as another library's.
+
+        CuPy's current stream comes after what the other library still does on it.
+        """
+        if _is_of("torch", "Tensor", array):
+            # Its DLPack knows the current GPU alone, and not every stream.
+            tensor = _library("torch").wrap(array)
+            tensor.library.wait(device_of(tensor))
+            return self._seen_by_interface(tensor.owner)
+        if hasattr(array, "__dlpack_device__"):
+            device = int(array.__dlpack_device__()[1])
+            with _taking(array), self._cupy.cuda.Device(device):
+                return self._cupy.from_dlpack(array)  # which says what stream is to wait
+        self._wait_for_producer(array.__cuda_array_interface__)
+        return self._seen_by_interface(array)
+
+    def _seen_by_interface(self, array: Any) -> Any:
         # Of an array on a GPU that is not the current one, CuPy makes a copy.
-        if hasattr(array, "__cuda_array_interface__"):
-            device = max(0, _native.device_of(array.__cuda_array_interface__["data"][0]))
-            with self._cupy.cuda.Device(device):
-                return self._cupy.asarray(array)
-        with self._cupy.cuda.Device(int(array.__dlpack_device__()[1])):
-            return self._cupy.from_dlpack(array)
+        device = _device_at(array.__cuda_array_interface__["data"][0])
+        with _taking(array), self._cupy.cuda.Device(device):
+            return self._cupy.asarray(array)
+
+    def _wait_for_producer(self, interface: dict[str, Any]) -> None:
+        """Wait for the stream that an interface names, or else for all that its GPU does.
+
+        Only version 3 names streams, and not every library does so where it uses the default one.
+        """
+        stream = interface.get("stream")
+        with self._cupy.cuda.Device(_device_at(interface["data"][0])) as device:
+            if stream is None:
+                device.synchronize()
+            else:
+                self._cupy.cuda.runtime.streamSynchronize(stream)
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
         return self.wrap(self._cupy.empty(shape, dtype))
@@ -184,7 +258,10 @@ class _CuPy(Library):
 
     def copied(self, memory: DeviceMemory, count: int) -> Any:
         with memory.owner.device:
-            return memory.owner[:count].copy()
+            values = self._cupy.empty((count,), memory.dtype)
+            # CuPy's copy() is a kernel, and slow where values are bytes.
+            values.data.copy_from_device_async(memory.owner.data, values.nbytes)
+        return values
 
     def upload(self, values: np.ndarray[Any, Any], device: int) -> DeviceMemory:
         with self._cupy.cuda.Device(device):
@@ -195,12 +272,13 @@ class _CuPy(Library):
         with array.device:
             if array.flags.c_contiguous:  # takes no memory
                 array.reshape(-1).set(np.ascontiguousarray(values).reshape(-1))
-                return
-            try:
-                array[...] = self._cupy.asarray(values)
-            except MemoryError:
-                for part, of_host in zip(array, values, strict=True):
-                    self.assign(self.wrap(part), np.asarray(of_host))
+            else:
+                try:
+                    array[...] = self._cupy.asarray(values)
+                except MemoryError:
+                    for part, of_host in zip(array, values, strict=True):
+                        self.assign(self.wrap(part), np.asarray(of_host))
+            self._cupy.cuda.get_current_stream().synchronize()
 
     def value_range(
         self, memory: DeviceMemory, fill_bits: int | None, missing: tuple[Any, ...] = ()
@@ -233,8 +311,9 @@ class _CuPy(Library):
     def device(self, device: int) -> Any:
         return self._cupy.cuda.Device(device)
 
-    def wait(self) -> None:
-        self._cupy.cuda.get_current_stream().synchronize()
+    def wait(self, device: int) -> None:
+        with self._cupy.cuda.Device(device):
+            self._cupy.cuda.get_current_stream().synchronize()
 
     def pinned(self, size: int) -> np.ndarray[Any, Any]:
         """Return bytes of the host that the GPU copies from and to by itself, if there are any.
@@ -270,8 +349,18 @@ class _Torch(Library):
         self._torch: Any = importlib.import_module("torch")
 
     def wrap(self, tensor: Any) -> DeviceMemory:
-        tensor = tensor.detach()
-        dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
+        if tensor.layout is not self._torch.strided:
+            raise UnsupportedError(
+                f"h5lossy takes dense tensors, not {tensor.layout}; convert it with to_dense first"
+            )
+        tensor = as_shown(tensor)
+        name = str(tensor.dtype).removeprefix("torch.")
+        # Of others, such as bfloat16, NumPy has none, or what another package has added to it.
+        if name not in np.sctypeDict:
+            raise UnsupportedError(
+                f"h5lossy takes no tensors of {tensor.dtype}; convert it with float first"
+            )
+        dtype = np.dtype(name)
         return DeviceMemory(
             tensor,
             int(tensor.data_ptr()),
@@ -293,8 +382,8 @@ class _Torch(Library):
     def device(self, device: int) -> Any:
         return self._torch.cuda.device(device)
 
-    def wait(self) -> None:
-        self._torch.cuda.current_stream().synchronize()
+    def wait(self, device: int) -> None:
+        self._torch.cuda.current_stream(device).synchronize()
 
     def contiguous(self, memory: DeviceMemory) -> DeviceMemory:
         return self.wrap(memory.owner.contiguous())
@@ -317,31 +406,58 @@ class _Torch(Library):
 _libraries: dict[str, Any] = {}
 
 
-def device_memory(array: Any) -> DeviceMemory:
-    """Describe an array for which `is_device_array` is true."""
-    name = "torch" if type(array).__module__.partition(".")[0] == "torch" else "cupy"
+def _library(name: str) -> Any:
     if name not in _libraries:
         _libraries[name] = _Torch() if name == "torch" else _CuPy()
-    memory: DeviceMemory = _libraries[name].wrap(array)
+    return _libraries[name]
+
+
+def device_memory(array: Any) -> DeviceMemory:
+    """Describe an array for which `is_device_array` is true."""
+    library = _library("torch" if _is_of("torch", "Tensor", array) else "cupy")
+    memory: DeviceMemory = library.wrap(array)
     return memory
 
 
 def cupy_memory(array: Any) -> DeviceMemory:
     """Describe an array on a GPU as an array of CuPy's, whatever it is."""
-    if "cupy" not in _libraries:
-        _libraries["cupy"] = _CuPy()
-    memory: DeviceMemory = _libraries["cupy"].wrap(array)
+    memory: DeviceMemory = _library("cupy").wrap(array)
     return memory
+
+
+def cupy_memory_to_fill(array: Any) -> DeviceMemory:
+    """Describe an array on a GPU, into which values are to be copied, as one of CuPy's.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If its memory must not be written to, or does not hold what it shows.
+    """
+    if _is_of("jax", "Array", array):
+        raise InvalidArgumentError(
+            'arrays of JAX can\'t be written to; give out="cupy", and the result to '
+            "jax.dlpack.from_dlpack"
+        )
+    if _is_of("torch", "Tensor", array) and array.is_neg():
+        raise InvalidArgumentError(
+            "out is a view that shows the negative of its memory; give it a tensor of its own"
+        )
+    interface = _cuda_interface(as_shown(array))
+    if interface is not None and interface["data"][1]:
+        raise InvalidArgumentError(f"out must be writable, got a read-only {type(array).__name__}")
+    return cupy_memory(array)
 
 
 def new_cupy_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
     """Make an array of CuPy's on its current GPU."""
-    if "cupy" not in _libraries:
-        _libraries["cupy"] = _CuPy()
-    memory: DeviceMemory = _libraries["cupy"].new(shape, dtype)
+    memory: DeviceMemory = _library("cupy").new(shape, dtype)
     return memory
 
 
 def device_of(memory: DeviceMemory) -> int:
     """Return the number of the GPU that an array is on."""
-    return max(0, _native.device_of(memory.address))
+    return _device_at(memory.address)
+
+
+def _device_at(address: int) -> int:
+    return max(0, _native.device_of(address))  # of no values -1

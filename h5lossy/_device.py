@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from h5lossy._arrays import DeviceMemory
 
-_HEADER_BYTES = 64  # what inspect_header takes, at most
+#: What is copied at once of a frame's header and tile table: 16 MiB of values have no larger ones.
+_FRONT_BYTES = 4096
 
 
 def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> Any:
@@ -50,20 +51,33 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
 
 
 def open_frame(frame: Any) -> tuple[DeviceMemory, _native.FrameFields]:
-    """Return a frame on a GPU, as bytes, and what its header says."""
+    """Return a frame on a GPU, as bytes, and what its header says.
+
+    Header and tile table are checked on the host, by the code that checks those of all frames:
+    before that, not even their sizes are to be trusted.
+    """
     memory = device_memory(frame)
     library = memory.library
     if not memory.is_contiguous or memory.address % 4:
         memory = library.upload(library.to_host(memory), device_of(memory))
     flat = device_memory(memory.owner.reshape(-1))
-    start = device_memory(flat.owner[: -(-_HEADER_BYTES // flat.dtype.itemsize)])
-    header = library.to_host(start).tobytes()
-    return flat, _native.inspect_header(header, flat.nbytes)
+
+    def front(size: int) -> bytes:
+        start = device_memory(flat.owner[: -(-size // flat.dtype.itemsize)])
+        return library.to_host(start).tobytes()
+
+    info = _native.inspect_header(front(_FRONT_BYTES), flat.nbytes)
+    if info.front_bytes > _FRONT_BYTES:
+        info = _native.inspect_header(front(info.front_bytes), flat.nbytes)
+    return flat, info
 
 
 def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: DeviceMemory) -> None:
-    """Decode the values from number `first` on into `flat`, as many as it holds."""
-    if flat.size == 0:
+    """Decode the values from number `first` on into `flat`, as many as it holds.
+
+    The frame has been opened.
+    """
+    if flat.size == 0 and info.raw_bytes != 0:
         return
     library = memory.library
     device = device_of(memory)
@@ -78,7 +92,7 @@ def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: De
         stream=library.current_stream(device),
     )
     status = 2
-    if info.value_bytes in {4, 8}:
+    if info.value_bytes in {4, 8} and flat.size != 0:
         needed = _native.device_decode_workspace(info, batch)
         workspace = library.empty((needed,), np.uint8, device)
         _native.device_decode(
@@ -101,4 +115,5 @@ def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: De
         _native.decode(host, values)
     else:
         _native.decode_range(host, first, values)
-    library.assign(flat, values.astype(flat.dtype, copy=False))
+    if flat.size != 0:
+        library.assign(flat, values.astype(flat.dtype, copy=False))

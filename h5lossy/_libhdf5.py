@@ -60,6 +60,7 @@ _FUNCTIONS = {
     "H5Eset_auto2": "int (*)(int64_t, void *, void *)",
 }
 _DEFAULT_ERROR_STACK = 0
+_FIXED_ARRAY = 3  # H5D_CHUNK_IDX_FARRAY
 
 
 class LoadedHDF5:
@@ -151,13 +152,26 @@ def chunk_options(creation_list: int) -> int:
 
     0 where there is no such function: what it tells came with it.
     """
+    return _number_of("H5Pget_chunk_opts", creation_list)
+
+
+def has_fixed_array(dataset: int) -> bool:
+    """Return whether one of h5py's datasets has an index that holds all its chunks from the start.
+
+    False where HDF5 cannot be asked: the index came with the function.
+    """
+    return _number_of("H5Dget_chunk_index_type", dataset) == _FIXED_ARRAY
+
+
+def _number_of(function: str, identifier: int) -> int:
+    """Call a function of h5py's HDF5 that tells a number; return 0 where there is none."""
     handle = _process.dlopen(os.fsencode(h5py.h5z.__file__), _FLAGS)
-    get = _ffi.cast("int (*)(int64_t, unsigned *)", _process.dlsym(handle, b"H5Pget_chunk_opts"))
-    options = _ffi.new("unsigned *")
+    get = _ffi.cast("int (*)(int64_t, unsigned *)", _process.dlsym(handle, function.encode()))
+    number = _ffi.new("unsigned *")
     if get:
         with phil:
-            get(creation_list, options)
-    return int(options[0])
+            get(identifier, number)
+    return int(number[0])
 
 
 def _hdf5_functions(path: str | None) -> dict[str, Any] | None:

@@ -144,6 +144,11 @@ class FrameFields:
     step: float
     dims: tuple[int, ...]
 
+    @property
+    def front_bytes(self) -> int:
+        """Size of header and tile table, behind which the payload begins."""
+        return self.header_bytes + 4 * self.tiles
+
 
 @dataclass(frozen=True, kw_only=True)
 class AssessParams:
@@ -448,7 +453,10 @@ def device_of(address: int) -> int:
 
 
 def inspect_header(header: bytes, frame_bytes: int) -> FrameFields:
-    """Read the header of a frame of which only the first 64 bytes are at hand."""
+    """Read the header of a frame of which only the first bytes are at hand, at least 64.
+
+    All is checked that `inspect` checks where they are `front_bytes`, else less.
+    """
     info, message = _ffi.new("h5l_frame_info *"), _new_message()
     with _readable(header) as data:
         check(_lib.h5l_inspect_header(data, len(data), frame_bytes, info, message), message)

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 from h5py import h5t
 
+from h5lossy._arrays import as_shown
 from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class _Blocks:
 
     def _next(self, at: int) -> npt.NDArray[Any]:
         try:
-            block = np.asarray(next(self._blocks))
+            block = np.asarray(as_shown(next(self._blocks)))
         except StopIteration:
             raise InvalidArgumentError(
                 f"the blocks end after {at} of {self._shape[0]} rows along axis 0"

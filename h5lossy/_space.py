@@ -4,6 +4,9 @@
 
 HDF5 writes its index of the chunks late. On a full disk there is then no room for it, and all of
 the file is lost. So room for chunks and index is set aside before the chunks are written.
+
+Nothing is ever given back: to cut a file to the size that it had a moment ago destroys what others
+have written meanwhile. Room behind the end of a file does nobody harm, and there is little of it.
 """
 
 from __future__ import annotations
@@ -17,23 +20,20 @@ from typing import TYPE_CHECKING, Any
 
 import cffi
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from h5lossy._libhdf5 import has_fixed_array
 
+if TYPE_CHECKING:
     import h5py
 
-#: What HDF5 may add to the file for one chunk: nodes of its index, and blocks that it hands out
-#: little by little.
-_INDEX_BYTES = 256 << 10
+#: What HDF5 may add to the file for one chunk: nodes of its index (20 KiB were the most that chunks
+#: of up to 8 dimensions took), and blocks that it hands out little by little.
+_INDEX_BYTES = 64 << 10
 
-#: What each of many chunks needs in there: nodes of the oldest index, half full, of any rank.
-_NODE_BYTES_OF_CHUNK = 1024
+#: An extensible array grows by blocks of so many bytes, times the root of the number of chunks.
+_GROWTH_BYTES = 128
 
 #: An entry of an index that has its full size from the first chunk on.
 _ENTRY_BYTES = 24
-
-#: How far ahead room is set aside, where there is so much.
-_STEP_BYTES = 1 << 20
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 
@@ -55,44 +55,34 @@ class Space:
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._file = dataset.file
-        self._fd: int | None = None
-        if self._file.driver == "sec2":
-            self._fd = self._file.id.get_vfd_handle()
         # What is in HDF5's caches has its places in the file already, but no room yet.
         self._file.flush()
         self._end = self._file.id.get_filesize()
         chunks = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
-        self._index_bytes = _INDEX_BYTES + (
-            0 if dataset.id.get_storage_size() else chunks * _ENTRY_BYTES
-        )
+        self._index_bytes = _INDEX_BYTES + _GROWTH_BYTES * math.isqrt(chunks)
+        self._first_bytes = 0
+        if not dataset.id.get_storage_size() and has_fixed_array(dataset.id.id):
+            self._first_bytes = chunks * _ENTRY_BYTES
 
     def reserve(self, size: int) -> None:
-        """Set aside room for a chunk of at most `size` bytes and its index, or raise OSError."""
-        if self._fd is None:
+        """Set aside room for a chunk of at most `size` bytes and its index, or raise OSError.
+
+        The caller holds `phil` until the chunk is written: others in this process write to the
+        file as well.
+        """
+        if self._file.driver != "sec2":
             return
-        end = self._file.id.get_filesize() + size + self._index_bytes
+        end = self._file.id.get_filesize() + size + self._index_bytes + self._first_bytes
         if end <= self._end:
             return
-        if self._allocate(self._fd, end + _STEP_BYTES):
-            code = self._allocate(self._fd, end)
-            if code:
-                raise OSError(code, f"{os.strerror(code)} for the next chunk", self._file.filename)
-        self._index_bytes = _INDEX_BYTES
+        code = self._allocate(self._file.id.get_vfd_handle(), end)
+        if code:
+            raise OSError(code, f"{os.strerror(code)} for the next chunk", self._file.filename)
+        self._first_bytes = 0
 
-    def try_to_reserve(self, frames: Sequence[Any]) -> bool:
-        """Set aside room for some chunks at once; return whether there is so much."""
-        entries = (len(frames) - 1) * _NODE_BYTES_OF_CHUNK
-        try:
-            self.reserve(sum(map(len, frames)) + entries)
-        except OSError:
-            return False
-        return True
-
-    def release(self) -> None:
-        """Have HDF5 write what it holds, and give back what it did not need."""
+    def flush(self) -> None:
+        """Have HDF5 write what it holds, for which there is room."""
         self._file.flush()
-        if self._fd is not None:
-            os.ftruncate(self._fd, os.fstat(self._fd).st_size)
 
     def _allocate(self, fd: int, end: int) -> int:
         """Set room aside up to `end`; return 0 or the errno."""

@@ -87,6 +87,17 @@ def own_fill_value(data: Data) -> Any:
     return data.fillvalue
 
 
+def unwritten_value(dataset: h5py.Dataset) -> npt.NDArray[Any]:
+    """Return what a float dataset holds where nobody has written anything, as a 0-d array."""
+    fill = np.zeros((), dataset.dtype)
+    creation = dataset.id.get_create_plist()
+    # HDF5 leaves such memory as h5py gives it: zeros.
+    is_used = creation.get_fill_time() != h5py.h5d.FILL_TIME_NEVER
+    if is_used and creation.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
+        creation.get_fill_value(fill)
+    return fill
+
+
 def blocks(data: Data) -> Iterator[npt.NDArray[Any]]:
     """Read an array or dataset in blocks of about 32 MiB, none of which splits a chunk."""
     for selection in block_selections(data):

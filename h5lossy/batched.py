@@ -31,14 +31,21 @@ from h5py import h5d, h5p, h5z
 from h5py._objects import phil
 
 from h5lossy import _device_chunks, _native
-from h5lossy._arrays import cupy_memory, is_device_array, new_cupy_memory
+from h5lossy._arrays import (
+    as_shown,
+    cupy_memory,
+    cupy_memory_to_fill,
+    is_device_array,
+    new_cupy_memory,
+)
 from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
 from h5lossy._boxes import Grid, as_selection, chunk_box
 from h5lossy._libhdf5 import chunk_options
 from h5lossy._progress import reporting
 from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._space import Space
-from h5lossy._values import as_bits, is_big_endian
+from h5lossy._stored import StoredChunks, stored_chunks
+from h5lossy._values import as_bits, is_big_endian, unwritten_value
 from h5lossy.bounds import BoundKind
 from h5lossy.datasets import describe
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
@@ -134,6 +141,8 @@ def write(
     to make a third. Blocks also stay until a whole row of chunks has been written.
     The file is flushed before and after, so that a full disk cannot cost more than
     what is being written.
+    Threads may read and write one file at a time, and one dataset too: each chunk is read and
+    written as a whole, and a call as one chunk after another.
 
     Examples
     --------
@@ -155,6 +164,7 @@ def write(
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
     if verify not in {None, "write"}:
         raise InvalidArgumentError(f'verify must be "write" or None, got {verify!r}')
+    values = as_shown(values)
     with reporting(progress, f"writing {dataset.name}") as report:
         if is_device_array(values):
             memory = cupy_memory(values)
@@ -183,7 +193,8 @@ def write(
         _require_chunks(dataset, whole=recorder is None or writer.covers_whole_chunks())
         writer.run()
         if recorder is not None:
-            recorder.finish()
+            with phil:  # it adds to the record, as other threads may
+                recorder.finish()
 
 
 def _warn_of_ranges(dataset: h5py.Dataset) -> None:
@@ -246,6 +257,7 @@ def read(
     -----
     A batch is as large as in `write`. Beside the result, the frames of two batches and a chunk for
     each thread are in memory.
+    Threads may read while others write: of each chunk come the values before or after a write.
 
     Examples
     --------
@@ -313,7 +325,7 @@ class _GpuWriter:
                 if whole != self._box:
                     self._write_others()
             finally:
-                self._space.release()
+                self._space.flush()
         except Exception as error:
             raise IncompleteWriteError(
                 f"{self._state()}: {type(error).__name__}: {error}",
@@ -342,12 +354,9 @@ class _GpuWriter:
                 raise
             if frames is None:
                 return
-            is_reserved = self._space.try_to_reserve(frames)
             for frame in frames:
                 place = next(places)
-                if not is_reserved:
-                    self._space.reserve(len(frame))
-                _write_chunk(self._dataset, place, frame)
+                _write_chunk(self._dataset, place, frame, self._space)
                 self._written.append(place)
             self._tell()
 
@@ -356,10 +365,9 @@ class _GpuWriter:
         layout = self._layout
         for pieces in self._grid.batches(layout.chunk_bytes, BLOCK_BYTES):
             for i in np.flatnonzero(~pieces.whole).tolist():
-                self._space.reserve(_native.max_encoded_size(layout.chunk_bytes))
-                box = pieces.box(i)
-                self._dataset[box.slices] = self._on_host(box)
-                self._written.append(pieces.place(i))
+                place, box = pieces.place(i), pieces.box(i)
+                _write_part(self._dataset, place, box, self._on_host(box), self._space)
+                self._written.append(place)
             self._tell()
 
     def _write_by_way_of_the_host(self, box: Box) -> None:
@@ -421,7 +429,7 @@ def _read_to_gpu(
             raise InvalidArgumentError(f'out must be an array or "cupy", got {out!r}')
         memory = new_cupy_memory(shape, native)
     else:
-        memory = cupy_memory(out)
+        memory = cupy_memory_to_fill(out)
         if memory.shape != shape or memory.dtype != native:
             raise InvalidArgumentError(
                 f"out must be an array of {native} and shape {shape}, "
@@ -520,17 +528,12 @@ class _Layout:
         actual = dtype.itemsize, dtype.itemsize * math.prod(chunks)
         if dtype.kind != "f" or described != actual or params.big_endian != is_big_endian(dtype):
             return None
-        fill = np.zeros((), dtype)
-        # HDF5 leaves such memory as h5py gives it: zeros.
-        is_used = creation.get_fill_time() != h5d.FILL_TIME_NEVER
-        if is_used and creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
-            creation.get_fill_value(fill)
         return cls(
             # The filter cannot tell padding from data.
             params=dataclasses.replace(params, maybe_padded=True),
             chunks=chunks,
             dtype=dtype,
-            fill=fill,
+            fill=unwritten_value(dataset),
         )
 
 
@@ -583,7 +586,7 @@ class _Writer:
                 _overlap(self._fetch(), self._encode, self._store)
                 self._source.finish()
             finally:
-                self._space.release()
+                self._space.flush()
         except Exception as error:
             raise IncompleteWriteError(
                 f"{self._state()}: {type(error).__name__}: {error}",
@@ -670,14 +673,12 @@ class _Writer:
         pieces, values = batch
         left = iter(frames)
         for i in range(len(pieces)):
+            place, box = pieces.place(i), pieces.box(i)
             if pieces.whole[i]:
-                frame = next(left)
-                self._space.reserve(len(frame))
-                _write_chunk(self._dataset, pieces.place(i), frame)
+                _write_chunk(self._dataset, place, next(left), self._space)
             else:
-                self._space.reserve(_native.max_encoded_size(self._layout.chunk_bytes))
-                box = pieces.box(i)
-                self._dataset[box.slices] = values[box.within(pieces.bounds).slices]
+                part = values[box.within(pieces.bounds).slices]
+                _write_part(self._dataset, place, box, part, self._space)
             self._done += 1
         self._done_bytes += pieces.values * self._layout.dtype.itemsize
         self._report(self._done_bytes, _bytes_of(self._chosen, self._layout.dtype))
@@ -705,6 +706,7 @@ class _Reader:
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
         self._rooms = _Rooms(layout.chunk_bytes)
         self._stored = self._list_chunks()
+        self._chunks = StoredChunks(dataset)
         self._done_bytes = 0
 
     def run(self) -> None:
@@ -719,7 +721,9 @@ class _Reader:
         stored = np.zeros(counts, np.bool_)  # a byte for each, as there may be millions
 
         def mark(chunk: Any) -> None:
-            stored[tuple(map(operator.floordiv, chunk.chunk_offset, chunks))] = True
+            at = tuple(map(operator.floordiv, chunk.chunk_offset, chunks))
+            if all(map(operator.lt, at, counts)):  # the dataset may have grown meanwhile
+                stored[at] = True
 
         for_each_chunk(self._dataset, mark)
         return stored
@@ -738,7 +742,7 @@ class _Reader:
                     continue
                 frame = _read_chunk(self._dataset, place, room[i])
                 if frame is None:
-                    self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
+                    self._read_whole(pieces, i)
                 else:
                     frames[i] = frame
             yield pieces, frames
@@ -753,6 +757,13 @@ class _Reader:
         with phil:
             infos = [look_up(pieces.place(i)) for i in range(len(pieces))]
         return np.array([info.byte_offset is not None for info in infos])
+
+    def _read_whole(self, pieces: Pieces, i: int) -> None:
+        """Read a chunk that is not one of ours, or broken; raise in that case."""
+        place = pieces.place(i)
+        values = self._chunks.values(place)
+        box = pieces.box(i).within(chunk_box(place, self._layout.chunks))
+        self._target(pieces, i)[...] = values[box.slices]
 
     def _target(self, pieces: Pieces, i: int) -> npt.NDArray[Any]:
         return self._out[pieces.box(i).within(self._chosen.box).slices]
@@ -777,13 +788,8 @@ class _Reader:
 
     def _finish(self, batch: tuple[Pieces, dict[int, Any]], failures: dict[int, Exception]) -> None:
         pieces, _ = batch
-        for i, error in failures.items():
-            # HDF5 may know better; if it can't read the chunk either, say why.
-            try:
-                self._target(pieces, i)[...] = self._dataset[pieces.box(i).slices]
-            except OSError:
-                where = f"chunk {pieces.place(i)} of {self._dataset.name}"
-                raise type(error)(f"{where}: {error}") from None
+        for i in failures:
+            self._read_whole(pieces, i)
         self._done_bytes += pieces.values * self._layout.dtype.itemsize
         self._report(self._done_bytes, _bytes_of(self._chosen, self._layout.dtype))
 
@@ -865,13 +871,39 @@ def _overlap(
         raise failure
 
 
-def _write_chunk(dataset: h5py.Dataset, place: Place, frame: npt.NDArray[np.uint8]) -> None:
-    with phil:  # h5py up to 3.15 does not take it itself
+def _write_chunk(
+    dataset: h5py.Dataset, place: Place, frame: npt.NDArray[np.uint8], space: Space
+) -> None:
+    with _replacing(dataset, place, len(frame), space):
         dataset.id.write_direct_chunk(place, frame)
 
 
+def _write_part(
+    dataset: h5py.Dataset, place: Place, box: Box, values: npt.NDArray[Any], space: Space
+) -> None:
+    """Write a part of the chunk at `place`, which HDF5 reads and changes."""
+    chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
+    with _replacing(dataset, place, _native.max_encoded_size(chunk_bytes), space):
+        dataset[box.slices] = values
+        # HDF5 keeps the chunk until it is asked for it, and there is room for this one only.
+        dataset.id.get_chunk_info_by_coord(place)
+
+
+@contextmanager
+def _replacing(dataset: h5py.Dataset, place: Place, size: int, space: Space) -> Iterator[None]:
+    """Have a chunk written so that little is lost if the process is killed meanwhile."""
+    with phil:
+        space.reserve(size)
+        old = dataset.id.get_chunk_info_by_coord(place)
+        yield
+        if old.byte_offset is not None and old.size != size:
+            # HDF5 may put the next chunk where the old one was, which the file's index must not
+            # name any more then.
+            space.flush()
+
+
 def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]) -> Any:
-    """Return the frame of a stored chunk; None where HDF5 has to read it: it is not filtered."""
+    """Return the frame of a stored chunk; None where it is not filtered, or can't be read."""
     try:
         with phil:
             try:
@@ -899,6 +931,31 @@ def _read_as_h5py_does(
     dataset: h5py.Dataset, selection: Any, chosen: Selection | None, out: Any, report: Report
 ) -> Any:
     """Read at once, or part by part where there is a place for the parts."""
+    chunks = stored_chunks(dataset)
+    if chunks is not None:
+        chunks.check_lengths(_touched_if_few(dataset, chosen))
+    try:
+        return _read_by_hdf5(dataset, selection, chosen, out, report)
+    except OSError:
+        if chunks is not None:
+            chunks.raise_for_broken()
+        raise
+
+
+def _touched_if_few(dataset: h5py.Dataset, chosen: Selection | None) -> Iterator[Place] | None:
+    """Return where the chunks of a selection begin, if looking for each takes less than a list."""
+    if chosen is None:
+        return None
+    counts = (-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+    touched = Grid(chosen.box, dataset.shape, dataset.chunks)
+    if len(touched) * _LISTING_FACTOR >= math.prod(counts):
+        return None
+    return chosen.box.places(dataset.chunks)
+
+
+def _read_by_hdf5(
+    dataset: h5py.Dataset, selection: Any, chosen: Selection | None, out: Any, report: Report
+) -> Any:
     if chosen is None or out is None:
         values = dataset[selection]
         if out is not None:

@@ -17,10 +17,12 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
+import h5py
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._arrays import cupy_memory, is_device_array
+from h5lossy._arrays import as_shown, cupy_memory, is_device_array
+from h5lossy._stored import stored_chunks
 from h5lossy._values import (
     Data,
     block_selections,
@@ -560,9 +562,12 @@ def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data
         memory = cupy_memory(data)
         declaring: Any = np.empty(0, checked_dtype(memory.dtype))
     else:
-        if not hasattr(data, "dtype"):
-            data = np.asarray(data)
+        if not isinstance(getattr(data, "dtype", None), np.dtype):
+            data = np.asarray(as_shown(data))
         checked_dtype(data.dtype)
+        chunks = stored_chunks(data) if isinstance(data, h5py.Dataset) else None
+        if chunks is not None:
+            chunks.check_lengths()
         declaring = data
     fill = "auto" if fill_value is None else fill_value
     return data, missing_of(declaring, fill, missing_value)

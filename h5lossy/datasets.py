@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from h5lossy._blocks import for_each_chunk
 from h5lossy._values import own_fill_value
 from h5lossy.codecs import FILTER_ID, Codec, codec_from_params, unpacked
+from h5lossy.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     import h5py
@@ -123,7 +124,10 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     if FILTER_ID not in ids:
         return None
     index = ids.index(FILTER_ID)
-    config = codec_from_params(unpacked(filters[index][2]))
+    try:
+        config = codec_from_params(unpacked(filters[index][2]))
+    except (InvalidArgumentError, UnsupportedError) as error:
+        raise type(error)(f"{dataset.name} has filter {FILTER_ID}, but {error}") from error
 
     count = unfiltered = raw_bytes = stored_bytes = 0
     shape, chunks, dtype = dataset.shape, dataset.chunks, dataset.dtype

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _device, _native
-from h5lossy._arrays import device_of, is_device_array
+from h5lossy._arrays import as_shown, device_of, is_device_array
 from h5lossy._values import as_bits, checked_dtype, fill_bits, is_big_endian
 from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.codecs import CODECS, Codec
@@ -59,7 +59,8 @@ class FrameInfo:
     tiles, stored_tiles : int
         Number of tiles, and of those kept as they were.
     step : float
-        Bin width, where the bound is absolute or range-relative; else 0.
+        Bin width, where the bound is absolute or range-relative; where it is pointwise-relative,
+        the widest as a fraction of the value; else 0.
     dims : tuple of int
         Extents (z, y, x), where the codec's mode works in two or three dimensions; else empty.
     """
@@ -181,7 +182,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = None) -> Any:
 
     if is_device_array(array):
         return _device.encode(array, params_of)
-    values = np.asarray(array, order="C")
+    values = np.asarray(as_shown(array), order="C")
     return _native.encode(params_of(values), values)
 
 
@@ -198,7 +199,9 @@ def decode(
     ----------
     frame : bytes-like
         The frame, contiguous in memory. It may come from anywhere: a broken one raises, and never
-        does harm. An array of bytes on a GPU is decoded there.
+        does harm. One of a few bytes may stand for up to 4 GiB of equal values, though: where the
+        number of values is known, give `shape`, which is compared before anything is decoded;
+        elsewhere `inspect` says it. An array of bytes on a GPU is decoded there.
     start, stop : int, optional
         Decode the values from number `start` up to, but not including, number `stop`:
         ``0 <= start <= stop <= count``. Only the tiles that hold them are read, so the payload's

@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -24,36 +25,40 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts
-from h5lossy._values import fill_bits, is_big_endian, own_fill_value
+from h5lossy._stored import StoredChunks
+from h5lossy._values import as_bits, fill_bits, is_big_endian, own_fill_value, unwritten_value
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy.datasets import describe
-from h5lossy.errors import BrokenPromiseError, H5LossyError, InvalidArgumentError
-from h5lossy.frames import decode, inspect
+from h5lossy.errors import (
+    BrokenPromiseError,
+    H5LossyError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
+from h5lossy.frames import inspect
 from h5lossy.missing import missing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import h5py
     import numpy.typing as npt
 
     from h5lossy.assessment.report import Report
     from h5lossy.datasets import DatasetInfo
+    from h5lossy.frames import FrameInfo
     from h5lossy.missing import Changes, Missing
 
-#: What was found when the dataset was written: JSON.
+#: What was found when the dataset was written, and of what dataset: JSON.
 REPORT_ATTRIBUTE = "h5lossy_report"
 
-#: Hashes of the decoded values, in the order of the chunks.
+#: Hashes of the decoded values: text, see `_Hashes`.
 HASH_ATTRIBUTE = "h5lossy_hashes"
 
-SCHEMA = "h5lossy.verification/1"
+SCHEMA = "h5lossy.verification/2"
 
-#: More chunks share a hash, so that the attribute stays below HDF5's 64 KiB for old files.
-MOST_HASHES = 4096
-
-#: A chunk that has no hash: nobody has verified it.
-_NO_HASH = 0
+#: The text of the hashes stays below the 64 KiB that HDF5 allows an attribute in old files.
+MOST_HASH_BYTES = 60_000
 
 Place = tuple[int, ...]
 
@@ -81,13 +86,18 @@ class Verification:
     ----------
     path : str
     codec : str or None
-        None if h5lossy did not compress it; then nothing was checked.
+        None if h5lossy did not compress it; then no values were checked.
     bound : ErrorBound or None
     chunks : int
-        Chunks that were decoded.
+        Chunks of the file that were decoded.
     recorded : int
-        Chunks whose decoded values have the hash that was recorded.
+        Those of them whose decoded values are the recorded ones.
     problems : tuple of Problem
+        Damage: what HDF5 can't read, or would read as something else than was written, values
+        outside of their bound, lost chunks, and a record that was tampered with.
+    outdated : tuple of Problem
+        Why the record is not of these values, which are sound: they were changed, or the dataset
+        was resized, compressed again or replaced, after the record was made.
     record : dict or None
         What was found when the dataset was written, if that was verified.
     report : Report or None
@@ -100,17 +110,23 @@ class Verification:
     chunks: int = 0
     recorded: int = 0
     problems: tuple[Problem, ...] = ()
+    outdated: tuple[Problem, ...] = ()
     record: dict[str, Any] | None = None
     report: Report | None = field(default=None, repr=False)
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether something is wrong with the data, or with the record itself."""
+        return bool(self.problems) or (self.report is not None and not self.report.ok)
+
+    @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems and (self.report is None or self.report.ok)
+        """Whether nothing is wrong, and the record, if there is one, is of these values."""
+        return not self.is_damaged and not self.outdated
 
 
 def hash_values(values: npt.NDArray[Any]) -> int:
-    """Return a 64-bit hash of values, the same on every machine; never 0.
+    """Return a 64-bit hash of values, the same on every machine.
 
     Parameters
     ----------
@@ -123,8 +139,102 @@ def hash_values(values: npt.NDArray[Any]) -> int:
         BLAKE2b of the little-endian bytes in C order, cut to 8 bytes.
     """
     little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    digest = hashlib.blake2b(little.view(np.uint8).data, digest_size=8).digest()
-    return int.from_bytes(digest, "little") or 1
+    return _blake2b(little.reshape(-1).view(np.uint8).data)
+
+
+def _blake2b(data: Any) -> int:
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Hashes:
+    """Hashes of the chunks that hold anything but the fill value, in groups.
+
+    A group is `chunks_per_hash` places of the grid of chunks, in C order; a power of two, and 1 as
+    long as there is room in an attribute. What holds the fill value alone has no hash: it reads as
+    if it were not there.
+
+    Attributes
+    ----------
+    chunks_per_hash : int
+    by_group : dict
+        The hash of a chunk, or of the text of hashes of a group's chunks.
+    """
+
+    chunks_per_hash: int
+    by_group: dict[int, int]
+
+    @classmethod
+    def of(cls, chunks: dict[int, int]) -> _Hashes:
+        """Group the hashes of chunks, by their number in the grid."""
+        size = 1
+        while len(chunks) * _BYTES_PER_HASH > size * MOST_HASH_BYTES:
+            size *= 2
+        while len(_hash_text(dict.fromkeys((n // size for n in chunks), 0))) > MOST_HASH_BYTES:
+            size *= 2
+        members: dict[int, list[tuple[int, int]]] = {}
+        for number in sorted(chunks):
+            members.setdefault(number // size, []).append((number, chunks[number]))
+        return cls(
+            chunks_per_hash=size,
+            by_group={group: group_hash(found, size) for group, found in members.items()},
+        )
+
+
+_BYTES_PER_HASH = 17
+
+_HASH_NAME = "blake2b-64"
+
+_HASH_PART = re.compile(r"(?:([0-9a-f]{1,32}):)?([0-9a-f]{16})")
+
+
+def group_hash(chunks: list[tuple[int, int]], size: int) -> int:
+    """Return the hash of a group: of its chunks' numbers and hashes; that of a chunk on its own."""
+    if size == 1:
+        return chunks[0][1]
+    return _blake2b("".join(f"{number:x}:{value:016x};" for number, value in chunks).encode())
+
+
+def _hash_text(by_group: dict[int, int]) -> str:
+    """Write hashes as text: the group's number before one that does not follow the one before."""
+    parts, following = [_HASH_NAME], 0
+    for group in sorted(by_group):
+        number = "" if group == following else f"{group:x}:"
+        parts.append(f"{number}{by_group[group]:016x}")
+        following = group + 1
+    return " ".join(parts)
+
+
+def _hashes_in(text: str) -> dict[int, int]:
+    name, *parts = text.split(" ")
+    if name != _HASH_NAME:
+        raise ValueError(f"hashes of another kind: {name[:20]!r}")
+    by_group: dict[int, int] = {}
+    following = 0
+    for part in parts:
+        match = _HASH_PART.fullmatch(part)
+        if match is None:
+            raise ValueError(f"no hash: {part[:60]!r}")
+        group = following if match[1] is None else int(match[1], 16)
+        by_group[group] = int(match[2], 16)
+        following = group + 1
+    return by_group
+
+
+def _number_of(place: Place, grid: tuple[int, ...]) -> int:
+    """Return the number of a chunk in C order; NumPy's own stops at 2**63."""
+    number = 0
+    for position, extent in zip(place, grid, strict=True):
+        number = number * extent + position
+    return number
+
+
+def _place_of(number: int, grid: tuple[int, ...]) -> Place:
+    place: list[int] = []
+    for extent in reversed(grid):
+        number, position = divmod(number, extent)
+        place.insert(0, position)
+    return tuple(place)
 
 
 class Recorder:
@@ -164,8 +274,9 @@ class Recorder:
         self._missing_changed = _MissingChanged()
         self._fill = fill_bits(fill_value, described.dtype)
         self._threads = threads or 0
+        self._unwritten = unwritten_value(dataset)
         self._state = _native.AssessState(self._limited(None))
-        self._hashes: dict[Place, int] = {}
+        self._hashes: dict[Place, int | None] = {}
         self._starts: list[int] = []
         self._boxes: list[tuple[Place, tuple[int, ...]]] = []
         self._next = 0
@@ -201,7 +312,7 @@ class Recorder:
             self._state.merge(state)
         self._next += original.size
         place = tuple(s // c for s, c in zip(start, self._described.chunks, strict=True))
-        self._hashes[place] = hash_values(decoded)
+        self._hashes[place] = _hash_unless(decoded, self._unwritten)
 
     def add_block(
         self,
@@ -309,47 +420,74 @@ class Recorder:
         """
         self.check()
         dataset = self._dataset
+        stored = [_place_in(dataset, start) for start in chunk_starts(dataset)]
+        whole = all(place in self._hashes for place in stored)
+        earlier, complete = ({}, True) if whole else self._earlier(stored)
         grid = grid_of(dataset)
-        stored = {
-            tuple(s // c for s, c in zip(start, dataset.chunks, strict=True))
-            for start in chunk_starts(dataset)
+        numbered = {
+            _number_of(place, grid): value
+            for place, value in (earlier | self._hashes).items()
+            if value is not None
         }
-        whole = stored <= self._hashes.keys()
-        group = max(1, -(-math.prod(grid) // MOST_HASHES))
-        if not whole and group > 1:
+        hashes = _Hashes.of(numbered)
+        if not whole and hashes.chunks_per_hash > 1:
             raise InvalidArgumentError(
-                f"{dataset.name} has {math.prod(grid)} chunks: of more than {MOST_HASHES} all have "
-                "to be written in one call to be verified"
+                f"{dataset.name} has {len(numbered)} chunks with values, too many for a hash each "
+                "in one attribute; write all of them in one call to have them verified"
             )
-        hashes = np.zeros(grid, np.uint64) if whole else _earlier_hashes(dataset, grid)
-        for place, value in self._hashes.items():
-            hashes[place] = value
-        grouped = group_hashes(hashes.reshape(-1), group)
         record: dict[str, Any] = {
             "schema": SCHEMA,
             "h5lossy": _native.version(),
             "bound": {"kind": str(self._bound.kind), "value": self._bound.value},
-            "grid": list(grid),
-            "shape": list(dataset.shape),
-            "chunks_per_hash": group,
-            "hash": "blake2b-64 of the decoded values of a chunk, little-endian",
+            "dataset": _description(self._described, self._unwritten),
+            "written": len(numbered),
+            "complete": complete,
+            "chunks_per_hash": hashes.chunks_per_hash,
             "found": self._summary() if whole else None,
         }
-        attributes: dict[str, Any] = {REPORT_ATTRIBUTE: json.dumps(record), HASH_ATTRIBUTE: grouped}
+        text = _hash_text(hashes.by_group)
+        record["digest"] = _digest(record, text)
+        attributes = {REPORT_ATTRIBUTE: json.dumps(record), HASH_ATTRIBUTE: text}
         for name, content in attributes.items():
-            if name in dataset.attrs:
-                del dataset.attrs[name]
-            dataset.attrs[name] = content
+            write_text(dataset, name, content)
         return record
+
+    def _earlier(self, stored: list[Place]) -> tuple[dict[Place, int | None], bool]:
+        """Return the hashes that stay as they are, and whether no stored chunk is left without."""
+        try:
+            found = read_record(self._dataset)
+        except (InvalidArgumentError, UnsupportedError):
+            found = None
+        if found is None or found[1].chunks_per_hash != 1:
+            return {}, False
+        record, hashes = found
+        then, now = record["dataset"], _description(self._described, self._unwritten)
+        if then | {"shape": None} != now | {"shape": None}:
+            return {}, False
+        chunks, before, after = now["chunks"], then["shape"], now["shape"]
+
+        def is_same(place: Place) -> bool:
+            """Tell whether a chunk had as many values then."""
+            return all(
+                min((p + 1) * c, b) == min((p + 1) * c, a) and p * c < b
+                for p, c, b, a in zip(place, chunks, before, after, strict=True)
+            )
+
+        grid = tuple(-(-n // c) for n, c in zip(before, chunks, strict=True))
+        places = {_place_of(number, grid): value for number, value in hashes.by_group.items()}
+        kept: dict[Place, int | None] = {p: value for p, value in places.items() if is_same(p)}
+        complete = record["complete"] and all(p in self._hashes or is_same(p) for p in stored)
+        return kept, complete
 
     def _summary(self) -> dict[str, Any]:
         from h5lossy.assessment import _numbers as numbers  # noqa: PLC0415
+        from h5lossy.assessment._scaling import Sums  # noqa: PLC0415
         from h5lossy.assessment._walk import Layout  # noqa: PLC0415
 
         points = self._state.points_result()
         undefined = numbers.Undefined()
         layout = Layout.of((max(1, points.count),))
-        errors = numbers.errors(points, layout, None, undefined)
+        errors = numbers.errors(points, Sums.streamed(points), layout, None, undefined)
 
         def plain(value: float | None) -> float | str | None:
             return str(value) if value is not None and math.isinf(value) else value
@@ -415,63 +553,14 @@ def record(
     """
     dataset.flush()
     recorder = Recorder(dataset, bound)
-    for chunk in chunks_of(dataset):
-        values = chunk.values()
-        recorder.add(chunk.start, np.asarray(original[chunk.selection], dataset.dtype), values)
+    stored = StoredChunks(dataset)
+    for start in sorted(chunk_starts(dataset)):
+        values = stored.values(start)
+        inside = tuple(slice(s, s + n) for s, n in zip(start, values.shape, strict=True))
+        recorder.add(start, np.asarray(original[inside], dataset.dtype), values)
         if progress is not None:
             progress(values.nbytes)
     return recorder.finish()
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """One chunk of a dataset; read as it is in the file, past HDF5's cache, where that can be."""
-
-    dataset: h5py.Dataset
-    start: Place
-    is_stored: bool
-    is_plain: bool  # h5lossy's filter alone made it
-
-    @property
-    def place(self) -> Place:
-        """Where it stands in the grid of chunks."""
-        return tuple(s // c for s, c in zip(self.start, self.dataset.chunks, strict=True))
-
-    @property
-    def selection(self) -> tuple[slice, ...]:
-        """Its part of the dataset."""
-        return tuple(
-            slice(s, min(s + c, n))
-            for s, c, n in zip(self.start, self.dataset.chunks, self.dataset.shape, strict=True)
-        )
-
-    def frame(self) -> bytes | None:
-        """Read its frame; None where there is none, or other filters stand before it."""
-        if not (self.is_stored and self.is_plain):
-            return None
-        mask, frame = self.dataset.id.read_direct_chunk(self.start)
-        return None if mask else frame
-
-    def values(self, frame: bytes | None = None) -> npt.NDArray[Any]:
-        """Decode it."""
-        frame = self.frame() if frame is None else frame
-        if frame is None:
-            return np.asarray(self.dataset[self.selection])
-        decoded = decode(frame)
-        if decoded.dtype.itemsize == 1:  # the encoder was not told the type
-            decoded = decoded.view(self.dataset.dtype)
-        whole: npt.NDArray[Any] = decoded.reshape(self.dataset.chunks)
-        inside: npt.NDArray[Any] = whole[tuple(slice(0, s.stop - s.start) for s in self.selection)]
-        return inside
-
-
-def chunks_of(dataset: h5py.Dataset) -> Iterator[Chunk]:
-    """Go through all chunks of a dataset, those that are not in the file too, in C order."""
-    stored = set(chunk_starts(dataset))
-    is_plain = dataset.id.get_create_plist().get_nfilters() == 1
-    ranges = (range(0, n, c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
-    for start in itertools.product(*ranges):
-        yield Chunk(dataset, start, start in stored, is_plain)
 
 
 def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
@@ -479,41 +568,67 @@ def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
     return tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
 
 
-def group_hashes(hashes: npt.NDArray[np.uint64], group: int) -> npt.NDArray[np.uint64]:
-    """Return one hash for each `group` of chunks, in their order; 0 where one of them has none."""
-    if group == 1:
-        return hashes.copy()
-    out = []
-    for first in range(0, len(hashes), group):
-        part = hashes[first : first + group]
-        digest = hashlib.blake2b(part.astype("<u8").tobytes(), digest_size=8).digest()
-        out.append((int.from_bytes(digest, "little") or 1) if part.all() else _NO_HASH)
-    return np.array(out, np.uint64)
+def _place_in(dataset: h5py.Dataset, start: Place) -> Place:
+    return tuple(s // c for s, c in zip(start, dataset.chunks, strict=True))
 
 
-def _earlier_hashes(dataset: h5py.Dataset, grid: tuple[int, ...]) -> npt.NDArray[np.uint64]:
-    """Return the hashes that are recorded, for a dataset that may have grown since."""
-    hashes = np.zeros(grid, np.uint64)
-    found = read_record(dataset)
-    if found is None:
-        return hashes
-    earlier, values = found
-    if earlier["chunks_per_hash"] != 1 or len(earlier["grid"]) != len(grid):
-        return hashes
-    old = values.reshape(earlier["grid"])
-    common = tuple(slice(0, min(a, b)) for a, b in zip(old.shape, grid, strict=True))
-    hashes[common] = old[common]
-    # Chunks at the edge of then have more values now.
-    for axis, (then, now) in enumerate(zip(earlier["shape"], dataset.shape, strict=True)):
-        if then != now and old.shape[axis] and min(then, now) % dataset.chunks[axis]:
-            edge = [slice(None)] * len(grid)
-            last = min(then, now) // dataset.chunks[axis]
-            edge[axis] = slice(last, last + 1)
-            hashes[tuple(edge)] = _NO_HASH
-    return hashes
+def _hash_unless(values: npt.NDArray[Any], unwritten: npt.NDArray[Any]) -> int | None:
+    """Return the hash of a chunk; None where it reads as if it were not there."""
+    if not values.size or (as_bits(values) == as_bits(unwritten)).all():
+        return None
+    return hash_values(values)
 
 
-def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], npt.NDArray[np.uint64]] | None:
+def _description(described: DatasetInfo, unwritten: npt.NDArray[Any]) -> dict[str, Any]:
+    """Say of what dataset a record is: what makes its values, or their promise, another if changed.
+
+    The rest of the cd_values is not: programs that copy a dataset do not keep all of them.
+    """
+    little = described.dtype.newbyteorder("<")
+    return {
+        "type": described.dtype.str,
+        "shape": list(described.shape),
+        "chunks": list(described.chunks),
+        "bound": str(described.bound),
+        "unwritten": unwritten.astype(little).tobytes().hex(),
+    }
+
+
+def _digest(record: dict[str, Any], hashes: str) -> str:
+    """Tie all that is recorded together, so that no part of it is changed or exchanged unseen."""
+    rest = {name: value for name, value in record.items() if name != "digest"}
+    text = json.dumps(rest, sort_keys=True) + hashes
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def write_text(dataset: h5py.Dataset, name: str, text: str) -> None:
+    """Write an attribute of fixed-length ASCII, which every netCDF model has a type for.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+    name : str
+    text : str
+        ASCII.
+    """
+    if name in dataset.attrs:
+        del dataset.attrs[name]
+    dataset.attrs[name] = np.bytes_(text.encode("ascii"))
+
+
+def _read_text(dataset: h5py.Dataset, name: str) -> str:
+    """Read text that may have been written again by another library, as text of another kind."""
+    content = dataset.attrs[name]
+    if isinstance(content, np.ndarray) and content.size == 1:
+        content = content.item()
+    if isinstance(content, bytes):
+        content = content.decode("ascii")
+    if not isinstance(content, str):
+        raise TypeError(f"{name} is no text")
+    return content
+
+
+def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], _Hashes] | None:
     """Read what was recorded when a dataset was written.
 
     Parameters
@@ -528,22 +643,34 @@ def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], npt.NDArray[np.u
     Raises
     ------
     InvalidArgumentError
-        If it makes no sense, or a later version wrote it.
+        If a part of it is missing, makes no sense, or was changed.
+    UnsupportedError
+        If another version wrote it.
     """
-    if REPORT_ATTRIBUTE not in dataset.attrs or HASH_ATTRIBUTE not in dataset.attrs:
+    there = [name for name in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE) if name in dataset.attrs]
+    if not there:
         return None
+    if len(there) == 1:
+        raise InvalidArgumentError(f"the record has lost a part: only {there[0]} is there")
     try:
-        found = json.loads(dataset.attrs[REPORT_ATTRIBUTE])
-        hashes = np.asarray(dataset.attrs[HASH_ATTRIBUTE], np.uint64).reshape(-1)
-        count = -(-math.prod(found["grid"]) // found["chunks_per_hash"])
-        sound = found["schema"] == SCHEMA and len(hashes) == count
-    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+        found = json.loads(_read_text(dataset, REPORT_ATTRIBUTE))
+        schema = found["schema"]
+        if schema != SCHEMA and str(schema).startswith(SCHEMA.partition("/")[0]):
+            raise UnsupportedError(
+                f"the record is of the form {schema!r} of another version of h5lossy, and this one "
+                f"reads {SCHEMA!r}; write or repack the data again to have one"
+            )
+        text = _read_text(dataset, HASH_ATTRIBUTE)
+        is_sound = schema == SCHEMA and found["digest"] == _digest(found, text)
+        hashes = _Hashes(
+            chunks_per_hash=found["chunks_per_hash"],
+            by_group=_hashes_in(text) if is_sound else {},
+        )
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        raise InvalidArgumentError(f"the record can't be read: {error!r}") from error
+    if not is_sound:
         raise InvalidArgumentError(
-            f"the record of {dataset.name} can't be read: {error!r}"
-        ) from error
-    if not sound:
-        raise InvalidArgumentError(
-            f"the record of {dataset.name} is not one of {SCHEMA!r}, or has lost hashes"
+            "the record was changed after it was made: its digest is of another one"
         )
     return found, hashes
 
@@ -556,14 +683,15 @@ def verify(
 ) -> Verification:
     """Check that a dataset can be decoded and still holds what was verified when it was written.
 
-    Every frame is decoded after its checksum has been checked, its bound is compared with the
-    dataset's, and the decoded values with the recorded hash, if there is one. No original is
-    needed.
+    Every chunk that is in the file is decoded, and judged as what HDF5 would read: its checksum,
+    filter mask, length, type and byte order by the dataset's, its bound by the one that the dataset
+    states. The decoded values are compared with the recorded hash, if there is one. No original is
+    needed. Time and memory go by the chunks that are in the file.
 
     Parameters
     ----------
     dataset : h5py.Dataset
-        Any dataset; if h5lossy did not compress it, nothing is checked.
+        Any dataset; if h5lossy did not compress it, no values are checked.
     against : optional
         The original, as `assess` takes it: it is compared value by value, too, with the bound that
         the file says, if all of the dataset can be decoded.
@@ -574,6 +702,11 @@ def verify(
     Returns
     -------
     Verification
+
+    Notes
+    -----
+    A record shows accidents, not forgery: who can write the file can write the record, too. It is
+    also silent about a dataset whose record was removed altogether.
 
     Examples
     --------
@@ -588,7 +721,7 @@ def verify(
     """
     described = describe(dataset)
     if described is None:
-        return Verification(path=dataset.name)
+        return Verification(path=dataset.name, outdated=_of_a_dataset_before(dataset))
     check = _Check(dataset, described)
     check.run(progress)
     report = None
@@ -614,9 +747,18 @@ def verify(
         chunks=check.chunks,
         recorded=check.recorded,
         problems=tuple(check.problems),
+        outdated=tuple(check.outdated),
         record=check.record,
         report=report,
     )
+
+
+def _of_a_dataset_before(dataset: h5py.Dataset) -> tuple[Problem, ...]:
+    """Look for a record of a dataset that was replaced by one without our filter."""
+    if not any(name in dataset.attrs for name in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE)):
+        return ()
+    why = "the record is of another dataset: h5lossy did not compress this one"
+    return (Problem(chunk=None, why=why),)
 
 
 class _Check:
@@ -625,85 +767,141 @@ class _Check:
     def __init__(self, dataset: h5py.Dataset, described: DatasetInfo) -> None:
         self._dataset = dataset
         self._described = described
+        self._grid = grid_of(dataset)
         self.chunks = self.recorded = 0
         self.is_readable = True
         self.problems: list[Problem] = []
+        self.outdated: list[Problem] = []
         self.record: dict[str, Any] | None = None
-        self._hashes: npt.NDArray[np.uint64] | None = None
-        self._group: list[int] = []
-        self._first: Place = ()
+        self._hashes: _Hashes | None = None
+        self._unwritten = np.zeros(())
         try:
             self._read_record()
         except InvalidArgumentError as error:
             self.problem(None, str(error))
+        except UnsupportedError as error:
+            self._note(self.outdated, None, str(error))
 
     def problem(self, chunk: Place | None, why: str) -> None:
         """Note what is wrong."""
-        self.problems.append(Problem(chunk=chunk, why=" ".join(why.split())))
+        self._note(self.problems, chunk, why)
+
+    @staticmethod
+    def _note(where: list[Problem], chunk: Place | None, why: str) -> None:
+        where.append(Problem(chunk=chunk, why=" ".join(why.split())))
 
     def _read_record(self) -> None:
         found = read_record(self._dataset)
         if found is None:
             return
-        self.record, self._hashes = found
-        if tuple(self.record["shape"]) == self._dataset.shape:
+        self.record, hashes = found
+        dataset, described = self._dataset, self._described
+        then, now = self.record["dataset"], _description(described, unwritten_value(dataset))
+        if described.chunks_stored == math.prod(self._grid):
+            now["unwritten"] = then["unwritten"]  # nothing is; programs lose HDF5's fill value
+        if then == now:
+            self._hashes = hashes
+            little = dataset.dtype.newbyteorder("<")
+            nothing = np.frombuffer(bytes.fromhex(then["unwritten"]), little)[0]
+            self._unwritten = np.array(nothing, dataset.dtype)
             return
-        self._hashes = _earlier_hashes(self._dataset, grid_of(self._dataset)).reshape(-1)
-        if self.record["chunks_per_hash"] != 1:
-            self.problem(None, "the dataset was resized after its record was made")
-            self._hashes = None
+        others = [
+            f"{name} {then.get(name)}, now {value}"
+            for name, value in now.items()
+            if then.get(name) != value
+        ]
+        self._note(self.outdated, None, f"the record is of other data: {'; '.join(others)}")
 
     def run(self, progress: Callable[[int], None] | None) -> None:
-        """Decode and compare all chunks."""
-        for chunk in chunks_of(self._dataset):
-            self.chunks += 1
-            value = _NO_HASH
-            try:
-                values = _checked_values(chunk, self._described)
-                value = hash_values(values)
-                if progress is not None:
-                    progress(values.nbytes)
-            except (H5LossyError, OSError, ValueError) as error:
-                # Of a frame with another bound the values are there to be compared.
-                self.is_readable &= isinstance(error, InvalidArgumentError)
-                self.problem(chunk.place, str(error))
-            self._compare(chunk, value)
+        """Decode all chunks that are in the file, and compare them."""
+        stored = StoredChunks(self._dataset)
+        size = self._hashes.chunks_per_hash if self._hashes else 1
+        seen = set()
+        starts = sorted(chunk_starts(self._dataset))
+        numbered = ((_number_of(_place_in(self._dataset, s), self._grid), s) for s in starts)
+        for group, members in itertools.groupby(numbered, lambda member: member[0] // size):
+            seen.add(group)
+            self._group(group, [(n, *self._chunk(stored, s, progress)) for n, s in members])
+        self._look_for_lost(seen, size, len(starts))
 
-    def _compare(self, chunk: Chunk, value: int) -> None:
+    def _chunk(
+        self, stored: StoredChunks, start: Place, progress: Callable[[int], None] | None
+    ) -> tuple[int | None, bool, bool]:
+        """Return a chunk's hash, whether damage would be seen, and whether it was."""
+        self.chunks += 1
+        place = _place_in(self._dataset, start)
+        try:
+            values, bytes_of_frame, is_filtered = stored.read(start)
+            frame = inspect(bytes_of_frame) if bytes_of_frame is not None else None
+        except (H5LossyError, OSError, RuntimeError, ValueError) as error:
+            self.is_readable = False
+            self.problem(place, str(error))
+            return None, True, True
+        if progress is not None:
+            progress(values.nbytes)
+        broken = _broken_promise(frame, values, self._described.bound) if frame else ""
+        if broken:
+            self.problem(place, broken)
+        has_checksum = frame.checksum if frame else is_filtered and self._described.checksum
+        value = None if self._hashes is None else _hash_unless(values, self._unwritten)
+        return value, has_checksum, bool(broken)
+
+    def _group(self, group: int, members: list[tuple[int, int | None, bool, bool]]) -> None:
+        """Compare the chunks that share a hash with it."""
         if self._hashes is None or self.record is None:
             return
-        size = self.record["chunks_per_hash"]
-        group = self._group
-        if not group:
-            self._first = chunk.place
-        group.append(value)
-        is_last = self.chunks == math.prod(grid_of(self._dataset))
-        if len(group) < size and not is_last:
+        if any(is_damaged for *_, is_damaged in members):
             return
-        wanted = int(self._hashes[(self.chunks - 1) // size])
-        if wanted != _NO_HASH and _NO_HASH not in group:
-            if int(group_hashes(np.array(group, np.uint64), size)[0]) == wanted:
-                self.recorded += len(group)
-            else:
-                others = len(group) - 1
-                which = "differs" if size == 1 else f"or one of the {others} after it differs"
-                self.problem(self._first, f"{which} from the record")
-        group.clear()
-
-
-def _checked_values(chunk: Chunk, described: DatasetInfo) -> npt.NDArray[Any]:
-    """Decode a chunk after a look at what its frame says."""
-    frame = chunk.frame()
-    if frame is not None:
-        info = inspect(frame)
-        promised = described.bound
-        kinds = {promised.kind, BoundKind.LOSSLESS}
-        value = info.requested_bound
-        # An encoder that was not told the type stores the bytes, and writes no bound.
-        known = info.codec != "stored"
-        if known and (info.bound.kind not in kinds or value > promised.value):
-            raise InvalidArgumentError(
-                f"its frame was made with {info.bound.kind} {value!r}, "
-                f"and the dataset says {promised}"
+        size = self._hashes.chunks_per_hash
+        written = [(number, value) for number, value, *_ in members if value is not None]
+        found = group_hash(written, size) if written else None
+        wanted = self._hashes.by_group.get(group)
+        if wanted is None and not self.record["complete"]:
+            return  # nobody verified them
+        if found == wanted:
+            self.recorded += len(members)
+            return
+        first, others = _place_of(members[0][0], self._grid), len(members) - 1
+        which = f"or one of the {others} after it differs" if others else "differs"
+        if all(has_checksum for _, _, has_checksum, _ in members):
+            self._note(
+                self.outdated,
+                first,
+                f"{which} from the record, and is sound: changed after the record was made",
             )
-    return chunk.values(frame)
+        else:
+            self.problem(first, f"{which} from the record, and has no checksum: damaged or changed")
+
+    def _look_for_lost(self, seen: set[int], size: int, stored: int) -> None:
+        if self._hashes is None or self.record is None:
+            return
+        lost = sorted(self._hashes.by_group.keys() - seen)
+        for group in lost:
+            which = "" if size == 1 else f"and the {size - 1} after it "
+            self.problem(_place_of(group * size, self._grid), f"{which}lost: not in the file")
+        fewer = self.record["written"] - stored
+        if fewer > 0 and not lost:
+            self.problem(None, f"chunks are lost: at least {fewer} of {self.record['written']}")
+        self.is_readable &= not lost and fewer <= 0
+
+
+def _broken_promise(frame: FrameInfo, values: npt.NDArray[Any], promised: ErrorBound) -> str:
+    """Say why a frame can't keep what the dataset promises; nothing if it can."""
+    if frame.codec == "stored":  # it has the values themselves, and no bound if it has no type
+        return ""
+    kind, bound = frame.bound.kind, frame.requested_bound
+    if kind not in {promised.kind, BoundKind.LOSSLESS} or bound > promised.value:
+        return f"its frame was made with {kind} {bound!r}, and the dataset says {promised}"
+    largest = math.inf
+    if kind is BoundKind.ABSOLUTE:
+        largest = 2 * bound
+    elif kind is BoundKind.POINTWISE_RELATIVE:  # bins are an odd number of steps of the mantissa
+        largest = 2 * bound + float(np.finfo(frame.dtype).eps)
+    elif kind is BoundKind.RANGE_RELATIVE:
+        finite = values[np.isfinite(values)]
+        # The range of what was encoded is at most an error longer on both sides.
+        extent = float(finite.max()) - float(finite.min()) if finite.size else 0.0
+        largest = 2 * bound * (extent + frame.step) * (1 + 1e-9)
+    if frame.step > largest:
+        return f"its bins are {frame.step!r} wide, which its own bound of {bound!r} does not allow"
+    return ""

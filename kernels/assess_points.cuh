@@ -669,7 +669,7 @@ class Points {
       for (const WarpNotes& notes : shared_.notes) take_worse(worst, {notes.worst_size, notes.worst_leaf});
       plan_.worst[block_number()] = worst;
     }
-    constexpr u32 kFields = sizeof(PointsTotals) / 8, kSums = __builtin_offsetof(PointsTotals, special_first) / 8;
+    constexpr u32 kFields = sizeof(PointsTotals) / 8, kSums = word_of(&PointsTotals::special_first);
     static_assert(kFields <= kThreads);
     if (thread() < kFields) {
       const u64 own = reinterpret_cast<const u64*>(&totals)[thread()];

@@ -15,12 +15,12 @@ namespace h5lossy::H5L_TARGET {
 // those of the smallest gradient. Their places are those of StencilExtrema's doubles.
 inline constexpr u32 kExtrema = sizeof(assess::StencilExtrema) / 8;
 enum Extremum : u32 {
-  kSlope = __builtin_offsetof(assess::StencilExtrema, slope) / 8,
-  kSlopeError = __builtin_offsetof(assess::StencilExtrema, slope_error) / 8,
-  kLaplacianError = __builtin_offsetof(assess::StencilExtrema, laplacian_error) / 8,
-  kGradientMin = __builtin_offsetof(assess::StencilExtrema, gradient_min) / 8,
-  kGradientMax = __builtin_offsetof(assess::StencilExtrema, gradient_max) / 8,
-  kGradientError = __builtin_offsetof(assess::StencilExtrema, gradient_error) / 8,
+  kSlope = word_of(&assess::StencilExtrema::slope),
+  kSlopeError = word_of(&assess::StencilExtrema::slope_error),
+  kLaplacianError = word_of(&assess::StencilExtrema::laplacian_error),
+  kGradientMin = word_of(&assess::StencilExtrema::gradient_min),
+  kGradientMax = word_of(&assess::StencilExtrema::gradient_max),
+  kGradientError = word_of(&assess::StencilExtrema::gradient_error),
 };
 struct WarpExtrema {
   u64 found[kExtrema];
@@ -449,7 +449,7 @@ H5L_DEVICE void add_plain_stencil_cells(const CellsPlan& plan) {
 
 H5L_DEVICE void group_stencil_cells(const gpu::GroupPlan& plan) {
   constexpr u32 kSums = sizeof(assess::StencilSums) / 8;
-  constexpr u32 kLowest = __builtin_offsetof(StencilCell, extrema.gradient_min) / 8;
+  constexpr u32 kLowest = kSums + kGradientMin;
   group_cells<StencilCell, kSums>(plan, [](const double* from, u32 which) {
     constexpr u32 kStride = sizeof(StencilCell) / 8;
     double best = from[0];

@@ -283,28 +283,35 @@ H5L_DEVICE void make_quantizers(const gpu::RangePlan& plan) {
 
 // Thread blocks for each piece: copies it into the sample.
 H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
-  const u32 chunk = block_row() / plan.sampled, j = block_row() % plan.sampled;
-  const u64 piece = ((2 * u64{j} + 1) * plan.pieces - 1) / (2 * u64{plan.sampled});
-  const u32* const from = reinterpret_cast<const u32*>(plan.raw + chunk * plan.raw_stride + piece * plan.piece_bytes);
-  u32* const to = reinterpret_cast<u32*>(plan.sample + u64{block_row()} * plan.piece_bytes);
-  for (u32 i = block_number() * kThreads + thread(); i < plan.piece_bytes / 4; i += grid_blocks() * kThreads) {
-    to[i] = from[i];
+  const gpu::SamplePart& part = plan.parts[plan.part];
+  const u32 chunk = block_row() / part.sampled, j = block_row() % part.sampled;
+  const u64 piece = ((2 * u64{j} + 1) * part.pieces - 1) / (2 * u64{part.sampled});
+  const u8* const first = plan.raw + chunk * plan.raw_stride + part.first_byte;
+  const u32* const from = reinterpret_cast<const u32*>(first + piece * part.run_bytes);
+  u32* const to = reinterpret_cast<u32*>(part.values + u64{block_row()} * part.piece_bytes);
+  for (u32 i = block_number() * kThreads + thread(); i < part.piece_bytes / 4; i += grid_blocks() * kThreads) {
+    to[i] = from[u64{i / (part.run_bytes / 4)} * (part.apart_bytes / 4) + i % (part.run_bytes / 4)];
   }
-  if (plan.of_pieces != nullptr && block_number() == 0 && thread() == 0) {
-    plan.of_pieces[block_row()] = plan.quantizers[chunk];
+  if (part.of_pieces != nullptr && block_number() == 0 && thread() == 0) {
+    part.of_pieces[block_row()] = plan.quantizers[chunk];
   }
 }
 
-// A thread block for each chunk: whether the sample's frames are smaller than those of the candidates before. A quarter of
-// a chunk, and 40 bytes for each 8192 values at most, is less than 2^32.
+// A thread block for each chunk: whether the sample's frames are smaller than those of the candidates before. The sampled
+// part of a chunk, and 40 bytes for each 8192 values at most, is less than 2^32.
 H5L_DEVICE void compare_candidates(const gpu::AutoPlan& plan) {
   const u32 chunk = block_row();
-  u32 sum = 0;
-  for (u32 j = thread(); j < plan.sampled; j += kThreads) {
-    sum += static_cast<u32>(plan.sizes[u64{chunk} * plan.sampled + j]);
+  u64 estimate = 0;
+  for (u32 i = 0; i < plan.part_count; ++i) {
+    const gpu::SamplePart& part = plan.parts[i];
+    u32 sum = 0, total = 0;
+    for (u32 j = thread(); j < part.sampled; j += kThreads) {
+      sum += static_cast<u32>(part.sizes[u64{chunk} * part.sampled + j]);
+    }
+    if (i != 0) sync_block();
+    scan_of_block(sum, reinterpret_cast<FinishShared*>(shared_memory())->totals, total);
+    estimate += u64{part.weight} * total;
   }
-  u32 estimate = 0;
-  scan_of_block(sum, reinterpret_cast<FinishShared*>(shared_memory())->totals, estimate);
   if (thread() != 0 || (plan.candidate != 0 && estimate >= plan.least[chunk])) return;
   plan.least[chunk] = estimate;
   plan.picked[chunk] = plan.candidate;

@@ -547,4 +547,32 @@ H5L_DEVICE u32 gather_bytes(u32 a, u32 b, u32 c, u32 d, u32 s) {
 H5L_DEVICE u32 half_of(u32 word, u32) { return word; }
 H5L_DEVICE u32 half_of(u64 word, u32 s) { return static_cast<u32>(s < 4 ? word : word >> 32); }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Structs as words
+
+// The first of a struct's 8-byte words that is not 0, and the one that a member begins at: older NVRTCs have no
+// __builtin_offsetof. Constants, which take no code.
+template <class Struct>
+H5L_FN constexpr u32 first_word_of(const Struct& all) {
+  struct Words {
+    u64 word[sizeof(Struct) / 8];
+  };
+  const Words words = __builtin_bit_cast(Words, all);
+  u32 i = 0;
+  while (words.word[i] == 0) ++i;
+  return i;
+}
+template <class Struct, class T>
+H5L_FN constexpr u32 word_of(T Struct::* member) {
+  Struct all = {};
+  all.*member = 1;
+  return first_word_of(all);
+}
+template <class Struct, class T, decltype(sizeof 0) n>
+H5L_FN constexpr u32 word_of(T (Struct::*member)[n]) {
+  Struct all = {};
+  (all.*member)[0] = 1;
+  return first_word_of(all);
+}
+
 }  // namespace h5lossy::H5L_TARGET

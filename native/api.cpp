@@ -3,6 +3,7 @@
 
 // The C API, but for its batches.
 
+#include <algorithm>
 #include <span>
 
 #include "dispatch/checked_calls.h"
@@ -30,7 +31,9 @@ void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_
   info.frame_bytes = frame_bytes;
   info.tiles = tiles;
   info.bound = header.bound;
-  info.step = header.step;
+  // Of a magnitude's bins the width as a fraction is S of the mantissa's 2^m steps.
+  const bool pointwise = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;
+  info.step = pointwise ? static_cast<double>(header.scale) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52) : header.step;
   info.rank = header.has_dims ? 3 : 0;
   for (std::size_t i = 0; i < 3; ++i) info.dims[i] = header.has_dims ? header.dims[i] : 0;
 }
@@ -118,9 +121,13 @@ h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t fr
     if (const h5l_status status = check_pointer(header, header_bytes, "header", why); status != H5L_OK) return status;
     FrameHeader read;
     std::uint32_t tiles = 0;
-    if (const h5l_status status = open_header(bytes_of(header, header_bytes), read, tiles, why); status != H5L_OK) {
-      return status;
+    const std::size_t least = std::min(frame_bytes, kLeastFrontBytes);
+    if (header_bytes < least) {
+      return why.fail(H5L_INVALID_ARGUMENT, "of a frame of %zu bytes the first %zu are needed, got %zu", frame_bytes,
+                      least, header_bytes);
     }
+    const FrameFront front = {bytes_of(header, std::min(header_bytes, frame_bytes)), frame_bytes};
+    if (const h5l_status status = open_front(front, read, tiles, why); status != H5L_OK) return status;
     describe(read, tiles, frame_bytes, *info);
     return H5L_OK;
   });

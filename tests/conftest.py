@@ -8,6 +8,7 @@ Nothing here needs an optional package.
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from h5lossy.codecs import CODECS, Codec
 from matrix import BACKENDS, BOUNDS, CODEC_NAMES, DTYPES, SETTINGS, corpus_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 for name, examples in {"default": 120, "ci": 120, "thorough": 3000}.items():
     hypothesis.settings.register_profile(
@@ -102,3 +103,15 @@ def corpus() -> Path:
     if not folder:
         pytest.skip("H5LOSSY_CORPUS names no folder of real fields")
     return Path(folder)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a file system of 4 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system takes root's rights")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

@@ -61,12 +61,13 @@ class Batch:
         _native.device_encode(self.params, self._batch)
         _native.device_pack(self._batch, self.packed.data.ptr)
 
-    def decode(self, like: bytes) -> None:
-        """Start to decode all frames, which are of the kind of `like`."""
+    def decode(self, like: bytes, values: int | None = None) -> None:
+        """Start to decode the first values of all frames, which are of the kind of `like`."""
         info = _native.inspect_header(like[:64], len(like))
         batch = dataclasses.replace(self._batch, raw=self.out.data.ptr)
         assert _native.device_decode_workspace(info, batch) <= batch.workspace_bytes
-        _native.device_decode(info, batch, 0, self.values, self.statuses.data.ptr)
+        count = self.values if values is None else values
+        _native.device_decode(info, batch, 0, count, self.statuses.data.ptr)
 
     def check(self, chunks: np.ndarray[Any, Any]) -> None:
         """Compare what has been encoded with what the CPU makes of the same chunks."""

@@ -112,17 +112,26 @@ def creation_list(
     return creation
 
 
+def leave_partial_chunks_unfiltered(creation: h5p.PropDCID) -> None:
+    """Call ``H5Pset_chunk_opts``, which h5py does not wrap."""
+    libhdf5 = ctypes.CDLL(h5lossy.get_config().libhdf5s[0].path)
+    assert libhdf5.H5Pset_chunk_opts(ctypes.c_int64(creation.id), ctypes.c_uint(2)) >= 0
+
+
 def create(
     file: h5py.File,
     name: str,
     shape: tuple[int, ...],
     type_id: h5t.TypeID | Any,
     creation: h5p.PropDCID,
+    *,
+    maxshape: tuple[int | None, ...] | None = None,
 ) -> h5py.Dataset:
     """Create a dataset from a creation list, and any HDF5 or NumPy type."""
     if not isinstance(type_id, h5t.TypeID):
         type_id = h5t.py_create(np.dtype(type_id), logical=True)
-    space = h5s.create_simple(shape)
+    most = tuple(h5s.UNLIMITED if n is None else n for n in maxshape or shape)
+    space = h5s.create_simple(shape, most)
     return h5py.Dataset(h5d.create(file.id, name.encode(), type_id, space, creation))
 
 
@@ -294,6 +303,7 @@ def tool(name: str) -> str:
     """Return the path of a program, or skip."""
     path = shutil.which(name)
     if path is None:
-        package = {"h5": "hdf5-tools", "nc": "netcdf-bin", "nm": "binutils"}[name[:2]]
+        packages = {"h5": "hdf5-tools", "nc": "netcdf-bin", "nm": "binutils", "cd": "cdo"}
+        package = "nco" if name in {"ncks", "ncra"} else packages[name[:2]]
         pytest.skip(f"{name} is not installed (Debian: {package})")
     return path

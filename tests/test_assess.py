@@ -293,6 +293,28 @@ def test_a_ramp_and_a_parabola() -> None:
     assert (parabola.laplacian_max_error, parabola.laplacian_rmse) == (2, 2)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("width", [5, 27, 31, 33, 61, 255, 257, 259])
+def test_only_points_of_the_field_have_derivatives(width: int, dtype: str) -> None:
+    """Where rows end within a vector; with tests/native/fill_malloc.c, NaN is behind them."""
+    rng = np.random.default_rng(width)
+    for shape in ((width,), (5, width), (3, 5, width)):
+        x = rng.standard_normal(shape).astype(dtype)
+        x.ravel()[x.size // 2 :: 7] = np.nan
+        inside = (slice(1, -1),) * x.ndim
+        valid = np.isfinite(x)
+        counts = valid[inside].copy()
+        for axis in range(x.ndim):
+            for by in (-1, 1):
+                counts &= np.roll(valid, by, axis)[inside]
+        found = assess(x, x + np.ones((), dtype), metrics=["derivatives"]).derivatives
+        assert found is not None
+        assert found.points == counts.sum()
+        if found.points:
+            assert found.laplacian_rms is not None
+            assert found.gradient_rmse == pytest.approx(0, abs=1e-5)
+
+
 def test_spacing_is_that_of_the_user() -> None:
     i, j = np.indices((9, 10)).astype(float)
     for one in (2, np.float32(2), [2, 2.0], np.array([2, 2])):

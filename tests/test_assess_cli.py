@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shlex
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -17,11 +18,12 @@ import pytest
 from click.testing import CliRunner
 
 import h5lossy
+from h5lossy import PFPL
 from h5lossy.assessment import parse_needs
 from h5lossy.assessment.tradeoff import tune
 from h5lossy.cli import main
 from h5lossy.missing import Missing
-from hdf5_helpers import command_line, environment
+from hdf5_helpers import command_line, edit_cd_values, environment
 from hdf5_helpers import run as run_program
 
 if TYPE_CHECKING:
@@ -171,13 +173,109 @@ def test_verify_passes_what_repack_wrote(files: tuple[Path, Path]) -> None:
 
 def test_verify_finds_what_was_changed(files: tuple[Path, Path]) -> None:
     damage(files[1], "g/b")
-    out = run("verify", files[1], code=1).output
+    out = run("verify", files[1], code=4).output
     assert "/g/b" in out
     assert "chunk (0, 0, 0) differs from the record" in out
-    assert "1 of 2 lossy datasets failed" in out
-    found = json.loads(run("verify", files[1], "--json", code=1).output)["datasets"]
+    assert out.endswith("1 record outdated\n")
+    found = json.loads(run("verify", files[1], "--json", code=4).output)["datasets"]
     assert {d["path"]: d["ok"] for d in found} == {"/a": True, "/g/b": False}
     assert run("verify", files[1], "-q", "-d", "a").output == ""
+
+
+def test_verify_finds_damage(files: tuple[Path, Path]) -> None:
+    with h5py.File(files[1], "r+") as file:
+        _, frame = file["a"].id.read_direct_chunk((0, 0, 0))
+        file["a"].id.write_direct_chunk((0, 0, 0), frame[:-1] + bytes([frame[-1] ^ 1]))
+    damage(files[1], "g/b")
+    out = run("verify", files[1], code=1).output
+    assert "1 of 2 lossy datasets failed, 1 record outdated" in out
+
+
+def test_one_dataset_that_cannot_be_read_does_not_stop_the_others(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w", libver=("earliest", "v108")) as file:
+        for name, rows in (("x", 30), ("y", 40)):
+            file.create_dataset(
+                name, data=np.ones((40, 40)), chunks=(rows, 40), compression=PFPL(absolute=0.5)
+            )
+    edit_cd_values(path, {0: 77})
+    for command, code in (("verify", 2), ("info", 1)):
+        out = run(command, path, code=code).output
+        assert re.search(r"/y +(float64|pfpl)", out)
+        assert re.search(r"/x.* codec 77", out)
+        found = json.loads(run(command, path, "--json", code=code).stdout)
+        assert [d["path"] for d in found["datasets"]] == ["/y"]
+        assert "/x" in str(found["unreadable"])
+        run(command, path, *(("-d", "y") if command == "verify" else ("--dataset", "y")))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("info", "FILE"),
+        ("info", "FILE", "--dataset", "nope"),
+        ("verify", "FILE"),
+        ("verify", "FILE", "-d", "nope"),
+        ("verify", "FILE", "--against", "OTHER"),
+        ("assess", "FILE", "FILE"),
+        ("assess", "FILE", "FILE", "-d", "nope"),
+        ("assess", "FILE", "OTHER"),
+        ("assess", "OTHER", "FILE"),
+        ("assess", "FILE", "FILE", "--markdown"),
+        ("sweep", "FILE"),
+        ("sweep", "FILE", "-d", "nope"),
+        ("tune", "FILE", "--need", "psnr>=10"),
+        ("tune", "FILE", "--need", "psnr>=10", "-d", "nope"),
+        ("repack", "FILE", "DST", "--absolute", "0.1", "--dataset", "nope:absolute=1"),
+        ("repack", "FILE", "DST", "--absolute", "0.1", "--skip", "nope"),
+        ("repack", "FILE", "DST", "--dataset", "**:codec=pfpl"),
+        ("repack", "FILE", "DST", "--absolute", "0.1", "--chunks", "5x5"),
+        ("repack", "FILE", "DST", "--absolute", "0.1"),
+    ],
+    ids=" ".join,
+)
+def test_names_from_files_do_nothing_to_a_terminal(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    name = "\x1b]0;owned\x07\x1b[31m\n\u202e"
+    with h5py.File(tmp_path / "FILE", "w") as file:
+        for i in range(2):
+            t = file.create_dataset(
+                f"{name}{i}", (40, 40), "f4", chunks=(20, 20), compression=PFPL(absolute=0.5)
+            )
+            h5lossy.write(t, np.arange(1600).reshape(40, 40), verify="write")
+        _, frame = t.id.read_direct_chunk((0, 0))
+        t.id.write_direct_chunk((0, 0), frame[:-1] + bytes([frame[-1] ^ 1]))
+        bad = file.create_dataset(f"{name}bad", data=np.arange(5))
+        bad.attrs["h5lossy_report"] = name
+    with h5py.File(tmp_path / "OTHER", "w") as file:
+        file.create_dataset("t", data=np.zeros((40, 40)))
+    places = {word: tmp_path / word for word in ("FILE", "OTHER", "DST")}
+    result = CliRunner().invoke(main, [str(places.get(word, word)) for word in arguments])
+    assert isinstance(result.exception, SystemExit | None)
+    assert not [c for c in result.output if not c.isprintable() and c != "\n"]
+
+
+def test_what_is_no_hdf5_file_is_called_so(tmp_path: Path) -> None:
+    text = tmp_path / "text.h5"
+    text.write_text("x" * 5000)
+    for arguments in (
+        ("info", text),
+        ("verify", text),
+        ("assess", text, text),
+        ("sweep", text),
+        ("tune", text, "--need", "psnr>=1"),
+        ("repack", text, tmp_path / "out.h5", "--absolute", 1),
+    ):
+        assert f"{text} is not an HDF5 file" in run(*arguments, code=2).output
+
+
+def test_sweep_draws_svg_only(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = run("sweep", files[0], "-d", "a", "--plot", tmp_path / "x.gif", code=2).output
+    assert "only .svg is written, got 'x.gif'" in out
+    assert not (tmp_path / "x.gif").exists()
 
 
 def test_verify_against_the_original_finds_errors_without_a_record(

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+import golden
 import h5lossy
 from checks import Array, bits_of, floats_of
 from h5lossy import _native
@@ -85,7 +86,12 @@ def fields(dtype: np.dtype[Any], bound: dict[str, Any]) -> list[Array]:
 
 
 def jobs() -> list[tuple[Array, Codec, Any]]:
-    return [
+    edges = [
+        (frame.recipe.make_values().reshape(frame.recipe.shape), frame.recipe.bound)
+        for frame in golden.load()
+        if frame.name.startswith("auto-edge-")
+    ]
+    return [(values, h5lossy.Auto(**bound), None) for values, bound in edges] + [
         (values, make(**bound), fill_value)
         for make in SETTINGS.values()
         for name in DTYPES

@@ -8,7 +8,6 @@ import errno
 import inspect
 import itertools
 import re
-import subprocess
 import threading
 import tracemalloc
 from array import array
@@ -635,17 +634,17 @@ FULL = """
 import sys
 import h5py, numpy as np
 import h5lossy
-path, shape, chunks, libver = sys.argv[1], eval(sys.argv[2]), eval(sys.argv[3]), sys.argv[4]
-if len(sys.argv) > 5:
+path, shape, chunks, columns, libver = sys.argv[1], *map(eval, sys.argv[2:5]), sys.argv[5]
+if len(sys.argv) > 6:
     import resource
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[5]),) * 2)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[6]),) * 2)
 values = np.random.default_rng(0).normal(size=shape).astype("f4")
 with h5py.File(path, "w", libver=libver) as file:
     file["other"] = np.arange(10)
     x = file.create_dataset("x", shape, "f4", chunks=chunks, maxshape=(None, *shape[1:]),
                             compression=h5lossy.PFPL(absolute=1e-6))
     try:
-        h5lossy.write(x, values)
+        h5lossy.write(x, values[:, :, :columns], np.s_[:, :, :columns])
     except h5lossy.IncompleteWriteError as error:
         written = len(error.written)
         print(written, error.total, error.__cause__.errno)
@@ -654,31 +653,21 @@ with h5py.File(path) as file:
     assert (file["other"][...] == np.arange(10)).all()
     x = file["x"]
     assert x.id.get_num_chunks() == written > 0
-    assert abs(h5lossy.read(x)[:written] - values[:written]).max() <= 1e-6
+    assert abs(h5lossy.read(x) - values)[:written, :, :columns].max() <= 1e-6
+    assert not x[:, :, columns:].any()
     assert not x[written:].any()
 """
 FULL_SHAPES = {
-    "large chunks": ((100, 128, 128), (1, 128, 128)),
-    "small": ((20000, 16, 16), (1, 16, 16)),
+    "large chunks": ((100, 128, 128), (1, 128, 128), 128),
+    "small": ((20000, 16, 16), (1, 16, 16), 16),
+    "in part": ((100, 128, 128), (1, 128, 128), 120),
 }
-
-
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """Give a file system of 4 MiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system takes root's rights")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 @pytest.mark.parametrize("shapes", FULL_SHAPES.values(), ids=list(FULL_SHAPES))
-def test_a_full_disk_leaves_a_readable_file(full_disk: Path, shapes: Any, libver: str) -> None:
-    done = run_python(FULL, full_disk / "x.h5", *map(repr, shapes), libver)
+def test_a_full_disk_leaves_a_readable_file(small_disk: Path, shapes: Any, libver: str) -> None:
+    done = run_python(FULL, small_disk / "x.h5", *map(repr, shapes), libver)
     _, total, code = map(int, done.stdout.split())
     assert (total, code) == (shapes[0][0], errno.ENOSPC)
 
@@ -703,7 +692,7 @@ def test_no_more_of_the_disk_is_taken_than_the_file_needs(tmp_path: Path) -> Non
             write(x, field((64, 4096)))
         sizes.append((path.stat().st_size, path.stat().st_blocks))
     assert sizes[1][0] == sizes[0][0]
-    assert sizes[1][1] <= sizes[0][1] + 256  # of 512 bytes
+    assert sizes[1][1] * 512 <= sizes[0][1] * 512 + (128 << 10)
 
 
 def test_a_broken_chunk_is_named(file: h5py.File) -> None:
@@ -712,12 +701,13 @@ def test_a_broken_chunk_is_named(file: h5py.File) -> None:
     frame = bytearray(frames(ours)[20, 10])
     frame[-1] ^= 1
     ours.id.write_direct_chunk((20, 10), bytes(frame))
-    with pytest.raises(h5lossy.CorruptFrameError, match=r"chunk \(20, 10\) of /ours0: .*checksum"):
+    named = r"chunk \(20, 10\) of /ours0 in .*: .*checksum"
+    with pytest.raises(h5lossy.CorruptFrameError, match=named):
         h5lossy.read(ours)
     assert bits(h5lossy.read(ours, np.s_[:20])) == bits(ours[:20])
     other = h5lossy.encode(np.ones(50, "f4"), CODEC)
     ours.id.write_direct_chunk((20, 10), other)
-    with pytest.raises(h5lossy.CorruptFrameError, match="holds 200 bytes, a chunk has 400"):
+    with pytest.raises(h5lossy.CorruptFrameError, match="holds 200 bytes, and a chunk has 400"):
         h5lossy.read(ours)
     ours.id.write_direct_chunk((20, 10), b"not a frame")
     with pytest.raises(h5lossy.CorruptFrameError):

@@ -94,20 +94,6 @@ def test_the_installed_program_is_this_command_line() -> None:
     assert program.load() is main
 
 
-@pytest.mark.parametrize("command", ["info", "repack"])
-def test_what_is_no_hdf5_file_is_one_line_and_status_1(tmp_path: Path, command: str) -> None:
-    path = tmp_path / "a.h5"
-    path.write_text("nothing of HDF5's")
-    arguments = [path, tmp_path / "b.h5", "--lossless"] if command == "repack" else [path]
-
-    said = h5lossy_cli(command, *arguments, status=1)
-
-    assert said.stdout == ""
-    [line] = said.stderr.splitlines()
-    assert line.startswith("Error: ")
-    assert "file signature not found" in line
-
-
 def test_a_pipe_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         for i in range(1000):

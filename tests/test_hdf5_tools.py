@@ -463,6 +463,30 @@ def test_nccopy_applies_the_filter(tmp_path: Path, plugin: dict[str, str]) -> No
         assert file["t"].attrs["units"] == b"K"
 
 
+def test_nccopy_is_refused_a_filter_behind_that_takes_frames_for_numbers(
+    tmp_path: Path, plugin: dict[str, str]
+) -> None:
+    nccopy = tool("nccopy")
+    source, _ = netcdf_file(tmp_path, plugin)
+    target = tmp_path / "b.nc"
+    filters = f"t,{FILTER_ID},1,0,0.001d|6,0,2"
+    assert run(nccopy, "-F", filters, source, target, env=plugin, status=None).returncode != 0
+
+
+def test_nco_which_passes_one_word_on_is_told_why_it_is_refused(
+    tmp_path: Path, plugin: dict[str, str]
+) -> None:
+    ncks = tool("ncks")
+    source, _ = netcdf_file(tmp_path, plugin)
+    target = tmp_path / "b.nc"
+    words = ",".join(map(str, ABSOLUTE.filter_options))
+    said = run(ncks, f"--cmp={FILTER_ID},{words}", source, target, env=plugin, status=None)
+    assert said.returncode != 0
+    # netCDF drops what HDF5 says.
+    assert "h5lossy: cd_values need at least 4 words" in said.stderr
+    assert "got 1" in said.stderr
+
+
 def test_nccopy_copies_what_is_compressed_already(tmp_path: Path, plugin: dict[str, str]) -> None:
     # It reads, and writes with the stored cd_values.
     nccopy = tool("nccopy")

@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import signal
+import stat
+import struct
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -23,7 +27,7 @@ import h5lossy
 from checks import assert_kept, assert_same_bits
 from h5lossy import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2
 from h5lossy.bounds import judged
-from h5lossy.cli import main
+from h5lossy.cli import _new_file, main
 from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import (
     PROCESS_SECONDS,
@@ -34,7 +38,9 @@ from hdf5_helpers import (
     field,
     filters,
     frames,
+    h5lossy_command,
     run,
+    run_python,
     stored_chunks,
     tool,
     with_plugin,
@@ -1132,10 +1138,7 @@ def start_and_send(
         text=True,
     )
     deadline = time.monotonic() + PROCESS_SECONDS
-    while not any(
-        path.name.startswith(".h5lossy-") and path.stat().st_size
-        for path in target.parent.iterdir()
-    ):
+    while not any(path.stat().st_size for path in target.parent.glob(".h5lossy-*/file")):
         assert process.poll() is None, f"it ended first: {process.communicate()}"
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -1174,7 +1177,155 @@ def test_killed_it_leaves_nothing_under_the_final_name(large: Path, target: Path
     status, _ = start_and_send(large, target, signal.SIGKILL)
 
     assert status == -signal.SIGKILL
-    assert not target.exists()
+    [left] = target.parent.iterdir()
+    assert left.name.startswith(".h5lossy-")
+    assert left.stat().st_mode & 0o777 == 0o700
+
+    small = target.parent / "small.h5"
+    write(small, x=field((70, 90)))
+    repack(small, target, "--absolute", "1")
+    assert sorted(target.parent.iterdir()) == [target, small]
+
+
+def test_what_others_are_at_work_on_stays(source: Path, target: Path) -> None:
+    write(source, x=field((70, 90)))
+    strange = target.parent / f"{_new_file._PREFIX}0123456789abcde.tmp"
+    strange.mkdir()
+    with _new_file.complete_or_absent(target, replace=False, like=source) as temporary:
+        temporary.write_text("in work")
+        repack(source, target.parent / "other.h5", "--absolute", "1")
+        assert temporary.read_text() == "in work"
+    assert target.read_text() == "in work"
+    assert {path.name for path in target.parent.iterdir()} == {
+        "a.h5",
+        "b.h5",
+        "other.h5",
+        strange.name,
+    }
+
+
+def test_processes_that_start_at_once_leave_each_other_alone(source: Path) -> None:
+    def make(number: int) -> None:
+        for i in range(100):
+            path = source.parent / f"{number}-{i}"
+            with _new_file.complete_or_absent(path, replace=False, like=source) as temporary:
+                temporary.write_text(path.name)
+
+    source.write_text("")
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(make, range(4)))
+    found = {path.name for path in source.parent.iterdir()}
+    assert found == {source.name} | {f"{n}-{i}" for n in range(4) for i in range(100)}
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_permissions_are_those_of_the_source_or_of_what_is_replaced(
+    source: Path, target: Path, mode: int
+) -> None:
+    write(source, x=field((70, 90)))
+    source.chmod(mode)
+    repack(source, target, "--absolute", "1")
+    assert target.stat().st_mode & 0o7777 == mode
+
+    source.chmod(0o644)
+    repack(source, target, "--absolute", "1", "--force")
+    assert target.stat().st_mode & 0o7777 == mode
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_owner_and_group_are_those_of_the_source_or_of_what_is_replaced(
+    source: Path, target: Path
+) -> None:
+    write(source, x=field((70, 90)))
+    os.chown(source, 1234, 2345)
+    repack(source, target, "--absolute", "1")
+    assert (target.stat().st_uid, target.stat().st_gid) == (1234, 2345)
+
+    os.chown(source, 0, 0)
+    target.chmod(0o600)
+    repack(source, target, "--absolute", "1", "--force")
+    assert (target.stat().st_uid, target.stat().st_gid) == (1234, 2345)
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root becomes another user")
+def test_who_may_not_give_a_file_to_its_group_gives_the_group_nothing(source: Path) -> None:
+    folder = source.parent / "theirs"
+    folder.mkdir()
+    write(source, x=field((70, 90)))
+    source.chmod(0o664)
+    os.chown(folder, 1234, 1234)
+    for path in [source.parent, *source.parent.parents]:
+        if path.stat().st_uid == 0 and path != path.parent:
+            path.chmod(path.stat().st_mode | 0o011)
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from h5lossy.cli._new_file import complete_or_absent\n"
+        "os.setgroups([]); os.setgid(1234); os.setuid(1234)\n"
+        "path = Path(sys.argv[2])\n"
+        "with complete_or_absent(path, replace=False, like=Path(sys.argv[1])) as new:\n"
+        "    new.write_text('new')\n"
+    )
+    run_python(code, source, folder / "b.h5")
+    assert (folder / "b.h5").stat().st_mode & 0o777 == 0o644
+
+
+def test_an_access_list_is_kept(source: Path, target: Path) -> None:
+    write(source, x=field((70, 90)))
+    # Version 2; the owner rw, user 1234 r, the group nothing, at most r, others nothing.
+    entries = [(1, 6, 2**32 - 1), (2, 4, 1234), (4, 0, 2**32 - 1), (16, 4, 2**32 - 1)]
+    content = struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", *entry) for entry in [*entries, (32, 0, 2**32 - 1)]
+    )
+    try:
+        os.setxattr(source, "system.posix_acl_access", content)
+    except OSError:
+        pytest.skip("this file system has no access lists")
+    repack(source, target, "--absolute", "1")
+    assert os.getxattr(target, "system.posix_acl_access") == content
+
+
+def test_only_regular_files_are_replaced(source: Path, tmp_path: Path) -> None:
+    write(source, x=field((70, 90)))
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    names = ["fifo", "link"]
+    with contextlib.suppress(PermissionError):  # only root makes devices; this one is /dev/null
+        os.mknod(tmp_path / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        names.append("null")
+    before = {name: (tmp_path / name).stat().st_ino for name in names}
+    for name in names:
+        for force in ([], ["--force"]):
+            said = repack(source, tmp_path / name, "--absolute", "1", *force, status=1)
+            assert "is no regular file, and is never replaced" in said.stderr
+    assert {name: (tmp_path / name).stat().st_ino for name in names} == before
+
+
+def test_a_link_stays_one(source: Path, target: Path, tmp_path: Path) -> None:
+    write(source, x=field((70, 90)))
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    repack(source, link, "--absolute", "1")
+    assert link.is_symlink()
+    assert compressed(target) == {"/x"}
+
+
+def test_a_full_disk_is_told(source: Path, small_disk: Path) -> None:
+    rng = np.random.default_rng(0)
+    write(source, x=rng.normal(size=(400, 128, 128)).astype("f4"))
+    said = h5lossy_command(
+        "repack",
+        "--absolute",
+        "1e-6",
+        "--chunks",
+        "1x128x128",
+        source,
+        small_disk / "b.h5",
+        status=1,
+    )
+    assert "No space left on device" in said.stderr
+    assert list(small_disk.iterdir()) == []
 
 
 def test_the_filter_is_mandatory_and_words_are_complete(source: Path, target: Path) -> None:
@@ -1187,3 +1338,26 @@ def test_the_filter_is_mandatory_and_words_are_complete(source: Path, target: Pa
         assert flags == h5z.FLAG_MANDATORY
         assert words == cd_values(file["x"])
         assert words[5:8] == (0x02000401, 70, 90)
+
+
+def test_a_file_with_nothing_to_compress_is_not_written(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["whole"] = np.arange(5000)
+    for more in ((), ("--dry-run",)):
+        result = CliRunner().invoke(
+            main, ["repack", str(tmp_path / "a.h5"), str(tmp_path / "b.h5"), "--absolute=1", *more]
+        )
+        assert result.exit_code == 1
+        assert "has nothing to compress, so DST is not written" in result.output
+        assert "kept (not float32 or float64): 1: /whole" in result.output
+        assert not (tmp_path / "b.h5").exists()
+
+
+def test_a_rule_for_what_cannot_be_compressed_says_why(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["n"] = np.arange(5000)
+    result = CliRunner().invoke(
+        main, ["repack", str(tmp_path / "a.h5"), str(tmp_path / "b.h5"), "--dataset=n:absolute=1"]
+    )
+    assert result.exit_code == 1
+    assert "names nothing that can be compressed (/n: not float32 or float64)" in result.output

@@ -5,15 +5,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
 import pytest
 
+import file_attacks
 import h5lossy
+from file_attacks import lose_chunk
 from h5lossy import BrokenPromiseError, IncompleteWriteError, InvalidArgumentError, verification
 from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
+from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +65,7 @@ def test_the_record_is_small(path: Path) -> None:
     with h5py.File(path) as file:
         attributes = file["t"].attrs
         assert len(attributes[REPORT_ATTRIBUTE]) < 2000
-        assert attributes[HASH_ATTRIBUTE].nbytes == 16 * 8
+        assert len(attributes[HASH_ATTRIBUTE]) == len("blake2b-64") + 16 * 17
 
 
 def test_a_value_that_was_changed_later_is_found(path: Path) -> None:
@@ -69,8 +73,10 @@ def test_a_value_that_was_changed_later_is_found(path: Path) -> None:
         file["t"][20, 40] += 1
     with h5py.File(path) as file:
         found = h5lossy.verify(file["t"])
-    assert [problem.chunk for problem in found.problems] == [(1, 2)]
-    assert "differs from the record" in found.problems[0].why
+    assert not found.ok
+    assert not found.is_damaged  # somebody wrote it, and its checksum is right
+    assert [problem.chunk for problem in found.outdated] == [(1, 2)]
+    assert "differs from the record" in found.outdated[0].why
     assert found.recorded == 15
 
 
@@ -140,18 +146,18 @@ def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> No
 
 
 def test_many_chunks_share_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "MOST_HASHES", 5)
+    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
         h5lossy.write(t, field(), verify="write")
-        assert len(t.attrs[HASH_ATTRIBUTE]) == 4
+        assert len(t.attrs[HASH_ATTRIBUTE].split()) == 1 + 4
         file.flush()
         assert h5lossy.verify(t).recorded == 16
         t[49, 59] = 5
         file.flush()
-        [problem] = h5lossy.verify(t).problems
+        [problem] = h5lossy.verify(t).outdated
     assert problem.chunk == (3, 0)
     assert "or one of the 3 after it" in problem.why
 
@@ -204,22 +210,69 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
             verification.record(t, x + 1)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "h5lossy.verification/9"}'])
-def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 9}', 5, np.arange(3)])
+def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> None:
     with h5py.File(path, "r+") as file:
         file["t"].attrs[REPORT_ATTRIBUTE] = text
     with h5py.File(path) as file:
         found = h5lossy.verify(file["t"])
-    assert not found.ok
+    assert found.is_damaged
     assert found.problems[0].chunk is None
 
 
-def test_lost_hashes_are_a_problem(path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 9])
+def test_a_record_of_another_version_is_no_damage(path: Path, number: int) -> None:
     with h5py.File(path, "r+") as file:
-        attributes = file["t"].attrs
-        attributes[HASH_ATTRIBUTE] = attributes[HASH_ATTRIBUTE][:3]
+        file["t"].attrs[REPORT_ATTRIBUTE] = f'{{"schema": "h5lossy.verification/{number}"}}'
     with h5py.File(path) as file:
-        assert "lost hashes" in h5lossy.verify(file["t"]).problems[0].why
+        found = h5lossy.verify(file["t"])
+    assert not found.ok
+    assert not found.is_damaged
+    assert "another version of h5lossy" in found.outdated[0].why
+
+
+def _without_hashes(attributes: Any) -> None:
+    del attributes[HASH_ATTRIBUTE]
+
+
+def _with_fewer_hashes(attributes: Any) -> None:
+    attributes[HASH_ATTRIBUTE] = np.bytes_(attributes[HASH_ATTRIBUTE][:61])
+
+
+def _with_a_hash_of_zeros(attributes: Any) -> None:
+    text = attributes[HASH_ATTRIBUTE]
+    attributes[HASH_ATTRIBUTE] = np.bytes_(text[:11] + b"0" * 16 + text[27:])
+
+
+def _with_another_shape(attributes: Any) -> None:
+    report = json.loads(attributes[REPORT_ATTRIBUTE])
+    report["dataset"]["shape"] = [50, 61]
+    attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(report))
+
+
+def _with_a_smaller_error(attributes: Any) -> None:
+    report = json.loads(attributes[REPORT_ATTRIBUTE])
+    report["found"]["max_abs"] = 1e-9
+    attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(report))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        _without_hashes,
+        _with_fewer_hashes,
+        _with_a_hash_of_zeros,
+        _with_another_shape,
+        _with_a_smaller_error,
+    ],
+)
+def test_a_record_that_was_edited_is_a_problem(path: Path, edit: Any) -> None:
+    with h5py.File(path, "r+") as file:
+        edit(file["t"].attrs)
+    with h5py.File(path) as file:
+        found = h5lossy.verify(file["t"])
+    assert found.is_damaged
+    assert "record" in found.problems[0].why
 
 
 def test_hashes_do_not_depend_on_the_byte_order() -> None:
@@ -228,16 +281,189 @@ def test_hashes_do_not_depend_on_the_byte_order() -> None:
     assert verification.hash_values(x) != verification.hash_values(x[::-1])
 
 
-def test_old_and_new_records_agree_on_the_bytes(path: Path) -> None:
+def test_the_form_of_a_record_is_known(path: Path) -> None:
+    """A change of it needs another number in the schema."""
     with h5py.File(path) as file:
-        record = json.loads(file["t"].attrs[REPORT_ATTRIBUTE])
+        attributes = file["t"].attrs
+        record = json.loads(attributes[REPORT_ATTRIBUTE])
+        texts = [attributes.get_id(name) for name in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE)]
+        # What all netCDF models, and programs without variable-length data, can hold.
+        assert {text.get_type().get_class() for text in texts} == {h5py.h5t.STRING}
+        assert not any(text.get_type().is_variable_str() for text in texts)
+        assert {text.get_type().get_cset() for text in texts} == {h5py.h5t.CSET_ASCII}
     assert set(record) == {
         "schema",
         "h5lossy",
         "bound",
-        "grid",
-        "shape",
+        "dataset",
+        "written",
+        "complete",
         "chunks_per_hash",
-        "hash",
         "found",
+        "digest",
     }
+    assert set(record["dataset"]) == {"type", "shape", "chunks", "bound", "unwritten"}
+
+
+def test_sparse_datasets_take_time_by_the_chunks_that_are_there(tmp_path: Path) -> None:
+    """2**38 values in 2**28 places for chunks, of which three are used."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t", (2**19, 2**19), "f4", chunks=(32, 32), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        for start in [(0, 0), (2**18, 320), (2**19 - 32, 2**19 - 32)]:
+            block = np.s_[start[0] : start[0] + 32, start[1] : start[1] + 32]
+            h5lossy.write(t, field()[:32, :32], block, verify="write")
+        assert len(t.attrs[HASH_ATTRIBUTE]) < 100
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        found = h5lossy.verify(file["t"])
+        assert (found.ok, found.chunks, found.recorded) == (True, 3, 3)
+        file["t"][2**18, 330] += 1
+        file.flush()
+        assert [one.chunk for one in h5lossy.verify(file["t"]).outdated] == [(2**13, 10)]
+
+
+def test_hashes_fit_into_an_attribute_of_an_old_file(tmp_path: Path) -> None:
+    x = np.arange(5000, dtype="f4")
+    with h5py.File(tmp_path / "a.h5", "w", libver=("earliest", "v108")) as file:
+        t = file.create_dataset(
+            "t", (5000,), "f4", chunks=(1,), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        h5lossy.write(t, x, verify="write")
+        assert len(t.attrs[HASH_ATTRIBUTE]) < 2**16
+        # Scattered, so that most hashes have their place beside them.
+        u = file.create_dataset(
+            "u", (2**60,), "f4", chunks=(1,), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        for place in range(2**40, 2**60, 2**48 + 2**46):
+            u[place] = 1
+        file.flush()
+        verification.record(u, _Ones(u.shape))
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert h5lossy.verify(file["t"]).recorded == 5000
+        assert h5lossy.verify(file["u"]).ok
+
+
+class _Ones:
+    """An array too large for memory."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+    def __getitem__(self, selection: tuple[slice, ...]) -> np.ndarray[Any, Any]:
+        return np.ones([axis.stop - axis.start for axis in selection], "f4")
+
+
+def test_chunks_at_the_edge_that_are_exempt_from_filters_are_read(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
+        creation = creation_list((16, 16), h5lossy.PFPL(absolute=0.01).filter_options)
+        leave_partial_chunks_unfiltered(creation)
+        t = create(file, "t", (50, 60), "f4", creation)
+        t[...] = field()
+        file.flush()
+        found = h5lossy.verify(t, against=field())
+        assert found.ok
+        assert found.chunks == 16
+
+
+def test_a_lost_chunk_of_many_that_share_a_hash_is_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
+        )
+        h5lossy.write(t, field(), verify="write")
+        lose_chunk(t, (0, 16))
+        file.flush()
+        found = h5lossy.verify(file["t"])
+    assert found.is_damaged
+    assert "lost: at least 1 of 16" in found.problems[0].why
+
+
+def test_a_chunk_that_was_lost_is_damage(path: Path) -> None:
+    for start in [(0, 0), (48, 48)]:
+        with h5py.File(path, "r+") as file:
+            lose_chunk(file["t"], start)
+        with h5py.File(path) as file:
+            found = h5lossy.verify(file["t"])
+        assert found.is_damaged
+        assert "lost" in found.problems[-1].why
+
+
+def test_fill_values_need_not_be_in_the_file(tmp_path: Path) -> None:
+    """Programs that copy a dataset write all chunks, or leave out what is empty."""
+    x = field()
+    x[16:32] = -999
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t",
+            (50, 60),
+            "f4",
+            chunks=(16, 16),
+            fillvalue=-999,
+            compression=h5lossy.PFPL(absolute=0.01),
+        )
+        t[:16], t[32:] = x[:16], x[32:]
+        verification.record(t, x)
+        assert h5lossy.verify(t).chunks == 12
+        t[16:32] = -999
+        file.flush()
+        found = h5lossy.verify(t)
+    assert found.ok
+    assert (found.chunks, found.recorded) == (16, 16)
+
+
+def test_a_record_is_not_of_data_that_was_compressed_again(path: Path) -> None:
+    """As xarray does it, with all attributes."""
+    with h5py.File(path, "r+") as file:
+        values, attributes = file["t"][...], dict(file["t"].attrs)
+        for name, how in {
+            "other bound": {"compression": h5lossy.PFPL(absolute=0.5)},
+            "gzip": {"compression": "gzip"},
+        }.items():
+            other = file.create_dataset(name, data=values, chunks=(16, 16), fillvalue=-999, **how)
+            other.attrs.update(attributes)
+            file.flush()
+            found = h5lossy.verify(other)
+            assert not found.ok
+            assert not found.is_damaged
+            assert "of other data" in found.outdated[0].why or "of another" in found.outdated[0].why
+
+
+def test_a_resized_dataset_is_other_data(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        grown = file.create_dataset(
+            "u",
+            (16, 60),
+            "f4",
+            maxshape=(None, 60),
+            chunks=(16, 16),
+            compression=h5lossy.PFPL(absolute=0.01),
+        )
+        h5lossy.write(grown, field()[:16], verify="write")
+        grown.resize(32, axis=0)
+        file.flush()
+        found = h5lossy.verify(grown)
+    assert not found.is_damaged
+    assert "shape [16, 60], now [32, 60]" in found.outdated[0].why
+
+
+@pytest.mark.parametrize("codec", file_attacks.CODECS)
+@pytest.mark.parametrize("attack", file_attacks.ATTACKS)
+def test_what_is_verified_is_what_hdf5_reads(tmp_path: Path, codec: str, attack: str) -> None:
+    base, path = tmp_path / "base.h5", tmp_path / "x.h5"
+    file_attacks.write_file(base, file_attacks.CODECS[codec])
+    values = file_attacks.what_hdf5_reads(base)
+    assert file_attacks.is_verified(base)
+    rng = np.random.default_rng(len(attack))
+    for _ in range(4):
+        shutil.copy(base, path)
+        file_attacks.ATTACKS[attack](path, rng)
+        verdict = file_attacks.is_verified(path)
+        if path.read_bytes() == base.read_bytes() or attack in file_attacks.HARMLESS:
+            assert verdict
+        elif verdict:
+            assert file_attacks.what_hdf5_reads(path) == values
+            assert attack not in file_attacks.TAMPERING

@@ -31,7 +31,9 @@ from h5lossy.assessment._inputs import (
     missing_in,
     opened,
 )
+from h5lossy.assessment._scaling import Scale, Sums, multiplied
 from h5lossy.assessment._walk import FIRST_CUT, Fields, Layout, Walker, box_grid, position
+from h5lossy.assessment._wide import Wide, known, misfit
 from h5lossy.assessment.metrics import (
     LocalRangeSimilarity,
     Metric,
@@ -369,6 +371,7 @@ class Assessment:
             absent=absent,
             progress=self._advance,
         )
+        points = points or state.points_result()
         run_metrics(self._settings.metrics, fields, self.count_valid, self._advance)
         return self.report(
             state,
@@ -376,6 +379,7 @@ class Assessment:
             value_range,
             points=points,
             absent=absent,
+            sums=self._scaled_sums(points, state.params, boxes),
             boxes=boxes,
             amplification=walker.amplification,
         )
@@ -386,6 +390,39 @@ class Assessment:
         if not fields.missing.has_more and fields.decoded.mask is None:
             return None
         return Absent(fields.missing, params, fields.decoded.mask)
+
+    def _scaled_sums(
+        self,
+        points: _native.PointsResult,
+        params: _native.AssessParams,
+        boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
+    ) -> Sums | None:
+        """Take sums once more where squares do not fit in float64; those of boxes change there."""
+        scale = Scale.of(points)
+        if scale is None or self._fields.dtype.itemsize == 4:  # of float32, all squares fit
+            return None
+        self._passes += 1
+        self._total += self._fields.original.size * self._fields.dtype.itemsize
+        is_absolute = params.bound_kind == _native.BOUND_ABSOLUTE
+        limit = float(Wide(params.limit[0] if is_absolute else 0.0, scale.error))
+        state = _native.AssessState(
+            _native.AssessParams(
+                value_bytes=8,
+                histogram_limit=_grid_limit(limit),
+                threads=params.threads,
+                lags=params.lags,
+                stencils=params.stencils,
+                shape=params.shape,
+                spacing=params.spacing,
+            )
+        )
+        fields = multiplied(self._fields, scale, self.count_valid)
+        again = None if boxes is None else (boxes[0], np.zeros_like(boxes[1]))
+        walker = Walker(fields, reach(state.params), self._settings.memory_limit)
+        field_state = walker.run(state, boxes=again, progress=self._advance)
+        if boxes is not None and again is not None:
+            boxes[1]["error_squares"] = again[1]["error_squares"]
+        return Sums(scale=scale, points=state.points_result(), field=field_state.field_result())
 
     def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
         """Return SSIM's range, and the extent that a range-relative bound is a part of."""
@@ -406,7 +443,6 @@ class Assessment:
         layout = fields.layout
         fits = self._has_field
         kind, limit, half = exact_limits(settings.bound, extent)
-        limited = kind == _native.BOUND_ABSOLUTE and 1e-300 <= limit[0] < math.inf
         has_windows = fits and "ssim" in settings.groups
         return _native.AssessParams(
             value_bytes=fields.dtype.itemsize,
@@ -416,7 +452,7 @@ class Assessment:
             bound_kind=kind,
             limit=limit,
             half_limit=half,
-            histogram_limit=limit[0] if limited else 0.0,
+            histogram_limit=_grid_limit(limit[0]) if kind == _native.BOUND_ABSOLUTE else 0.0,
             pointwise_threshold=settings.relative_threshold,
             flips=tuple(threshold for _, threshold in settings.flips),
             threads=settings.threads,
@@ -494,10 +530,14 @@ class Assessment:
         *,
         points: _native.PointsResult | None = None,
         absent: Absent | None = None,
+        sums: Sums | None = None,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
     ) -> Report:
-        """Make a report of what a state knows of points, and one of pairs, stencils and windows."""
+        """Make a report of what a state knows of points, and one of pairs, stencils and windows.
+
+        Without `sums` they are the states' own, as far as squares fit in float64.
+        """
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
@@ -505,12 +545,13 @@ class Assessment:
         if absent is not None:
             points = absent.added_to(points)
         missing = fields.missing
+        sums = sums or Sums.streamed(points, field)
         undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
         if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:
             undefined.none("ssim_zchecker", "there is no window of finite numbers")
-        errors = numbers.errors(points, layout, params.pointwise_threshold, undefined)
-        original = numbers.values(points, "original", undefined)
+        errors = numbers.errors(points, sums, layout, params.pointwise_threshold, undefined)
+        original = numbers.values(points, sums, "original", undefined)
         report = Report(
             shape=layout.full_shape,
             dtype=fields.dtype.name,
@@ -526,11 +567,11 @@ class Assessment:
             failures=(),
             special=numbers.special(points, absent, layout.full_shape),
             original=original,
-            decoded=numbers.values(points, "decoded", undefined),
+            decoded=numbers.values(points, sums, "decoded", undefined),
             error=errors,
             bound=self._bound_check(points, params),
-            correlation=numbers.correlation(points, undefined),
-            histogram=numbers.histogram(points, undefined),
+            correlation=numbers.correlation(points, sums, undefined),
+            histogram=numbers.histogram(points, sums, undefined),
             relative_histogram=self._relative_histogram() if "pointwise" in groups else None,
             ssim=(
                 numbers.similarity(
@@ -546,12 +587,12 @@ class Assessment:
             ),
             ssim_zchecker=own.pop("ssim_zchecker", None),
             derivatives=(
-                numbers.derivatives(field, layout, params.spacing, undefined)
+                numbers.derivatives(sums, layout, params.spacing, undefined)
                 if "derivatives" in groups
                 else None
             ),
             autocorrelation=(
-                numbers.autocorrelation(points, field, layout, settings.lags, undefined)
+                numbers.autocorrelation(points, sums, layout, settings.lags, undefined)
                 if "autocorrelation" in groups and settings.lags
                 else None
             ),
@@ -569,8 +610,10 @@ class Assessment:
                 Flip(name=name, threshold=threshold, count=count)
                 for (name, threshold), count in zip(settings.flips, points.flipped, strict=False)
             ),
-            size=self._size(points),
-            per_chunk=None if boxes is None else self._per_chunk(*boxes, original.range),
+            size=self._size(points, sums),
+            per_chunk=(
+                None if boxes is None else self._per_chunk(*boxes, original.range, sums.scale)
+            ),
             provenance=Provenance(
                 original=fields.original.name,
                 decoded=fields.decoded.name,
@@ -625,7 +668,7 @@ class Assessment:
             )
         return found
 
-    def _size(self, points: _native.PointsResult) -> Size | None:
+    def _size(self, points: _native.PointsResult, sums: Sums) -> Size | None:
         dataset = self._fields.decoded.dataset
         if dataset is None:
             return None
@@ -633,10 +676,10 @@ class Assessment:
         bits = 8 * stored / dataset.size if dataset.size else None
         gain = None
         if points.valid and bits is not None:
-            mse = numbers.mean_square(points)
-            variance = points.squares_original / points.valid
-            if 0 < variance < math.inf and 0 < mse < math.inf:
-                gain = 0.5 * math.log2(variance / mse) - bits
+            mse = numbers.mean_square(points, sums)
+            variance = sums.squares_original / Wide(points.valid)
+            if variance and mse and variance.is_finite and mse.is_finite:
+                gain = 0.5 * (variance / mse).log2() - bits
         if gain is None:
             self._undefined.none("size.accuracy_gain", "there is no error, or nothing varies")
         if not dataset.size:
@@ -652,11 +695,13 @@ class Assessment:
         )
 
     def _per_chunk(
-        self, box: tuple[int, ...], boxes: npt.NDArray[Any], value_range: float | None
+        self,
+        box: tuple[int, ...],
+        boxes: npt.NDArray[Any],
+        value_range: float | None,
+        scale: Scale,
     ) -> PerChunk:
         layout = self._fields.layout
-        with np.errstate(all="ignore"):
-            rmse = np.sqrt(boxes["error_squares"] / boxes["valid"])
         whole = dict(zip(layout.axes, box, strict=True))
         full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
         if value_range is None or not boxes["valid"].all():
@@ -667,12 +712,14 @@ class Assessment:
             box=full_box,
             grid=tuple(-(-n // b) for n, b in zip(layout.full_shape, full_box, strict=True)),
             max_abs=tuple(boxes["error_max_abs"].tolist()),
-            psnr=tuple(
-                None if value_range is None or not count else numbers.decibel(value_range, r)
-                for count, r in zip(boxes["valid"].tolist(), rmse.tolist(), strict=True)
-            ),
+            psnr=numbers.chunk_psnr(boxes, value_range, scale),
             special=tuple(boxes["special_failures"].tolist()),
         )
+
+
+def _grid_limit(limit: float) -> float:
+    """Return what the grid of the histogram may be made for; 0: for the errors as they come."""
+    return limit if 1e-300 <= limit < math.inf else 0.0
 
 
 def _original_ends(points: _native.PointsResult) -> tuple[float, float] | None:
@@ -934,8 +981,7 @@ def assess_divergence(
             f"a vector field has one component an axis, got {len(original)} and {len(decoded)}"
         )
     largest = largest_error = 0.0
-    squares: list[float] = []
-    error_squares: list[float] = []
+    squares = error_squares = Wide(0)
     count = 0
     limit = memory_bytes(memory_limit)
     with np.errstate(over="ignore", invalid="ignore"), _all_opened(original, decoded) as components:
@@ -991,21 +1037,24 @@ def assess_divergence(
             # NumPy's maximum: NaN stays.
             largest = float(np.maximum(largest, np.abs(of_x).max()))
             largest_error = float(np.maximum(largest_error, np.abs(of_e).max()))
-            squares.append(float((of_x * of_x).sum()))
-            error_squares.append(float((of_e * of_e).sum()))
+            squares += _sum_of_squares(of_x)
+            error_squares += _sum_of_squares(of_e)
     if not count:
         return DivergenceReport(points=0, max=None, rms=None, max_error=None, rmse=None)
-
-    def known(value: float) -> float | None:
-        return value if math.isfinite(value) else None
 
     return DivergenceReport(
         points=count,
         max=known(largest),
-        rms=known(math.sqrt(sum(squares) / count)),
+        rms=known((squares / Wide(count)).sqrt()),
         max_error=known(largest_error),
-        rmse=known(math.sqrt(sum(error_squares) / count)),
+        rmse=known((error_squares / Wide(count)).sqrt()),
     )
+
+
+def _sum_of_squares(values: npt.NDArray[Any]) -> Wide:
+    exponent = misfit(np.abs(values).max())
+    fitting = np.ldexp(values, -exponent)
+    return Wide(float((fitting * fitting).sum()), 2 * exponent)
 
 
 @contextmanager

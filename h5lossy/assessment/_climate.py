@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from h5lossy.assessment._wide import Wide, known, misfit
 from h5lossy.assessment.report import Climate, Spectrum
 
 if TYPE_CHECKING:
@@ -160,7 +161,15 @@ def slices(
     count_valid: Callable[..., npt.NDArray[np.bool_]],
 ) -> Part:
     """Read a part of both fields as float64, and which points of it count; others are 0."""
-    selection = fields.layout.selection(own)
+    return selected(fields, fields.layout.selection(own), count_valid)
+
+
+def selected(
+    fields: Fields,
+    selection: tuple[slice, ...],
+    count_valid: Callable[..., npt.NDArray[np.bool_]],
+) -> Part:
+    """Do the same for a selection in the full shape."""
     x = fields.original.read(selection, fields.dtype)
     y = fields.decoded.read(selection, fields.dtype)
     mask = None if fields.mask is None else fields.mask.read(selection, np.dtype(np.uint8))
@@ -202,12 +211,12 @@ def spectrum(
     twice = np.where((last == 0) | (2 * last == shape[-1]), 1.0, 2.0)
     powers = []
     for field in (x, y):
-        with np.errstate(over="ignore", invalid="ignore"):
-            power = np.abs(np.fft.rfftn(field.reshape(shape))) ** 2 * twice
-        powers.append(np.bincount(shell, power.reshape(-1)))
+        exponent = misfit(np.abs(field).max())
+        power = np.abs(np.fft.rfftn(np.ldexp(field, -exponent).reshape(shape))) ** 2 * twice
+        powers.append([Wide(p, 2 * exponent) for p in np.bincount(shell, power.reshape(-1))])
     top = min(shape) // 2
     ratios = tuple(
-        float(of_y / of_x) if 0 < of_x < math.inf and of_y < math.inf else None
+        known(of_y / of_x) if of_x else None
         for of_x, of_y in zip(powers[0][1 : top + 1], powers[1][1 : top + 1], strict=True)
     )
     if None in ratios:

@@ -48,5 +48,5 @@ def on_device(fields: Fields) -> Iterator[Fields]:
         if mask is not None and mask.device is None:
             whole = tuple(slice(0, n) for n in mask.shape)
             mask = Input(library.upload(mask.read(whole, np.dtype(np.uint8)), device).owner, "mask")
-        library.wait()
+        library.wait(device)
         yield dataclasses.replace(fields, mask=mask, device=device)

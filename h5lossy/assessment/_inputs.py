@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from h5lossy._arrays import cupy_memory, is_device_array
+from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
 from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy.missing import Missing, attribute_of, missing_of
 
@@ -55,6 +55,7 @@ class Input:
     """
 
     def __init__(self, values: Any, name: str) -> None:
+        values = as_shown(values)
         if is_device_array(values):
             values = cupy_memory(values).owner
         elif not _has_numpy_type(values):
@@ -97,7 +98,7 @@ class Input:
         else:
             with _as_stored(self.values):
                 part = self.values[selection] if self.shape else self.values[()]
-        if hasattr(part, "__cuda_array_interface__"):  # CuPy: a part at a time comes to the host
+        if self.device is not None:  # CuPy: a part at a time comes to the host
             part = part.get()
         part = np.asarray(part)
         if self.packing is not None:
@@ -114,7 +115,7 @@ class Input:
         if not memory.is_contiguous:
             memory = memory.library.contiguous(memory)
         if memory.owner is not self.values:
-            memory.library.wait()
+            memory.library.wait(device_of(memory))
         return memory.owner
 
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:

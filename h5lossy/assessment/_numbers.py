@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from h5lossy.assessment._walk import position
+from h5lossy.assessment._wide import Wide, known, scaled
 from h5lossy.assessment.report import (
     AxisCorrelation,
     Correlation,
@@ -28,8 +29,11 @@ from h5lossy.assessment.report import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
+    from h5lossy.assessment._scaling import Scale, Sums
     from h5lossy.assessment._walk import Layout
 
 NO_POINTS = "there is no valid point"
@@ -45,12 +49,12 @@ _NORMAL_95 = 1.96  # what 95 % of a normal distribution stays within, in standar
 class Undefined(dict[str, str]):
     """Collects why numbers are None."""
 
-    def checked(self, name: str, value: float, *, infinite: bool = False) -> Number:
+    def checked(self, name: str, value: float | Wide, *, infinite: bool = False) -> Number:
         """Return a number, or None for what is not one; infinities only where they have a sense."""
-        if math.isnan(value) or (math.isinf(value) and not infinite):
+        number = value if infinite and value in (math.inf, -math.inf) else known(value)
+        if number is None:
             self[name] = OVERFLOW
-            return None
-        return value
+        return number
 
     def none(self, name: str, why: str) -> None:
         """Note why a number is not defined."""
@@ -70,50 +74,50 @@ def special(points: PointsResult, absent: Absent | None, shape: tuple[int, ...])
     return Special(**points.special, **absent.counts, first=first)
 
 
-def values(points: PointsResult, which: str, undefined: Undefined) -> Values:
+def values(points: PointsResult, sums: Sums, which: str, undefined: Undefined) -> Values:
     """Return extent and moments of "original" or "decoded"."""
     if not points.valid:
         undefined.none(which, NO_POINTS)
         return Values(min=None, max=None, range=None, mean=None, std=None)
     low, high = getattr(points, f"{which}_min"), getattr(points, f"{which}_max")
-    mean, squares = points.mean_original, points.squares_original
+    mean, squares = sums.mean_original, sums.squares_original
     if which == "decoded":
-        mean += points.mean_error
-        squares += 2 * points.products + points.squares_error
+        mean += sums.mean_error
+        squares += Wide(2) * sums.products + sums.squares_error
     if low == high:
-        mean, squares = low, 0.0
+        mean, squares = Wide(low), Wide(0)
     return Values(
         min=low,
         max=high,
         range=undefined.checked(f"{which}.range", high - low),
         mean=undefined.checked(f"{which}.mean", mean),
-        std=undefined.checked(f"{which}.std", math.sqrt(max(0.0, squares) / points.valid)),
+        std=undefined.checked(f"{which}.std", (squares / Wide(points.valid)).sqrt()),
     )
 
 
-def mean_square(points: PointsResult) -> float:
+def mean_square(points: PointsResult, sums: Sums) -> Wide:
     """Return the mean square error."""
-    return points.squares_error / points.valid + points.mean_error * points.mean_error
+    return sums.squares_error / Wide(points.valid) + sums.mean_error * sums.mean_error
 
 
-def decibel(peak: float, rmse: float) -> float:
+def decibel(peak: Wide, rmse: Wide) -> float:
     """Return 20 log10(peak / rmse): infinite without an error, minus infinite without a peak."""
-    if rmse == 0:
+    if not rmse:
         return math.inf
     quotient = peak / rmse
-    return 20 * math.log10(quotient) if quotient else -math.inf
+    return 20 * quotient.log10() if quotient else -math.inf
 
 
-def _ratio(part: float, whole: float) -> float:
+def _ratio(part: Wide, whole: Wide) -> Wide | float:
     """Divide as relative errors are meant: 0 of 0 is 0, anything else of 0 is infinite."""
-    if whole == 0:
+    if not whole:
         return math.inf if part else 0.0
     return part / whole
 
 
-def quantiles(points: PointsResult) -> Quantiles:
+def quantiles(points: PointsResult, sums: Sums) -> Quantiles:
     """Return sizes of error from the logarithmic histogram, each within its bin."""
-    counts = points.log_bins[:_LOG_BINS] + points.log_bins[_LOG_BINS:]
+    counts = sums.points.log_bins[:_LOG_BINS] + sums.points.log_bins[_LOG_BINS:]
     most = max(points.error_max, -points.error_min)
     wanted = [math.ceil(part * points.valid) for part in (0.5, 0.9, 0.99, 0.999)]
     bins = np.searchsorted(np.cumsum(counts, dtype=np.int64), np.array(wanted, np.int64))
@@ -121,13 +125,15 @@ def quantiles(points: PointsResult) -> Quantiles:
     def size(i: int) -> float:
         octave, eighth = divmod(i, 8)
         middle = 2.0 ** (octave - 127) * (1 + (eighth + 0.5) / 8) if i else 0.0
-        return min(max(middle, points.error_min_abs), most)
+        return min(max(scaled(middle, -sums.scale.error), points.error_min_abs), most)
 
     p50, p90, p99, p99_9 = map(size, bins.tolist())
     return Quantiles(p50=p50, p90=p90, p99=p99, p99_9=p99_9)
 
 
-def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: Undefined) -> Errors:
+def errors(
+    points: PointsResult, sums: Sums, layout: Layout, threshold: Number, undefined: Undefined
+) -> Errors:
     """Return the reductions of the error."""
     pointwise = _pointwise(points, threshold, undefined)
     names = [
@@ -139,37 +145,39 @@ def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: U
         return Errors(
             **dict.fromkeys(names, None), max_at=None, quantiles=nothing, pointwise=pointwise
         )
-    n = points.valid
-    extent = points.original_max - points.original_min
-    mse = mean_square(points)
+    n = Wide(points.valid)
+    low, high = Wide(points.original_min), Wide(points.original_max)
+    extent = high - low
+    mse = mean_square(points, sums)
+    rmse = mse.sqrt()
     if points.error_min == points.error_max:  # without a rounding
-        mse = points.error_min * points.error_min
-    rmse = abs(points.error_min) if points.error_min == points.error_max else math.sqrt(mse)
-    std = math.sqrt(points.squares_original / n)
-    middle = points.original_min + extent / 2
-    off_middle = points.mean_original - middle
-    about_middle = math.sqrt(points.squares_original / n + off_middle * off_middle)
+        rmse = Wide(abs(points.error_min))
+        mse = rmse * rmse
+    variance = sums.squares_original / n
+    off_middle = sums.mean_original - (low + extent / Wide(2))
+    about_middle = (variance + off_middle * off_middle).sqrt()
     worst = max(points.error_max, -points.error_min)
-    plain = {
+    mean_abs = sums.sum_abs_error / n
+    plain: dict[str, float | Wide] = {
         "min": points.error_min,
         "max": points.error_max,
-        "mean": points.mean_error,
-        "std": math.sqrt(points.squares_error / n),
+        "mean": sums.mean_error,
+        "std": (sums.squares_error / n).sqrt(),
         "min_abs": points.error_min_abs,
         "max_abs": worst,
         "max_original": points.worst.original,
         "max_decoded": points.worst.decoded,
-        "mean_abs": points.sum_abs_error / n,
+        "mean_abs": mean_abs,
         "mse": mse,
         "rmse": rmse,
     }
-    relative = {
-        "max_relative": _ratio(worst, extent),
-        "mean_relative": _ratio(points.sum_abs_error / n, extent),
+    relative: dict[str, float | Wide] = {
+        "max_relative": _ratio(Wide(worst), extent),
+        "mean_relative": _ratio(mean_abs, extent),
         "nrmse": _ratio(rmse, extent),
         "psnr": decibel(extent, rmse),
-        "snr": decibel(std, rmse),
-        "psnr_zfp": decibel(extent / 2, rmse),
+        "snr": decibel(variance.sqrt(), rmse),
+        "psnr_zfp": decibel(extent / Wide(2), rmse),
         "snr_zchecker": decibel(about_middle, rmse),
     }
     return Errors(
@@ -179,7 +187,7 @@ def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: U
             for name, value in relative.items()
         },
         max_at=position(points.worst.at, layout.full_shape),
-        quantiles=quantiles(points),
+        quantiles=quantiles(points, sums),
         pointwise=pointwise,
     )
 
@@ -203,7 +211,7 @@ def _pointwise(points: PointsResult, threshold: Number, undefined: Undefined) ->
     )
 
 
-def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
+def correlation(points: PointsResult, sums: Sums, undefined: Undefined) -> Correlation:
     """Return Pearson's correlations from moments of original and error.
 
     1 - r^2 = (Vx Ve - C^2) / (Vx Vy) has no cancellation, so the nines are right beyond 1e-16.
@@ -212,21 +220,23 @@ def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
     flat_x = points.original_min == points.original_max
     if flat_x or points.decoded_min == points.decoded_max:
         why = why or CONSTANT
-    vx, ve, c = points.squares_original, points.squares_error, points.products
-    vy = vx + 2 * c + ve
-    if not why and not (0 < vx * vy < math.inf and vx * ve < math.inf and c * c < math.inf):
+    vx, ve, c = sums.squares_original, sums.squares_error, sums.products
+    vy = vx + Wide(2) * c + ve
+    both = vx * vy
+    if not why and not (both.is_finite and both > Wide(0)):
         why = OVERFLOW
     if why:
         undefined.none("correlation", why)
         return Correlation(pearson=None, one_minus_pearson=None, nines=None, with_error=None)
-    lost = max(0.0, vx * ve - c * c) / (vx * vy)
-    r = math.copysign(math.sqrt(max(0.0, 1.0 - lost)), vx + c)
+    left = float((vx * ve - c * c) / both)
+    lost = max(0.0, left)
+    r = math.copysign(math.sqrt(max(0.0, 1.0 - lost)), float((vx + c) / vx))
     one_minus = lost / (1 + r) if r > 0 else 1 - r
     with_error: Number = None
-    if points.error_min == points.error_max or ve <= 0:
+    if points.error_min == points.error_max or not ve > Wide(0):
         undefined.none("correlation.with_error", CONSTANT_ERROR)
     else:
-        with_error = min(1.0, max(-1.0, c / math.sqrt(vx) / math.sqrt(ve)))
+        with_error = min(1.0, max(-1.0, float(c / vx.sqrt() / ve.sqrt())))
     return Correlation(
         pearson=r,
         one_minus_pearson=one_minus,
@@ -235,12 +245,15 @@ def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
     )
 
 
-def histogram(points: PointsResult, undefined: Undefined) -> Histogram:
+def histogram(points: PointsResult, sums: Sums, undefined: Undefined) -> Histogram:
     """Return the linear histogram, from the lowest bin to the highest."""
-    bins = points.linear_bins.tolist()
+    found = sums.points
+    bins = found.linear_bins.tolist()
     width: Number = None
-    if points.grid_exponent > -1100:
-        width = math.ldexp(1.0, points.grid_exponent)
+    if found.grid_exponent > -1100:
+        width = undefined.checked(
+            "histogram.bin_width", sums.scale.of_error(math.ldexp(1.0, found.grid_exponent))
+        )
     else:
         undefined.none("histogram.bin_width", "every error is 0" if points.valid else NO_POINTS)
     return Histogram(
@@ -304,9 +317,14 @@ def _place(at: Sequence[int], layout: Layout) -> tuple[int, ...]:
 
 
 def derivatives(
-    field: FieldResult, layout: Layout, spacing: tuple[float, ...], undefined: Undefined
+    sums: Sums,
+    layout: Layout,
+    spacing: tuple[float, ...],
+    undefined: Undefined,
 ) -> Derivatives:
     """Return what became of gradient and Laplacian."""
+    field, scale = sums.field, sums.scale
+    assert field is not None
     n = field.interior
     if not n:
         undefined.none("derivatives", "no point has two valid neighbours along every axis")
@@ -324,41 +342,56 @@ def derivatives(
             laplacian_rmse=None,
             h1_error=None,
         )
-    check = undefined.checked
+    check, of_x, of_e = undefined.checked, scale.of_original, scale.of_error
+
+    def root(squares: Wide) -> Wide:
+        return (squares / Wide(n)).sqrt()
+
     slopes = tuple(
         Slope(
             axis=axis,
-            max=check("derivatives.slopes", field.slope_max[i]),
-            max_error=check("derivatives.slopes", field.slope_error_max[i]),
-            rmse=check("derivatives.slopes", math.sqrt(field.slope_error_squares[i] / n)),
+            max=check("derivatives.slopes", of_x(field.slope_max[i])),
+            max_error=check("derivatives.slopes", of_e(field.slope_error_max[i])),
+            rmse=check("derivatives.slopes", root(of_e(field.slope_error_squares[i], 2))),
         )
         for i, axis in enumerate(layout.axes)
     )
-    extent = field.gradient_max - field.gradient_min
-    rmse = math.sqrt(field.gradient_error_squares / n)
+    extent = of_x(field.gradient_max) - of_x(field.gradient_min)
+    # The change of a gradient's length takes both fields in the same units.
+    common = 1.0 if scale.is_common else math.nan
+    max_change = of_e(common * field.gradient_error_max)
+    change = root(of_e(common * field.gradient_error_squares, 2))
     all_squares = field.error_squares + sum(field.slope_error_squares)
     return Derivatives(
         points=n,
         spacing=spacing,
         slopes=slopes,
-        gradient_max=check("derivatives.gradient_max", field.gradient_max),
+        gradient_max=check("derivatives.gradient_max", of_x(field.gradient_max)),
         gradient_range=check("derivatives.gradient_range", extent),
-        gradient_max_error=check("derivatives.gradient_max_error", field.gradient_error_max),
-        gradient_rmse=check("derivatives.gradient_rmse", rmse),
-        gradient_psnr=check("derivatives.gradient_psnr", decibel(extent, rmse), infinite=True),
-        laplacian_rms=check("derivatives.laplacian_rms", math.sqrt(field.laplacian_squares / n)),
-        laplacian_max_error=check("derivatives.laplacian_max_error", field.laplacian_error_max),
-        laplacian_rmse=check(
-            "derivatives.laplacian_rmse", math.sqrt(field.laplacian_error_squares / n)
+        gradient_max_error=check("derivatives.gradient_max_error", max_change),
+        gradient_rmse=check("derivatives.gradient_rmse", change),
+        gradient_psnr=check("derivatives.gradient_psnr", decibel(extent, change), infinite=True),
+        laplacian_rms=check("derivatives.laplacian_rms", root(of_x(field.laplacian_squares, 2))),
+        laplacian_max_error=check(
+            "derivatives.laplacian_max_error", of_e(field.laplacian_error_max)
         ),
-        h1_error=check("derivatives.h1_error", math.sqrt(all_squares / n)),
+        laplacian_rmse=check(
+            "derivatives.laplacian_rmse", root(of_e(field.laplacian_error_squares, 2))
+        ),
+        h1_error=check("derivatives.h1_error", root(of_e(all_squares, 2))),
     )
 
 
 def autocorrelation(
-    points: PointsResult, field: FieldResult, layout: Layout, lags: int, undefined: Undefined
+    points: PointsResult,
+    sums: Sums,
+    layout: Layout,
+    lags: int,
+    undefined: Undefined,
 ) -> tuple[AxisCorrelation, ...]:
     """Return the autocorrelation of the error along each axis, and of the paper's mean."""
+    field = sums.field
+    assert field is not None
     why = ""
     if not points.valid:
         why = NO_POINTS
@@ -366,12 +399,12 @@ def autocorrelation(
         why = CONSTANT_ERROR
     elif len(layout.shape) > 4:
         why = f"of {len(layout.shape)} axes longer than 1 at most 4 can be taken"
-    variance = points.squares_error / points.valid if points.valid else 0.0
+    variance = sums.points.squares_error / points.valid if points.valid else 0.0
     if not why and not (0 < variance < math.inf):
         why = OVERFLOW
     if why:
         undefined.none("autocorrelation", why)
-    mean = points.mean_error - field.pivot_error
+    mean = sums.points.mean_error - field.pivot_error
     rows = zip(
         field.lag_pairs.tolist(), field.lag_products.tolist(), field.lag_sums.tolist(), strict=True
     )
@@ -380,12 +413,12 @@ def autocorrelation(
     def one(row: int, axis: int | None) -> AxisCorrelation:
         found: list[Number] = []
         band: list[Number] = []
-        for pairs, products, sums in per_lag[row]:
+        for pairs, products, both in per_lag[row]:
             if why or not pairs:
                 found.append(None)
                 band.append(None)
                 continue
-            found.append(((products - mean * sums) / pairs + mean * mean) / variance)
+            found.append(((products - mean * both) / pairs + mean * mean) / variance)
             band.append(_NORMAL_95 / math.sqrt(pairs))
         if not why and None in found:
             undefined.none(
@@ -396,3 +429,17 @@ def autocorrelation(
 
     axes = layout.axes if len(layout.axes) <= 4 else ()
     return (*(one(i, axis) for i, axis in enumerate(axes)), one(4, None))
+
+
+def chunk_psnr(
+    boxes: npt.NDArray[Any], value_range: float | None, scale: Scale
+) -> tuple[float | None, ...]:
+    """Return the PSNR of each box; None where it has no valid point, or there is no range."""
+    return tuple(
+        None
+        if value_range is None or not count
+        else decibel(Wide(value_range), (scale.of_error(squares, 2) / Wide(count)).sqrt())
+        for count, squares in zip(
+            boxes["valid"].tolist(), boxes["error_squares"].tolist(), strict=True
+        )
+    )

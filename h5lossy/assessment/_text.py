@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import math
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -320,17 +322,41 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
     return table
 
 
+def printable(name: str) -> str:
+    r"""Make a name from a file fit for a terminal.
+
+    Parameters
+    ----------
+    name : str
+        May hold control characters, or bytes that are not UTF-8 (as lone surrogates).
+
+    Returns
+    -------
+    str
+        The name; what can't be printed stands as an escape such as ``\x1b``.
+
+    Examples
+    --------
+    >>> printable("/a\x1b[31m")
+    '/a\\x1b[31m'
+    """
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
+    )
+
+
+def _escaped(text: str) -> str:
+    """Write text so that Markdown shows it as it is, on one line: names may hold anything."""
+    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", html.escape(printable(text), quote=False))
+
+
 def markdown(report: Report) -> str:
     """Write a report as Markdown."""
-
-    def escaped(value: str) -> str:
-        return value.replace("|", "\\|")
-
     shape = " x ".join(map(str, report.shape)) or "scalar"
     lines = [
-        f"# {verdict(report)}: {report.provenance.decoded}",
+        f"# {verdict(report)}: {_escaped(report.provenance.decoded)}",
         "",
-        f"Compared with {report.provenance.original}: {report.dtype}, {shape}.",
+        f"Compared with {_escaped(report.provenance.original)}: {report.dtype}, {shape}.",
         "",
     ]
     if report.bound is not None:
@@ -340,15 +366,16 @@ def markdown(report: Report) -> str:
         ]
     for failure in report.failures:
         where = f" {place(failure.where)}" if failure.where is not None else ""
-        lines.append(f"- **{failure.check}**: wanted {failure.wanted}, got {failure.got}{where}")
+        found = _escaped(f"wanted {failure.wanted}, got {failure.got}{where}")
+        lines.append(f"- **{_escaped(failure.check)}**: {found}")
     if report.failures:
         lines.append("")
     lines += ["| | | |", "|---|---|---|"]
     lines += [
-        f"| {group} | {escaped(name)} | {escaped(value)} |" for group, name, value in rows(report)
+        f"| {group} | {_escaped(name)} | {_escaped(value)} |" for group, name, value in rows(report)
     ]
     if report.undefined:
         lines += ["", "Not defined here:", ""]
-        lines += [f"- {name}: {why}" for name, why in report.undefined.items()]
+        lines += [f"- {_escaped(f'{name}: {why}')}" for name, why in report.undefined.items()]
     lines += ["", f"{definitions(report)}. h5lossy {report.provenance.h5lossy}.", ""]
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from h5lossy.assessment._climate import slices
+from h5lossy.assessment._wide import FITS, misfit, scaled
 from h5lossy.assessment.report import LocalSimilarity, RelativeHistogram
 
 if TYPE_CHECKING:
@@ -184,13 +185,20 @@ class LocalRangeSimilarity:
         from_own = slice(first, min(block.own.stop + w - 1, len(block.original)))
         x, y = block.original[from_own], block.decoded[from_own]
         valid = block.valid[from_own]
+        exponent = misfit(np.abs(x).max(initial=0), power=4)
+        # The measure does not depend on units, but for the range of windows that have none.
+        x, y, one = (
+            np.ldexp(x, -exponent),
+            np.ldexp(y, -exponent),
+            scaled(1.0, min(-exponent, FITS)),
+        )
         if min(x.shape) < w:
             return
         n = w**x.ndim
         whole = _in_windows(valid.astype(np.float64), w, np.add) == n
         low, high = _in_windows(x, w, np.minimum), _in_windows(x, w, np.maximum)
         extent = high - low
-        extent[extent == 0] = 1
+        extent[extent == 0] = one
         c1, c2 = (0.01 * extent) ** 2, (0.03 * extent) ** 2
         # About a value of each block, for the sake of digits.
         pivot = x.reshape(-1)[0]

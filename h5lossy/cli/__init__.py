@@ -4,7 +4,8 @@
 
 Exit codes: 0 done; 1 it can't be done, or a promise was broken; 2 wrong usage; 130 and 143
 interrupted. ``assess``, ``verify`` and ``tune`` say 1 for a failed check only, 2 for all that kept
-them from checking, and 3 for fields that can't be compared.
+them from checking, and 3 for fields that can't be compared; ``verify`` says 4 for a record of other
+data.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from h5lossy.cli import (
     tune,
     verify,
 )
+from h5lossy.cli._console import one_line, printable, printable_lines
 from h5lossy.cli._interrupts import InterruptedBySignal
 
 __all__ = ["main"]
@@ -42,20 +44,23 @@ class _Commands(click.Group):
         except (KeyboardInterrupt, InterruptedBySignal) as interrupt:
             click.echo("interrupted", err=True)
             ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
+        except click.ClickException as error:
+            # The one place through which all messages go: some hold names from files.
+            vars(error)["message"] = printable_lines(error.message or "")
+            raise
         except OSError as error:
             if error.errno == errno.EPIPE:  # nobody reads our output any more; click handles that
                 raise
-            raise click.ClickException(_one_line(error)) from error
+            raise _failure(error) from error
         except (click.exceptions.Exit, click.Abort):  # RuntimeErrors, too
             raise
         # h5py raises RuntimeError, ValueError and KeyError where HDF5 refuses a call.
         except (H5LossyError, MemoryError, RuntimeError, ValueError, KeyError) as error:
-            raise click.ClickException(_one_line(error)) from error
+            raise _failure(error) from error
 
 
-def _one_line(error: BaseException) -> str:
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return " ".join(text.split()) or type(error).__name__
+def _failure(error: Exception) -> click.ClickException:
+    return click.ClickException(printable(one_line(error)))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

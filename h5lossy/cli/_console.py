@@ -10,8 +10,22 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from h5lossy.assessment._text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+__all__ = [
+    "bytes_text",
+    "one_line",
+    "print_table",
+    "printable",
+    "printable_lines",
+    "ratio_text",
+    "say",
+    "shape_text",
+    "stdout",
+]
 
 #: Columns of a line: more than any table has. A terminal may break a long line, but nothing is cut.
 _WIDTH = 10_000
@@ -34,8 +48,9 @@ def say(text: str) -> None:
     Parameters
     ----------
     text : str
+        What can't be printed is escaped (`printable_lines`).
     """
-    stdout().print(text, soft_wrap=True)
+    stdout().print(printable_lines(text), soft_wrap=True)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -46,38 +61,45 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     columns : sequence of str
         The headings.
     rows : sequence of sequences of str
-        The cells; printed as they are, so names need `printable` first.
+        The cells. What can't be printed is escaped (`printable`).
     """
     table = Table(box=box.SIMPLE_HEAD)
     for i, heading in enumerate(columns):
         numeric = all(row[i][:1].isdigit() or row[i] in {"", "-"} for row in rows)
         table.add_column(heading, justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     stdout().print(table)
 
 
-def printable(name: str) -> str:
-    r"""Make a name from a file fit for a terminal.
+def printable_lines(text: str) -> str:
+    """Make lines of text fit for a terminal (`printable`).
 
     Parameters
     ----------
-    name : str
-        May hold control characters, or bytes that are not UTF-8 (as lone surrogates).
+    text : str
 
     Returns
     -------
     str
-        The name; what can't be printed stands as an escape such as ``\x1b``.
-
-    Examples
-    --------
-    >>> printable("/a\x1b[31m")
-    '/a\\x1b[31m'
     """
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
-    )
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def one_line(error: BaseException) -> str:
+    """Write what an exception says in one line.
+
+    Parameters
+    ----------
+    error : BaseException
+
+    Returns
+    -------
+    str
+        Its type where it says nothing.
+    """
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return " ".join(text.split()) or type(error).__name__
 
 
 def shape_text(shape: tuple[int, ...] | None) -> str:

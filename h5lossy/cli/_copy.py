@@ -31,6 +31,7 @@ from h5py import h5, h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5r, h5s, h5t, h5z
 
 from h5lossy import H5LossyError, UnsupportedError
 from h5lossy._blocks import Block, block_shape, stored_blocks
+from h5lossy._stored import stored_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -456,6 +457,9 @@ def _blocks_of(dataset: h5py.Dataset) -> Iterator[Block]:
     """Blocks of a dataset, but none where its values are elsewhere or were never written."""
     if dataset.shape is None or dataset.is_virtual or dataset.external:
         return
+    chunks = stored_chunks(dataset)
+    if chunks is not None:
+        chunks.check_lengths()
     # One stored chunk at a time where there are chunks: a larger block may hold unwritten ones, and
     # of variable-length data with a fill value HDF5 can't read those from a file open for reading.
     value_bytes = dataset.id.get_type().get_size()

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
-import h5py
 
+from h5lossy import read
 from h5lossy._blocks import auto_chunks
 from h5lossy._values import checked_dtype
-from h5lossy.cli._judging import datasets_in, split_place
+from h5lossy.cli._judging import datasets_in, is_float, open_file, split_place
 from h5lossy.cli._options import CODEC_NAMES
 from h5lossy.cli._patterns import parse_chunks
 from h5lossy.missing import Missing, missing_when_stored
@@ -73,12 +73,10 @@ def read_field(
     """
     file, path = split_place(place)
     wanted = parse_chunks(chunks)
-    with h5py.File(file, "r") as opened:
+    with open_file(file) as opened:
         patterns = [p for p in (path, pattern) if p]
         found = {
-            name: d
-            for name, d in datasets_in(opened, patterns).items()
-            if d.dtype.kind == "f" and d.shape
+            name: d for name, d in datasets_in(opened, patterns).items() if is_float(d) and d.shape
         }
         if len(found) != 1:
             names = ", ".join(list(found)[:6]) or "none"
@@ -98,7 +96,7 @@ def read_field(
         return Field(
             file=file,
             path=name,
-            values=dataset[...],
+            values=read(dataset),
             chunks=shape,
             missing=missing_when_stored(dataset, missing_value),
         )

@@ -1,23 +1,30 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ``assess`` and ``verify`` share: their exit codes, and which datasets they look at."""
+"""What commands that look at files share: exit codes, opening files, and finding datasets."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from os import R_OK, access, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import h5py
 
 from h5lossy import H5LossyError, NotComparableError
+from h5lossy.cli._console import one_line
 from h5lossy.cli._patterns import matches, require_match
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from os import PathLike
 
-#: A check failed; a check could not be made; the fields can't be compared.
-FAILED, NO_VERDICT, NOT_COMPARABLE = 1, 2, 3
+#: A check failed; a check could not be made; the fields can't be compared; a record is not of them.
+FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
+
+#: What may be raised for a dataset that can't be read.
+UNREADABLE = (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError, TypeError)
 
 
 @contextmanager
@@ -31,15 +38,23 @@ def no_verdict() -> Iterator[None]:
     try:
         yield
     except NotComparableError as error:
-        raise _Ended(str(error), NOT_COMPARABLE) from error
+        raise Ended(one_line(error), NOT_COMPARABLE) from error
+    except Ended:
+        raise
     except click.ClickException as error:
-        raise _Ended(error.format_message(), NO_VERDICT) from error
+        raise Ended(error.format_message(), NO_VERDICT) from error
     except (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError) as error:
-        raise _Ended(str(error), NO_VERDICT) from error
+        raise Ended(one_line(error), NO_VERDICT) from error
 
 
-class _Ended(click.ClickException):
-    """Ends the command with an exit code of its own."""
+class Ended(click.ClickException):
+    """Ends the command with an exit code of its own.
+
+    Parameters
+    ----------
+    text : str
+    code : int
+    """
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(" ".join(text.split()))
@@ -49,6 +64,35 @@ class _Ended(click.ClickException):
     def exit_code(self) -> int:  # type: ignore[override]
         """What click ends the process with."""
         return self._code
+
+
+def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
+    """Open an HDF5 file for reading.
+
+    Parameters
+    ----------
+    path : path-like
+    **options
+        As `h5py.File` takes them.
+
+    Returns
+    -------
+    h5py.File
+
+    Raises
+    ------
+    Ended
+        If it can't be opened: HDF5 says neither which file that is nor, of one of another format,
+        what it is not.
+    """
+    try:
+        return h5py.File(path, "r", **options)
+    except FileNotFoundError:
+        why = "is not there"
+    except OSError as error:
+        is_other = Path(path).is_file() and access(path, R_OK) and not h5py.is_hdf5(path)
+        why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"
+    raise Ended(f"{fspath(path)} {why}", NO_VERDICT)
 
 
 def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Dataset]:
@@ -85,6 +129,23 @@ def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Data
         for name, dataset in found.items()
         if any(matches(name, pattern) for pattern in patterns)
     }
+
+
+def is_float(dataset: h5py.Dataset) -> bool:
+    """Return whether a dataset has float values; what NumPy has no type for has none.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+
+    Returns
+    -------
+    bool
+    """
+    try:
+        return bool(dataset.dtype.kind == "f" and dataset.shape is not None)
+    except TypeError:
+        return False
 
 
 def split_place(text: str) -> tuple[str, str | None]:

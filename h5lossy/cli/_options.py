@@ -33,16 +33,25 @@ CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.val
 
 
 class FileToWrite(click.Path):
-    """A file that is written at the end of long work: it is refused at once if it cannot be."""
+    """A file that is written at the end of long work: it is refused at once if it cannot be.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    suffix : str, optional
+        What its name must end with, as it names the only format that is written.
+    """
+
+    def __init__(self, suffix: str = "") -> None:
         super().__init__(dir_okay=False, writable=True)
+        self._suffix = suffix
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if not path.absolute().parent.is_dir():
             self.fail(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        if not path.name.lower().endswith(self._suffix):
+            self.fail(f"only {self._suffix} is written, got {path.name!r}")
         return path
 
 

@@ -115,15 +115,26 @@ def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
         for name, obj in walk(file)
         if isinstance(obj, h5d.DatasetID)
     ]
-    compressible = [plan.path for plan in plans if not _obstacle(plan.dataset)]
+    obstacles = {plan.path: _obstacle(plan.dataset) for plan in plans}
     for rule in wishes.rules:
-        require_match("--dataset", rule.pattern, compressible)
+        require_match("--dataset", rule.pattern, obstacles)
+        _require_compressible(rule, obstacles)
     for pattern in wishes.skip:
         require_match("--skip", pattern, [plan.path for plan in plans])
     for rule in wishes.rules:
         if rule.request.codec:
             _require_bound(rule, [plan for plan in plans if matches(plan.path, rule.pattern)])
     return plans
+
+
+def _require_compressible(rule: Rule, obstacles: dict[str, str]) -> None:
+    """Refuse a rule all of whose datasets can't be compressed."""
+    named = {path: why for path, why in obstacles.items() if matches(path, rule.pattern)}
+    if all(named.values()):
+        why = ", ".join(f"{path}: {why}" for path, why in list(named.items())[:5])
+        raise click.ClickException(
+            f"--dataset {rule.pattern!r} names nothing that can be compressed ({why})"
+        )
 
 
 def _require_bound(rule: Rule, plans: Sequence[Plan]) -> None:

@@ -17,6 +17,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from h5lossy.cli._console import printable
 from h5lossy.cli._interrupts import raise_if_interrupted
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def progress_bar(total_bytes: int | None) -> Iterator[Advance]:
             done_bytes: int, doing: str | None = None, total_bytes: int | None = None
         ) -> None:
             raise_if_interrupted()
-            progress.update(task, advance=done_bytes, description=doing, total=total_bytes)
+            text = None if doing is None else printable(doing)
+            progress.update(task, advance=done_bytes, description=text, total=total_bytes)
 
         yield advance

@@ -15,7 +15,7 @@ import h5py
 import h5lossy
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.cli._console import printable, say
-from h5lossy.cli._judging import FAILED, datasets_in, no_verdict, split_place
+from h5lossy.cli._judging import FAILED, datasets_in, is_float, no_verdict, open_file, split_place
 from h5lossy.cli._options import FileToWrite, bound_option, missing_option
 from h5lossy.cli._progress import progress_bar
 
@@ -135,18 +135,13 @@ def assess(
         for x, y in pairs:
             reports.append(_assess(x, y, settings))
             if not (as_json or quiet):
-                say(reports[-1].to_markdown() if markdown else printable_lines(reports[-1]))
+                say(reports[-1].to_markdown() if markdown else reports[-1].to_text())
         if html is not None:
             reports[0].to_html(html)
     if as_json:
         click.echo(json.dumps({"reports": [report.to_dict() for report in reports]}, indent=2))
     if not all(report.ok for report in reports):
         click.get_current_context().exit(FAILED)
-
-
-def printable_lines(report: Report) -> str:
-    """Write a report for a terminal; names from files can't do harm."""
-    return "\n".join(map(printable, report.to_text().split("\n")))
 
 
 def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, Any]:
@@ -184,12 +179,10 @@ def _pairs(original: str, decoded: str, patterns: tuple[str, ...]) -> Iterator[t
             raise click.UsageError("give -d, or paths behind the files, but not both")
         yield (f"{file_x}:{path_x or path_y}", f"{file_y}:{path_y or path_x}")
         return
-    with h5py.File(file_x, "r") as x, h5py.File(file_y, "r") as y:
+    with open_file(file_x) as x, open_file(file_y) as y:
         found = datasets_in(y, patterns)
         if not patterns:
-            found = {
-                name: d for name, d in found.items() if d.dtype.kind == "f" and d.shape is not None
-            }
+            found = {name: d for name, d in found.items() if is_float(d)}
         missing = [name for name in found if not isinstance(x.get(name), h5py.Dataset)]
     if missing:
         raise click.ClickException(f"{file_x} has no dataset {printable(', '.join(missing))}")
@@ -219,7 +212,7 @@ def _opened(mask: str, stack: ExitStack) -> h5py.Dataset:
     file, path = split_place(mask)
     if path is None:
         raise click.UsageError(f"--mask takes FILE:/PATH, got {mask!r}")
-    found = stack.enter_context(h5py.File(file, "r")).get(path)
+    found = stack.enter_context(open_file(file)).get(path)
     if not isinstance(found, h5py.Dataset):
         raise click.ClickException(f"there is no dataset {path} in {file}")
     return found

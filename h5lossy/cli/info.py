@@ -17,8 +17,18 @@ from h5py import h5d
 
 from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_starts
-from h5lossy.cli._console import bytes_text, print_table, printable, ratio_text, say, shape_text
+from h5lossy._stored import StoredChunks
+from h5lossy.cli._console import (
+    bytes_text,
+    one_line,
+    print_table,
+    printable,
+    ratio_text,
+    say,
+    shape_text,
+)
 from h5lossy.cli._copy import walk
+from h5lossy.cli._judging import UNREADABLE, open_file
 from h5lossy.cli._options import codec_text, frame_codec_text
 from h5lossy.cli._patterns import matches, require_match
 
@@ -51,7 +61,7 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
     and how many of the tiles were kept as they were. Where the codec is auto, each chunk has one of
     its own: --frames counts them all.
     """
-    with h5py.File(path, "r") as file:
+    with open_file(path) as file:
         datasets = {
             name.decode(errors="surrogateescape"): h5py.Dataset(obj)
             for name, obj in walk(file)
@@ -64,19 +74,25 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
             for name in datasets
             if not patterns or any(matches(name, pattern) for pattern in patterns)
         ]
-        reports = {}
+        reports, unreadable = {}, {}
         for name in chosen:
-            described = describe(datasets[name])
-            if described is not None:
-                frames = _look_into(datasets[name], described, everything=all_frames)
-                reports[name] = described, frames
-    others = [name for name in chosen if name not in reports]
+            try:
+                described = describe(datasets[name])
+                if described is not None:
+                    frames = _look_into(datasets[name], described, everything=all_frames)
+                    reports[name] = described, frames
+            except UNREADABLE as error:
+                unreadable[name] = one_line(error)
+    others = [name for name in chosen if name not in reports and name not in unreadable]
     if as_json:
-        _print_json(reports, others)
+        _print_json(reports, others, unreadable)
     else:
         _print_table(reports)
         if others:
             say(f"not compressed by h5lossy: {len(others)} datasets")
+    if unreadable:
+        which = "\n".join(f"{printable(name)}: {why}" for name, why in unreadable.items())
+        raise click.ClickException(f"{len(unreadable)} of {len(chosen)} can't be read:\n{which}")
 
 
 @dataclass(kw_only=True)
@@ -131,11 +147,11 @@ def _look_into(dataset: h5py.Dataset, described: DatasetInfo, *, everything: boo
     frames = _Frames()
     if described.other_filters:  # what stands in the file is their output
         return frames
-    starts = chunk_starts(dataset)
+    starts, stored = chunk_starts(dataset), StoredChunks(dataset)
     for start in starts if everything else starts[:1]:
-        filter_mask, frame = dataset.id.read_direct_chunk(start)
-        if filter_mask == 0:
-            frames.add(frame)
+        found = stored.frame(start)
+        if found is not None:
+            frames.add(found)
     return frames
 
 
@@ -179,12 +195,13 @@ def _print_table(reports: dict[str, _Report]) -> None:
     )
 
 
-def _print_json(reports: dict[str, _Report], others: list[str]) -> None:
+def _print_json(reports: dict[str, _Report], others: list[str], unreadable: dict[str, str]) -> None:
     datasets = [
         {"path": name, **_plain(described), "frames": frames.plain()}
         for name, (described, frames) in reports.items()
     ]
-    click.echo(json.dumps({"datasets": datasets, "others": others}, indent=2))
+    found = {"datasets": datasets, "others": others, "unreadable": unreadable}
+    click.echo(json.dumps(found, indent=2))
 
 
 def _plain(described: DatasetInfo) -> dict[str, Any]:

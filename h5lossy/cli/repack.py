@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from collections import defaultdict
@@ -23,6 +22,7 @@ from h5lossy import (
     H5LossyError,
     __version__,
     describe,
+    read,
 )
 from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._values import own_fill_value
@@ -37,14 +37,15 @@ from h5lossy.cli._copy import (
     object_key,
     walk,
 )
-from h5lossy.cli._new_file import complete_or_absent
+from h5lossy.cli._judging import open_file
+from h5lossy.cli._new_file import complete_or_absent, discarded_on_failure
 from h5lossy.cli._options import Request, codec_text, range_options, request_option
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy.cli._plan import Plan, Wishes, make_plans
 from h5lossy.cli._progress import Advance, progress_bar
 from h5lossy.frames import keeping_missing
 from h5lossy.missing import missing_when_stored
-from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE, Recorder
+from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE, Recorder, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,6 +97,11 @@ _CACHE_BYTES = 64 << 20
     "recorded for h5lossy verify. [default: verify]",
 )
 @range_options
+@click.option(
+    "--attributes/--no-attributes",
+    default=True,
+    help="Record in attributes what was asked for and what was found. [default: attributes]",
+)
 @click.option("--force", is_flag=True, help="Replace DST if it exists.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def repack(
@@ -107,6 +113,7 @@ def repack(
     skip: Sequence[str],
     chunks: Chunks,
     verify: bool,
+    attributes: bool,
     missing_value: Sequence[float],
     confirm_range: bool,
     force: bool,
@@ -118,7 +125,7 @@ def repack(
     one, only datasets that a --dataset rule gives a bound are compressed. --codec holds for all
     that are compressed, unless a rule names another. A range-relative bound is taken over the
     whole dataset and stored as the absolute one that it comes to. Each compressed dataset records
-    both in its attribute "h5lossy".
+    both in its attribute "h5lossy". Records are plain ASCII, which netCDF of every model can hold.
 
     A GLOB that starts with "/" is matched against a dataset's whole path, any other against the
     path's end: "salt", "ocean/s*". A "*" stays within one name, "**" stands for any number of
@@ -139,8 +146,10 @@ def repack(
     Not kept are the times of objects, and HDF5's comments on groups and on what is compressed.
     Links of a program's own class and references of HDF5 1.12's new kind are refused.
 
-    DST appears under its name when it is complete and checked, or not at all. SRC is never
-    written to.
+    DST appears under its name when it is complete and checked, or not at all. It has the owner, the
+    group and the permissions of the file that it replaces, or those of SRC, as far as you may give
+    them. What is no regular file is never replaced. SRC is never written to. Where nothing is to be
+    compressed, nothing is written, and the exit code is 1.
     """
     if not request.bound and not any(rule.request.bound for rule in rules):
         raise click.UsageError(
@@ -151,7 +160,7 @@ def repack(
     if target.exists() and target.samefile(source):
         raise click.UsageError("SRC and DST are the same file; repack never overwrites its input")
     wishes = Wishes(request=request, chunks=chunks, rules=rules, skip=skip)
-    with h5py.File(source, "r", rdcc_nbytes=_CACHE_BYTES, rdcc_w0=1.0) as file:
+    with open_file(source, rdcc_nbytes=_CACHE_BYTES, rdcc_w0=1.0) as file:
         plans = make_plans(file, wishes)
         jobs = [
             _Job(plan, plan.codec, missing_value, confirm_range=confirm_range)
@@ -161,14 +170,18 @@ def repack(
         notes = _other_files(file, source, target)
         if dry_run:
             _print_plans(plans)
-        else:
-            with complete_or_absent(target, replace=force) as temporary:
-                notes += _write(file, temporary, plans, jobs, verify=verify)
+        elif jobs:
+            with complete_or_absent(target, replace=force, like=source) as temporary:
+                notes += _write(file, temporary, plans, jobs, verify=verify, attributes=attributes)
             _print_results(jobs, verified=verify)
             say(f"file: {_file_size(source)} -> {_file_size(target)}")
         _print_kept(plans)
         for note in [*notes, *_compressed_before(jobs)]:
             say(f"note: {note}")
+    if not jobs:
+        raise click.ClickException(
+            f"{printable(str(source))} has nothing to compress, so DST is not written"
+        )
 
 
 class _Job:
@@ -201,11 +214,11 @@ class _Job:
         dataset = self.plan.dataset
         extent = Extent(self._missing)
         for block in self._blocks("range of", advance):
-            extent.add(dataset[block])
+            extent.add(read(dataset, block))
         if extent.ends is not None and extent.may_be_lone and not self._confirm_range:
             lone = LoneExtremes(self._missing, extent.ends)
             for block in self._blocks("range of", lambda *_: None):
-                lone.add(dataset[block])
+                lone.add(read(dataset, block))
             try:
                 lone.check(self.requested.bound)
             except H5LossyError as error:
@@ -223,22 +236,23 @@ class _Job:
         creation.set_filter(FILTER_ID, h5z.FLAG_MANDATORY, self.codec.filter_options)
         return h5d.create(file, None, type_id, old.get_space(), creation)
 
-    def write(self, file: h5py.File, advance: Advance) -> None:
+    def write(self, file: h5py.File, advance: Advance, *, attributes: bool) -> None:
         """Compress the values."""
         old = self.plan.dataset
         new = h5py.Dataset(h5o.open(file.id, self.plan.name))
         for block in self._blocks("compressing", advance):
-            new[block] = old[block]
-        new.attrs[RECORD] = json.dumps(self._record(old))
-        for stale in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE):  # copied, but of other values
+            new[block] = read(old, block)
+        for stale in (RECORD, REPORT_ATTRIBUTE, HASH_ATTRIBUTE):  # copied, but of other values
             if stale in new.attrs:
                 del new.attrs[stale]
+        if attributes:
+            write_text(new, RECORD, json.dumps(self._record(old)))
         new.flush()
         result = describe(new)
         assert result is not None
         self.raw_bytes, self.stored_bytes = result.raw_bytes, result.stored_bytes
 
-    def check(self, file: h5py.File, advance: Advance) -> None:
+    def check(self, file: h5py.File, advance: Advance, *, attributes: bool) -> None:
         """Read the values back, judge every one, and record what was found for `verify`.
 
         Raises
@@ -249,12 +263,13 @@ class _Job:
         old = self.plan.dataset
         new = h5py.Dataset(h5o.open(file.id, self.plan.name))
         tally = Tally(self.codec.bound, self._missing)
-        recorder = Recorder(new, self.codec.bound, missing=self._missing)
+        recorder = Recorder(new, self.codec.bound, missing=self._missing) if attributes else None
         for block in self._blocks("checking", advance):
-            values, decoded = old[block], new[block]
+            values, decoded = read(old, block), new[block]
             self._check_missing(block, values, decoded)
             tally.add(values, decoded)
-            recorder.add_block(block, values, decoded)
+            if recorder is not None:
+                recorder.add_block(block, values, decoded)
         self.summary = tally.summary
         if not self.summary.holds:
             raise H5LossyError(
@@ -262,7 +277,8 @@ class _Job:
                 f"{verdict(self.summary)}. This is a fault of h5lossy or of this machine; "
                 "please report it"
             )
-        recorder.finish()
+        if recorder is not None:
+            recorder.finish()
 
     def _check_missing(
         self, block: tuple[slice, ...], values: np.ndarray[Any, Any], decoded: np.ndarray[Any, Any]
@@ -333,12 +349,22 @@ class _Job:
             try:
                 record["earlier"] = json.loads(earlier)
             except (TypeError, ValueError):  # not ours, but not to be lost either
-                record["earlier"] = str(earlier)
+                record["earlier"] = _as_text(earlier)
         return record
 
 
+def _as_text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
 def _write(
-    old: h5py.File, path: Path, plans: list[Plan], jobs: list[_Job], *, verify: bool
+    old: h5py.File,
+    path: Path,
+    plans: list[Plan],
+    jobs: list[_Job],
+    *,
+    verify: bool,
+    attributes: bool,
 ) -> list[str]:
     """Write the new file and check it. Return notes for the user."""
     total = sum(
@@ -350,7 +376,7 @@ def _write(
     with progress_bar(total) as advance:
         for job in jobs:
             job.resolve(advance)
-        with contextlib.closing(create_like(old, path)) as new:
+        with discarded_on_failure(create_like(old, path)) as new:
             copier = FileCopier(
                 old,
                 new,
@@ -359,12 +385,12 @@ def _write(
             )
             copier.copy()
             for job in jobs:
-                job.write(new, advance)
+                job.write(new, advance, attributes=attributes)
         copy_user_block(Path(old.filename), path, old.userblock_size)
         if verify:
-            with h5py.File(path, "r+") as new:
+            with discarded_on_failure(h5py.File(path, "r+")) as new:
                 for job in jobs:
-                    job.check(new, advance)
+                    job.check(new, advance, attributes=attributes)
     if not copier.dangling:
         return []
     return [f"references that meant no object of SRC, and are null in DST: {copier.dangling}"]

@@ -113,7 +113,7 @@ def parse_bounds(text: str) -> list[float]:
 )
 @click.option(
     "--plot",
-    type=FileToWrite(),
+    type=FileToWrite(".svg"),
     metavar="FILE.svg",
     help="Draw PSNR over bits per value.",
 )

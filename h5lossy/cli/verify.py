@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,21 @@ import click
 import h5py
 
 import h5lossy
-from h5lossy import describe
-from h5lossy.cli._console import printable, say
-from h5lossy.cli._judging import FAILED, datasets_in, no_verdict
-from h5lossy.cli._progress import progress_bar
-from h5lossy.cli.assess import printable_lines
+from h5lossy import NotComparableError, describe
+from h5lossy.cli._console import one_line, printable, say
+from h5lossy.cli._judging import (
+    FAILED,
+    NO_VERDICT,
+    NOT_COMPARABLE,
+    OUTDATED,
+    UNREADABLE,
+    datasets_in,
+    no_verdict,
+    open_file,
+)
+from h5lossy.cli._progress import Advance, progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from h5lossy import Verification
 
 
@@ -47,43 +54,108 @@ def verify(
 ) -> None:
     """Decode all that h5lossy compressed in FILE, and compare it with the records.
 
-    Checksums are checked and every chunk is decoded. If the data was verified when it was written
-    (h5lossy repack does, and h5lossy.write with verify="write"), the decoded values are compared
-    with the recorded hashes: they are then, bit for bit, those that were judged by their originals.
-    Needs no original. With --against there is a full comparison, as h5lossy assess makes it.
+    Checksums are checked, every chunk is decoded, and what HDF5 would read is judged. If the data
+    was verified when it was written (h5lossy repack does, and h5lossy.write with verify="write"),
+    the decoded values are compared with the recorded hashes: they are then, bit for bit, those that
+    were judged by their originals. Needs no original. With --against there is a full comparison, as
+    h5lossy assess makes it.
 
-    Exit codes: 0 all is well; 1 something is wrong; 2 wrong usage, or a file that can't be read;
-    3 fields that can't be compared.
+    A record is OUTDATED where the data is sound, but not the recorded one: it was edited,
+    compressed again, resized or replaced since. A record is no signature: who can write FILE can
+    write it, too.
+
+    Exit codes, the first that fits: 1 something is damaged; 2 wrong usage, or something that can't
+    be read; 3 fields that can't be compared; 4 a record is outdated; 0 all is well.
     """
-    found: list[Verification] = []
-    with no_verdict(), h5py.File(path, "r") as file:
+    run = _Run()
+    with no_verdict(), open_file(path) as file, ExitStack() as stack:
         datasets = datasets_in(file, patterns)
-        lossy = [d for d in datasets.values() if d.shape is not None and describe(d) is not None]
-        others = {name: d for name, d in datasets.items() if d not in lossy}
-        original = None if against is None else h5py.File(against, "r")
-        try:
-            times = 1 if against is None else 2
-            with progress_bar(times * sum(d.nbytes for d in lossy)) as advance:
-                for dataset in lossy:
-                    advance(0, f"verifying {printable(dataset.name)}")
-                    found.append(
-                        h5lossy.verify(
-                            dataset, against=_counterpart(original, dataset.name), progress=advance
-                        )
-                    )
-        finally:
-            if original is not None:
-                original.close()
+        sizes = {name: run.size(name, dataset) for name, dataset in datasets.items()}
+        total = sum(size for size in sizes.values() if size is not None)
+        original = None
+        if against is not None:
+            original = stack.enter_context(open_file(against))
+            total += sum(datasets[name].nbytes for name, size in sizes.items() if size is not None)
+        with progress_bar(total) as advance:
+            for name, dataset in datasets.items():
+                if name not in run.failed:
+                    advance(0, f"verifying {printable(name)}")
+                    other = _counterpart(original, name) if sizes[name] is not None else None
+                    run.verify(name, dataset, other, advance)
         if not (as_json or quiet):
-            for one in found:
+            for one in run.found:
                 _print(one)
-            for name, dataset in others.items():
-                say(f"{printable(name)}   {_filters(dataset)}   -")
-            say(_summary(found))
+            for name, dataset in datasets.items():
+                if name in run.others:
+                    say(f"{printable(name)}   {_filters(dataset)}   -")
+            for name, (why, _) in run.failed.items():
+                say(f"{printable(name)}   {printable(why)}   UNREADABLE")
+            say(run.summary())
     if as_json:
-        click.echo(json.dumps({"datasets": [_plain(one) for one in found]}, indent=2))
-    if not all(one.ok for one in found):
-        click.get_current_context().exit(FAILED)
+        datasets_found = [_plain(one) for one in run.found]
+        failed = [{"path": name, "why": why} for name, (why, _) in run.failed.items()]
+        click.echo(json.dumps({"datasets": datasets_found, "unreadable": failed}, indent=2))
+    if run.code:
+        click.get_current_context().exit(run.code)
+
+
+class _Run:
+    """What was found in one file; a dataset that can't be read does not stop the others."""
+
+    def __init__(self) -> None:
+        self.found: list[Verification] = []
+        self.others: list[str] = []
+        self.failed: dict[str, tuple[str, int]] = {}
+
+    def size(self, name: str, dataset: h5py.Dataset) -> int | None:
+        """Return how much is to be decoded; None where nothing is."""
+        try:
+            described = None if dataset.shape is None else describe(dataset)
+        except UNREADABLE as error:
+            self._fail(name, error)
+            return None
+        return None if described is None else described.raw_bytes
+
+    def verify(self, name: str, dataset: h5py.Dataset, original: Any, advance: Advance) -> None:
+        """Verify one dataset, and note what came of it."""
+        try:
+            one = h5lossy.verify(dataset, against=original, progress=advance)
+        except UNREADABLE as error:
+            self._fail(name, error)
+            return
+        if one.codec is None and one.ok:
+            self.others.append(name)
+        else:
+            self.found.append(one)
+
+    def _fail(self, name: str, error: Exception) -> None:
+        code = NOT_COMPARABLE if isinstance(error, NotComparableError) else NO_VERDICT
+        self.failed[name] = one_line(error), code
+
+    @property
+    def code(self) -> int:
+        """The command's exit code."""
+        if any(one.is_damaged for one in self.found):
+            return FAILED
+        if self.failed:
+            return min(code for _, code in self.failed.values())
+        return 0 if all(one.ok for one in self.found) else OUTDATED
+
+    def summary(self) -> str:
+        """Say how it went, in one line."""
+        lossy = [one for one in self.found if one.codec is not None]
+        wrong = sum(one.is_damaged for one in self.found)
+        outdated = sum(not one.ok and not one.is_damaged for one in self.found)
+        counts = [
+            f"{wrong} of {_count(len(lossy), 'lossy dataset')} failed" if wrong else "",
+            f"{_count(outdated, 'record')} outdated" if outdated else "",
+            f"{_count(len(self.failed), 'dataset')} not read" if self.failed else "",
+        ]
+        if any(counts):
+            return ", ".join(filter(None, counts))
+        if not lossy:
+            return "h5lossy compressed nothing here: nothing was verified"
+        return f"{_count(len(lossy), 'lossy dataset')}, all as they should be"
 
 
 def _counterpart(original: h5py.File | None, name: str) -> Any:
@@ -91,7 +163,7 @@ def _counterpart(original: h5py.File | None, name: str) -> Any:
         return None
     found = original.get(name)
     if not isinstance(found, h5py.Dataset):
-        raise click.ClickException(f"{original.filename} has no dataset {printable(name)}")
+        raise click.ClickException(f"{original.filename} has no dataset {name}")
     return found
 
 
@@ -105,34 +177,26 @@ def _filters(dataset: h5py.Dataset) -> str:
     return f"{printable(', '.join(names)) or 'not compressed'}, nothing to verify"
 
 
-def _summary(found: Sequence[Verification]) -> str:
-    wrong = sum(not one.ok for one in found)
-    if not found:
-        return "h5lossy compressed nothing here: nothing was verified"
-    if wrong:
-        return f"{wrong} of {_count(len(found), 'lossy dataset')} failed"
-    return f"{_count(len(found), 'lossy dataset')}, all as they should be"
-
-
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _print(one: Verification) -> None:
-    head = f"{printable(one.path)}   {one.codec} {one.bound}   {_count(one.chunks, 'chunk')}"
-    if one.problems:
-        for problem in one.problems[:8]:
+    how = "" if one.codec is None else f"{one.codec} {one.bound}   {_count(one.chunks, 'chunk')}   "
+    head = f"{printable(one.path)}   {how}"
+    for problems, verdict in ((one.problems, "FAIL"), (one.outdated, "OUTDATED")):
+        for problem in problems[:8]:
             where = "" if problem.chunk is None else f"chunk {problem.chunk} "
-            say(f"{head}   {where}{printable(problem.why)}   FAIL")
-        if len(one.problems) > 8:
-            say(f"{head}   {len(one.problems) - 8} more   FAIL")
-    elif one.recorded:
+            say(f"{head}{where}{printable(problem.why)}   {verdict}")
+        if len(problems) > 8:
+            say(f"{head}{len(problems) - 8} more   {verdict}")
+    if one.recorded and not (one.problems or one.outdated):
         some = "" if one.recorded == one.chunks else f" ({one.recorded} of them have one)"
-        say(f"{head}   decoded hash matches the one written{some}{_found(one)}   OK")
-    else:
-        say(f"{head}   decoded; there is no record to compare with   OK")
+        say(f"{head}decoded hash matches the one written{some}{_found(one)}   OK")
+    elif not (one.problems or one.outdated):
+        say(f"{head}decoded; there is no record to compare with   OK")
     if one.report is not None:
-        say(printable_lines(one.report))
+        say(one.report.to_text())
 
 
 def _found(one: Verification) -> str:
@@ -152,6 +216,7 @@ def _plain(one: Verification) -> dict[str, Any]:
         "chunks": one.chunks,
         "recorded": one.recorded,
         "problems": [{"chunk": p.chunk, "why": p.why} for p in one.problems],
+        "outdated": [{"chunk": p.chunk, "why": p.why} for p in one.outdated],
         "record": one.record,
         "report": None if one.report is None else one.report.to_dict(),
     }

@@ -58,12 +58,11 @@ inline void add_columns(const CellPoints& points, const double* finer, u32 first
     for (u32 axis = kFirst; axis <= kX; ++axis) slope_errors[axis] = sum(lanes.slope_error[axis]);
     V gradient_errors = sum(lanes.gradient_error), laplacians = sum(lanes.laplacian),
       laplacian_errors = sum(lanes.laplacian_error), errors = sum(lanes.error), interior = none;
-    const V inside = columns_below(points.columns, column, none + 1.0);
     i64 at = column;
     Values<V> before_y = {}, centre = points.centre.at(at), after_y = {};
     if constexpr (kFirst <= kY) before_y = points.centre.at(at - points.stride);
     for (u32 row = 0; row < points.rows; ++row, at += points.stride) {
-      V valid = inside;
+      V valid = none + 1.0;
       if (!kPlain && !points.all_valid) {
         const auto limit = [&](const Points& by, i64 there) { valid *= load_doubles(by.valid + there); };
         limit(points.centre, at);
@@ -74,6 +73,8 @@ inline void add_columns(const CellPoints& points, const double* finer, u32 first
         for (u32 axis = kFirst; axis < kY; ++axis) limit(points.before[axis], at);
         for (u32 axis = kFirst; axis < kY; ++axis) limit(points.after[axis], at);
       }
+      // Last: behind the cell's columns stands anything, NaN among it, and some of it was never written.
+      if constexpr (!kPlain) valid = columns_below(points.columns, column, valid);
       const auto keep = [valid](V value) {
         if constexpr (kPlain) return value;
         return valid != 0.0 ? value : none;

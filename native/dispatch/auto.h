@@ -15,17 +15,34 @@
 
 namespace h5lossy {
 
-// What the candidates are tried on: some of the pieces that a chunk can be cut into without cutting blocks.
+// What the candidates are tried on: some of the pieces that a chunk can be cut into without cutting blocks, and the edge,
+// if blocks are partly outside of the chunk there.
 struct Sample {
-  Sample(const h5l_params& of_chunk, std::uint64_t count);
+  // Pieces of the chunk of which some are tried. Each is made of runs of values, and begins behind the first run of the
+  // one before.
+  struct Part {
+    // The first value of the piece that is number j of the sample.
+    [[nodiscard]] std::uint64_t begin(std::uint64_t j) const {
+      return first + ((2 * j + 1) * pieces - 1) / (2 * size) * run;
+    }
+    [[nodiscard]] std::uint64_t values() const { return runs * run; }  // of a piece
 
-  // Which piece of the chunk is number j of the sample.
-  [[nodiscard]] std::uint64_t piece(std::uint64_t j) const { return ((2 * j + 1) * pieces - 1) / (2 * size); }
+    std::uint32_t dims[3] = {};  // of a piece as a chunk of its own
+    std::uint64_t first = 0;     // value of the chunk where they begin
+    std::uint64_t runs = 1;      // of a piece
+    std::uint64_t run = 0;       // values of each
+    std::uint64_t apart = 0;     // values from one run's first to the next one's
+    std::uint64_t pieces = 0;    // of the chunk
+    std::uint64_t size = 0;      // how many of them are in the sample
+    std::uint64_t weight = 1;    // of their frames' sizes
+  };
 
-  h5l_params params;         // of a piece as a chunk of its own
-  std::uint64_t values = 0;  // of a piece
-  std::uint64_t pieces = 0;  // of the chunk
-  std::uint64_t size = 0;    // how many of them are in the sample
+  Sample(const h5l_params& params, std::uint64_t count);
+
+  [[nodiscard]] std::span<const Part> parts() const { return {all, has_edge ? 2u : 1u}; }
+
+  Part all[2];  // whole rows of blocks, and the edge
+  bool has_edge = false;
 };
 
 // Calls f(entry, mode) for each candidate of a chunk of `count` values, in their order, as long as it returns true.

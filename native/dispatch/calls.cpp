@@ -51,13 +51,25 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
   if (!has_codec && params.bound_kind != H5L_BOUND_LOSSLESS) {
     const std::uint64_t count = raw_bytes / params.value_bytes;
     const Sample sample(params, count);
-    const std::size_t piece_bytes = static_cast<std::size_t>(sample.values) * params.value_bytes;
-    call.pieces = static_cast<std::uint32_t>(sample.pieces);
-    call.sampled = static_cast<std::uint32_t>(sample.size);
-    call.piece_bytes = static_cast<std::uint32_t>(piece_bytes);
+    for (const Sample::Part& part : sample.parts()) {
+      gpu::SamplePart& of_call = call.sample[call.sample_parts++];
+      of_call.first_byte = static_cast<std::uint32_t>(part.first * params.value_bytes);
+      of_call.pieces = static_cast<std::uint32_t>(part.pieces);
+      of_call.sampled = static_cast<std::uint32_t>(part.size);
+      of_call.piece_bytes = static_cast<std::uint32_t>(part.values() * params.value_bytes);
+      of_call.run_bytes = static_cast<std::uint32_t>(part.run * params.value_bytes);
+      of_call.apart_bytes = static_cast<std::uint32_t>(part.apart * params.value_bytes);
+      of_call.weight = static_cast<std::uint32_t>(part.weight);
+    }
     for_each_candidate(backends().back().codecs, params, count, [&](const CodecEntry& entry, std::uint32_t mode) {
-      call.candidates.push_back({make_method(entry.number, mode, params, raw_bytes),
-                                 make_method(entry.number, mode, sample.params, piece_bytes)});
+      const Choice choice = make_choice(entry, mode, params, count);
+      gpu::Candidate& candidate = call.candidates.emplace_back();
+      candidate.of_chunk = make_method(choice, params.value_bytes, raw_bytes, choice.dims);
+      for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
+        const Sample::Part& part = sample.all[i];
+        const Choice of_piece = make_choice_of_part(choice, params.value_bytes, part.dims, part.values());
+        candidate.of_parts[i] = make_method(of_piece, params.value_bytes, call.sample[i].piece_bytes, of_piece.dims);
+      }
       return true;
     });
   }

@@ -3,6 +3,8 @@
 
 #include "dispatch/choice.h"
 
+#include <algorithm>
+
 namespace h5lossy {
 
 std::uint32_t read_shape(const h5l_params& params, std::uint64_t count, std::uint32_t (&dims)[3]) {
@@ -32,6 +34,16 @@ Choice make_choice(const CodecEntry& entry, std::uint32_t mode, const h5l_params
   entry.codec->blocking(choice.mode, params.value_bytes, blocking);
   choice.geometry = Geometry(blocking, params.value_bytes, count, choice.dims);
   choice.has_dims = !choice.geometry.is_linear();
+  return choice;
+}
+
+Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[3],
+                           std::uint64_t count) {
+  Choice choice = of_chunk;
+  std::copy_n(dims, 3, choice.dims);
+  Blocking blocking;
+  choice.codec->blocking(choice.mode, value_bytes, blocking);
+  choice.geometry = Geometry(blocking, value_bytes, count, choice.dims);
   return choice;
 }
 

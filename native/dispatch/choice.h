@@ -38,6 +38,11 @@ std::uint32_t read_shape(const h5l_params& params, std::uint64_t count, std::uin
 // What a codec's `mode`, as requested, makes of a chunk.
 Choice make_choice(const CodecEntry& entry, std::uint32_t mode, const h5l_params& params, std::uint64_t count);
 
+// The same codec and mode for a part of the chunk, of `count` values, as a chunk of its own. Blocks keep their dimensions
+// even where the part has fewer.
+Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[3],
+                           std::uint64_t count);
+
 // First step of reading: codec and mode of a frame of which only the fixed fields have been read.
 [[nodiscard]] h5l_status open_codec(const FrameHeader& header, Choice& choice, const Message& why);
 

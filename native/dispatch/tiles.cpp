@@ -177,9 +177,12 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
   return status;
 }
 
-h5l_status open_header(Bytes bytes, FrameHeader& header, std::uint32_t& tiles, const Message& why) {
+namespace {
+
+// What can be read of a header before its checksum, and how many tiles follow.
+h5l_status open_header(const FrameFront& front, FrameHeader& header, std::uint32_t& tiles, const Message& why) {
   tiles = 0;
-  if (const h5l_status status = read_header(bytes, header, why); status != H5L_OK) return status;
+  if (const h5l_status status = read_header(front, header, why); status != H5L_OK) return status;
   if (header.codec == H5L_CODEC_STORED) {
     if (header.mode != 0) {
       return why.fail(H5L_UNSUPPORTED,
@@ -197,16 +200,26 @@ h5l_status open_header(Bytes bytes, FrameHeader& header, std::uint32_t& tiles, c
   return H5L_OK;
 }
 
-h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
-  FrameHeader header;
-  std::uint32_t tiles = 0;
-  if (const h5l_status status = open_header(bytes, header, tiles, why); status != H5L_OK) return status;
-  if (const h5l_status status = read_frame(bytes, header, tiles, frame, why); status != H5L_OK) return status;
+}  // namespace
+
+h5l_status open_front(const FrameFront& front, FrameHeader& header, std::uint32_t& tiles, const Message& why) {
+  if (const h5l_status status = open_header(front, header, tiles, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_room(header, tiles, front.frame_bytes, why); status != H5L_OK) return status;
+  if (front.bytes.size() < payload_begin(header, tiles)) return H5L_OK;
+  if (const h5l_status status = check_front(front, header, tiles, why); status != H5L_OK) return status;
   if (header.codec != H5L_CODEC_STORED && header.bound_kind == H5L_BOUND_LOSSLESS &&
       !codec_entry(header.codec)->codec->has_lossless) {
     return why.fail(H5L_CORRUPT, "codec %u has no lossless frames", header.codec);
   }
   return H5L_OK;
+}
+
+h5l_status open_frame(Bytes bytes, Frame& frame, const Message& why) {
+  FrameHeader header;
+  std::uint32_t tiles = 0;
+  const h5l_status status = open_front({bytes, bytes.size()}, header, tiles, why);
+  if (status == H5L_OK) frame = make_frame(bytes, header, tiles);
+  return status;
 }
 
 std::uint32_t count_stored_tiles(const Frame& frame) {

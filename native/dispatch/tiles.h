@@ -28,9 +28,10 @@ void store_chunk(const h5l_params& params, std::span<const std::uint8_t> raw, st
 // Checks all of a frame but its payload.
 [[nodiscard]] h5l_status open_frame(std::span<const std::uint8_t> bytes, Frame& frame, const Message& why);
 
-// Reads the header alone, from the first bytes of a frame, and says how many tiles follow. Nothing behind it is checked.
-[[nodiscard]] h5l_status open_header(std::span<const std::uint8_t> bytes, FrameHeader& header, std::uint32_t& tiles,
-                                     const Message& why);
+// The same for a frame of which the first bytes are at hand, and in the same order. Where they do not reach to the end of
+// the tile table, nothing is checked of what its checksum covers.
+[[nodiscard]] h5l_status open_front(const FrameFront& front, FrameHeader& header, std::uint32_t& tiles,
+                                    const Message& why);
 
 // How many tiles were kept as they were.
 std::uint32_t count_stored_tiles(const Frame& frame);

@@ -28,6 +28,9 @@ inline constexpr int kOrderLittle = 0;
 inline constexpr int kOrderBig = 1;
 inline constexpr int kNormImplied = 0;
 inline constexpr int kFillUserDefined = 2;
+inline constexpr int kLayoutChunked = 2;
+inline constexpr unsigned kObjectDataset = 0x0002;
+inline constexpr hid_t kObjectsOfAllFiles = 0x001F;
 inline constexpr int kPluginTypeFilter = 0;
 inline constexpr int kFilterClassVersion = 1;
 
@@ -60,6 +63,15 @@ struct Functions {
   herr_t (*modify_filter)(hid_t dcpl, int id, unsigned flags, std::size_t cd_count, const unsigned* cd_values);
   herr_t (*fill_value_defined)(hid_t dcpl, int* status);
   herr_t (*get_fill_value)(hid_t dcpl, hid_t type, void* value);
+  herr_t (*get_version)(unsigned* major, unsigned* minor, unsigned* release);
+  std::ptrdiff_t (*get_object_ids)(hid_t file, unsigned types, std::size_t room, hid_t* ids);
+  hid_t (*get_dataset_type)(hid_t dataset);
+  hid_t (*get_creation_list)(hid_t dataset);
+  int (*get_layout)(hid_t dcpl);
+  int (*get_chunk)(hid_t dcpl, int room, hsize_t* extents);
+  int (*get_filter_count)(hid_t dcpl);
+  herr_t (*close_type)(hid_t type);
+  herr_t (*close_list)(hid_t list);
   herr_t (*push_error)(hid_t stack, const char* file, const char* function, unsigned line, hid_t error_class,
                        hid_t major, hid_t minor, const char* format, ...);
   const hid_t* error_class;

@@ -5,10 +5,17 @@
 // why each answer is what it is.
 
 #include <algorithm>
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <span>
+#include <utility>
 
 #include "dispatch/float_environment.h"
 #include "dispatch/params.h"
@@ -18,6 +25,7 @@
 #include "dispatch/tiles.h"
 #include "filter/cd_values.h"
 #include "filter/hdf5_symbols.h"
+#include "filter/open_datasets.h"
 #include "format/frame.h"
 #include "h5lossy.h"
 
@@ -32,6 +40,18 @@ constexpr char kFilterName[] = "h5lossy error-bounded lossy compression (pip ins
 constexpr hdf5::htri_t kYes = 1;
 constexpr int kRefused = -1;
 constexpr std::size_t kFailed = 0;
+
+// To the user, once in a process: HDF5 2 drops what a filter puts on its error stack, and a write that succeeds has no
+// error at all.
+[[gnu::format(printf, 2, 3)]] void say_once(std::atomic_flag& said, const char* format, ...) {
+  if (said.test_and_set()) return;
+  h5l_message line;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(line.text, sizeof line.text, format, arguments);
+  va_end(arguments);
+  std::fprintf(stderr, "h5lossy: %s (said once)\n", line.text);  // in one piece: others write there, too
+}
 
 // Whether the type is IEEE float32 or float64, and not another float of the same size (bfloat16 in 4 bytes, VAX, …).
 h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, const Message& why) {
@@ -55,6 +75,42 @@ h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, 
   return H5L_OK;
 }
 
+// Filters that take what they are given for the dataset's values, and keep those within some error, or their bits that
+// count: of a frame they leave nothing. Others see bytes, and may stand behind.
+constexpr int kFiltersForValues[] = {
+    5,      // nbit
+    6,      // scaleoffset
+    32002,  // SCIL
+    32013,  // ZFP
+    32014,  // fpzip
+    32017,  // SZ
+    32018,  // FCIDECOMP
+    32019,  // JPEG
+    32020,  // B3D
+    32022,  // BitGroom
+    32023,  // Granular BitRound
+    32024,  // SZ3
+    32028,  // SPERR
+    32030,  // FFMPEG
+};
+
+h5l_status check_filters_behind(const hdf5::Functions& h5, hid_t dcpl, const Message& why) {
+  const int count = h5.get_filter_count(dcpl);
+  for (int i = 1; i < count; ++i) {
+    std::size_t words = 0;
+    unsigned flags = 0, config = 0;
+    char name[64] = "";
+    const int id = h5.get_filter(dcpl, static_cast<unsigned>(i), &flags, &words, nullptr, sizeof name, name, &config);
+    if (std::find(std::begin(kFiltersForValues), std::end(kFiltersForValues), id) != std::end(kFiltersForValues)) {
+      return why.fail(H5L_INVALID_ARGUMENT,
+                      "filter %d (%.40s) behind h5lossy would take its frames for numbers, and they could not be read "
+                      "again; leave one of the two out (gzip, shuffle and fletcher32 may stand behind)",
+                      id, name);
+    }
+  }
+  return H5L_OK;
+}
+
 // The requested cd_values. A filter in front of ours (shuffle, scale-offset, another compressor) would turn numbers
 // into something else, and a bound on that means nothing.
 h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& params, const Message& why) {
@@ -71,7 +127,14 @@ h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& param
         "h5lossy first, or leave the other one out",
         first, name);
   }
-  return unpack_cd_values({words, std::min<std::size_t>(count, H5L_MAX_CD_VALUES)}, params, why);
+  h5l_message refusal;
+  const std::span<const unsigned> given(words, std::min<std::size_t>(count, H5L_MAX_CD_VALUES));
+  if (const h5l_status status = unpack_cd_values(given, params, Message(&refusal)); status != H5L_OK) {
+    static std::atomic_flag said;
+    say_once(said, "%s", refusal.text);  // NCO passes one word on, and netCDF drops HDF5's error stack
+    return why.fail(status, "%s", refusal.text);
+  }
+  return check_filters_behind(h5, dcpl, why);
 }
 
 // The chunk's extents without those of 1; of too many the leading ones become one.
@@ -152,10 +215,63 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   return h5.modify_filter(dcpl, H5L_FILTER_ID, hdf5::kFlagMandatory, count, words) < 0 ? kRefused : 0;
 }
 
+// One HDF5 library, as it calls the filter.
+struct Caller {
+  hdf5::Functions h5;
+  bool is_reached = false;    // its functions are
+  bool may_be_asked = false;  // it calls filters in the thread that called it, so that its lock is held
+  bool checks_sizes = false;  // it compares what a filter returns with the size of a chunk
+  OpenDatasets datasets;
+
+  explicit Caller(void* return_address) : h5{}, is_reached(hdf5::find_functions(return_address, h5)) {
+    unsigned major = 0, minor = 0, release = 0;
+    if (!is_reached || h5.get_version(&major, &minor, &release) < 0) return;
+    const std::pair version(major, minor);
+    may_be_asked = version < std::pair(2u, 3u);
+    checks_sizes = version >= std::pair(2u, 2u);
+  }
+
+  // They are few, and stay: HDF5 calls filters at exit, too. Null for want of memory.
+  static Caller* at(void* return_address) noexcept {
+    static std::mutex& mutex = *new std::mutex;
+    static auto& callers = *new std::map<void*, Caller>;
+    try {
+      const std::lock_guard lock(mutex);
+      return &callers.try_emplace(return_address, return_address).first->second;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+
+  // Whether a frame is what HDF5 will read, as far as it says.
+  OpenDatasets::Verdict judge(std::span<const unsigned> cd_values, bool describe_chunk,
+                              const FrameHeader& header) noexcept {
+    try {
+      return may_be_asked ? datasets.judge(h5, cd_values, describe_chunk, header) : OpenDatasets::Verdict::kUnknown;
+    } catch (const std::bad_alloc&) {
+      return OpenDatasets::Verdict::kUnknown;
+    }
+  }
+};
+
+// What the filter function knows of a call.
+struct Call {
+  void* return_address;
+  unsigned flags;
+  std::span<const unsigned> cd_values;
+};
+
 // Memory for what goes to HDF5, which owns *buffer and frees it with free(). Null where there is none to be had.
 class Buffer {
  public:
   explicit Buffer(std::size_t size) : memory_(size == 0 ? nullptr : std::malloc(size)), size_(size) {}
+  // As large as a chunk can be in HDF5 before 2.0, and zero: address space, but for the pages that are written to.
+  static Buffer for_any_chunk() {
+    Buffer buffer(0);
+    buffer.size_ = 0xFFFFFFFFu;
+    buffer.memory_.reset(std::calloc(1, buffer.size_));
+    return buffer;
+  }
   [[nodiscard]] std::uint8_t* data() const { return static_cast<std::uint8_t*>(memory_.get()); }
   [[nodiscard]] std::size_t size() const { return size_; }
   void* release() { return memory_.release(); }
@@ -182,52 +298,111 @@ h5l_params read_stored(std::span<const unsigned> cd_values, unsigned flags) {
   return params;
 }
 
-// Whether a frame is what the dataset's chunks are. Nobody can tell without a type, nor from bytes of unknown type: those
-// are also what encode makes of a chunk that the cd_values do not describe.
-bool matches(const FrameHeader& header, const h5l_params& params) {
-  if (params.value_bytes == 0 || header.value_bytes == 1) return true;
-  return header.raw_bytes == chunk_bytes(params) && header.value_bytes == params.value_bytes &&
-         header.big_endian == (params.big_endian != 0);
+// Whether a frame is what the cd_values say, where they say what the dataset's chunks are.
+h5l_status check_frame(const FrameHeader& header, const h5l_params& params, const Message& why) {
+  if (params.value_bytes == 0) return H5L_OK;
+  const std::uint64_t wanted = chunk_bytes(params);
+  if (header.raw_bytes != wanted) {
+    return why.fail(H5L_CORRUPT, "the frame holds %u bytes, and a chunk has %llu by the cd_values", header.raw_bytes,
+                    static_cast<unsigned long long>(wanted));
+  }
+  const bool is_typed = header.value_bytes != 1;  // else the encoder was not told
+  if (is_typed && (header.value_bytes != params.value_bytes || header.big_endian != (params.big_endian != 0))) {
+    return why.fail(H5L_CORRUPT, "the frame's type is not that of the cd_values");
+  }
+  return H5L_OK;
 }
 
-// A chunk's frame, and its size; 0 for want of memory. Whatever else keeps the chunk from being encoded, it is stored:
-// HDF5 would lose it.
-std::size_t encode(h5l_params params, std::span<const std::uint8_t> raw, Buffer& frame) {
-  if (chunk_bytes(params) != raw.size()) params.value_bytes = 0;  // cd_values of another dataset
+// A chunk's frame, and its size; 0 where it is refused. What is not known to be float32 or float64 is stored: HDF5
+// would lose it.
+std::size_t encode(const h5l_params& params, std::span<const std::uint8_t> raw, Buffer& frame, const Message& why) {
+  static std::atomic_flag said;
+  if (params.value_bytes == 0) {
+    say_once(said,
+             "the filter was not told the type of a dataset and stores its chunks without compression; HDF5 tells it "
+             "for floats, but not through a program with HDF5 linked in statically: use the shared library, or give "
+             "all 16 cd_values");
+  } else if (chunk_bytes(params) != raw.size()) {
+    // It could not be read again.
+    why.fail(H5L_INVALID_ARGUMENT, "the cd_values say that a chunk has %llu bytes, and it has %zu",
+             static_cast<unsigned long long>(chunk_bytes(params)), raw.size());
+    return 0;
+  }
   const std::size_t capacity = h5l_max_encoded_size(raw.size());
   frame = Buffer(capacity);
-  if (frame.data() == nullptr) return 0;
+  if (frame.data() == nullptr) {
+    why.fail(H5L_OUT_OF_MEMORY, "no memory for a frame of a chunk of %zu bytes", raw.size());
+    return 0;
+  }
   const std::span<std::uint8_t> out(frame.data(), capacity);
   std::size_t written = 0;
-  const std::uint32_t threads = filter_threads();
-  if (encode_chunk(params, raw, out, written, Message(nullptr), threads) != H5L_OK) {
+  if (encode_chunk(params, raw, out, written, Message(nullptr), filter_threads()) != H5L_OK) {
     store_chunk(params, raw, out, written);
   }
   return written;
 }
 
-// A frame's chunk, and its size; 0 where the frame is broken or not of this dataset.
-std::size_t decode(const h5l_params& params, std::span<const std::uint8_t> bytes, Buffer& raw) {
-  const Message nobody(nullptr);
-  Frame frame;
-  if (open_frame(bytes, frame, nobody) != H5L_OK || !matches(frame.header, params)) return 0;
-  // HDF5 reads a whole chunk, however little a filter returns. So behind a shorter one there are zeros, not the heap.
-  const std::size_t size = frame.header.raw_bytes;
-  raw = Buffer(std::max<std::size_t>(size, chunk_bytes(params)));
-  if (raw.data() == nullptr || decode_chunk(frame, {raw.data(), size}, nobody, filter_threads()) != H5L_OK) return 0;
-  std::fill(raw.data() + size, raw.data() + raw.size(), std::uint8_t{0});
-  return size;
+// Memory for a frame's chunk: as much as HDF5 will read of it. Without where the frame is not of this dataset.
+h5l_status make_room(const Call& call, const h5l_params& params, const FrameHeader& header, Buffer& raw,
+                     const Message& why) {
+  using enum OpenDatasets::Verdict;
+  Caller* const caller = Caller::at(call.return_address);
+  const bool is_described = params.value_bytes != 0;
+  const auto verdict = caller != nullptr ? caller->judge(call.cd_values, is_described, header) : kUnknown;
+  if (verdict == kContradicts) {
+    return why.fail(H5L_CORRUPT, "the frame holds %u bytes, and the dataset's chunks are of another size or type",
+                    header.raw_bytes);
+  }
+  // A frame of a few bytes may claim 4 GiB. One that the encoder stored, since it was not told the type, has as many.
+  if (verdict == kUnknown && !is_described && header.value_bytes != 1) {
+    return why.fail(H5L_CORRUPT, "the frame claims %u bytes, and nothing says how many a chunk has", header.raw_bytes);
+  }
+  const bool is_size_sure = verdict == kFits || (caller != nullptr && caller->checks_sizes);
+  raw = is_size_sure ? Buffer(header.raw_bytes) : Buffer::for_any_chunk();
+  if (raw.data() == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a chunk of %u bytes", header.raw_bytes);
+  return H5L_OK;
 }
 
-// One chunk. Calls no HDF5 function, and touches *buffer only when all has gone well.
-std::size_t run_filter(unsigned flags, std::span<const unsigned> cd_values, std::size_t size, std::size_t* capacity,
-                       void** buffer) noexcept {
+// A frame's chunk, and its size; 0 where the frame is broken or not of this dataset.
+std::size_t decode(const Call& call, const h5l_params& params, std::span<const std::uint8_t> bytes, Buffer& raw,
+                   const Message& why) {
+  Frame frame;
+  if (open_frame(bytes, frame, why) != H5L_OK || check_frame(frame.header, params, why) != H5L_OK ||
+      make_room(call, params, frame.header, raw, why) != H5L_OK) {
+    return 0;
+  }
+  const std::size_t size = frame.header.raw_bytes;
+  return decode_chunk(frame, {raw.data(), size}, why, filter_threads()) == H5L_OK ? size : 0;
+}
+
+// HDF5 1.10 to 1.14 show the error stack; where they do not, one line has to do.
+void tell(const Call& call, const h5l_message& message) noexcept {
+  static std::atomic_flag said_of_reading, said_of_writing;
+  if (Caller* const caller = Caller::at(call.return_address); caller != nullptr && caller->is_reached) {
+    caller->h5.push(message);
+  }
+  if ((call.flags & hdf5::kFlagReverse) != 0) {
+    say_once(said_of_reading, "a chunk can't be read: %s; in Python, h5lossy.read(dataset) says which one",
+             message.text);
+  } else {
+    say_once(said_of_writing, "a chunk can't be written: %s", message.text);
+  }
+}
+
+// One chunk. Touches *buffer only when all has gone well.
+std::size_t run_filter(const Call& call, std::size_t size, std::size_t* capacity, void** buffer) noexcept {
   const FloatEnvironment environment;
   const std::span<const std::uint8_t> in(static_cast<const std::uint8_t*>(*buffer), size);
-  const h5l_params params = read_stored(cd_values, flags);
+  const h5l_params params = read_stored(call.cd_values, call.flags);
+  h5l_message message;
+  const Message why(&message);
   Buffer out(0);
-  const std::size_t written = (flags & hdf5::kFlagReverse) != 0 ? decode(params, in, out) : encode(params, in, out);
-  if (written == 0) return kFailed;
+  const std::size_t written =
+      (call.flags & hdf5::kFlagReverse) != 0 ? decode(call, params, in, out, why) : encode(params, in, out, why);
+  if (written == 0) {
+    tell(call, message);
+    return kFailed;
+  }
   std::free(*buffer);
   *capacity = out.size();
   *buffer = out.release();
@@ -241,7 +416,7 @@ using namespace h5lossy;
 
 extern "C" {
 
-// The return address must be HDF5's, so these two take it themselves and are never part of another function.
+// The return address must be HDF5's, so these three take it themselves and are never part of another function.
 [[gnu::noinline]] static hdf5::htri_t can_apply(hid_t dcpl, hid_t type, hid_t space) {
   return examine(__builtin_return_address(0), dcpl, type, space, false);
 }
@@ -250,9 +425,9 @@ extern "C" {
   return examine(__builtin_return_address(0), dcpl, type, space, true);
 }
 
-static std::size_t filter(unsigned flags, std::size_t cd_count, const unsigned* cd_values, std::size_t size,
-                          std::size_t* capacity, void** buffer) {
-  return run_filter(flags, {cd_values, cd_count}, size, capacity, buffer);
+[[gnu::noinline]] static std::size_t filter(unsigned flags, std::size_t cd_count, const unsigned* cd_values,
+                                            std::size_t size, std::size_t* capacity, void** buffer) {
+  return run_filter({__builtin_return_address(0), flags, {cd_values, cd_count}}, size, capacity, buffer);
 }
 
 static const hdf5::FilterClass kFilterClass = {

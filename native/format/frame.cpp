@@ -90,17 +90,18 @@ std::span<const std::uint8_t> Frame::tile_payload(std::uint32_t i) const {
   return payload.subspan(begin, end - begin);
 }
 
-h5l_status read_header(std::span<const std::uint8_t> bytes, FrameHeader& header, const Message& why) {
-  const std::uint8_t* const at = bytes.data();
-  if (bytes.size() < sizeof kMagic) {
-    return why.fail(H5L_TRUNCATED, "a frame has at least %zu bytes, got %zu", kHeaderBytes, bytes.size());
+h5l_status read_header(const FrameFront& front, FrameHeader& header, const Message& why) {
+  const std::uint8_t* const at = front.bytes.data();
+  const auto frame_bytes = static_cast<unsigned long long>(front.frame_bytes);
+  if (frame_bytes < sizeof kMagic) {
+    return why.fail(H5L_TRUNCATED, "a frame has at least %zu bytes, got %llu", kHeaderBytes, frame_bytes);
   }
   if (std::memcmp(at, kMagic, sizeof kMagic) != 0) {
     return why.fail(H5L_CORRUPT, "not an h5lossy frame: it begins with %02x %02x %02x %02x, not with \"H5LY\"", at[0],
                     at[1], at[2], at[3]);
   }
-  if (bytes.size() < kHeaderBytes) {
-    return why.fail(H5L_TRUNCATED, "a frame has at least %zu bytes, got %zu", kHeaderBytes, bytes.size());
+  if (frame_bytes < kHeaderBytes) {
+    return why.fail(H5L_TRUNCATED, "a frame has at least %zu bytes, got %llu", kHeaderBytes, frame_bytes);
   }
   if (at[kVersionAt] != kFormatVersion) {
     return why.fail(H5L_UNSUPPORTED, "format version %u: this h5lossy reads version %u; a newer one may read it",
@@ -110,8 +111,8 @@ h5l_status read_header(std::span<const std::uint8_t> bytes, FrameHeader& header,
   if (header.header_bytes < kHeaderBytes) {
     return why.fail(H5L_CORRUPT, "header of %zu bytes; at least %zu are needed", header.header_bytes, kHeaderBytes);
   }
-  if (header.header_bytes > bytes.size()) {
-    return why.fail(H5L_TRUNCATED, "header of %zu bytes in a frame of %zu", header.header_bytes, bytes.size());
+  if (header.header_bytes > frame_bytes) {
+    return why.fail(H5L_TRUNCATED, "header of %zu bytes in a frame of %llu", header.header_bytes, frame_bytes);
   }
   const std::uint16_t flags = read_u16(at + kFlagsAt);
   if ((flags & kMustUnderstandFlags) != 0) {
@@ -152,43 +153,52 @@ h5l_status check_size(const FrameHeader& header, const Message& why) {
   return header.has_dims ? check_dims(header, why) : H5L_OK;
 }
 
-h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles, Frame& frame,
-                      const Message& why) {
-  frame.header = header;
-  frame.tiles = tiles;
-  const std::uint64_t table_bytes = std::uint64_t{tiles} * kTileEntryBytes;
-  if (table_bytes > bytes.size() - header.header_bytes) {
-    return why.fail(H5L_TRUNCATED, "the frame ends inside its table of %u tiles", tiles);
-  }
-  const std::span<const std::uint8_t> front = bytes.first(header.header_bytes + static_cast<std::size_t>(table_bytes));
-  const std::uint32_t stated = read_u32(bytes.data() + kHeaderSumAt);
-  if (const std::uint32_t sum = header_sum(front); sum != stated) {
+std::size_t payload_begin(const FrameHeader& header, std::uint32_t tiles) {
+  return header.header_bytes + std::size_t{tiles} * kTileEntryBytes;
+}
+
+h5l_status check_room(const FrameHeader& header, std::uint32_t tiles, std::uint64_t frame_bytes, const Message& why) {
+  if (payload_begin(header, tiles) <= frame_bytes) return H5L_OK;
+  return why.fail(H5L_TRUNCATED, "the frame ends inside its table of %u tiles", tiles);
+}
+
+h5l_status check_front(const FrameFront& front, const FrameHeader& header, std::uint32_t tiles, const Message& why) {
+  const std::span<const std::uint8_t> summed = front.bytes.first(payload_begin(header, tiles));
+  const std::uint32_t stated = read_u32(summed.data() + kHeaderSumAt);
+  if (const std::uint32_t sum = header_sum(summed); sum != stated) {
     return why.fail(H5L_CORRUPT, "header checksum is %08x, the frame says %08x: the file is damaged", sum, stated);
   }
-  if (const h5l_status status = check_fields(frame.header, why); status != H5L_OK) return status;
-  frame.payload_sum = read_u32(bytes.data() + kPayloadSumAt);
-  if (!header.has_checksum && frame.payload_sum != 0) {
+  if (const h5l_status status = check_fields(header, why); status != H5L_OK) return status;
+  if (!header.has_checksum && read_u32(summed.data() + kPayloadSumAt) != 0) {
     return why.fail(H5L_CORRUPT, "a payload checksum stands in a frame that says it has none");
   }
-  frame.tile_table = front.subspan(header.header_bytes);
-  frame.payload = bytes.subspan(front.size());
-  frame.bytes = bytes;
-
   std::uint32_t end = 0;
   for (std::uint32_t i = 0; i < tiles; ++i) {
-    const std::uint32_t next = read_u32(frame.tile_table.data() + kTileEntryBytes * i);
+    const std::uint32_t next = read_u32(summed.data() + header.header_bytes + kTileEntryBytes * i);
     if (next < end)
       return why.fail(H5L_CORRUPT, "tile %u ends at %u, before the one in front of it, at %u", i, next, end);
     end = next;
   }
   const std::uint32_t payload_bytes = header.codec == H5L_CODEC_STORED ? header.raw_bytes : end;
-  if (payload_bytes > frame.payload.size()) {
-    return why.fail(H5L_TRUNCATED, "payload of %u bytes, of which %zu are there", payload_bytes, frame.payload.size());
+  const auto there = static_cast<unsigned long long>(front.frame_bytes - summed.size());
+  if (payload_bytes > there) {
+    return why.fail(H5L_TRUNCATED, "payload of %u bytes, of which %llu are there", payload_bytes, there);
   }
-  if (payload_bytes < frame.payload.size()) {
-    return why.fail(H5L_CORRUPT, "payload of %u bytes, but %zu follow the header", payload_bytes, frame.payload.size());
+  if (payload_bytes < there) {
+    return why.fail(H5L_CORRUPT, "payload of %u bytes, but %llu follow the header", payload_bytes, there);
   }
   return H5L_OK;
+}
+
+Frame make_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles) {
+  Frame frame;
+  frame.header = header;
+  frame.payload_sum = read_u32(bytes.data() + kPayloadSumAt);
+  frame.tiles = tiles;
+  frame.tile_table = bytes.first(payload_begin(header, tiles)).subspan(header.header_bytes);
+  frame.payload = bytes.subspan(payload_begin(header, tiles));
+  frame.bytes = bytes;
+  return frame;
 }
 
 h5l_status check_payload(const Frame& frame, std::uint32_t sum, const Message& why) {

@@ -53,19 +53,37 @@ struct Frame {
   [[nodiscard]] std::span<const std::uint8_t> tile_payload(std::uint32_t i) const;
 };
 
+// A frame's first bytes, as far as they are at hand: so many at least, or all. The rest may be on a GPU.
+inline constexpr std::size_t kLeastFrontBytes = 64;
+struct FrameFront {
+  std::span<const std::uint8_t> bytes;
+  std::uint64_t frame_bytes = 0;  // of the whole frame
+};
+
 // First step of reading: whether these are the fixed fields of a frame of this version. The caller then decides whether
 // it knows the codec and its mode, and sets has_dims. Dims are read where there is room for them.
-[[nodiscard]] h5l_status read_header(std::span<const std::uint8_t> bytes, FrameHeader& header, const Message& why);
+[[nodiscard]] h5l_status read_header(const FrameFront& front, FrameHeader& header, const Message& why);
 
 // Second step: what the number of tiles follows from, type, raw_bytes and dims.
 [[nodiscard]] h5l_status check_size(const FrameHeader& header, const Message& why);
 
-// Third step: header_sum, then all other fields, the tile table and the sizes. `tiles` is what the codec makes of the
-// sizes (0 for a stored frame); nothing of the header may be trusted before.
-[[nodiscard]] h5l_status read_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles,
-                                    Frame& frame, const Message& why);
+// Where the payload begins, behind header and tile table.
+std::size_t payload_begin(const FrameHeader& header, std::uint32_t tiles);
 
-// Fourth step, for whole frames that have a checksum: whether the payload's is `sum`.
+// Third step: whether there is room for the tile table behind the header. `tiles` is what the codec makes of the sizes (0
+// for a stored frame).
+[[nodiscard]] h5l_status check_room(const FrameHeader& header, std::uint32_t tiles, std::uint64_t frame_bytes,
+                                    const Message& why);
+
+// Fourth step: header_sum, then all other fields, the tile table and the sizes; nothing of the header may be trusted
+// before. The front holds the tile table.
+[[nodiscard]] h5l_status check_front(const FrameFront& front, const FrameHeader& header, std::uint32_t tiles,
+                                     const Message& why);
+
+// A frame of which all steps found nothing amiss.
+Frame make_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles);
+
+// Fifth step, for whole frames that have a checksum: whether the payload's is `sum`.
 [[nodiscard]] h5l_status check_payload(const Frame& frame, std::uint32_t sum, const Message& why);
 
 // Writes header and header_sum in front of `tiles` entries of the tile table, which must be in place already.

@@ -151,9 +151,12 @@ PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) 
   memory.told = reinterpret_cast<std::uint8_t*>(plan.outcome);
   memory.turn_bytes = pieces.bytes() - before_turn;
   plan.cleared = pieces.bytes() / sizeof(u64) - 1;
-  plan.rest = pieces.take<Moments>(split.head + split.tail);
-  plan.sums = pieces.take<Moments>(split.groups);
-  memory.told_bytes = pieces.bytes() - before_told;
+  // One piece for both, and told up to its last number: what fills up pieces is not written.
+  const std::uint64_t single = split.head + split.tail;
+  const std::size_t before_moments = pieces.bytes();
+  plan.rest = pieces.take<Moments>(single + split.groups);
+  if (plan.rest != nullptr) plan.sums = plan.rest + single;
+  memory.told_bytes = before_moments - before_told + (single + split.groups) * sizeof(Moments);
   plan.moments = pieces.take<Moments>(split.groups * kLeafGroup);
   plan.worst = pieces.take<BlockWorst>(plan.blocks);
   plan.lists = pieces.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));

@@ -47,6 +47,13 @@ const Driver* open_driver(const char*& why) {
   return opened.is_open ? &opened.driver : nullptr;
 }
 
+int driver_major() {
+  int version = 0;
+  const char* why = nullptr;
+  if (const Driver* const driver = open_driver(why); driver != nullptr) driver->driver_version(&version);
+  return version / 1000;
+}
+
 const Nvrtc* open_nvrtc() {
   static const struct Compiler {
     Nvrtc functions;
@@ -54,14 +61,14 @@ const Nvrtc* open_nvrtc() {
     Compiler() {
       void* library = nullptr;
       const char* const named = std::getenv("H5LOSSY_NVRTC");
-      if (named != nullptr && *named != '\0') library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
-      // A driver does not load what a later NVRTC has made.
-      int version = 0;
-      const char* why = nullptr;
-      if (const Driver* const driver = open_driver(why); driver != nullptr) driver->driver_version(&version);
-      const bool is_older = version != 0 && version < 13000;
-      for (const char* const name : {is_older ? "libnvrtc.so.12" : "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
-        if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+      if (named != nullptr && *named != '\0') {
+        library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+      } else {
+        // A driver does not load what a later NVRTC has made.
+        const char* const best = driver_major() == 12 ? "libnvrtc.so.12" : "libnvrtc.so.13";
+        for (const char* const name : {best, "libnvrtc.so.12", "libnvrtc.so"}) {
+          if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        }
       }
       if (library == nullptr) return;
       is_open = true;

@@ -75,15 +75,22 @@ struct Driver {
 // Null where there is no driver; `why` then says so.
 const Driver* open_driver(const char*& why);
 
+// The major version of the CUDA that the driver is of; 0 where there is no driver.
+int driver_major();
+
 using NvrtcProgram = void*;
 
 #define H5L_NVRTC_FUNCTIONS(X)                                                              \
   X(version, "nvrtcVersion", (int*, int*))                                                  \
   X(create, "nvrtcCreateProgram",                                                           \
     (NvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*)) \
+  X(count_targets, "nvrtcGetNumSupportedArchs", (int*))                                     \
+  X(targets, "nvrtcGetSupportedArchs", (int*))                                              \
   X(compile, "nvrtcCompileProgram", (NvrtcProgram, int, const char* const*))                \
   X(cubin_size, "nvrtcGetCUBINSize", (NvrtcProgram, std::size_t*))                          \
   X(cubin, "nvrtcGetCUBIN", (NvrtcProgram, char*))                                          \
+  X(ptx_size, "nvrtcGetPTXSize", (NvrtcProgram, std::size_t*))                              \
+  X(ptx, "nvrtcGetPTX", (NvrtcProgram, char*))                                              \
   X(log_size, "nvrtcGetProgramLogSize", (NvrtcProgram, std::size_t*))                       \
   X(log, "nvrtcGetProgramLog", (NvrtcProgram, char*))                                       \
   X(destroy, "nvrtcDestroyProgram", (NvrtcProgram*))
@@ -94,7 +101,7 @@ struct Nvrtc {
 #undef X
 };
 
-// Null where there is no compiler. H5LOSSY_NVRTC may name the library's file.
+// Null where there is no compiler. H5LOSSY_NVRTC may name the library's file: then it is that one or none.
 const Nvrtc* open_nvrtc();
 
 }  // namespace h5lossy::gpu

@@ -82,7 +82,27 @@ constexpr char kIntegers[] =
     "typedef unsigned char uint8_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
     "typedef unsigned long long uint64_t; typedef long long int64_t; typedef unsigned long uintptr_t;\n";
 
-bool compile(const Nvrtc& nvrtc, const std::string& main_source, int major, int minor, std::vector<char>& cubin,
+// What NVRTC compiles for: a GPU, or where it does not know that one, the newest before it, as PTX, from which the driver
+// makes machine code.
+struct Target {
+  int number = 0;  // ten times the compute capability
+  bool is_gpu = true;
+  [[nodiscard]] std::string name() const { return (is_gpu ? "sm_" : "compute_") + std::to_string(number); }
+};
+
+Target find_target(const Nvrtc& nvrtc, int wanted) {
+  int count = 0;
+  if (nvrtc.count_targets(&count) != 0 || count <= 0) return {wanted};
+  std::vector<int> known(static_cast<std::size_t>(count));
+  if (nvrtc.targets(known.data()) != 0) return {wanted};
+  int best = 0;
+  for (const int one : known) {
+    if (one <= wanted && one > best) best = one;
+  }
+  return {best != 0 ? best : wanted, best == wanted || best == 0};
+}
+
+bool compile(const Nvrtc& nvrtc, const std::string& main_source, const Target& target, std::vector<char>& made,
              std::string& log) {
   std::vector<std::string> texts{kIntegers, ""};
   std::vector<const char*> names{"stdint.h", "stddef.h"};
@@ -100,7 +120,7 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, int major, int 
                    names.data()) != 0) {
     return false;
   }
-  const std::string architecture = "--gpu-architecture=sm_" + std::to_string(10 * major + minor);
+  const std::string architecture = "--gpu-architecture=" + target.name();
   const char* const options[] = {architecture.c_str(), "--std=c++20", "--fmad=false",
                                  "--device-as-default-execution-space"};
   bool is_done = nvrtc.compile(program, static_cast<int>(std::size(options)), options) == 0;
@@ -109,10 +129,12 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, int major, int 
     log.resize(size);
     nvrtc.log(program, log.data());
   }
-  is_done = is_done && nvrtc.cubin_size(program, &size) == 0 && size > 0;
+  const auto size_of = target.is_gpu ? nvrtc.cubin_size : nvrtc.ptx_size;
+  const auto take = target.is_gpu ? nvrtc.cubin : nvrtc.ptx;
+  is_done = is_done && size_of(program, &size) == 0 && size > 0;
   if (is_done) {
-    cubin.resize(size);
-    is_done = nvrtc.cubin(program, cubin.data()) == 0;
+    made.resize(size);
+    is_done = take(program, made.data()) == 0;
   }
   nvrtc.destroy(&program);
   return is_done;
@@ -142,22 +164,30 @@ Code find_code(const char* unit, int major, int minor) {
   }
   const Nvrtc* const nvrtc = open_nvrtc();
   if (nvrtc == nullptr) {
-    code.how =
-        "the kernels were not built in, and there is no NVRTC to compile them (libnvrtc.so.13; H5LOSSY_NVRTC may name "
-        "it)";
+    const std::string named = variable("H5LOSSY_NVRTC");
+    code.how = "the kernels were not built in, and there is no NVRTC to compile them: ";
+    code.how += named.empty() ? "no libnvrtc.so.13 or .12 was found; H5LOSSY_NVRTC may name its file"
+                              : "H5LOSSY_NVRTC names " + named + ", which can't be loaded";
     return code;
   }
   int version[2] = {};
   nvrtc->version(&version[0], &version[1]);
   const std::string nvrtc_name = "NVRTC " + std::to_string(version[0]) + "." + std::to_string(version[1]);
+  if (const int driver = driver_major(); driver != 0 && version[0] > driver) {
+    const std::string fitting = std::to_string(driver);
+    code.how = nvrtc_name + " makes kernels that this driver, of CUDA " + fitting + ", can't load; libnvrtc.so." +
+               fitting + " would do, which H5LOSSY_NVRTC may name";
+    return code;
+  }
+  const Target target = find_target(*nvrtc, 10 * major + minor);
   std::string log;
-  if (!compile(*nvrtc, main_source, major, minor, code.memory, log)) {
+  if (!compile(*nvrtc, main_source, target, code.memory, log)) {
     code.memory.clear();
     code.how = nvrtc_name + " cannot compile the kernels: " + log.substr(0, 400);
     return code;
   }
   if (!folder.empty()) write_file(folder, folder + name, code.memory);
-  code.how = "compiled by " + nvrtc_name;
+  code.how = "compiled by " + nvrtc_name + (target.is_gpu ? "" : " for " + target.name());
   code.image = code.memory.data();
   return code;
 }

@@ -84,24 +84,38 @@ struct RangePlan {
   Quantizer* quantizers;
 };
 
+constexpr u32 kSampleParts = 2;  // whole rows of blocks, and the edge
+
+// Pieces of a chunk of which some are in the sample. Each is made of runs of values, and begins behind the first run of
+// the one before.
+struct SamplePart {
+  u32 first_byte;  // of the chunk, where they begin
+  u32 pieces;      // of a chunk
+  u32 sampled;     // of these
+  u32 piece_bytes;
+  u32 run_bytes;
+  u32 apart_bytes;       // from one run's first byte to the next one's
+  u32 weight;            // of their frames' sizes
+  u8* values;            // of the sampled pieces of all chunks
+  Quantizer* of_pieces;  // of each sampled piece; null: not needed
+  u64* sizes;            // of the sampled pieces' frames
+};
+
 // Codec auto: a sample of each chunk is encoded by each candidate, and the sizes of the frames decide
 // (docs/format/auto.md).
 struct AutoPlan {
   const u8* raw;
   u64 raw_stride;
   u32 chunks;
-  u32 pieces;   // of a chunk
-  u32 sampled;  // of these
-  u32 piece_bytes;
-  u8* sample;                   // the sampled pieces of all chunks
   const Quantizer* quantizers;  // of each chunk; null: all have `quantizer`
   Quantizer quantizer;
-  Quantizer* of_pieces;  // of each sampled piece; null: not needed
-  const u64* sizes;      // of the pieces' frames
-  u32 candidate;         // which one made them, or is asked about
-  u64* least;            // smallest estimate of each chunk
-  u32* picked;           // whose it was
-  Quantizer* chosen;     // lossless for chunks that another candidate gets
+  SamplePart parts[kSampleParts];
+  u32 part_count;
+  u32 part;           // which one is taken
+  u32 candidate;      // which one made the frames, or is asked about
+  u64* least;         // smallest estimate of each chunk
+  u32* picked;        // whose it was
+  Quantizer* chosen;  // lossless for chunks that another candidate gets
 };
 
 // Values of the other byte order.

@@ -82,10 +82,11 @@ EncodePieces take_pieces(Pieces& pieces, const EncodeCall& call, const Method& m
 
 // What codec auto needs.
 struct AutoMemory {
-  u8 *sample, *frames;
-  u64 *sizes, *least;
+  SamplePart sample[kSampleParts];
+  u8* frames;  // of one part at a time
+  u64* least;
   u32* picked;
-  Quantizer *of_pieces, *chosen;
+  Quantizer* chosen;
 };
 
 struct EncodeMemory {
@@ -104,22 +105,27 @@ bool is_auto(const EncodeCall& call) { return !call.candidates.empty() && needs_
 // As many chunks as are sampled at once.
 std::uint32_t sampled_chunks(const EncodeCall& call) {
   constexpr std::uint64_t most_bytes = std::uint64_t{64} << 20;
-  const std::uint64_t bytes = std::uint64_t{call.sampled} * call.piece_bytes;
-  const std::uint64_t most = std::min<std::uint64_t>(kMaxRows / call.sampled, most_bytes / bytes);
+  std::uint64_t rows = 1, bytes = 0;
+  for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
+    const SamplePart& part = call.sample[i];
+    rows = std::max<std::uint64_t>(rows, part.sampled);
+    bytes += std::uint64_t{part.sampled} * part.piece_bytes;
+  }
+  const std::uint64_t most = std::min(kMaxRows / rows, most_bytes / bytes);
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 1, call.chunks));
 }
 
-// The samples of some chunks, as chunks of their own.
-EncodeCall sample_call(const EncodeCall& call, const AutoMemory& memory, std::uint32_t chunks) {
+// The sampled pieces of some chunks, as chunks of their own.
+EncodeCall sample_call(const EncodeCall& call, const SamplePart& part, u8* frames, std::uint32_t chunks) {
   EncodeCall pieces = call;
   pieces.candidates.clear();
   pieces.with_checksum = false;
-  pieces.chunks = chunks * call.sampled;
-  pieces.raw = memory.sample;
-  pieces.raw_stride = call.piece_bytes;
-  pieces.frames = memory.frames;
-  pieces.frame_stride = (std::uint64_t{call.piece_bytes} + 40 + 15) / 16 * 16;
-  pieces.frame_bytes = memory.sizes;
+  pieces.chunks = chunks * part.sampled;
+  pieces.raw = part.values;
+  pieces.raw_stride = part.piece_bytes;
+  pieces.frames = frames;
+  pieces.frame_stride = (std::uint64_t{part.piece_bytes} + 40 + 15) / 16 * 16;
+  pieces.frame_bytes = part.sizes;
   return pieces;
 }
 
@@ -133,21 +139,30 @@ EncodeMemory take_memory(Pieces& pieces, const EncodeCall& call) {
   }
   if (!is_auto(call)) return memory;
   const std::uint32_t chunks = sampled_chunks(call);
-  const EncodeCall sample = sample_call(call, memory.automatic, chunks);
-  memory.automatic.sample = pieces.take<u8>(std::size_t{sample.chunks} * call.piece_bytes);
-  memory.automatic.frames = pieces.take<u8>(std::size_t{sample.chunks} * sample.frame_stride);
-  memory.automatic.sizes = pieces.take<u64>(sample.chunks);
+  std::size_t frames_bytes = 0;
+  for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
+    SamplePart& part = memory.automatic.sample[i] = call.sample[i];
+    const EncodeCall sample = sample_call(call, part, nullptr, chunks);
+    part.values = pieces.take<u8>(std::size_t{sample.chunks} * part.piece_bytes);
+    part.sizes = pieces.take<u64>(sample.chunks);
+    if (call.from_range) part.of_pieces = pieces.take<Quantizer>(sample.chunks);
+    frames_bytes = std::max(frames_bytes, std::size_t{sample.chunks} * sample.frame_stride);
+  }
+  memory.automatic.frames = pieces.take<u8>(frames_bytes);
   memory.automatic.least = pieces.take<u64>(call.chunks);
   memory.automatic.picked = pieces.take<u32>(call.chunks);
   memory.automatic.chosen = pieces.take<Quantizer>(call.chunks);
-  if (call.from_range) memory.automatic.of_pieces = pieces.take<Quantizer>(sample.chunks);
   memory.scratch = pieces;
+  const auto take_scratch = [&](const EncodeCall& of_call, const Method& method) {
+    Pieces scratch = memory.scratch;
+    take_pieces(scratch, of_call, method);
+    pieces.pass(scratch);
+  };
   for (const Candidate& candidate : call.candidates) {
-    Pieces of_chunks = memory.scratch, of_pieces = memory.scratch;
-    take_pieces(of_chunks, call, candidate.of_chunk);
-    take_pieces(of_pieces, sample, candidate.of_piece);
-    pieces.pass(of_chunks);
-    pieces.pass(of_pieces);
+    take_scratch(call, candidate.of_chunk);
+    for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
+      take_scratch(sample_call(call, call.sample[i], nullptr, chunks), candidate.of_parts[i]);
+    }
   }
   return memory;
 }
@@ -228,23 +243,28 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
 bool pick(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory, AutoPlan plan) {
   const std::uint32_t most = sampled_chunks(call);
   for (std::uint32_t first = 0; first < call.chunks; first += most) {
-    AutoPlan part = plan;
-    part.chunks = std::min(most, call.chunks - first);
-    part.raw += first * call.raw_stride;
-    part.least += first;
-    part.picked += first;
-    if (part.quantizers != nullptr) part.quantizers += first;
-    const EncodeCall sample = sample_call(call, memory.automatic, part.chunks);
-    const std::uint32_t blocks = std::clamp(call.piece_bytes / (16 * 4 * kThreads), 1u, 64u);
-    if (!launcher.launch("take_samples", blocks, sample.chunks, &part, sizeof part, false)) return false;
+    AutoPlan some = plan;
+    some.chunks = std::min(most, call.chunks - first);
+    some.raw += first * call.raw_stride;
+    some.least += first;
+    some.picked += first;
+    if (some.quantizers != nullptr) some.quantizers += first;
+    for (some.part = 0; some.part < some.part_count; ++some.part) {
+      const SamplePart& part = some.parts[some.part];
+      const std::uint32_t blocks = std::clamp(part.piece_bytes / (16 * 4 * kThreads), 1u, 64u);
+      const std::uint32_t rows = some.chunks * part.sampled;
+      if (!launcher.launch("take_samples", blocks, rows, &some, sizeof some, false)) return false;
+    }
     for (const Candidate& candidate : call.candidates) {
-      Pieces scratch = memory.scratch;
-      const EncodePieces own = take_pieces(scratch, sample, candidate.of_piece);
-      if (!encode_with(launcher, sample, candidate.of_piece, own, part.of_pieces, false) ||
-          !launcher.launch("compare_candidates", 1, part.chunks, &part, sizeof part, false)) {
-        return false;
+      for (std::uint32_t i = 0; i < some.part_count; ++i) {
+        const Method& method = candidate.of_parts[i];
+        const EncodeCall sample = sample_call(call, some.parts[i], memory.automatic.frames, some.chunks);
+        Pieces scratch = memory.scratch;
+        const EncodePieces own = take_pieces(scratch, sample, method);
+        if (!encode_with(launcher, sample, method, own, some.parts[i].of_pieces, false)) return false;
       }
-      ++part.candidate;
+      if (!launcher.launch("compare_candidates", 1, some.chunks, &some, sizeof some, false)) return false;
+      ++some.candidate;
     }
   }
   return true;
@@ -255,14 +275,10 @@ bool encode_with_candidates(Launcher& launcher, const EncodeCall& call, const En
   plan.raw = call.raw;
   plan.raw_stride = call.raw_stride;
   plan.chunks = call.chunks;
-  plan.pieces = call.pieces;
-  plan.sampled = call.sampled;
-  plan.piece_bytes = call.piece_bytes;
-  plan.sample = memory.automatic.sample;
+  std::copy_n(memory.automatic.sample, kSampleParts, plan.parts);
+  plan.part_count = call.sample_parts;
   plan.quantizers = memory.quantizers;
   plan.quantizer = call.quantizer;
-  plan.of_pieces = memory.automatic.of_pieces;
-  plan.sizes = memory.automatic.sizes;
   plan.least = memory.automatic.least;
   plan.picked = memory.automatic.picked;
   plan.chosen = memory.automatic.chosen;
@@ -335,7 +351,7 @@ std::size_t decode_workspace_bytes(const DecodeCall& call) {
 }
 
 bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace) {
-  if (call.frames == 0 || call.wanted == 0) return true;
+  if (call.frames == 0) return true;
   if (call.frames > kMaxRows) return false;
   Pieces memory(workspace);
   const DecodePieces pieces = take_pieces(memory, call);
@@ -372,6 +388,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   // One thread block opens a frame; more of them clear what it takes.
   const std::uint32_t clearing = std::clamp(pieces.told_words / (16 * kThreads), 1u, 128u);
   if (!launcher.launch("open_frames", clearing, call.frames, &open, sizeof open, false)) return false;
+  if (call.wanted == 0) return true;
 
   // A thread block for each item: they differ in what they wait for, and many of them hide it.
   char kernel[kMaxName];

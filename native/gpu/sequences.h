@@ -37,15 +37,17 @@ struct Method {
   Shape shape = {};
 };
 
-// One that codec auto may pick: for the chunks, and for pieces of them.
+// One that codec auto may pick: for the chunks, and for the pieces of each part of the sample.
 struct Candidate {
-  Method of_chunk, of_piece;
+  Method of_chunk;
+  Method of_parts[kSampleParts];
 };
 
 struct EncodeCall {
-  Method method;                      // for chunks that have bins
-  std::vector<Candidate> candidates;  // codec auto picks one in place of `method`; else there are none
-  std::uint32_t pieces = 0, sampled = 0, piece_bytes = 0;
+  Method method;                         // for chunks that have bins
+  std::vector<Candidate> candidates;     // codec auto picks one in place of `method`; else there are none
+  SamplePart sample[kSampleParts] = {};  // what it tries them on; without addresses
+  std::uint32_t sample_parts = 0;
   Method lossless;  // PFPL, for those that have none
   std::uint32_t value_bytes = 4;
   std::uint32_t requested_kind = 0;
@@ -87,6 +89,7 @@ struct DecodeCall {
 };
 
 std::size_t decode_workspace_bytes(const DecodeCall& call);
+// Of no values too: then the frames are opened, which sets their statuses.
 [[nodiscard]] bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace);
 
 // Turns values of the other byte order, in their place.

@@ -99,7 +99,7 @@ typedef struct h5l_frame_info {
   uint64_t tiles;
   uint64_t stored_tiles; /* tiles kept as they were */
   double bound;          /* as the user gave it */
-  double step;           /* bin width for absolute and range-relative, else 0 */
+  double step;           /* bin width; pointwise-relative: the widest, as a fraction of the value; else 0 */
   uint32_t rank;         /* 3 where the frame holds dims, else 0 */
   uint32_t dims[3];      /* z, y, x */
 } h5l_frame_info;
@@ -145,8 +145,9 @@ h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_byte
 /* Reads and checks a frame's header and tile table, but not its payload. */
 h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message);
 
-/* The same, but for stored_tiles (0), of a frame of which only the first bytes are at hand: at least 64, or all. Tile table
- * and checksums are not checked. */
+/* The same, but for stored_tiles (0), of a frame of which only the first bytes are at hand: at least 64, or all. The status
+ * is that of h5l_inspect where they hold the tile table too, header_bytes + 4 * tiles of `info` in all; else neither
+ * the header's checksum nor what it covers is checked, and `info` is good for finding out how much more is needed. */
 h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t frame_bytes, h5l_frame_info* info,
                               h5l_message* message);
 
@@ -435,7 +436,8 @@ h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_dev
 /* Starts to decode values [first, first + values) of each frame, all alike, to `raw`. `info` tells what the frames are: codec,
  * mode, bound kind, type and shape. statuses[i], on the GPU, becomes 0; or 1 if frame i is corrupt; or 2 if it is something
  * else than `info` says, or broken in a way that h5l_decode has words for. Stored frames, and lossless ones of PFPL, are
- * always fine. However broken a frame is, nothing outside of the buffers is touched. */
+ * always fine. Of no values (values 0), the statuses tell of headers and tile tables. However broken a frame is, nothing
+ * outside of the buffers is touched. */
 h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
                              uint32_t* statuses, h5l_message* message);
 

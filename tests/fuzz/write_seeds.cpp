@@ -11,6 +11,7 @@
 #include <string>
 
 #include "check.h"
+#include "filter/cd_values.h"
 #include "methods.h"
 #include "values.h"
 
@@ -43,6 +44,17 @@ Bytes round_trip_input(const h5l_params& params, std::size_t method, unsigned sh
   return input;
 }
 
+// The layout of call_filter.cpp: a chunk to encode, or its frame to decode with the checksums set right.
+Bytes call_filter_input(const h5l_params& params, const Bytes& bytes, bool decodes) {
+  std::uint32_t words[H5L_MAX_CD_VALUES];
+  const std::size_t count = pack_cd_values(params, words);
+  Bytes input = {static_cast<std::uint8_t>(decodes ? 1 | 4 : 0), static_cast<std::uint8_t>(count)};
+  const auto* const front = reinterpret_cast<const std::uint8_t*>(words);
+  input.insert(input.end(), front, front + count * sizeof words[0]);
+  input.insert(input.end(), bytes.begin(), bytes.end());
+  return input;
+}
+
 // PFPL, the first method, has seeds for all bound kinds and several sizes.
 template <class T>
 void write_seeds(const std::string& corpus) {
@@ -62,6 +74,10 @@ void write_seeds(const std::string& corpus) {
       write(corpus + "/decode_frame/" + name, encode(params, raw));
       if (count > 200) continue;  // would be 16 KiB each
       write(corpus + "/round_trip/" + name, round_trip_input<T>(params, 0, 0, raw));
+      if (count > 20) continue;
+      set_shape(params, {2, static_cast<std::uint32_t>(count) / 2});
+      write(corpus + "/call_filter/" + name, call_filter_input(params, raw, false));
+      write(corpus + "/call_filter/" + name + "-frame", call_filter_input(params, encode(params, raw), true));
     }
   }
 }
@@ -79,7 +95,9 @@ void write_seeds(const std::string& corpus, const Method& method, std::size_t nu
   write(corpus + "/round_trip/" + name, round_trip_input<T>(params, number, 5, to_bytes<T>(values, false)));
   if (is_auto) return;  // its frames are those of the others
   set_shape(params, {5, 6, 7});
-  write(corpus + "/decode_frame/" + name, encode(params, to_bytes<T>(values, false)));
+  const Bytes frame = encode(params, to_bytes<T>(values, false));
+  write(corpus + "/decode_frame/" + name, frame);
+  write(corpus + "/call_filter/" + name + "-frame", call_filter_input(params, frame, true));
 
   constexpr std::uint32_t rows = 9, columns = 10;
   const std::uint32_t slices = static_cast<std::uint32_t>(method.tile_values(sizeof(T)) / (rows * columns)) + 4;

@@ -8,7 +8,7 @@ later. The name begins with the codec's.
 
 Values are made of `PIECES` by integer arithmetic and single roundings, so that every machine and
 every NumPy makes the same ones. Pieces may be added; a piece that a frame was made with is as
-fixed as the frame.
+fixed as the frame. HDF5 files that are kept like this are in `golden.files`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Makes golden frames, each once, in the project's folder: ``python -m tests.golden add NAME``.
 
+``python -m tests.golden add-file NAME`` makes golden files.
 ``python -m tests.golden export FOLDER`` writes what a machine without Python needs to make and read
 them all again.
 """
@@ -14,12 +15,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h5py
+
 import h5lossy
 
 # As pytest does, which finds this package and the reference there.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from golden import FOLDER, Recipe, contents, digest, load
+from golden import FOLDER, Recipe, contents, digest, files, load
+from golden.files import FileRecipe
 from reference import frame as reference
 
 if TYPE_CHECKING:
@@ -611,19 +615,164 @@ def auto_recipes() -> dict[str, Recipe]:
         walk(200, 3, 9, -1),
         shape=[144, 256],
     )
+    for dimensions, shape, steps, bits in (
+        (2, [33, 256], [3, 3], 0),
+        (3, [9, 32, 32], [1, 0, 0], 3),
+    ):
+        add(
+            f"edge-{dimensions}",
+            "not the codec that the whole rows of blocks would get, as the edge counts too",
+            "<f4",
+            {"absolute": 0.25},
+            slopes(shape, steps, bits, -1),
+            shape=shape,
+        )
     return found
+
+
+def file_recipes() -> dict[str, FileRecipe]:
+    """Return the files that can be made, by name: each codec with each mode, and what HDF5 has."""
+    found: dict[str, FileRecipe] = {}
+    absolute, pointwise = {"absolute": 1e-2}, {"pointwise_relative": 1e-2}
+    found["pfpl"] = FileRecipe(
+        "NaNs and the fill value, an unwritten chunk row, B-tree of the oldest format",
+        "pfpl",
+        "<f4",
+        absolute,
+        [spoilt(30 * 40, f"{FILL[4]} 7fc00000 7fc01234 7f800000 ffc00001", 9)],
+        [30, 40],
+        [8, 16],
+        fill_bits=FILL[4],
+        written=16,
+    )
+    found["pfpl-lossless"] = FileRecipe(
+        "every pattern, big-endian, a fill value that is NaN, fixed array of chunks",
+        "pfpl",
+        ">f8",
+        {"lossless": True},
+        [{"piece": "noise", "count": 400, "seed": 3}, walk(11 * 40)],
+        [21, 40],
+        [8, 16],
+        fill_bits="7ff8000000000000",
+        libver="v110",
+    )
+    found["pfpl-pointwise"] = FileRecipe(
+        "an extensible array of chunks, one of them unfiltered, no checksums",
+        "pfpl",
+        "<f8",
+        pointwise,
+        [walk(300, 5, 7, -2)],
+        [300],
+        [64],
+        checksum=False,
+        libver="v110",
+        maxshape=[None],
+        unfiltered=[128],
+    )
+    found["pfpl-range"] = FileRecipe(
+        "ranges of chunks, fill value -0.0, a B-tree of version 2, HDF5's checksums as well",
+        "pfpl",
+        ">f4",
+        {"range_relative": 1e-3},
+        [walk(17 * 23, 2, 6, -3)],
+        [17, 23],
+        [8, 8],
+        fill_bits="80000000",
+        libver="v110",
+        maxshape=[None, None],
+        fletcher32=True,
+    )
+    for i, mode in enumerate(("plain", "outlier", "fixed")):
+        for dimensions in (1, 2, 3):
+            size = 4 if (i + dimensions) % 2 else 8
+            found[f"cuszp2-{mode}-{dimensions}"] = FileRecipe(
+                "chunks that the dataset ends in"
+                + (", one of them unfiltered" if dimensions == 2 else ""),
+                "cuszp2",
+                f"{'<' if i != dimensions - 1 else '>'}f{size}",
+                pointwise if mode == "plain" and dimensions == 2 else absolute,
+                [slopes([7, 13, 18], [4, 2, 1], 3)],
+                [7, 13, 18],
+                [4, 8, 16] if dimensions > 1 else [2, 13, 10],
+                settings={"mode": mode, "dimensions": dimensions},
+                fill_bits=FILL[size] if dimensions == 3 else None,
+                libver="v110" if i != 1 else "earliest",
+                unfiltered=[0, 0, 0] if dimensions == 2 else None,
+            )
+    found["aatrox"] = FileRecipe(
+        "one chunk, which is larger than the dataset has values",
+        "aatrox",
+        "<f4",
+        {"range_relative": 1e-3},
+        [slopes([18, 50], [3, 1], 4), patterns(FILL[4], 100)],
+        [20, 50],
+        [32, 64],
+        fill_bits=FILL[4],
+        libver="v110",
+        maxshape=[32, 64],
+    )
+    found["aatrox-pointwise"] = FileRecipe(
+        "four dimensions, big-endian, special values",
+        "aatrox",
+        ">f8",
+        pointwise,
+        [spoilt(3 * 4 * 5 * 12, f"{FILL[8]} {NANS[8]}", 7)],
+        [3, 4, 5, 12],
+        [2, 3, 5, 8],
+        fill_bits=FILL[8],
+    )
+    found["auto"] = FileRecipe(
+        "chunks of several codecs",
+        "auto",
+        "<f4",
+        {"absolute": 0.25},
+        [
+            slopes([16, 16], [0, 0], 1, -1),
+            slopes([16, 16], [0, 1], 0, -1),
+            walk(256, 2, 5, -4),
+            patterns("0", 256),
+            walk(64, 4, 9, -1),
+        ],
+        [68, 16],
+        [16, 16],
+    )
+    return found
+
+
+def refuse_to_change(what: str, *paths: Path) -> None:
+    """End the program if one of the paths exists."""
+    for path in paths:
+        if path.exists():
+            raise SystemExit(f"{path} exists, and golden {what} are never changed")
+
+
+def find(name: str, available: dict[str, Any]) -> Any:
+    """Return the recipe of a name, or end the program."""
+    if name not in available:
+        raise SystemExit(f"there is no recipe {name}; there are {', '.join(available)}")
+    return available[name]
+
+
+def add_file(name: str, folder: Path = files.FOLDER) -> None:
+    """Make one file, unless there is one of this name."""
+    recipe = find(name, file_recipes())
+    paths = folder / f"{name}.h5", folder / f"{name}.json"
+    refuse_to_change("files", *paths)
+    folder.mkdir(parents=True, exist_ok=True)
+    recipe.write(paths[0])
+    kept = {
+        "made_of": recipe.to_json(),
+        "written_by": {"h5lossy": h5lossy.__version__, "hdf5": h5py.version.hdf5_version},
+        "holds": {"input_sha256": digest(recipe.make_values())} | files.contents(paths[0]),
+    }
+    paths[1].write_text(json.dumps(kept) + "\n", encoding="utf-8")
 
 
 def add(name: str, folder: Path = FOLDER) -> None:
     """Make one frame, unless there is one of this name."""
-    available = recipes()
-    if name not in available:
-        raise SystemExit(f"there is no recipe {name}; there are {', '.join(available)}")
-    recipe = available[name]
+    recipe = find(name, recipes())
     paths = folder / f"{name}.frame", folder / f"{name}.json"
-    for path in paths:
-        if path.exists():
-            raise SystemExit(f"{path} exists, and golden frames are never changed")
+    refuse_to_change("frames", *paths)
     frame = recipe.encode()
     if digest(reference.decode(frame)) != digest(h5lossy.decode(frame)):
         raise SystemExit(f"{name}: library and reference do not agree")
@@ -649,6 +798,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     adding = commands.add_parser("add", help="make frames, unless they exist")
     adding.add_argument("names", nargs="+", metavar="NAME")
     adding.set_defaults(run=lambda given: [add(name) for name in given.names])
+    adding = commands.add_parser("add-file", help="make files, unless they exist")
+    adding.add_argument("names", nargs="+", metavar="NAME")
+    adding.set_defaults(run=lambda given: [add_file(name) for name in given.names])
     exporting = commands.add_parser("export", help="write the cases of golden_frames_come_out")
     exporting.add_argument("folder", type=Path)
     exporting.set_defaults(run=lambda given: export(given.folder))

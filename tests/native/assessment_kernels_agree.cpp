@@ -46,11 +46,16 @@ class EmulatedDevice : public AssessDevice, public Launcher {
   // What was there is gone, also for those who forget to copy it.
   std::uint8_t* reserve(std::size_t bytes) override {
     memory_.assign(bytes / 64 + 1, Piece{});
-    std::memset(static_cast<void*>(memory_.data()), 0xCD, memory_.size() * sizeof(Piece));
+    std::memset(static_cast<void*>(memory_.data()), kUnwritten, memory_.size() * sizeof(Piece));
     return memory_.data()->bytes;
   }
   bool download(void* to, const void* from, std::size_t bytes) override {
     const auto* const begin = static_cast<const std::uint8_t*>(from);
+    std::uint32_t unwritten = 0;
+    std::memset(&unwritten, kUnwritten, sizeof unwritten);
+    for (std::size_t i = 0; i + sizeof unwritten <= bytes; i += sizeof unwritten) {
+      CHECK(std::memcmp(begin + i, &unwritten, sizeof unwritten) != 0, "nobody wrote byte %zu of %zu", i, bytes);
+    }
     pending_.push_back({to, {begin, begin + bytes}});
     return true;
   }
@@ -85,6 +90,8 @@ class EmulatedDevice : public AssessDevice, public Launcher {
   }
 
  private:
+  static constexpr int kUnwritten = 0xCD;
+
   struct alignas(64) Piece {
     std::uint8_t bytes[64];
   };

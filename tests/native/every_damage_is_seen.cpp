@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Frames of 4 KiB of each codec, and of 512 bytes of each mode and sort: every truncation, every byte too many and every
-// change of a single byte, to any other value, is an error.
+// change of a single byte, to any other value, is an error. Who has but the first bytes of a frame at hand, as where the rest
+// is on a GPU, is told of header and tile table what who has all of it is told.
+
+#include <algorithm>
+#include <cstring>
 
 #include "check.h"
 #include "frames.h"
+#include "guarded_memory.h"
 #include "samples.h"
 
 namespace h5lossy::test {
@@ -13,6 +18,29 @@ namespace {
 
 h5l_status decode_into(std::span<const std::uint8_t> frame, Bytes& raw, h5l_message& message) {
   return h5l_decode(frame.data(), frame.size(), raw.data(), raw.size(), &message);
+}
+
+// Header and tile table: 64 bytes first, which say how many are needed, and those.
+h5l_status inspect_front(std::span<const std::uint8_t> frame, h5l_frame_info& info, h5l_message& message) {
+  static const GuardedMemory memory(1 << 16);
+  const auto inspect_first = [&](std::size_t size) {
+    const auto front = memory.at_end(std::min(size, frame.size()));
+    std::copy_n(frame.begin(), front.size(), front.begin());
+    return h5l_inspect_header(front.data(), front.size(), frame.size(), &info, &message);
+  };
+  const h5l_status status = inspect_first(64);
+  const std::size_t needed = info.header_bytes + std::size_t{4} * info.tiles;
+  return status == H5L_OK && needed > 64 ? inspect_first(needed) : status;
+}
+
+void check_front(const Sample& sample, std::span<const std::uint8_t> frame) {
+  h5l_frame_info expected, told;
+  h5l_message why = {}, message = {};
+  const h5l_status status = h5l_inspect(frame.data(), frame.size(), &expected, &why);
+  CHECK(inspect_front(frame, told, message) == status && std::strcmp(message.text, why.text) == 0,
+        "%s, %zu bytes: told \"%s\", not \"%s\"", sample.name.c_str(), frame.size(), message.text, why.text);
+  expected.stored_tiles = 0;
+  CHECK(status != H5L_OK || std::memcmp(&told, &expected, sizeof told) == 0, "%s: another header", sample.name.c_str());
 }
 
 // A copy on the heap that is as long as the prefix, so that a sanitizer sees what is read behind it.
@@ -25,12 +53,14 @@ void check_truncations(const Sample& sample) {
     CHECK(status == H5L_TRUNCATED, "%s, cut to %zu of %zu bytes: %s", sample.name.c_str(), size, sample.frame.size(),
           h5l_status_name(status));
     CHECK(message.text[0] != '\0', "%s, cut to %zu bytes: no message", sample.name.c_str(), size);
+    check_front(sample, prefix);
   }
   for (const std::size_t more : {1u, 3u, 4u, 4096u}) {
     Bytes longer = sample.frame;
     longer.resize(longer.size() + more);
     const h5l_status status = decode_into(longer, raw, message);
     CHECK(status == H5L_CORRUPT, "%s, %zu bytes more: %s", sample.name.c_str(), more, h5l_status_name(status));
+    check_front(sample, longer);
   }
 }
 
@@ -46,9 +76,11 @@ void check_changes(const Sample& sample) {
       CHECK(status != H5L_OK && status != H5L_INTERNAL && status != H5L_OUT_OF_MEMORY,
             "%s, byte %zu is 0x%02x instead of 0x%02x: %s", sample.name.c_str(), at, frame[at], right,
             h5l_status_name(status));
+      check_front(sample, frame);
     }
     frame[at] = right;
   }
+  check_front(sample, frame);
   CHECK(decode_into(frame, raw, message) == H5L_OK, "%s: %s", sample.name.c_str(), message.text);
 }
 

@@ -44,7 +44,7 @@ struct Layout {
 // False: not even the fixed fields are right. Else header_bytes are there, and nothing else is certain.
 inline bool read_layout(std::span<const std::uint8_t> frame, Layout& layout) {
   FrameHeader& header = layout.header;
-  if (read_header(frame, header, Message(nullptr)) != H5L_OK) return false;
+  if (read_header({frame, frame.size()}, header, Message(nullptr)) != H5L_OK) return false;
   const CodecEntry* const entry = codec_entry(header.codec);
   Blocking blocking;
   if (entry == nullptr || (header.value_bytes != 4 && header.value_bytes != 8)) return true;

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // A library built without nvcc compiles its kernels when a GPU is first used, and finds them compiled the next time. No
-// GPU is needed for that. Skipped where the kernels are built in or left out, and where there is no NVRTC.
+// GPU is needed for that. For a GPU that NVRTC does not know, it makes PTX. Skipped where the kernels are built in or left
+// out, and where there is no NVRTC.
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -47,5 +48,10 @@ int main() {
     CHECK(starts_with(again.how, "compiled earlier, in "), "%s", again.how.c_str());
     CHECK(again.memory == first.memory, "the cache holds something else");
   }
+  const gpu::Code later = gpu::find_code("assess", 99, 0);
+  CHECK(starts_with(later.how, "compiled by NVRTC") && later.how.find(" for compute_") != std::string::npos, "%s",
+        later.how.c_str());
+  const std::string ptx(later.memory.begin(), later.memory.end());
+  CHECK(ptx.find(".version") != std::string::npos && ptx.back() == '\0', "no PTX");
   std::filesystem::remove_all(folder);
 }

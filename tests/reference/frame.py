@@ -798,44 +798,58 @@ def _picked(plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[i
         *(_planned(plan, CUSZP2, d << 4 | cuszp2.OUTLIER, extents) for d in dimensions),
         _planned(plan, AATROX, 0, extents),
     ]
-    dims = cuszp2.dims_of([1, 1, *extents])
-    size = min(_piece_size(dims), bits.size)
-    pieces = bits.size // size
-    sampled = max(1, (pieces + 2) // 4)
-    starts = [((2 * j + 1) * pieces - 1) // (2 * sampled) * size for j in range(sampled)]
-    z, y, x = dims
-    z, y, x = (size // (y * x), y, x) if z > 1 else (1, size // x, x) if y > 1 else (1, 1, size)
+    z, y, x = cuszp2.dims_of([1, 1, *extents])
+    chunk = bits.reshape(z, y, x)
+    if z == 1:  # what is said of slices and rows, then, is about rows and columns
+        chunk = chunk.reshape(y, x, 1) if y > 1 else chunk.reshape(x, 1, 1)
+    block, block_across = (4, 8) if z > 1 else (8, 32) if y > 1 else (32, 1)
+    deep, wide, line = chunk.shape
+
+    rows_of_piece = -(-8192 // (block * wide * line))
+    size = min(rows_of_piece * block, deep)
+    parts = [chunk[size * i :][:size] for i in _sampled(deep // size)]
+    strips: list[Array] = []
+    weight, weight_of_strips = 1, 0
+    rows, left = divmod(deep, block)
+    if left and size < deep and y > 1:
+        width = min(-(-2048 // (left * block_across * line)) * block_across, wide)
+        edge = chunk[rows * block :]
+        strips = [edge[:, width * i :][:, :width] for i in _sampled(wide // width)]
+        weight = rows * len(strips) * width
+        weight_of_strips = len(parts) * rows_of_piece * wide
+
+    def frame_bytes(candidate: Frame, part: Array) -> int:
+        """Give the bytes of the frame that a part of the chunk would have."""
+        part_plan = dataclasses.replace(
+            candidate,
+            raw_bytes=part.size * candidate.value_bytes,
+            dims=candidate.dims and (part.shape if z > 1 else (1, *part.shape[:2])),
+        )
+        frame = build(_with_tiles(part_plan, part.reshape(-1), fill_bits))
+        return min(len(frame), _HEADER_BYTES + part_plan.raw_bytes)
 
     def estimate(candidate: Frame) -> int:
-        """Give the bytes that frames of the sample's pieces would have."""
-        piece_plan = dataclasses.replace(
-            candidate,
-            raw_bytes=size * candidate.value_bytes,
-            dims=None if candidate.dims is None else (z, y, x),
-        )
-        frames = (
-            build(_with_tiles(piece_plan, bits[start : start + size], fill_bits))
-            for start in starts
-        )
-        return sum(min(len(data), _HEADER_BYTES + piece_plan.raw_bytes) for data in frames)
+        """Give a number that is the larger, the larger the chunk's frame would be."""
+        of_parts = sum(frame_bytes(candidate, part) for part in parts)
+        of_strips = sum(frame_bytes(candidate, strip) for strip in strips)
+        return weight * of_parts + weight_of_strips * of_strips
 
     return min(candidates, key=estimate)
 
 
-def _piece_size(dims: tuple[int, int, int]) -> int:
+def _sampled(count: int) -> list[int]:
     """
-    Give the number of values of a piece of the sample.
+    Choose those of a chunk's pieces, or of its edge's strips, that are in the sample.
 
     Parameters
     ----------
-    dims : tuple of int
-        The chunk's z, y, x.
+    count : int
+        How many there are.
 
     Returns
     -------
-    int
-        The number, which may be larger than the chunk's.
+    list of int
+        Their numbers.
     """
-    z, y, x = dims
-    unit = 4 * y * x if z > 1 else 8 * x if y > 1 else 32
-    return -(-8192 // unit) * unit
+    size = max(1, (count + 2) // 4)
+    return [((2 * j + 1) * count - 1) // (2 * size) for j in range(size)]

@@ -1,0 +1,268 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What stands in a file for one chunk, and what HDF5 makes of it.
+
+HDF5 before 2.2 believes what a file says: it reads a whole chunk out of what a filter has returned,
+or out of what is stored where no filter is applied, however little that is. Here the sizes are
+compared first, by what the dataset's header says of its chunks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import h5py
+import numpy as np
+from h5py import h5t, h5z
+from h5py._objects import phil
+
+from h5lossy import _native
+from h5lossy._blocks import chunk_starts, for_each_chunk
+from h5lossy._libhdf5 import chunk_options
+from h5lossy._values import is_big_endian
+from h5lossy.errors import CorruptFrameError, H5LossyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+Place = tuple[int, ...]
+
+#: In the file's type, of which values HDF5 makes others when it reads them.
+_REFERRING = {h5t.VLEN, h5t.REFERENCE, h5t.COMPOUND, h5t.ARRAY, h5t.STRING}
+
+
+class ReadChunk(NamedTuple):
+    """What `StoredChunks.read` returns.
+
+    Attributes
+    ----------
+    values : numpy.ndarray
+        The part of the chunk that is inside of the dataset.
+    frame : bytes or None
+        Its frame, where that is what stands in the file.
+    is_filtered : bool
+        Whether there is a frame at all.
+    """
+
+    values: npt.NDArray[Any]
+    frame: bytes | None
+    is_filtered: bool
+
+
+class StoredChunks:
+    """The chunks of one dataset.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        With chunks and our filter, among others or alone.
+    """
+
+    def __init__(self, dataset: h5py.Dataset) -> None:
+        creation = dataset.id.get_create_plist()
+        self._dataset = dataset
+        self._filters = [creation.get_filter(i) for i in range(creation.get_nfilters())]
+        numbers = [number for number, *_ in self._filters]
+        self._ours = numbers.index(_native.FILTER_ID)
+        self._leaves_edges = bool(chunk_options(creation.id))
+        type_id = dataset.id.get_type()
+        self._is_plain = not dataset.dtype.hasobject and bool(
+            type_id == h5t.py_create(dataset.dtype)
+        )
+        #: What HDF5 reads for a chunk; None where the file's type has another size than memory's.
+        self.chunk_bytes: int | None = (
+            None
+            if type_id.get_class() in _REFERRING
+            else math.prod(dataset.chunks) * type_id.get_size()
+        )
+
+    def values(self, start: Place) -> npt.NDArray[Any]:
+        """Return what HDF5 returns for the part of a chunk that is inside of the dataset.
+
+        Parameters
+        ----------
+        start : tuple of int
+            Where the chunk begins. It must be in the file.
+
+        Raises
+        ------
+        CorruptFrameError
+            If HDF5 can't read it, or would return what is not in the file. The message says which
+            chunk of which dataset and file.
+        """
+        try:
+            return self.read(start).values
+        except (OSError, RuntimeError, ValueError) as error:
+            raise self._with_place(start, error) from error
+
+    def frame(self, start: Place) -> bytes | None:
+        """Return what stands in the file for a chunk, as it is; None where no filter made it."""
+        with phil:
+            mask, stored = self._dataset.id.read_direct_chunk(start)
+        return bytes(stored) if self._is_filtered(start, mask) else None
+
+    def read(self, start: Place) -> ReadChunk:
+        """Return the values of a chunk, and what they were made of.
+
+        Parameters
+        ----------
+        start : tuple of int
+            Where the chunk begins. It must be in the file.
+
+        Raises
+        ------
+        CorruptFrameError, OSError, RuntimeError, ValueError
+            As `values`, but the message names no chunk.
+        """
+        dataset = self._dataset
+        inside = tuple(
+            slice(at, min(at + length, extent))
+            for at, length, extent in zip(start, dataset.chunks, dataset.shape, strict=True)
+        )
+        with phil:
+            mask, stored = dataset.id.read_direct_chunk(start)
+        is_filtered = self._is_filtered(start, mask)
+        if not self._decodes(start, mask):
+            self.check_length(start, mask, len(stored))
+            return ReadChunk(np.asarray(dataset[inside]), None, is_filtered)
+        whole = self.decode(start, mask, stored)
+        corner = whole[tuple(slice(0, axis.stop - axis.start) for axis in inside)]
+        return ReadChunk(corner, stored if is_filtered else None, is_filtered)
+
+    def decode(self, start: Place, mask: int, stored: Any) -> npt.NDArray[Any]:
+        """Return the values of a whole chunk, made of what stands in the file for it.
+
+        Parameters
+        ----------
+        start : tuple of int
+            Where the chunk begins.
+        mask : int
+            Its filter mask.
+        stored : bytes-like
+            Its bytes.
+
+        Raises
+        ------
+        CorruptFrameError
+            As `values`, but the message names no chunk.
+        """
+        dtype, chunks = self._dataset.dtype, self._dataset.chunks
+        self.check_length(start, mask, len(stored))
+        if self._is_filtered(start, mask):
+            out = np.empty(chunks, dtype)
+            self._check_frame(_native.inspect(stored))
+            _native.decode(stored, out)
+            return out
+        return np.frombuffer(stored, dtype).reshape(chunks)
+
+    def check_length(self, start: Place, mask: int, length: int) -> None:
+        """Raise `CorruptFrameError` where HDF5 reads a chunk past our filter, and past its end."""
+        if self._is_filtered(start, mask):
+            return  # the filter looks at what HDF5 gives it
+        if self._active(start, mask):
+            raise CorruptFrameError(
+                f"filter mask {mask} leaves h5lossy's filter out and not the others, "
+                "which no writer does"
+            )
+        if self.chunk_bytes not in {None, length}:
+            raise CorruptFrameError(
+                f"the chunk is stored without filters as {length} bytes, and has {self.chunk_bytes}"
+            )
+
+    def check_lengths(self, places: Iterable[Place] | None = None) -> None:
+        """Check the lengths of chunks, before HDF5 reads any of them.
+
+        Parameters
+        ----------
+        places : iterable of tuple of int, optional
+            Where the chunks begin. Default: all that are in the file, which takes a while where
+            there are very many.
+
+        Raises
+        ------
+        CorruptFrameError
+            As `values`.
+        """
+
+        def check(chunk: Any) -> None:
+            try:
+                self.check_length(chunk.chunk_offset, chunk.filter_mask, chunk.size)
+            except CorruptFrameError as error:
+                raise self._with_place(chunk.chunk_offset, error) from error
+
+        if places is None:
+            for_each_chunk(self._dataset, check)
+            return
+        with phil:
+            chunks = map(self._dataset.id.get_chunk_info_by_coord, places)
+            for chunk in chunks:
+                if chunk.byte_offset is not None:
+                    check(chunk)
+
+    def raise_for_broken(self) -> None:
+        """Read one chunk after another, and raise `CorruptFrameError` for the first broken one."""
+        for start in chunk_starts(self._dataset):
+            self.values(start)
+
+    def _decodes(self, start: Place, mask: int) -> bool:
+        """Whether we can do here what HDF5 does: no other filter, no conversion of types."""
+        active = self._active(start, mask)
+        return self._is_plain and (not active or active == [self._ours])
+
+    def _is_filtered(self, start: Place, mask: int) -> bool:
+        return self._ours in self._active(start, mask)
+
+    def _active(self, start: Place, mask: int) -> list[int]:
+        """Return the places in the pipeline of the filters that made a chunk."""
+        ends = map(sum, zip(start, self._dataset.chunks, strict=True))
+        if self._leaves_edges and any(
+            e > n for e, n in zip(ends, self._dataset.shape, strict=True)
+        ):
+            return []  # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS
+        return [i for i in range(len(self._filters)) if not mask >> i & 1]
+
+    def _check_frame(self, frame: _native.FrameFields) -> None:
+        """As the plugin does: a frame has to be what header and cd_values say."""
+        dtype = self._dataset.dtype
+        if frame.raw_bytes != self.chunk_bytes:
+            raise CorruptFrameError(
+                f"the frame holds {frame.raw_bytes} bytes, and a chunk has {self.chunk_bytes}"
+            )
+        if frame.value_bytes == 1:  # the encoder was not told the type
+            return
+        found = frame.value_bytes, frame.big_endian
+        if found != (dtype.itemsize, is_big_endian(dtype)) or dtype.kind != "f":
+            raise CorruptFrameError(f"the frame's type is not the dataset's, {dtype.str}")
+        said = self._said()
+        if said is not None and said != (frame.raw_bytes, *found):
+            raise CorruptFrameError("the cd_values are of another type or chunk than the dataset")
+
+    def _said(self) -> tuple[int, int, bool] | None:
+        """Return the chunk's bytes and type as the cd_values have them, where they do."""
+        _, flags, words, _ = self._filters[self._ours]
+        if flags & h5z.FLAG_OPTIONAL:
+            return None
+        try:
+            params = _native.unpack_cd_values([word & 0xFFFFFFFF for word in words])
+        except H5LossyError:
+            return None
+        if params.value_bytes == 0:
+            return None
+        size = params.value_bytes * math.prod(params.shape)
+        return size, params.value_bytes, params.big_endian
+
+    def _with_place(self, start: Place, error: Exception) -> H5LossyError:
+        kind = type(error) if isinstance(error, H5LossyError) else CorruptFrameError
+        place = tuple(map(int, start))
+        dataset = self._dataset
+        return kind(f"chunk {place} of {dataset.name} in {dataset.file.filename}: {error}")
+
+
+def stored_chunks(dataset: h5py.Dataset) -> StoredChunks | None:
+    """Return the chunks of a dataset; None where our filter has no part in it."""
+    creation = dataset.id.get_create_plist()
+    numbers = [creation.get_filter(i)[0] for i in range(creation.get_nfilters())]
+    return StoredChunks(dataset) if _native.FILTER_ID in numbers else None

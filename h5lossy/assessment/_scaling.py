@@ -1,0 +1,218 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fields whose squares float64 cannot hold: sums are taken of them times powers of two.
+
+Sums of squares and products are float64. Of values or errors beyond 2^400 or below 2^-400 they may
+become infinite or 0, and a report would be wrong without a sign of it. Extrema and counts are
+always exact; they tell where that may be, and the sums are taken once more, of fields that are
+multiplied by powers of two as they are read. Without over- and underflow that changes no bit of a
+sum but its exponent, which `Wide` keeps beside it until the number of the report is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy.assessment._climate import selected
+from h5lossy.assessment._inputs import Input
+from h5lossy.assessment._wide import Wide, exponent_of, fits
+from h5lossy.missing import Missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from h5lossy._native import FieldResult, PointsResult
+    from h5lossy.assessment._walk import Fields
+
+#: Exponents that the largest error and value are brought to. The histogram's bins reach 2^227 down
+#: from that of errors; the other one is so much lower that a value plus an error is the error.
+_ERROR = 100
+_FAR_ORIGINAL = -200
+
+#: The same histogram tells sizes of errors whose largest one has an exponent between these.
+_BINS = range(-100, 129)
+
+
+def _exponents(points: PointsResult) -> tuple[int | None, int | None]:
+    """Return the exponents of the original's largest value and of the largest error."""
+    x = exponent_of(max(abs(points.original_min), abs(points.original_max)))
+    worst = max(points.error_max, -points.error_min)
+    if math.isfinite(worst):
+        return x, exponent_of(worst)
+    # Float64 cannot hold the difference of two numbers that it can.
+    y = exponent_of(max(abs(points.decoded_min), abs(points.decoded_max)))
+    return x, 1 + max(x or 0, y or 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """Exponents of the powers of two that a field and its errors are multiplied by.
+
+    Attributes
+    ----------
+    original, error : int
+    """
+
+    original: int = 0
+    error: int = 0
+
+    @classmethod
+    def of(cls, points: PointsResult) -> Scale | None:
+        """Return one that makes squares and bins fit; None where they do as they are."""
+        if not points.valid:
+            return None
+        x, e = _exponents(points)
+        if fits(x) and (e is None or e in _BINS):
+            return None
+        if e is None:
+            return cls(-(x or 0), -(x or 0))
+        error = _ERROR - e
+        return cls(
+            error if fits(error + x if x is not None else x) else _FAR_ORIGINAL - (x or 0), error
+        )
+
+    @property
+    def is_common(self) -> bool:
+        """Whether original and error are in the same units, as they have to be for their sum."""
+        return self.original == self.error
+
+    def of_original(self, value: float, power: int = 1) -> Wide:
+        """Return what a number of the original is, from that of the multiplied one."""
+        return Wide(value, -power * self.original)
+
+    def of_error(self, value: float, power: int = 1) -> Wide:
+        """Return what a number of the error is."""
+        return Wide(value, -power * self.error)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sums:
+    """What sums came to, in the units of a scale.
+
+    Attributes
+    ----------
+    scale : Scale
+    points : PointsResult
+        Moments and bins count.
+    field : FieldResult or None
+        Stencils and lags count.
+    """
+
+    scale: Scale
+    points: PointsResult
+    field: FieldResult | None = None
+
+    @classmethod
+    def streamed(cls, points: PointsResult, field: FieldResult | None = None) -> Sums:
+        """Take the sums as they are; squares that may not have fitted become NaN."""
+        if not points.valid or all(map(fits, _exponents(points))):
+            return cls(scale=Scale(), points=points, field=field)
+        nan = math.nan
+        points = dataclasses.replace(points, squares_original=nan, squares_error=nan, products=nan)
+        if field is not None:
+            field = dataclasses.replace(
+                field,
+                slope_error_squares=(nan,) * len(field.slope_error_squares),
+                gradient_min=nan,
+                gradient_max=nan,
+                gradient_error_max=nan,
+                gradient_error_squares=nan,
+                laplacian_squares=nan,
+                laplacian_error_squares=nan,
+                error_squares=nan,
+            )
+        return cls(scale=Scale(), points=points, field=field)
+
+    @property
+    def mean_original(self) -> Wide:
+        return self.scale.of_original(self.points.mean_original)
+
+    @property
+    def mean_error(self) -> Wide:
+        return self.scale.of_error(self.points.mean_error)
+
+    @property
+    def sum_abs_error(self) -> Wide:
+        return self.scale.of_error(self.points.sum_abs_error)
+
+    @property
+    def squares_original(self) -> Wide:
+        return self.scale.of_original(self.points.squares_original, 2)
+
+    @property
+    def squares_error(self) -> Wide:
+        return self.scale.of_error(self.points.squares_error, 2)
+
+    @property
+    def products(self) -> Wide:
+        return Wide(self.points.products, -self.scale.original - self.scale.error)
+
+
+class _Made:
+    """Parts of both fields in the units of a scale, and which points do not count."""
+
+    def __init__(
+        self, fields: Fields, scale: Scale, count_valid: Callable[..., npt.NDArray[np.bool_]]
+    ) -> None:
+        self._fields, self._scale, self._count_valid = fields, scale, count_valid
+        self._selection: tuple[slice, ...] | None = None
+        self._parts: tuple[npt.NDArray[Any], ...] = ()
+
+    def part(self, which: int, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
+        """Give original, decoded or mask; a walk asks for all three, one after the other."""
+        if selection != self._selection:
+            x, y, valid = selected(self._fields, selection, self._count_valid)
+            scale = self._scale
+            new_x = np.ldexp(x, scale.original)
+            if scale.is_common:
+                new_y = np.ldexp(y, scale.error)
+            else:
+                new_y = new_x + np.ldexp(y - x, scale.error)
+            parts = (new_x, new_y, (~valid).view(np.uint8))
+            self._parts, self._selection = tuple(map(np.ascontiguousarray, parts)), selection
+        return self._parts[which]
+
+
+class _Part(Input):
+    """A field like another one, of float64, whose parts are made."""
+
+    def __init__(self, source: Input, which: int, made: _Made) -> None:
+        vars(self).update(vars(source))
+        self.values = None
+        self.dtype = np.dtype(np.float64)
+        self.is_array = self.is_contiguous = False
+        self.device = None
+        self._which, self._made = which, made
+
+    def read(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Make a part."""
+        return self._made.part(self._which, selection).astype(dtype, copy=False)
+
+
+def multiplied(
+    fields: Fields, scale: Scale, count_valid: Callable[..., npt.NDArray[np.bool_]]
+) -> Fields:
+    """Return fields that are multiplied as they are read, by the CPU; a mask has what is left out.
+
+    Parameters
+    ----------
+    fields : Fields
+    scale : Scale
+    count_valid : function
+    """
+    made = _Made(fields, scale, count_valid)
+    return dataclasses.replace(
+        fields,
+        original=_Part(fields.original, 0, made),
+        decoded=_Part(fields.decoded, 1, made),
+        mask=_Part(fields.original, 2, made),
+        dtype=np.dtype(np.float64),
+        missing=Missing(np.dtype(np.float64)),
+        device=None,
+    )

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "filter/open_datasets.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "filter/cd_values.h"
+
+namespace h5lossy {
+
+using hdf5::hid_t;
+
+bool OpenDatasets::Use::has(std::span<const unsigned> cd_values) const {
+  return count == cd_values.size() &&
+         std::equal(words, words + std::min<std::size_t>(count, H5L_MAX_CD_VALUES), cd_values.begin());
+}
+
+OpenDatasets::Verdict OpenDatasets::Use::judge(const FrameHeader& header) const {
+  if (chunk_bytes == 0) return Verdict::kUnknown;
+  const bool is_typed = header.value_bytes != 1;
+  const bool fits = header.raw_bytes == chunk_bytes &&
+                    (!is_typed || (header.value_bytes == value_bytes && header.big_endian == big_endian));
+  return fits ? Verdict::kFits : Verdict::kContradicts;
+}
+
+OpenDatasets::Verdict OpenDatasets::judge(const hdf5::Functions& h5, std::span<const unsigned> cd_values,
+                                          bool describe_chunk, const FrameHeader& header) {
+  const std::lock_guard lock(mutex_);
+  if (update(h5) || !std::equal(cd_values.begin(), cd_values.end(), words_.begin(), words_.end())) {
+    words_.assign(cd_values.begin(), cd_values.end());
+    chosen_.clear();
+    for (const auto& [id, uses] : uses_) {
+      std::copy_if(uses.begin(), uses.end(), std::back_inserter(chosen_),
+                   [&](const Use& use) { return use.has(cd_values); });
+    }
+  }
+  bool fits = false, contradicts = false, is_unknown = false;
+  for (const Use& use : chosen_) {
+    const Verdict verdict = use.judge(header);
+    fits = fits || verdict == Verdict::kFits;
+    contradicts = contradicts || verdict == Verdict::kContradicts;
+    is_unknown = is_unknown || verdict == Verdict::kUnknown;
+  }
+  if (contradicts && (describe_chunk || !(fits || is_unknown))) return Verdict::kContradicts;
+  return fits && !contradicts && !is_unknown ? Verdict::kFits : Verdict::kUnknown;
+}
+
+// Asks about datasets that were not open the last time, and forgets those that are closed. Returns whether there are any.
+bool OpenDatasets::update(const hdf5::Functions& h5) {
+  std::size_t found = 0;
+  for (;;) {
+    if (list_.empty()) list_.resize(64);
+    const std::ptrdiff_t listed =
+        h5.get_object_ids(hdf5::kObjectsOfAllFiles, hdf5::kObjectDataset, list_.size(), list_.data());
+    found = listed < 0 ? 0 : static_cast<std::size_t>(listed);
+    if (found < list_.size()) break;
+    list_.resize(2 * list_.size());
+  }
+  const std::span<const hid_t> now(list_.data(), found);
+  if (std::equal(now.begin(), now.end(), ids_.begin(), ids_.end())) return false;
+  std::unordered_map<hid_t, std::vector<Use>> uses;
+  for (const hid_t id : now) {
+    const auto known = uses_.find(id);
+    uses.try_emplace(id, known != uses_.end() ? known->second : uses_of(h5, id));
+  }
+  uses_.swap(uses);
+  ids_.assign(now.begin(), now.end());
+  return true;
+}
+
+std::vector<OpenDatasets::Use> OpenDatasets::uses_of(const hdf5::Functions& h5, hid_t dataset) {
+  constexpr int max_hdf5_rank = 32;
+  std::vector<Use> uses;
+  const hid_t creation = h5.get_creation_list(dataset);
+  if (creation < 0) return uses;
+  const int filters = h5.get_layout(creation) == hdf5::kLayoutChunked ? h5.get_filter_count(creation) : 0;
+  for (int i = 0; i < filters; ++i) {
+    Use use;
+    use.count = H5L_MAX_CD_VALUES;
+    unsigned flags = 0, config = 0;
+    const int id =
+        h5.get_filter(creation, static_cast<unsigned>(i), &flags, &use.count, use.words, 0, nullptr, &config);
+    if (id != H5L_FILTER_ID) continue;
+    hdf5::hsize_t extents[max_hdf5_rank];
+    const int rank = h5.get_chunk(creation, max_hdf5_rank, extents);
+    const hid_t type = h5.get_dataset_type(dataset);
+    // The first filter's output is the chunk. Of other types the size in memory need not be that in the file.
+    if (i == 0 && type >= 0 && h5.get_class(type) == hdf5::kClassFloat) {
+      use.value_bytes = h5.get_size(type);
+      use.big_endian = h5.get_order(type) == hdf5::kOrderBig;
+      use.chunk_bytes = use.value_bytes;
+      for (int axis = 0; axis < rank; ++axis) {
+        const bool is_too_large = extents[axis] == 0 || use.chunk_bytes > kMaxRawBytes / extents[axis];
+        use.chunk_bytes = is_too_large ? ~0ull / 2 : use.chunk_bytes * extents[axis];
+        if (is_too_large) break;  // no frame has as many
+      }
+    }
+    if (type >= 0) h5.close_type(type);
+    uses.push_back(use);
+  }
+  h5.close_list(creation);
+  return uses;
+}
+
+}  // namespace h5lossy

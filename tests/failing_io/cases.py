@@ -1,0 +1,211 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes and repacks whose I/O fails, and what killed writes leave. Runs beside failing_io.c.
+
+    cases.py fail FOLDER WORK LIBVER FAILURE MOST
+    cases.py kill FOLDER INDEX LIBVER SWMR MOST
+    cases.py order FOLDER
+
+Each case is a process of its own, so that what HDF5 does at its end counts, and a line of JSON.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+import h5lossy
+from h5lossy.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CODEC = h5lossy.PFPL(absolute=1e-3)
+SHAPE, CHUNKS = (64, 64), (4, 16)
+
+#: Rows that are there from the start, and rows that are written: some chunks in part.
+PRESENT, WRITTEN = slice(0, 48), slice(18, 58)
+
+INDEXES: dict[str, Any] = {
+    "fixed": None,
+    "one unlimited": (None, SHAPE[1]),
+    "two unlimited": (None, None),
+}
+
+KINDS = WRITE, TRUNCATE, SYNC, RESERVE, RENAME = range(5)
+
+
+def values(seed: int, scale: float = 1) -> Any:
+    return (np.random.default_rng(seed).normal(size=SHAPE) * scale).astype("f4")
+
+
+OTHER = values(0)
+OLD = np.where(np.arange(SHAPE[0])[:, None] < PRESENT.stop, values(1), np.float32(0))
+NEW = OLD.copy()
+NEW[WRITTEN] = values(2, 100)[WRITTEN]
+
+
+def make(path: Path, libver: str, index: str = "fixed") -> None:
+    with h5py.File(path, "w", libver=libver) as file:
+        options = {"chunks": CHUNKS, "compression": CODEC}
+        file.create_dataset("other", SHAPE, "f4", **options)[...] = OTHER
+        x = file.create_dataset("g/x", SHAPE, "f4", maxshape=INDEXES[index], **options)
+        x[PRESENT] = OLD[PRESENT]
+
+
+def write(path: Path, libver: str, *, swmr: bool = False) -> None:
+    with h5py.File(path, "r+", libver=libver) as file:
+        if swmr:
+            file.swmr_mode = True
+        h5lossy.write(file["g/x"], NEW[WRITTEN], WRITTEN)
+
+
+def repack(source: Path, target: Path) -> None:
+    main(["repack", "--absolute", "1e-3", str(source), str(target)], prog_name="h5lossy")
+
+
+def judge(path: Path) -> dict[str, int]:
+    """Count chunks by what they hold: of those that are written, and of all others."""
+    found: collections.Counter[str] = collections.Counter()
+    try:
+        file = h5py.File(path)
+    except OSError:
+        return {"file cannot be opened": 1}
+    with file:
+        for name, old, new in (("other", OTHER, OTHER), ("g/x", OLD, NEW)):
+            for row, column in np.ndindex(SHAPE[0] // CHUNKS[0], SHAPE[1] // CHUNKS[1]):
+                part = np.s_[row * 4 : row * 4 + 4, column * 16 : column * 16 + 16]
+                whose = "other" if (old[part] == new[part]).all() else "written"
+                try:
+                    chunk = file[name][part]
+                except (OSError, KeyError, RuntimeError):
+                    kind = "unreadable"
+                else:
+                    kind = (
+                        "old"
+                        if np.abs(chunk - old[part]).max() <= 1e-3
+                        else "new"
+                        if np.abs(chunk - new[part]).max() <= 1e-3
+                        else "wrong"
+                        if chunk.any()
+                        else "absent"
+                    )
+                found[f"{whose}: {kind}"] += 1
+    return dict(found)
+
+
+def in_child(said: Path, work: Callable[..., Any], *arguments: Any, **environment: str) -> int:
+    """Call a function in a process that ends as others do; return minus the signal, or the code."""
+    child = os.fork()
+    if child == 0:
+        file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        os.environ.update(environment)
+        work(*arguments)
+        sys.exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def judged(folder: Path, path: Path) -> dict[str, int]:
+    """Judge in a process of its own, which a broken file may crash."""
+    said = folder / "judged"
+    status = in_child(said, lambda: print(json.dumps(judge(path))))
+    found: dict[str, int] = json.loads(said.read_text()) if status == 0 else {"crash": 1}
+    return found
+
+
+def calls_in(log: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield kind, offset and bytes of each call."""
+    content = log.read_bytes()
+    at = 0
+    while at < len(content):
+        kind, size, offset = struct.unpack_from("=IIQ", content, at)
+        at += struct.calcsize("=IIQ")
+        yield kind, offset, content[at : at + size]
+        at += size
+
+
+def some(count: int, most: int) -> list[int]:
+    """Choose at most so many of the numbers below `count`, the first and the last among them."""
+    return sorted({round(i) for i in np.linspace(0, count - 1, min(count, most)).tolist()})
+
+
+def fail(folder: Path, work: str, libver: str, failure: str, most: str) -> None:
+    """Let the n-th call fail ("once ERRNO"), or all from the n-th one on ("lasting ERRNO")."""
+    lasting, errno = failure.split()
+    original, path, said = folder / "original.h5", folder / "x.h5", folder / "said"
+    make(original, libver)
+
+    def run(**environment: str) -> int:
+        path.unlink(missing_ok=True)
+        if work == "write":
+            path.write_bytes(original.read_bytes())
+            return in_child(said, write, path, libver, **environment)
+        return in_child(said, repack, original, path, **environment)
+
+    meant = {"FAILING_IO_PATH": str(path if work == "write" else folder / ".h5lossy-")}
+    count_file = folder / "count"
+    assert run(**meant, FAILING_IO_COUNT=str(count_file)) == 0, said.read_text()
+    for first in some(int(count_file.read_text()), int(most)):
+        status = run(
+            **meant,
+            FAILING_IO_FIRST=str(first),
+            FAILING_IO_LAST=str(10**9 if lasting == "lasting" else first),
+            FAILING_IO_ERRNO=errno,
+        )
+        case = {
+            "first": first,
+            "status": status,
+            "said": said.read_text(),
+            "found": judged(folder, path) if path.exists() else None,
+            "left": [found.name for found in folder.iterdir() if found.name.startswith(".")],
+        }
+        print(json.dumps(case), flush=True)
+
+
+def kill(folder: Path, index: str, libver: str, swmr: str, most: str) -> None:
+    """Apply the first n calls that change a file to what was there before."""
+    path, log, said = folder / "x.h5", folder / "log", folder / "said"
+    make(path, libver, index)
+    image = bytearray(path.read_bytes())
+    meant = {"FAILING_IO_PATH": str(path), "FAILING_IO_LOG": str(log)}
+    status = in_child(said, lambda: write(path, libver, swmr=swmr == "swmr"), **meant)
+    assert status == 0, said.read_text()
+    calls = [call for call in calls_in(log) if call[0] in {WRITE, TRUNCATE}]
+    chosen = some(len(calls) + 1, int(most))
+    for done in range(len(calls) + 1):
+        if done in chosen:
+            path.write_bytes(image)
+            # What users have to do: a file of the newer format is marked as being written.
+            subprocess.run(["h5clear", "-s", path], capture_output=True, check=False)
+            print(json.dumps({"first": done, "found": judged(folder, path)}), flush=True)
+        for kind, offset, content in calls[done : done + 1]:
+            end = offset + len(content)
+            image.extend(bytes(max(0, end - len(image))))
+            image[offset:end] = content
+            if kind == TRUNCATE:
+                del image[offset:]
+
+
+def order(folder: Path) -> None:
+    """Tell what `repack` does with its new file, call by call."""
+    source, target, log, said = (folder / name for name in ("a.h5", "b.h5", "log", "said"))
+    make(source, "earliest")
+    meant = {"FAILING_IO_PATH": str(folder / ".h5lossy-"), "FAILING_IO_LOG": str(log)}
+    assert in_child(said, repack, source, target, **meant) == 0, said.read_text()
+    print(json.dumps([kind for kind, _, _ in calls_in(log)]))
+
+
+if __name__ == "__main__":
+    command, where, *rest = sys.argv[1:]
+    {"fail": fail, "kill": kill, "order": order}[command](Path(where), *rest)

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// libFuzzer: the filter as HDF5 calls it, with any flags, cd_values and bytes, in both directions. What it returns is
+// in a buffer that holds so much; where it fails, the caller's buffer is as it was. What was encoded is decoded again.
+//
+// An input is: switches, number of cd_values (a byte each), the cd_values (4 bytes each), and a chunk or a frame.
+// Switches: bit 0 decode, 1 the filter is optional, 2 the frame's checksums are set right, 3 the cd_values get the
+// local part of a chunk of float32 with the input's size.
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "check.h"
+#include "filter/cd_values.h"
+#include "filter/hdf5_symbols.h"
+#include "frames.h"
+#include "seal.h"
+
+extern "C" const void* H5PLget_plugin_info(void);
+
+namespace h5lossy::test {
+namespace {
+
+constexpr std::uint8_t kDecode = 1, kOptional = 2, kSeal = 4, kSetLocal = 8;
+constexpr std::size_t kFront = 2, kMostWords = 24;
+
+// More would be right, and slow: a frame of empty tiles is small and of any size.
+constexpr std::uint64_t kMostBytes = 1 << 22;
+
+// HDF5's memory: malloc's, and exactly as large as need be.
+class Memory {
+ public:
+  explicit Memory(std::span<const std::uint8_t> bytes)
+      : data(std::malloc(bytes.size())), capacity(bytes.size()), size(bytes.size()) {
+    if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { std::free(data); }
+
+  // Calls the filter; returns whether it did anything.
+  bool filter(unsigned flags, std::span<const unsigned> words) {
+    const auto* const filter_class = static_cast<const hdf5::FilterClass*>(H5PLget_plugin_info());
+    void* const before = data;
+    const std::size_t capacity_before = capacity;
+    const Bytes bytes(span().begin(), span().end());
+    const std::size_t written = filter_class->filter(flags, words.size(), words.data(), size, &capacity, &data);
+    if (written == 0) {
+      CHECK(data == before && capacity == capacity_before, "a failure touched HDF5's buffer");
+      CHECK(std::equal(bytes.begin(), bytes.end(), span().begin()), "a failure changed what was in it");
+      return false;
+    }
+    CHECK(data != nullptr && written <= capacity, "%zu bytes in a buffer of %zu", written, capacity);
+    size = written;
+    // HDF5 copies all of it; the sanitizer sees whether it is there.
+    const Bytes copy(span().begin(), span().end());
+    return true;
+  }
+
+  [[nodiscard]] std::span<std::uint8_t> span() const { return {static_cast<std::uint8_t*>(data), size}; }
+
+  void* data;
+  std::size_t capacity, size;
+};
+
+void check(std::span<const std::uint8_t> input) {
+  if (input.size() < kFront) return;
+  const std::uint8_t switches = input[0];
+  std::vector<unsigned> words(input[1] % (kMostWords + 1));
+  input = input.subspan(kFront);
+  if (input.size() <= 4 * words.size()) return;  // HDF5 has no chunks without bytes
+  if (!words.empty()) std::memcpy(words.data(), input.data(), 4 * words.size());
+  input = input.subspan(4 * words.size());
+  const bool is_float32 = (switches & kSetLocal) != 0 && input.size() % 4 == 0 && words.size() == H5L_MAX_CD_VALUES;
+  if (is_float32) {
+    constexpr unsigned one_dimension_of_float32 = 1 | 4u << 8 | 1u << 24;
+    words[5] = one_dimension_of_float32;
+    words[6] = static_cast<unsigned>(input.size() / 4);
+  }
+
+  const unsigned optional = (switches & kOptional) != 0 ? hdf5::kFlagOptional : 0;
+  h5l_params params = {};
+  const bool is_told =
+      unpack_cd_values(words, params, Message(nullptr)) == H5L_OK && params.value_bytes != 0 && optional == 0;
+  const std::uint64_t told_bytes = is_told ? chunk_bytes(params) : 0;
+
+  Memory memory(input);
+  if ((switches & kDecode) != 0) {
+    if ((switches & kSeal) != 0) seal(memory.span());
+    h5l_frame_info info;
+    h5l_message message;
+    if (h5l_inspect(memory.span().data(), memory.size, &info, &message) == H5L_OK && info.raw_bytes > kMostBytes)
+      return;
+    const bool is_done = memory.filter(hdf5::kFlagReverse | optional, words);
+    // HDF5 reads a whole chunk, however little it is given.
+    CHECK(!is_done || !is_told || memory.size == told_bytes, "%zu bytes for a chunk of %llu", memory.size,
+          static_cast<unsigned long long>(told_bytes));
+    return;
+  }
+  CHECK(memory.filter(optional, words), "a chunk was not encoded");
+  CHECK(memory.size <= input.size() + 40, "%zu bytes became %zu", input.size(), memory.size);
+  const bool is_chunk = is_told && told_bytes == input.size();
+  const bool is_decoded = memory.filter(hdf5::kFlagReverse | optional, words);
+  CHECK(is_decoded || !is_chunk, "what was encoded cannot be decoded");
+  CHECK(!is_decoded || memory.size == input.size(), "%zu bytes came back as %zu", input.size(), memory.size);
+  const bool is_exact = !is_chunk || params.bound_kind == H5L_BOUND_LOSSLESS;
+  CHECK(!is_decoded || !is_exact || std::equal(input.begin(), input.end(), memory.span().begin()),
+        "bytes that are to be kept have changed");
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  h5lossy::test::check({data, size});
+  return 0;
+}

@@ -1,0 +1,248 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `h5lossy.assess` tells does not depend on units, wherever squares leave float64."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+
+from h5lossy import Assessor, assess
+from h5lossy.assessment import assess_divergence
+
+if TYPE_CHECKING:
+    from h5lossy.assessment import Report
+
+Field = np.ndarray[Any, np.dtype[np.float64]]
+
+EXPONENTS = st.integers(-1000, 1000)
+
+#: What has the unit of the field, by its path in a report; mse has its square, all else none.
+HAS_UNIT = re.compile(
+    r"(original|decoded)\.|error\.(min|max|mean|std|min_abs|max_abs|max_original|max_decoded"
+    r"|mean_abs|rmse)$|error\.quantiles|histogram\.bin_width|ssim\.value_range"
+    r"|derivatives\.(slopes\.\d+\.(max|max_error|rmse)|(gradient|laplacian)_(max|range|rms)"
+    r"|(gradient|laplacian)_(max_error|rmse)|h1_error)$"
+)
+
+
+def numbers(report: Report) -> dict[str, Any]:
+    """Return all that a report holds but where it comes from, by its path."""
+    found: dict[str, Any] = {}
+
+    def walk(value: Any, path: str) -> None:
+        if isinstance(value, dict | list):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, item in items:
+                walk(item, f"{path}.{key}" if path else str(key))
+        elif not path.startswith(("provenance", "undefined")):
+            found[path] = value
+
+    walk(report.to_dict(), "")
+    return found
+
+
+def power_of(path: str) -> int:
+    """Return the power of the unit that a number has."""
+    return 2 if path == "error.mse" else 1 if HAS_UNIT.match(path) else 0
+
+
+def times_power(value: float, exponent: int) -> float | None:
+    """Multiply; None for what float64 cannot hold."""
+    try:
+        found = math.ldexp(value, exponent)
+    except OverflowError:
+        return None
+    return found if found or not value else None
+
+
+def field_and_error(seed: int, shape: tuple[int, ...]) -> tuple[Field, Field]:
+    """Make numbers that times 2^-1000 are still exact."""
+    rng = np.random.default_rng(seed)
+    x = np.rint(rng.standard_normal(shape) * 2**20) / 2**20
+    return x, np.rint(rng.standard_normal(shape) * 2**10) / 2**30
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from([(50,), (12, 15), (8, 9, 10), (7, 7, 7, 8)]), st.integers(0, 99), EXPONENTS)
+@example((12, 15), 0, -1000)
+@example((12, 15), 0, -150)
+@example((12, 15), 0, 531)
+@example((8, 9, 10), 0, 1000)
+def test_the_unit_changes_no_number(shape: tuple[int, ...], seed: int, exponent: int) -> None:
+    x, e = field_and_error(seed, shape)
+    mask = np.zeros(shape, bool)
+    if seed % 2:
+        x.ravel()[3], mask.ravel()[5] = np.nan, True
+    wanted = assess(x, x + e, metrics=["full", "ssim_zchecker"], mask=mask)
+    unit = np.ldexp(1.0, exponent)
+    found = assess(unit * x, unit * (x + e), metrics=["full", "ssim_zchecker"], mask=mask)
+    there = numbers(found)
+    for path, value in numbers(wanted).items():
+        power = power_of(path)
+        if not isinstance(value, float):
+            assert there[path] == value, path
+            continue
+        if not power:
+            assert there[path] == pytest.approx(value, rel=1e-13, abs=1e-13), path
+            continue
+        scaled = times_power(value, power * exponent)
+        if scaled is None:
+            assert there[path] is None, path
+            assert path in found.undefined
+        else:
+            assert there[path] == pytest.approx(scaled, rel=1e-13, abs=1e-323), path
+
+
+@pytest.mark.parametrize(
+    ("exponent", "memory_limit"), [(-1000, "1 MiB"), (700, "1 MiB"), (1000, "256 MiB")]
+)
+def test_datasets_have_units(exponent: int, memory_limit: str) -> None:
+    """Chunks, fill values, and bytes in the other order; in parts that fit in the memory."""
+    shape, fill = (30, 40, 50), -2.0
+    x, e = field_and_error(0, shape)
+
+    def report(unit: float) -> Report:
+        with h5py.File("units", "w", driver="core", backing_store=False) as file:
+            for name, values in (("x", x), ("y", x + e)):
+                values[:3, 5] = fill
+                file.create_dataset(
+                    name, data=unit * values, dtype=">f8", chunks=(9, 30, 50), fillvalue=unit * fill
+                )
+            bound = unit * float(np.abs(e).max()) / 2
+            return assess(file["x"], file["y"], absolute=bound, memory_limit=memory_limit)
+
+    wanted, found = report(1.0), report(math.ldexp(1.0, exponent))
+    assert found.valid == wanted.valid == x.size - 3 * 50
+    assert found.bound is not None
+    assert wanted.bound is not None
+    assert found.bound.violations == wanted.bound.violations > 0
+    assert found.per_chunk is not None
+    assert wanted.per_chunk is not None
+    assert found.per_chunk.psnr == pytest.approx(wanted.per_chunk.psnr, rel=1e-13)
+    assert found.size is not None
+    assert wanted.size is not None
+    assert found.size.accuracy_gain == pytest.approx(wanted.size.accuracy_gain, rel=1e-13)
+    assert found.histogram.counts == wanted.histogram.counts
+    for ours, theirs in zip(found.autocorrelation or (), wanted.autocorrelation or (), strict=True):
+        assert ours.values == pytest.approx(theirs.values, abs=1e-13)
+
+
+def exact_log10(value: Fraction) -> float:
+    """Return the logarithm of a number of any size."""
+    top, bottom = value.numerator, value.denominator
+    shift = max(0, top.bit_length() - 900), max(0, bottom.bit_length() - 900)
+    quotient = Fraction(top >> shift[0], bottom >> shift[1])
+    return math.log10(float(quotient)) + (shift[0] - shift[1]) * math.log10(2)
+
+
+def near(value: float | None, square: Fraction) -> bool:
+    """Return whether a number has the square that it should have, or cannot be held."""
+    if value is None:
+        log = exact_log10(square) / 2 if square else 0.0
+        return not -323 < log < 308.2
+    return abs(Fraction(value) ** 2 - square) <= square * Fraction(1, 10**12) + Fraction(1, 10**640)
+
+
+@settings(max_examples=40, deadline=None)
+@given(hnp.arrays(np.int64, 24, elements=st.integers(-(2**20), 2**20)), EXPONENTS, EXPONENTS)
+@example(np.arange(24) ** 2, 660, -560)
+@example(np.arange(24) ** 2, -1000, 0)
+@example(np.arange(24) ** 2, -1000, 950)
+@example(np.arange(24) ** 2, -600, -650)
+def test_rational_arithmetic_agrees(whole: Field, original: int, error: int) -> None:
+    """Original and error in units of their own."""
+    rng = np.random.default_rng(int(whole.sum()) % 1000)
+    x = np.ldexp(whole.astype(np.float64), original - 20)
+    y = x + np.ldexp(rng.permutation(24) - 7.0, error - 6)
+    report = assess(x, y, metrics="bound")
+    exact_x = [Fraction(v) for v in x.tolist()]
+    exact_e = [Fraction(b) - Fraction(a) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    mean_x, mean_e = sum(exact_x) / 24, sum(exact_e) / 24
+    mse = sum(v * v for v in exact_e) / 24
+    variance = sum((v - mean_x) ** 2 for v in exact_x) / 24
+    assert near(report.error.rmse, mse)
+    assert near(report.error.std, sum((v - mean_e) ** 2 for v in exact_e) / 24)
+    assert near(report.original.std, variance)
+    if report.original.mean is not None:
+        worst = max(map(abs, exact_x))
+        assert abs(Fraction(report.original.mean) - mean_x) <= worst * Fraction(1, 10**15)
+    extent = max(exact_x) - min(exact_x)
+    if mse and extent:
+        psnr = 10 * exact_log10(extent**2 / mse)
+        assert report.error.psnr == pytest.approx(psnr, rel=1e-12, abs=1e-9)
+    correlation = report.correlation.with_error
+    spread = sum((v - mean_e) ** 2 for v in exact_e)
+    if correlation is not None and variance and spread:
+        both = sum((a - mean_x) * (b - mean_e) for a, b in zip(exact_x, exact_e, strict=True))
+        square = both * both / (24 * variance * spread)
+        assert correlation**2 == pytest.approx(float(square), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-160, 1e160])
+def test_thresholds_are_not_met_by_squares_that_float64_cannot_hold(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 30))
+    y = x * (1 + 1e-3 * rng.normal(size=x.shape))
+    psnr = assess(x, y).error.psnr
+    found = assess(unit * x, unit * y, need="psnr>=100")
+    assert found.error.psnr == pytest.approx(psnr, abs=1e-9)
+    assert not found.ok
+
+
+def test_errors_may_be_small_where_values_are() -> None:
+    rng = np.random.default_rng(0)
+    x = 1e-160 * rng.normal(size=(30, 30))
+    y = x + 1e-163 * rng.normal(size=x.shape)
+    want = assess(1e160 * x, 1e160 * y)
+    x[3, 4] = y[3, 4] = 1e200
+    found = assess(x, y)
+    assert found.error.rmse == pytest.approx(1e-160 * want.error.rmse, rel=1e-2)
+    assert found.original.std == pytest.approx(1e200 / 30, rel=1e-2)
+    assert found.error.psnr == pytest.approx(20 * (200 - math.log10(found.error.rmse)))
+    # The change of a gradient needs both in one unit, and there is none.
+    assert found.derivatives is not None
+    assert found.derivatives.gradient_psnr is None
+    assert "derivatives.gradient_psnr" in found.undefined
+
+
+@pytest.mark.parametrize("unit", [1e-160, 1e160])
+def test_an_assessor_says_what_it_cannot_tell(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    x = unit * rng.normal(size=(30, 30))
+    y = x * (1 + 1e-3 * rng.normal(size=x.shape))
+    assessor = Assessor(x.shape, x.dtype, need="psnr>=10")
+    assessor.update(x, y)
+    found = assessor.result()
+    assert not found.ok
+    whole = assess(x, y)
+    assert found.error.max_abs == whole.error.max_abs
+    assert found.error.mean == pytest.approx(whole.error.mean)
+    assert found.error.psnr is None
+    assert found.correlation.pearson is None
+    assert found.derivatives is not None
+    assert found.derivatives.gradient_psnr is None
+    assert {"error.psnr", "error.rmse", "correlation", "original.std"} <= set(found.undefined)
+
+
+@pytest.mark.parametrize("exponent", [-1000, -540, 540, 1000])
+def test_divergence_has_a_unit(exponent: int) -> None:
+    rng = np.random.default_rng(0)
+    original = [rng.normal(size=(9, 10)) for _ in range(2)]
+    decoded = [x + 1e-3 * rng.normal(size=x.shape) for x in original]
+    want = assess_divergence(original, decoded)
+    unit = np.ldexp(1.0, exponent)
+    found = assess_divergence([unit * x for x in original], [unit * y for y in decoded])
+    assert want.rms is not None
+    assert want.rmse is not None
+    assert found.rms == pytest.approx(math.ldexp(want.rms, exponent), rel=1e-14)
+    assert found.rmse == pytest.approx(math.ldexp(want.rmse, exponent), rel=1e-9)

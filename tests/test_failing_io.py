@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""I/O that fails, and processes that are killed: an error or the right values, never other ones.
+
+H5LOSSY_IO_CASES says how many places of each kind are tried; there are up to some hundred.
+"""
+
+from __future__ import annotations
+
+import collections
+import errno
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hdf5_helpers import PYTHON, environment, run, tool
+
+CASES = os.environ.get("H5LOSSY_IO_CASES", "6")
+FOLDER = Path(__file__).parent / "failing_io"
+WRITE, TRUNCATE, SYNC, RESERVE, RENAME = range(5)
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the library that stands between a process and the system."""
+    compiler = shutil.which("cc")
+    if compiler is None or not Path("/proc/self/fd").exists():
+        pytest.skip("takes a C compiler and Linux")
+    library = tmp_path_factory.mktemp("shim") / "failing_io.so"
+    run(compiler, "-shared", "-fPIC", "-o", library, FOLDER / "failing_io.c", "-ldl")
+    return library
+
+
+def cases(shim: Path, *arguments: str | Path) -> list[Any]:
+    """Run cases.py and return what it says of each case."""
+    done = subprocess.run(
+        [*PYTHON, FOLDER / "cases.py", *arguments],
+        env=environment(LD_PRELOAD=str(shim)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+FAILURES = {
+    "once": f"once {errno.EIO}",
+    "lasting": f"lasting {errno.EIO}",
+    "full": f"lasting {errno.ENOSPC}",
+    "short": "lasting 0",  # which is no failure
+}
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_a_write_that_fails_says_so(shim: Path, tmp_path: Path, failure: str, libver: str) -> None:
+    for case in cases(shim, "fail", tmp_path, "write", libver, failure, CASES):
+        found = case["found"]
+        if case["status"] == 0:
+            assert set(found) == {"written: new", "other: old"}, case
+            continue
+        assert failure != FAILURES["short"], case
+        assert "Error" in case["said"]
+        # HDF5 itself crashes at the end of a process that could not close a file.
+        assert case["status"] == 1 or failure.startswith("lasting"), case
+        assert not {kind for kind in found if kind.endswith(("wrong", "crash"))}, case
+        assert not {"other: absent", "other: new"} & set(found), case
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_a_repack_that_fails_leaves_nothing(shim: Path, tmp_path: Path, failure: str) -> None:
+    for case in cases(shim, "fail", tmp_path, "repack", "earliest", failure, CASES):
+        if case["status"] == 0:
+            assert set(case["found"]) == {"written: old", "other: old"}, case
+        else:
+            assert failure != FAILURES["short"], case
+            assert case["status"] == 1, case
+            assert case["said"].startswith("Error: "), case
+            assert case["found"] is None, case
+        assert not case["left"], case
+
+
+def test_a_repack_is_on_the_disk_before_it_has_its_name(shim: Path, tmp_path: Path) -> None:
+    [kinds] = cases(shim, "order", tmp_path)
+    assert WRITE in kinds
+    assert kinds[-2:] == [SYNC, RENAME]
+
+
+@pytest.mark.parametrize("swmr", ["", "swmr"])
+@pytest.mark.parametrize("index", ["fixed", "one unlimited", "two unlimited"])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_what_a_killed_write_leaves(
+    shim: Path, tmp_path: Path, libver: str, index: str, swmr: str
+) -> None:
+    tool("h5clear")
+    if swmr and libver == "earliest":
+        pytest.skip("older files know no SWMR")
+    said = cases(shim, "kill", tmp_path, index, libver, swmr, CASES)
+    kinds = collections.Counter(kind for case in said for kind in case["found"])
+    assert set(kinds) <= {
+        "file cannot be opened",
+        "other: old",
+        "other: unreadable",
+        "written: old",
+        "written: new",
+        "written: absent",
+        "written: unreadable",
+    }, said

@@ -1,0 +1,337 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files that lie about their chunks: each read is an error, and no memory is handed out."""
+
+from __future__ import annotations
+
+import ctypes
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+from h5py import h5p, h5z
+
+import h5lossy
+from h5lossy import FILTER_ID, PFPL, CorruptFrameError
+from h5lossy._stored import StoredChunks
+from hdf5_helpers import (
+    FilterClass,
+    call_filter,
+    create,
+    environment,
+    field,
+    filter_class,
+    h5lossy_command,
+    run,
+    run_python,
+    tool,
+    with_plugin,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+CODEC = PFPL(absolute=0.5)
+
+
+def bytes_frame(raw: bytes) -> bytes:
+    """Encode as the filter does where it was told nothing."""
+    frame = call_filter((), raw)
+    assert frame is not None
+    return frame
+
+
+def frame_of(count: int, dtype: Any = "<f4") -> bytes:
+    """Encode some values."""
+    return bytes(h5lossy.encode(np.full(count, 7, dtype), CODEC))
+
+
+def one_chunk(path: Path, stored: bytes, mask: int = 0) -> Path:
+    """Make a dataset of 2 x 2 chunks of 40 float32, one of them stored as told."""
+    with h5py.File(path, "w") as file:  # to be opened anew: HDF5 keeps the mask that it had before
+        x = file.create_dataset("x", (20, 8), "<f4", chunks=(10, 4), compression=CODEC)
+        x.id.write_direct_chunk((10, 4), stored, mask)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("stored", "mask", "why"),
+    [
+        (frame_of(39), 0, "holds 156 bytes, and a chunk has 160"),
+        (frame_of(41), 0, "holds 164 bytes, and a chunk has 160"),
+        (frame_of(20, "<f8"), 0, "type is not the dataset's"),
+        (frame_of(40, ">f4"), 0, "type is not the dataset's"),
+        (bytes_frame(bytes(8)), 0, "holds 8 bytes, and a chunk has 160"),
+        (frame_of(40)[:-1], 0, ""),
+        (b"\0" * 8, 0, ""),
+        (bytes(159), 1, "without filters as 159 bytes, and has 160"),
+        (bytes(161), 1, "without filters as 161 bytes, and has 160"),
+    ],
+)
+def test_a_chunk_is_compared_with_the_datasets_header(
+    tmp_path: Path, stored: bytes, mask: int, why: str
+) -> None:
+    with h5py.File(one_chunk(tmp_path / "x.h5", stored, mask)) as file:
+        dataset = file["x"]
+        place = r"chunk \(10, 4\) of /x in .*x\.h5: .*"
+        with pytest.raises(CorruptFrameError, match=place + why):
+            StoredChunks(dataset).values((10, 4))
+        with pytest.raises(CorruptFrameError, match=place + why):
+            h5lossy.read(dataset)
+        with pytest.raises(CorruptFrameError, match=place + why):
+            h5lossy.read(dataset, np.s_[::3])
+
+
+def test_chunks_that_are_right_are_given(tmp_path: Path) -> None:
+    data = field((10, 4), "<f4")
+    exact = bytes(h5lossy.encode(data, PFPL(lossless=True)))
+    for stored, mask in ((exact, 0), (bytes_frame(data.tobytes()), 0), (data.tobytes(), 1)):
+        with h5py.File(one_chunk(tmp_path / "x.h5", stored, mask)) as file:
+            dataset = file["x"]
+            np.testing.assert_array_equal(StoredChunks(dataset).values((10, 4)), data)
+            np.testing.assert_array_equal(h5lossy.read(dataset)[10:, 4:], data)
+            np.testing.assert_array_equal(dataset[10:, 4:], data)
+
+
+# ------------------------------------------------------------------------------------------------
+# Through HDF5
+# ------------------------------------------------------------------------------------------------
+
+#: Values of a chunk of 1 MiB: past the end of a few bytes there is other memory.
+COUNT = 1 << 18
+
+OPTIONAL, MANDATORY = h5z.FLAG_OPTIONAL, h5z.FLAG_MANDATORY
+
+
+def words_of(count: int, dtype: str = "<f4") -> tuple[int, ...]:
+    """Return what set_local stores for chunks of so many values."""
+    with h5py.File("words", "w", driver="core", backing_store=False) as file:
+        dataset = file.create_dataset("x", (count,), dtype, chunks=(count,), compression=CODEC)
+        words: tuple[int, ...] = dataset.id.get_create_plist().get_filter(0)[2]
+        return words
+
+
+@pytest.fixture(scope="module")
+def bare_filter() -> Iterator[None]:
+    """Have a filter of our number that asks and says nothing, so that a file can say anything."""
+    ours = filter_class()
+    ask = type(ours.can_apply)
+    bare = FilterClass(ours.version, ours.id, 1, 1, ours.name, ask(), ask(), ours.filter)
+    h5z.register_filter(ctypes.addressof(bare))
+    yield
+    h5z.register_filter(ctypes.addressof(ours))
+
+
+def hostile(
+    path: Path,
+    words: tuple[int, ...],
+    stored: bytes,
+    *,
+    flags: int = MANDATORY,
+    count: int = COUNT,
+    name: str = "x",
+    behind: Callable[[h5p.PropDCID], None] | None = None,
+) -> None:
+    """Add a dataset of one chunk of float32, about which cd_values and frame say anything."""
+    creation = h5p.create(h5p.DATASET_CREATE)
+    creation.set_chunk((count,))
+    creation.set_filter(FILTER_ID, flags, words)
+    if behind is not None:
+        behind(creation)
+    with h5py.File(path, "a") as file:
+        create(file, name, (count,), "<f4", creation).id.write_direct_chunk((0,), stored)
+
+
+def of_two_datasets(path: Path) -> None:
+    """One is what the cd_values say, and the other is not."""
+    hostile(path, words_of(2), frame_of(2), count=2, name="a")
+    hostile(path, words_of(2), frame_of(2))
+
+
+TWO_VALUES, FEW_BYTES = frame_of(2), bytes_frame(bytes(range(1, 9)))
+
+HOSTILE: dict[str, Callable[[Path], None]] = {
+    "optional flag": lambda p: hostile(p, words_of(COUNT), FEW_BYTES, flags=OPTIONAL),
+    "optional flag, typed": lambda p: hostile(p, words_of(COUNT), TWO_VALUES, flags=OPTIONAL),
+    "no local words": lambda p: hostile(p, words_of(2)[:5], FEW_BYTES),
+    "no local words, typed": lambda p: hostile(p, words_of(2)[:5], TWO_VALUES),
+    "no words": lambda p: hostile(p, (), FEW_BYTES),
+    "bad words": lambda p: hostile(p, (77, 0, 0, 1), FEW_BYTES),
+    "words of a smaller chunk": lambda p: hostile(p, words_of(2), TWO_VALUES),
+    "a chunk of 256 MiB": lambda p: hostile(p, words_of(2), TWO_VALUES, count=1 << 26),
+    "few bytes under right words": lambda p: hostile(p, words_of(COUNT), FEW_BYTES),
+    "float64": lambda p: hostile(
+        p, words_of(COUNT // 2, "<f8"), frame_of(COUNT // 2, "<f8"), flags=OPTIONAL
+    ),
+    "big-endian": lambda p: hostile(p, words_of(COUNT, ">f4"), frame_of(COUNT, ">f4")),
+    "gzip behind": lambda p: hostile(
+        p, words_of(2), zlib.compress(TWO_VALUES), behind=lambda creation: creation.set_deflate(1)
+    ),
+    "two datasets": of_two_datasets,
+    "one byte": lambda p: hostile(p, words_of(COUNT), b"H"),
+}
+
+#: Reads "x" of each file, and says how many values are not 0, or that there are none.
+READ_ALL = """
+import sys
+import numpy as np
+import h5lossy
+
+def with_h5py(path):
+    import h5py
+    with h5py.File(path) as file:
+        opened = [file[name] for name in file]
+        return file["x"][...]
+
+def with_netCDF4(path):
+    import netCDF4
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_maskandscale(False)
+        return file["x"][...]
+
+def with_tables(path):
+    import tables
+    with tables.open_file(path) as file:
+        return file.root.x[...]
+
+for path in sys.argv[2:]:
+    try:
+        values = globals()["with_" + sys.argv[1]](path)
+    except Exception:
+        print("refused")
+    else:
+        print(np.count_nonzero(values))
+"""
+
+
+#: In such a process' heap no byte is 0: neither what malloc gives, nor what was freed.
+DIRTY = {"MALLOC_PERTURB_": "165"}
+
+
+def read_elsewhere(package: str, *paths: Path, **changes: str) -> tuple[list[str], str]:
+    """Read files in another process; return what it found and said."""
+    done = run_python(READ_ALL, package, *paths, env=environment(**changes))
+    return done.stdout.split(), done.stderr
+
+
+PACKAGES = ["h5py", "netCDF4", "tables"]
+
+
+@pytest.fixture(scope="module")
+def hostile_files(tmp_path_factory: pytest.TempPathFactory, bare_filter: None) -> dict[str, Path]:
+    del bare_filter
+    folder = tmp_path_factory.mktemp("hostile")
+    paths = {name: folder / f"{i}.h5" for i, name in enumerate(HOSTILE)}
+    for name, path in paths.items():
+        HOSTILE[name](path)
+    return paths
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_h5lossy_says_what_is_wrong_with_a_hostile_file(
+    hostile_files: dict[str, Path], name: str
+) -> None:
+    with h5py.File(hostile_files[name]) as file:
+        _opened = [file[key] for key in file]
+        for selection in (..., np.s_[3:5], np.s_[::7]):
+            with pytest.raises(CorruptFrameError, match=r"chunk \(0,\) of /x in .*\.h5: "):
+                h5lossy.read(file["x"], selection)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_library_gives_values_of_a_hostile_file(
+    hostile_files: dict[str, Path], package: str
+) -> None:
+    pytest.importorskip(package)
+    found, said = read_elsewhere(package, *hostile_files.values(), **DIRTY)
+    assert dict(zip(hostile_files, found, strict=True)) == dict.fromkeys(HOSTILE, "refused")
+    assert said.count("h5lossy: a chunk can't be read: ") == 1
+    assert "h5lossy.read(dataset) says which one (said once)" in said
+
+
+@pytest.mark.parametrize("name", ["optional flag", "words of a smaller chunk", "two datasets"])
+def test_the_tools_of_hdf5_give_nothing_of_a_hostile_file(
+    hostile_files: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    source, env = hostile_files[name], with_plugin() | DIRTY
+    run(tool("h5dump"), "-d", "/x", "-o", tmp_path / "x", source, env=env, status=1)
+    run(tool("h5repack"), "-f", "x:NONE", source, tmp_path / "y.h5", env=env, status=None)
+
+
+@pytest.mark.parametrize("command", ["verify", "assess", "repack"])
+@pytest.mark.parametrize("name", ["optional flag", "words of a smaller chunk"])
+def test_the_command_line_ends_by_itself(
+    hostile_files: dict[str, Path], tmp_path: Path, command: str, name: str
+) -> None:
+    path = hostile_files[name]
+    others = {
+        "assess": [path],
+        "repack": [tmp_path / "y.h5", "--absolute", "1", "--recompress"],
+    }.get(command, [])
+    done = h5lossy_command(command, path, *others, status=None)
+    assert done.returncode != 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("name", ["optional flag", "words of a smaller chunk"])
+def test_a_virtual_dataset_gives_no_memory_of_a_hostile_source(
+    hostile_files: dict[str, Path], tmp_path: Path, package: str, name: str
+) -> None:
+    # HDF5 opens the source by itself, and nobody can say how large its chunks are. From 2.2 on it
+    # checks; before, what is behind the frame is 0. Not DIRTY: glibc would write to all 4 GiB.
+    pytest.importorskip(package)
+    layout = h5py.VirtualLayout((COUNT,), "<f4")
+    layout[...] = h5py.VirtualSource(str(hostile_files[name]), "x", shape=(COUNT,))
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file.create_virtual_dataset("x", layout)
+    [found], _ = read_elsewhere(package, tmp_path / "v.h5")
+    assert found in {"2", "refused"}
+
+
+def test_what_is_right_is_read_although_nothing_says_the_type(
+    tmp_path: Path, bare_filter: None
+) -> None:
+    del bare_filter
+    data = field((COUNT,), "<f4")
+    path = tmp_path / "x.h5"
+    hostile(path, words_of(2)[:5], bytes_frame(data.tobytes()))
+    hostile(path, words_of(2)[:5], bytes_frame(data[:9].tobytes()), count=9, name="y")
+    with h5py.File(path) as file:
+        x, y = file["x"], file["y"]
+        np.testing.assert_array_equal(x[...], data)
+        np.testing.assert_array_equal(y[...], data[:9])
+        np.testing.assert_array_equal(h5lossy.read(x), data)
+    for package in PACKAGES:
+        pytest.importorskip(package)
+        assert read_elsewhere(package, path)[0] == [str(COUNT)]
+
+
+def test_datasets_that_come_and_go_are_asked_anew(tmp_path: Path, bare_filter: None) -> None:
+    del bare_filter
+    path = tmp_path / "x.h5"
+    hostile(path, words_of(9), frame_of(9), count=9, name="right")
+    hostile(path, words_of(9), frame_of(9), count=COUNT, name="wrong")
+    with h5py.File(path) as file:
+        for _ in range(20):
+            assert file["right"][...].tolist() == [7] * 9
+            with pytest.raises(OSError, match="filter returned failure"):
+                file["wrong"][...]
+
+
+def test_a_write_to_part_of_a_hostile_chunk_is_refused(tmp_path: Path, bare_filter: None) -> None:
+    del bare_filter
+    path = tmp_path / "x.h5"
+    hostile(path, words_of(2), TWO_VALUES)
+    code = """
+import sys, h5py, h5lossy
+with h5py.File(sys.argv[1], "r+") as file:
+    try:
+        file["x"][1000:2000] = 3
+    except OSError:
+        print("refused")
+"""
+    assert run_python(code, path, env=environment(**DIRTY)).stdout == "refused\n"
