@@ -112,7 +112,7 @@ class Missing:
         Missing
         """
         fill = _as_fill(fill_value, self.dtype)
-        before = () if self.fill is None else (self.fill,)
+        before = () if self.fill is None or self.fill == fill else (self.fill,)
         values = [v for v in (*before, *self.values) if fill is None or v != fill or v == 0]
         return dataclasses.replace(self, fill=fill, values=tuple(dict.fromkeys(values)))
 
