@@ -18,6 +18,7 @@ import dataclasses
 import itertools
 import math
 import operator
+import warnings
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -45,7 +46,10 @@ from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._space import Space
 from h5lossy._stored import StoredChunks, stored_chunks
 from h5lossy._values import as_bits, is_big_endian, unwritten_value
+from h5lossy.bounds import BoundKind
+from h5lossy.datasets import describe
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
+from h5lossy.missing import missing_of
 from h5lossy.verification import Recorder
 
 if TYPE_CHECKING:
@@ -123,6 +127,12 @@ def write(
         `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
         verified.
 
+    Warns
+    -----
+    RuntimeWarning
+        If the bound is range-relative, and attributes say that more than the fill value is missing
+        or not valid: the filter takes the range of each chunk, and knows the fill value alone.
+
     Notes
     -----
     A batch holds 32 MiB of values, or two chunks for each thread where that is more, and of small
@@ -150,6 +160,7 @@ def write(
         raise InvalidArgumentError(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
         )
+    _warn_of_ranges(dataset)
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
     if verify not in {None, "write"}:
         raise InvalidArgumentError(f'verify must be "write" or None, got {verify!r}')
@@ -184,6 +195,21 @@ def write(
         if recorder is not None:
             with phil:  # it adds to the record, as other threads may
                 recorder.finish()
+
+
+def _warn_of_ranges(dataset: h5py.Dataset) -> None:
+    """Warn of missing values that ranges of chunks are taken over."""
+    described = describe(dataset)
+    if described is None or described.bound.kind is not BoundKind.RANGE_RELATIVE:
+        return
+    if missing_of(dataset).has_more:
+        warnings.warn(
+            f"{dataset.name} has values that are missing or not valid by its attributes, which the "
+            "filter takes for data when it takes the range of a chunk, so that others may be lost; "
+            "make the dataset with codec.resolve(values, missing_value=...)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def read(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy._native import FieldResult, PointsResult
+    from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._scaling import Scale, Sums
     from h5lossy.assessment._walk import Layout
 
@@ -60,14 +61,17 @@ class Undefined(dict[str, str]):
         self[name] = why
 
 
-def special(points: PointsResult, shape: tuple[int, ...]) -> Special:
+def special(points: PointsResult, absent: Absent | None, shape: tuple[int, ...]) -> Special:
     """Return the counts of special values, with the place of the first of each kind."""
     first = {
         kind: position(points.special_first[kind], shape)
         for kind, count in points.special.items()
         if count
     }
-    return Special(**points.special, first=first)
+    if absent is None:
+        return Special(**points.special, first=first)
+    first |= {kind: position(number, shape) for kind, number in absent.first.items()}
+    return Special(**points.special, **absent.counts, first=first)
 
 
 def values(points: PointsResult, sums: Sums, which: str, undefined: Undefined) -> Values:

@@ -20,6 +20,7 @@ import numpy as np
 from h5lossy.assessment._climate import selected
 from h5lossy.assessment._inputs import Input
 from h5lossy.assessment._wide import Wide, exponent_of, fits
+from h5lossy.missing import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,5 +214,6 @@ def multiplied(
         decoded=_Part(fields.decoded, 1, made),
         mask=_Part(fields.original, 2, made),
         dtype=np.dtype(np.float64),
+        missing=Missing(np.dtype(np.float64)),
         device=None,
     )
