@@ -248,7 +248,7 @@ def read(
     if isinstance(out, str) or is_device_array(out):
         with reporting(progress, f"reading {dataset.name}") as report:
             return _read_to_gpu(dataset, selection, chosen, out, threads=count, report=report)
-    layout = _Layout.of(dataset) if chosen is not None else None
+    layout = _Layout.for_reading(dataset) if chosen is not None else None
     with reporting(progress, f"reading {dataset.name}") as report:
         if chosen is None or layout is None:
             return _read_as_h5py_does(dataset, selection, chosen, out, report)
@@ -502,11 +502,26 @@ class _Layout:
         actual = dtype.itemsize, dtype.itemsize * math.prod(chunks)
         if dtype.kind != "f" or described != actual or params.big_endian != is_big_endian(dtype):
             return None
+        return cls._with(dataset, params)
+
+    @classmethod
+    def for_reading(cls, dataset: h5py.Dataset) -> _Layout | None:
+        """As `of`, and also where the cd_values do not say what the frames hold."""
+        layout = cls.of(dataset)
+        chunks = stored_chunks(dataset) if layout is None else None
+        if chunks is None or not chunks.are_ours_alone or dataset.file.driver == "mpio":
+            return layout
+        dtype = dataset.dtype
+        params = _native.Params(value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype))
+        return cls._with(dataset, params)
+
+    @classmethod
+    def _with(cls, dataset: h5py.Dataset, params: _native.Params) -> _Layout:
         return cls(
             # The filter cannot tell padding from data.
             params=dataclasses.replace(params, maybe_padded=True),
-            chunks=chunks,
-            dtype=dtype,
+            chunks=dataset.chunks,
+            dtype=dataset.dtype,
             fill=unwritten_value(dataset),
         )
 

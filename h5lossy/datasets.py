@@ -7,13 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import h5py
+
 from h5lossy._blocks import for_each_chunk
 from h5lossy._values import own_fill_value
 from h5lossy.codecs import FILTER_ID, Codec, codec_from_params, unpacked
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
-    import h5py
     import numpy as np
 
     from h5lossy.bounds import ErrorBound
@@ -118,6 +119,8 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     >>> info.codec, str(info.bound), info.chunks_stored, info.raw_bytes
     ('pfpl', 'absolute 0.5', 4, 80000)
     """
+    if not isinstance(dataset, h5py.Dataset):
+        raise TypeError(f"dataset must be an h5py.Dataset, got {type(dataset).__name__}")
     creation = dataset.id.get_create_plist()
     filters = [creation.get_filter(i) for i in range(creation.get_nfilters())]
     ids = [filter_id for filter_id, *_ in filters]

@@ -624,17 +624,34 @@ def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], _Hashes] | None:
             )
         text = _read_text(dataset, HASH_ATTRIBUTE)
         is_sound = schema == SCHEMA and found["digest"] == _digest(found, text)
+        if is_sound:
+            _check_types(found)
         hashes = _Hashes(
             chunks_per_hash=found["chunks_per_hash"],
             by_group=_hashes_in(text) if is_sound else {},
         )
-    except (ValueError, TypeError, KeyError, OSError) as error:
+    except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
         raise InvalidArgumentError(f"the record can't be read: {error!r}") from error
     if not is_sound:
         raise InvalidArgumentError(
             "the record was changed after it was made: its digest is of another one"
         )
     return found, hashes
+
+
+def _check_types(record: dict[str, Any]) -> None:
+    """Raise where a record does not hold what `verify` makes use of: its digest is no signature."""
+    dataset, found, size = record["dataset"], record["found"], record["chunks_per_hash"]
+    unwritten = bytes.fromhex(dataset["unwritten"])
+    types = (
+        isinstance(size, int) and size > 0,
+        isinstance(record["written"], int),
+        isinstance(record["complete"], bool),
+        len(unwritten) == np.dtype(dataset["type"]).itemsize,
+        found is None or isinstance(found["max_abs"], int | float | None),
+    )
+    if not all(types):
+        raise TypeError("parts of other types")
 
 
 def verify(

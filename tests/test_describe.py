@@ -297,3 +297,10 @@ def test_get_config_has_no_backend_where_none_can_run() -> None:
     code = "import h5lossy; print(h5lossy.get_config().backend)"
 
     assert run_python(code, env=environment(H5LOSSY_BACKEND="turbo")).stdout == "None\n"
+
+
+def test_what_is_no_dataset_of_h5py_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"must be an h5py\.Dataset, got ndarray"):
+        h5lossy.describe(np.zeros(3))
+    with pytest.raises(TypeError, match=r"must be an h5py\.Dataset, got ndarray"):
+        h5lossy.verify(np.zeros(3))

@@ -421,6 +421,15 @@ def test_inspect_says_what_is_in_a_frame(codec: type[Codec]) -> None:
     assert info.stored_tiles == 0
 
 
+@pytest.mark.parametrize("bound", [1e-6, 1e-3, 0.25])
+def test_bins_of_a_pointwise_relative_frame_are_within_twice_the_bound(
+    codec: type[Codec], bound: float
+) -> None:
+    step = h5lossy.inspect(h5lossy.encode(VALUES, codec(pointwise_relative=bound))).step
+    one = float(np.finfo("f4").eps)
+    assert 2 * bound - 2 * one < step <= 2 * bound + one
+
+
 def test_inspect_says_what_is_in_a_stored_frame(codec: type[Codec], dtype: np.dtype[Any]) -> None:
     frame = h5lossy.encode(np.array([1.5], dtype), codec(range_relative=0.5))
     info = h5lossy.inspect(frame)

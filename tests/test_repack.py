@@ -33,6 +33,7 @@ from hdf5_helpers import (
     PYTHON,
     bound_of,
     cd_values,
+    edit_cd_values,
     environment,
     field,
     filters,
@@ -1360,3 +1361,15 @@ def test_a_rule_for_what_cannot_be_compressed_says_why(tmp_path: Path) -> None:
     )
     assert result.exit_code == 1
     assert "names nothing that can be compressed (/n: not float32 or float64)" in result.output
+
+
+def test_what_nobody_can_describe_is_repacked_all_the_same(source: Path, target: Path) -> None:
+    with h5py.File(source, "w", libver="earliest") as file:
+        values = np.linspace(0, 1, 4096, dtype="f4")
+        file.create_dataset("x", data=values, chunks=(512,), compression=PFPL(lossless=True))
+    edit_cd_values(source, {5: 0x02000821})  # of a layout that is not known
+    with h5py.File(source) as file, pytest.raises(h5lossy.UnsupportedError):
+        h5lossy.describe(file["x"])
+    repack(source, target, "--lossless")
+    with h5py.File(target) as file:
+        np.testing.assert_array_equal(file["x"][...], values)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import file_attacks
 import h5lossy
 from file_attacks import lose_chunk
 from h5lossy import BrokenPromiseError, IncompleteWriteError, InvalidArgumentError, verification
+from h5lossy.cli import main
 from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered
 
@@ -210,7 +212,7 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
             verification.record(t, x + 1)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 9}', 5, np.arange(3)])
+@pytest.mark.parametrize("text", ["", "[]", "[" * 60_000, "{}", '{"schema": 9}', 5, np.arange(3)])
 def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> None:
     with h5py.File(path, "r+") as file:
         file["t"].attrs[REPORT_ATTRIBUTE] = text
@@ -218,6 +220,34 @@ def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> Non
         found = h5lossy.verify(file["t"])
     assert found.is_damaged
     assert found.problems[0].chunk is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chunks_per_hash", 0),
+        ("chunks_per_hash", "1"),
+        ("written", None),
+        ("complete", 1),
+        ("dataset", []),
+        ("dataset", {"type": "<f4", "unwritten": "x"}),
+        ("dataset", {"type": "no type", "unwritten": "00000000"}),
+        ("dataset", {"type": "<f8", "unwritten": "00000000"}),
+        ("found", []),
+        ("found", {"max_abs": "1"}),
+    ],
+)
+def test_a_record_of_nonsense_under_a_right_digest_is_a_problem(
+    path: Path, name: str, content: Any
+) -> None:
+    with h5py.File(path, "r+") as file:
+        attributes = file["t"].attrs
+        record = json.loads(attributes[REPORT_ATTRIBUTE]) | {name: content}
+        record["digest"] = verification._digest(record, attributes[HASH_ATTRIBUTE].decode())
+        attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(record))
+    result = CliRunner().invoke(main, ["verify", str(path)])
+    assert result.exit_code == 1
+    assert "record can't be read" in result.output
 
 
 @pytest.mark.parametrize("number", [1, 9])
@@ -364,6 +394,9 @@ def test_chunks_at_the_edge_that_are_exempt_from_filters_are_read(tmp_path: Path
         found = h5lossy.verify(t, against=field())
         assert found.ok
         assert found.chunks == 16
+    said = CliRunner().invoke(main, ["info", "--frames", "--json", str(tmp_path / "a.h5")]).output
+    frames = json.loads(said)["datasets"][0]["frames"]
+    assert (frames["looked_at"], frames["broken"]) == (9, 0)
 
 
 def test_a_lost_chunk_of_many_that_share_a_hash_is_damage(
@@ -450,19 +483,24 @@ def test_a_resized_dataset_is_other_data(path: Path) -> None:
     assert "shape [16, 60], now [32, 60]" in found.outdated[0].why
 
 
-@pytest.mark.parametrize("codec", file_attacks.CODECS)
+@pytest.fixture(scope="module", params=file_attacks.CODECS)
+def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "x.h5"
+    file_attacks.write_file(path, file_attacks.CODECS[request.param])
+    assert file_attacks.is_verified(path)
+    return path
+
+
 @pytest.mark.parametrize("attack", file_attacks.ATTACKS)
-def test_what_is_verified_is_what_hdf5_reads(tmp_path: Path, codec: str, attack: str) -> None:
-    base, path = tmp_path / "base.h5", tmp_path / "x.h5"
-    file_attacks.write_file(base, file_attacks.CODECS[codec])
-    values = file_attacks.what_hdf5_reads(base)
-    assert file_attacks.is_verified(base)
+def test_what_is_verified_is_what_hdf5_reads(tmp_path: Path, sound: Path, attack: str) -> None:
+    path = tmp_path / "x.h5"
+    values = file_attacks.what_hdf5_reads(sound)
     rng = np.random.default_rng(len(attack))
     for _ in range(4):
-        shutil.copy(base, path)
+        shutil.copy(sound, path)
         file_attacks.ATTACKS[attack](path, rng)
         verdict = file_attacks.is_verified(path)
-        if path.read_bytes() == base.read_bytes() or attack in file_attacks.HARMLESS:
+        if path.read_bytes() == sound.read_bytes() or attack in file_attacks.HARMLESS:
             assert verdict
         elif verdict:
             assert file_attacks.what_hdf5_reads(path) == values

@@ -63,7 +63,7 @@ class Scale:
 
     @classmethod
     def of(cls, points: PointsResult) -> Scale | None:
-        """Return one that makes squares and bins fit; None where they do as they are."""
+        """Return one that makes squares fit, and bins where it can; None where none is needed."""
         if not points.valid:
             return None
         x, e = _exponents(points)
@@ -72,9 +72,10 @@ class Scale:
         if e is None:
             return cls(-(x or 0), -(x or 0))
         error = _ERROR - e
-        return cls(
-            error if fits(error + x if x is not None else x) else _FAR_ORIGINAL - (x or 0), error
-        )
+        if x is None or fits(x + error):
+            return cls(error, error)
+        # Bins alone are not worth what takes both in the same units.
+        return None if fits(x) and fits(e) else cls(_FAR_ORIGINAL - x, error)
 
     @property
     def is_common(self) -> bool:

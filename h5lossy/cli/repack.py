@@ -351,7 +351,10 @@ def _compressed_before(jobs: list[_Job]) -> list[str]:
     """Warn of errors that add up."""
     again = []
     for job in jobs:
-        before = describe(job.plan.dataset)
+        try:
+            before = describe(job.plan.dataset)
+        except H5LossyError:  # cd_values of a later version; the values could be read without them
+            continue
         if before is not None and before.bound != job.codec.bound:
             again.append(f"{printable(job.plan.path)} ({before.bound})")
     if not again:

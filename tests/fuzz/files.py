@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 #: CPU seconds of one case, and seconds on a clock: a busy machine is no finding.
 CPU_SECONDS, WALL_SECONDS = 30, 300
 
-#: Bytes that any case may take beside what this process has.
-MEMORY_BYTES = 192 << 20
+#: Bytes that any case may take beside what this process has; the sanitizer takes more.
+MEMORY_BYTES = {False: 192 << 20, True: 640 << 20}
 
 #: A process with more is ended at once, for the machine's sake.
 MOST_RESIDENT_BYTES = 2 << 30
@@ -197,8 +197,15 @@ def _repack(case: Case) -> Outcome:
     if left:
         outcome = Outcome("unmeant", f"{outcome.status}, and left {left}")
         for name in left:
-            (case.folder / name).unlink()
+            _remove(case.folder / name)
     return outcome
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _assess(case: Case) -> Outcome:
@@ -367,7 +374,7 @@ def _in_child(case_of: Callable[[], Case], skip: set[str], tell: Any) -> None:
     case = case_of()
     tell({"notes": case.patient.notes, "seed": case.patient.seed.name})
     found = []
-    limit = MEMORY_BYTES
+    limit = MEMORY_BYTES["LD_PRELOAD" in os.environ]
     for reader, read in READERS.items():
         if reader in skip:
             continue
@@ -379,7 +386,8 @@ def _in_child(case_of: Callable[[], Case], skip: set[str], tell: Any) -> None:
             tell({"unseen": known is None or known.unseen, "foreign": known and known.foreign})
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) << 10
         if grown > limit:
-            whose = "HDF5" if reader == "look" else reader
+            foreign = case.expected is not None and case.expected.foreign
+            whose = "HDF5" if reader == "look" or foreign else reader
             found.append(Finding(whose, "memory", f"{grown >> 20} MiB"))
             limit = 2 * grown
     found.extend(judge(case))
@@ -493,7 +501,7 @@ def examine(case_of: Callable[[], Case], folder: Path, *, said: Path) -> tuple[_
     printed = ""
     while True:
         for entry in folder.iterdir():
-            entry.unlink()
+            _remove(entry)
         story = _fork(case_of, skip, said)
         output = said.read_text(errors="replace")
         if story.found is not None:

@@ -45,6 +45,10 @@ class _Unknown(Exception):  # noqa: N818
     """Nobody can say what the bytes stand for: another filter's, another type's."""
 
 
+class _Unreadable(Exception):  # noqa: N818
+    """HDF5 asks for as much memory as the index says, and a filled heap has it all."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Expected:
     """What a dataset's window holds.
@@ -59,7 +63,8 @@ class Expected:
         The damage is such that HDF5 does not show it to the filter, so that h5py alone may return
         anything, or crash: a chunk that goes around the filter and is not as long as one.
     foreign : bool
-        The dataset is not, or not only, h5lossy's: its filters are HDF5's business.
+        What comes is HDF5's business: the dataset is not, or not only, h5lossy's, or the index has
+        a chunk of a size that no chunk can have.
     """
 
     values: npt.NDArray[Any] | None
@@ -85,6 +90,8 @@ def expect(dataset: h5py.Dataset) -> Expected:
         return Expected(values=None, unseen=True, foreign=True)
     try:
         return _expect(dataset)
+    except _Unreadable:
+        return Expected(values=None, unseen=True, foreign=True)
     except _Unknown:
         return Expected(values=None, unseen=True)
 
@@ -105,7 +112,10 @@ def _expect(dataset: h5py.Dataset) -> Expected:
     broken, unseen = "", False
     seen = set()
     for number in range(dataset.id.get_num_chunks()):
-        start = dataset.id.get_chunk_info(number).chunk_offset
+        info = dataset.id.get_chunk_info(number)
+        if info.size > MOST_BYTES:
+            raise _Unreadable
+        start = info.chunk_offset
         if start in seen:  # an index that lists a place twice
             raise _Unknown
         seen.add(start)
