@@ -13,11 +13,12 @@ tests=(python3 -m pytest -q -m gpu -p no:cacheprovider -p no:benchmark)
 "${tests[@]}" tests/gpu/test_no_memory.py tests/gpu/test_mps.py # alone: all memory, and a service of their own
 for tool in memcheck racecheck initcheck; do
   case $tool in
-    initcheck) options=(--uploaded) ;;
-    *) options=() ;;
+    # It does not see what bulk copies write, so what goes to the host is not checked.
+    initcheck) tool_options=(--check-api-memory-access no) options=(--uploaded) ;;
+    *) tool_options=() options=() ;;
   esac
-  compute-sanitizer --tool "$tool" --error-exitcode 9 --target-processes all --kernel-regex kernel_substring=h5l_ \
-    python3 benchmarks/gpu_sanitize.py "${options[@]}" > "$out/$tool.txt" 2>&1 || { tail -30 "$out/$tool.txt"; exit 1; }
+  compute-sanitizer --tool "$tool" "${tool_options[@]}" --error-exitcode 9 --target-processes all \
+    --kernel-regex kernel_substring=h5l_ python3 benchmarks/gpu_sanitize.py "${options[@]}" > "$out/$tool.txt" 2>&1 || { tail -30 "$out/$tool.txt"; exit 1; }
   tail -2 "$out/$tool.txt"
 done
 python3 benchmarks/gpu.py --commit "$(git rev-parse --short HEAD 2> /dev/null || echo unknown)" --json "$out/gpu.json"

@@ -58,8 +58,8 @@ def check_later(path: Path) -> None:
     with h5py.File(path, "r+") as f:  # somebody changes one value
         f["t"][3, 4, 5] = 0
     with h5py.File(path) as f:
-        [problem] = h5lossy.verify(f["t"]).problems
-    print(f"after a change: chunk {problem.chunk} {problem.why}")
+        [changed] = h5lossy.verify(f["t"]).outdated
+    print(f"after a change: chunk {changed.chunk} {changed.why}")
 
 
 def main(folder: Path) -> None:

@@ -281,9 +281,9 @@ class _CuPy(Library):
             self._cupy.cuda.get_current_stream().synchronize()
 
     def value_range(
-        self, memory: DeviceMemory, fill_bits: int | None
+        self, memory: DeviceMemory, fill_bits: int | None, missing: tuple[Any, ...] = ()
     ) -> tuple[float, float] | None:
-        """Return (min, max) of what is finite and not the fill value; None where nothing is."""
+        """Return (min, max) of what is finite and neither the fill value nor missing; or None."""
         cupy = self._cupy
         with memory.owner.device:
             array = cupy.atleast_1d(memory.owner)
@@ -296,10 +296,17 @@ class _CuPy(Library):
                 if fill_bits is not None:
                     bits = values.view(f"u{memory.dtype.itemsize}")
                     valid &= bits != bits.dtype.type(fill_bits)
+                for value in missing:
+                    valid &= values != value
                 smallest = cupy.minimum(smallest, cupy.where(valid, values, infinity).min())
                 largest = cupy.maximum(largest, cupy.where(valid, values, -infinity).max())
             found = float(smallest), float(largest)
         return found if found[0] <= found[1] else None
+
+    def count_equal(self, memory: DeviceMemory, value: Any) -> int:
+        """Count what is equal to a value."""
+        with memory.owner.device:
+            return int(self._cupy.count_nonzero(memory.owner == value))
 
     def device(self, device: int) -> Any:
         return self._cupy.cuda.Device(device)

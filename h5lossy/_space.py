@@ -55,6 +55,7 @@ class Space:
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._file = dataset.file
+        self._is_on_disk = self._file.driver == "sec2"
         # What is in HDF5's caches has its places in the file already, but no room yet.
         self._file.flush()
         self._end = self._file.id.get_filesize()
@@ -70,7 +71,7 @@ class Space:
         The caller holds `phil` until the chunk is written: others in this process write to the
         file as well.
         """
-        if self._file.driver != "sec2":
+        if not self._is_on_disk:
             return
         end = self._file.id.get_filesize() + size + self._index_bytes + self._first_bytes
         if end <= self._end:

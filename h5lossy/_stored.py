@@ -79,6 +79,14 @@ class StoredChunks:
             else math.prod(dataset.chunks) * type_id.get_size()
         )
 
+    @property
+    def are_ours_alone(self) -> bool:
+        """Whether there is no other filter, and frames are decoded to floats as h5py gives them."""
+        said = self._said()
+        dtype = self._dataset.dtype
+        is_right = said is None or said == (self.chunk_bytes, dtype.itemsize, is_big_endian(dtype))
+        return len(self._filters) == 1 and self._is_plain and dtype.kind == "f" and is_right
+
     def values(self, start: Place) -> npt.NDArray[Any]:
         """Return what HDF5 returns for the part of a chunk that is inside of the dataset.
 

@@ -18,6 +18,7 @@ import dataclasses
 import itertools
 import math
 import operator
+import warnings
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -45,7 +46,10 @@ from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._space import Space
 from h5lossy._stored import StoredChunks, stored_chunks
 from h5lossy._values import as_bits, is_big_endian, unwritten_value
+from h5lossy.bounds import BoundKind
+from h5lossy.datasets import describe
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
+from h5lossy.missing import missing_of
 from h5lossy.verification import Recorder
 
 if TYPE_CHECKING:
@@ -123,6 +127,12 @@ def write(
         `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
         verified.
 
+    Warns
+    -----
+    RuntimeWarning
+        If the bound is range-relative, and attributes say that more than the fill value is missing
+        or not valid: the filter takes the range of each chunk, and knows the fill value alone.
+
     Notes
     -----
     A batch holds 32 MiB of values, or two chunks for each thread where that is more, and of small
@@ -150,6 +160,7 @@ def write(
         raise InvalidArgumentError(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
         )
+    _warn_of_ranges(dataset)
     chosen = as_selection(selection, dataset.shape) if dataset.shape else None
     if verify not in {None, "write"}:
         raise InvalidArgumentError(f'verify must be "write" or None, got {verify!r}')
@@ -184,6 +195,21 @@ def write(
         if recorder is not None:
             with phil:  # it adds to the record, as other threads may
                 recorder.finish()
+
+
+def _warn_of_ranges(dataset: h5py.Dataset) -> None:
+    """Warn of missing values that ranges of chunks are taken over."""
+    described = describe(dataset)
+    if described is None or described.bound.kind is not BoundKind.RANGE_RELATIVE:
+        return
+    if missing_of(dataset).has_more:
+        warnings.warn(
+            f"{dataset.name} has values that are missing or not valid by its attributes, which the "
+            "filter takes for data when it takes the range of a chunk, so that others may be lost; "
+            "make the dataset with codec.resolve(values, missing_value=...)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def read(
@@ -248,7 +274,7 @@ def read(
     if isinstance(out, str) or is_device_array(out):
         with reporting(progress, f"reading {dataset.name}") as report:
             return _read_to_gpu(dataset, selection, chosen, out, threads=count, report=report)
-    layout = _Layout.of(dataset) if chosen is not None else None
+    layout = _Layout.for_reading(dataset) if chosen is not None else None
     with reporting(progress, f"reading {dataset.name}") as report:
         if chosen is None or layout is None:
             return _read_as_h5py_does(dataset, selection, chosen, out, report)
@@ -502,11 +528,26 @@ class _Layout:
         actual = dtype.itemsize, dtype.itemsize * math.prod(chunks)
         if dtype.kind != "f" or described != actual or params.big_endian != is_big_endian(dtype):
             return None
+        return cls._with(dataset, params)
+
+    @classmethod
+    def for_reading(cls, dataset: h5py.Dataset) -> _Layout | None:
+        """As `of`, and also where the cd_values do not say what the frames hold."""
+        layout = cls.of(dataset)
+        chunks = stored_chunks(dataset) if layout is None else None
+        if chunks is None or not chunks.are_ours_alone or dataset.file.driver == "mpio":
+            return layout
+        dtype = dataset.dtype
+        params = _native.Params(value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype))
+        return cls._with(dataset, params)
+
+    @classmethod
+    def _with(cls, dataset: h5py.Dataset, params: _native.Params) -> _Layout:
         return cls(
             # The filter cannot tell padding from data.
             params=dataclasses.replace(params, maybe_padded=True),
-            chunks=chunks,
-            dtype=dtype,
+            chunks=dataset.chunks,
+            dtype=dataset.dtype,
             fill=unwritten_value(dataset),
         )
 

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Error bounds: what they limit, which ones are allowed, and whether given data holds one.
 
-The words are those of the glossary: a *valid* value is finite and not the fill value; the *range*
-is the difference of the largest and the smallest valid value.
+The words are those of the glossary: a *valid* value is finite, and neither the fill value nor
+missing (`h5lossy.missing`); the *range* is the difference of the largest and the smallest valid
+value.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 from dataclasses import dataclass
@@ -26,12 +28,11 @@ from h5lossy._values import (
     block_selections,
     blocks,
     checked_dtype,
-    fill_bits,
     is_big_endian,
-    own_fill_value,
     read_block,
 )
 from h5lossy.errors import BoundError, InvalidArgumentError
+from h5lossy.missing import Missing, missing_of
 
 
 class BoundKind(StrEnum):
@@ -131,8 +132,8 @@ class ErrorSummary:
         Number of valid values that are off by more than the bound; where lossless, of those that
         changed a bit.
     special_changed : int
-        Number of values that are NaN, infinite or the fill value and changed a bit, or turned into
-        the fill value.
+        Number of values that are NaN, infinite, the fill value or missing and changed a bit, or
+        turned into the fill value or a missing one, or into what is not valid.
     """
 
     bound: ErrorBound
@@ -154,7 +155,9 @@ class ErrorSummary:
         return not self.violations and not self.special_changed
 
 
-def value_range(data: Data, fill_value: Any = None) -> tuple[float, float] | None:
+def value_range(
+    data: Data, fill_value: Any = None, missing_value: Any = ()
+) -> tuple[float, float] | None:
     """Find the smallest and the largest valid value.
 
     Parameters
@@ -163,8 +166,9 @@ def value_range(data: Data, fill_value: Any = None) -> tuple[float, float] | Non
         float32 or float64, any shape. A dataset is read in blocks of whole chunks, about 32 MiB at
         a time. An array on a GPU stays there.
     fill_value : float, optional
-        Left out of the range. Default: for a dataset its own, if a user defined one; for an array
-        none.
+        Left out of the range. Default: what a dataset says; for an array none.
+    missing_value : float or sequence of float, optional
+        Left out, too, and so is what the attributes of a dataset call missing or not valid.
 
     Returns
     -------
@@ -181,20 +185,189 @@ def value_range(data: Data, fill_value: Any = None) -> tuple[float, float] | Non
     >>> value_range(np.array([1.0, np.nan, 3.0, -999.0]), fill_value=-999.0)
     (1.0, 3.0)
     """
-    if is_device_array(data):
-        return _range_on_gpu(data, fill_value)
-    data, fill = _prepared(data, fill_value)
-    params = _native.Params(
-        value_bytes=data.dtype.itemsize, big_endian=is_big_endian(data.dtype), fill_bits=fill
-    )
-    found = [r for block in blocks(data) if (r := _native.value_range(params, block)) is not None]
-    if not found:
-        return None
-    return min(smallest for smallest, _ in found), max(largest for _, largest in found)
+    data, missing = prepared(data, fill_value, missing_value)
+    return Extent.of(data, missing).ends
+
+
+class Extent:
+    """The range of values that come in blocks.
+
+    Parameters
+    ----------
+    missing : Missing
+        What is left out.
+    """
+
+    def __init__(self, missing: Missing) -> None:
+        self.missing = missing
+        self._params = _native.Params(
+            value_bytes=missing.dtype.itemsize,
+            big_endian=is_big_endian(missing.dtype),
+            fill_bits=missing.fill_bits,
+        )
+        self.ends: tuple[float, float] | None = None
+        #: Some inner values, from all blocks.
+        self._sample: list[np.ndarray[Any, Any]] = []
+
+    @classmethod
+    def of(cls, data: Data, missing: Missing) -> Extent:
+        """Take the range of an array, wherever it is, or a dataset."""
+        extent = cls(missing)
+        if is_device_array(data):
+            memory = cupy_memory(data)
+            library: Any = memory.library
+            extent.ends = library.value_range(memory, missing.fill_bits, missing.values)
+        else:
+            for block in blocks(data):
+                extent.add(block)
+        return extent
+
+    def add(self, block: np.ndarray[Any, Any]) -> None:
+        """Take a block, in C order and of the type of `missing`."""
+        found = _native.value_range(self._params, self.missing.blanked(block))
+        if found is None:
+            return
+        self.ends = _joined(self.ends, found)
+        some = block.reshape(-1)[:: max(1, block.size // _SAMPLE)]
+        self._sample.append(some[self.missing.mark(some) == 0])
+
+    @property
+    def may_be_lone(self) -> bool:
+        """Whether `LoneExtremes` might find anything: a look at some values tells for most data."""
+        if self.ends is None or self.ends[0] == self.ends[1]:
+            return False
+        if not self._sample:
+            return True
+        with np.errstate(invalid="ignore"):  # NaNs that signal
+            some = np.concatenate(self._sample).astype(np.float64)
+        low, high = self.ends
+        inner = some[(some > low) & (some < high)]
+        inner = inner[inner != (np.nan if self.missing.fill is None else float(self.missing.fill))]
+        if not inner.size:
+            return True
+        spread = float(inner.max()) / 2 - float(inner.min()) / 2
+        return not spread >= LONE * (high / 2 - low / 2)
+
+
+#: A range is not believed where an extreme that occurs several times makes it larger than what is
+#: left without it by more than this.
+LONE = 1e-6
+
+#: Values that are kept of each block.
+_SAMPLE = 64
+
+
+class LoneExtremes:
+    """Finds out whether the largest or the smallest value is far from all others, and repeated.
+
+    Nature hardly makes such, but those who mark missing values without saying so do: with 1e20,
+    -1e34, or both ends.
+
+    Parameters
+    ----------
+    missing : Missing
+        What is left out anyway.
+    ends : tuple of float
+        The smallest and the largest valid value.
+    """
+
+    def __init__(self, missing: Missing, ends: tuple[float, float]) -> None:
+        self._ends = ends
+        self._count = [0, 0]
+        marks = tuple(missing.dtype.type(end) for end in ends)
+        self._inner = Extent(dataclasses.replace(missing, values=(*missing.values, *marks)))
+        self._marks = marks
+
+    def add(self, block: np.ndarray[Any, Any]) -> None:
+        """Take a block."""
+        self._inner.add(block)
+        for i, mark in enumerate(self._marks):
+            self._count[i] += int(np.count_nonzero(block == mark))
+
+    def add_all(self, data: Data) -> None:
+        """Take an array, wherever it is, or a dataset."""
+        if is_device_array(data):
+            memory = cupy_memory(data)
+            library: Any = memory.library
+            self._inner = Extent.of(data, self._inner.missing)
+            self._count = [library.count_equal(memory, mark) for mark in self._marks]
+            return
+        for block in blocks(data):
+            self.add(block)
+
+    def check(self, bound: ErrorBound) -> None:
+        """Raise `InvalidArgumentError` if there are such."""
+        low, high = self._ends
+        inner = self._inner.ends
+        without = {
+            (1,): _joined(inner, (low, low)),
+            (0,): _joined(inner, (high, high)),
+            (0, 1): inner,
+        }
+        for which, rest in without.items():
+            if rest is None or min(self._count[i] for i in which) < 2:
+                continue
+            whole, left = Fraction(high) - Fraction(low), Fraction(rest[1]) - Fraction(rest[0])
+            # Where all others are one value, it is this that would be lost; 0 stays 0.
+            left = left or abs(Fraction(rest[0]))
+            if 0 < left < Fraction(LONE) * whole:
+                names = [str(self._marks[i]) for i in which]
+                values = " and ".join(
+                    f"{name} ({self._count[i]} times)" for name, i in zip(names, which, strict=True)
+                )
+                arguments = " ".join(f"--missing-value {name}" for name in names)
+                raise InvalidArgumentError(
+                    f"{bound} of the range would lose all data: the range is "
+                    f"{float(whole):.6g}, but without {values} all values are from {rest[0]!r} to "
+                    f"{rest[1]!r}. If this marks missing values, say so: "
+                    f"missing_value={names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'}"
+                    f" ({arguments} on the command line), or with the attribute missing_value. If "
+                    "it is data, give confirm_range=True (--confirm-range)"
+                )
+
+
+def confirmed_range(
+    data: Data, missing: Missing, bound: ErrorBound, *, confirmed: bool
+) -> tuple[float, float] | None:
+    """Return the range that a bound is a part of, once it is believed.
+
+    Parameters
+    ----------
+    data : array-like or h5py.Dataset
+    missing : Missing
+        What is left out.
+    bound : ErrorBound
+        For the message.
+    confirmed : bool
+        Believe it.
+
+    Returns
+    -------
+    tuple of float, or None
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a repeated extreme makes up nearly all of it.
+    """
+    extent = Extent.of(data, missing)
+    if extent.ends is not None and extent.may_be_lone and not confirmed:
+        lone = LoneExtremes(missing, extent.ends)
+        lone.add_all(data)
+        lone.check(bound)
+    return extent.ends
+
+
+def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tuple[float, float]:
+    return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
 def largest_error(
-    original: Data, decoded: Data, bound: ErrorBound, fill_value: Any = None
+    original: Data,
+    decoded: Data,
+    bound: ErrorBound,
+    fill_value: Any = None,
+    missing_value: Any = (),
 ) -> ErrorSummary:
     """Judge decoded data against a bound.
 
@@ -210,9 +383,12 @@ def largest_error(
     bound : ErrorBound
         What was promised. A range-relative one is taken over all of `original`.
     fill_value : float, optional
-        Has to come back bit for bit, and no other value may turn into it. Default: for a dataset
-        the original's own, if a user defined one; for an array none. Where it is +0.0, other values
-        may turn into it, as the format has it.
+        Has to come back bit for bit, and no other value may turn into it. Default: what the
+        original says, if it is a dataset; for an array none. Where it is +0.0, other values may
+        turn into it, as the format has it.
+    missing_value : float or sequence of float, optional
+        Likewise, beside what the attributes of the original call missing. What they call not valid
+        has to keep the bound, and not to become valid.
 
     Returns
     -------
@@ -238,17 +414,33 @@ def largest_error(
     >>> summary.max_error, summary.fraction, summary.holds
     (0.25, 1.0, True)
     """
-    original, fill = _prepared(original, fill_value)
-    decoded, _ = _prepared(decoded, None)
+    original, missing = prepared(original, fill_value, missing_value)
+    decoded, _ = prepared(decoded, None)
     if original.shape != decoded.shape or original.dtype.itemsize != decoded.dtype.itemsize:
         raise InvalidArgumentError(
             "original and decoded must have one shape and one type, "
             f"got {original.shape} {original.dtype} and {decoded.shape} {decoded.dtype}"
         )
+    return judged(original, decoded, bound, missing)
 
+
+def judged(original: Data, decoded: Data, bound: ErrorBound, missing: Missing) -> ErrorSummary:
+    """Do what `largest_error` does, for fields that are known to fit each other.
+
+    Parameters
+    ----------
+    original, decoded : array or h5py.Dataset
+    bound : ErrorBound
+    missing : Missing
+        Of the original.
+
+    Returns
+    -------
+    ErrorSummary
+    """
     extent = Fraction(0)
     if bound.kind is BoundKind.RANGE_RELATIVE:
-        smallest, largest = value_range(original, fill_value) or (0.0, 0.0)
+        smallest, largest = Extent.of(original, missing).ends or (0.0, 0.0)
         extent = Fraction(largest) - Fraction(smallest)
     kind, limit, half_limit = exact_limits(bound, extent)
     state = _native.AssessState(
@@ -256,16 +448,20 @@ def largest_error(
             value_bytes=original.dtype.itemsize,
             original_big_endian=is_big_endian(original.dtype),
             decoded_big_endian=is_big_endian(decoded.dtype),
-            fill_bits=fill,
+            fill_bits=missing.fill_bits,
             bound_kind=kind,
             limit=limit,
             half_limit=half_limit,
         )
     )
-    seen = 0
+    seen = missing_changed = 0
     for selection in block_selections(original):
         x, y = read_block(original, selection), read_block(decoded, selection)
-        state.points(seen, x.reshape(-1), y.reshape(-1), None)
+        mask = None
+        if missing.has_more:
+            mask = missing.missing(x).reshape(-1).view(np.uint8)
+            missing_changed += sum(int(np.count_nonzero(c)) for c in missing.changes(x, y))
+        state.points(seen, x.reshape(-1), y.reshape(-1), mask)
         seen += x.size
     points = state.points_result()
     special = points.special
@@ -280,7 +476,7 @@ def largest_error(
         count=points.valid + lost,
         max_error=max_error,
         violations=violations,
-        special_changed=sum(n for name, n in special.items() if name not in kept),
+        special_changed=missing_changed + sum(n for name, n in special.items() if name not in kept),
     )
 
 
@@ -348,23 +544,33 @@ def _checked_bound(kind: BoundKind, value: Any) -> float:
     return bound
 
 
-def _range_on_gpu(array: Any, fill_value: Any) -> tuple[float, float] | None:
-    memory = cupy_memory(array)
-    fill = fill_bits(fill_value, checked_dtype(memory.dtype))
-    library: Any = memory.library
-    found: tuple[float, float] | None = library.value_range(memory, fill)
-    return found
+def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data, Missing]:
+    """Return the data with a shape and a checked dtype, and which of its values are no data.
 
+    Parameters
+    ----------
+    data : array-like or h5py.Dataset
+    fill_value : number or None
+        None: what the data says.
+    missing_value : number or sequence of numbers
 
-def _prepared(data: Data, fill_value: Any) -> tuple[Data, int | None]:
-    """Return the data with a shape and a checked dtype, and the bits of the fill value."""
-    if not isinstance(getattr(data, "dtype", None), np.dtype):
-        data = np.asarray(as_shown(data))
-    dtype = checked_dtype(data.dtype)
-    chunks = stored_chunks(data) if isinstance(data, h5py.Dataset) else None
-    if chunks is not None:
-        chunks.check_lengths()
-    return data, fill_bits(own_fill_value(data) if fill_value is None else fill_value, dtype)
+    Returns
+    -------
+    tuple
+    """
+    if is_device_array(data):
+        memory = cupy_memory(data)
+        declaring: Any = np.empty(0, checked_dtype(memory.dtype))
+    else:
+        if not isinstance(getattr(data, "dtype", None), np.dtype):
+            data = np.asarray(as_shown(data))
+        checked_dtype(data.dtype)
+        chunks = stored_chunks(data) if isinstance(data, h5py.Dataset) else None
+        if chunks is not None:
+            chunks.check_lengths()
+        declaring = data
+    fill = "auto" if fill_value is None else fill_value
+    return data, missing_of(declaring, fill, missing_value)
 
 
 def _as_float_sum(limit: Fraction) -> tuple[float, float]:

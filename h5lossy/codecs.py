@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import h5py
 
 from h5lossy import _native
-from h5lossy.bounds import BoundKind, ErrorBound, value_range
+from h5lossy.bounds import BoundKind, ErrorBound, confirmed_range, prepared
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -121,7 +121,14 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             if getattr(self, field.name) != field.default
         }
 
-    def resolve(self, data: Data, fill_value: Any = None) -> Self:
+    def resolve(
+        self,
+        data: Data,
+        fill_value: Any = None,
+        *,
+        missing_value: Any = (),
+        confirm_range: bool = False,
+    ) -> Self:
         """Turn a range-relative bound into the absolute one that it means for `data` as a whole.
 
         The filter itself sees one chunk at a time and can only take each chunk's own range, which
@@ -135,8 +142,14 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
             32 MiB at a time.
         fill_value : float, optional
-            Left out of the range. Default: for a dataset its own, if a user defined one; for an
-            array none.
+            Left out of the range. Default: what a dataset says; for an array none.
+        missing_value : float or sequence of float, optional
+            Left out, too, and so is what the attributes ``missing_value``, ``valid_min``,
+            ``valid_max`` and ``valid_range`` of a dataset call missing or not valid.
+        confirm_range : bool, optional
+            Take the range even where the largest or the smallest value occurs several times and
+            makes it more than a million times as large as it is without: that is how missing values
+            are marked, and a part of such a range would lose all data.
 
         Returns
         -------
@@ -149,11 +162,12 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         ------
         UnsupportedError
             If the data is neither float32 nor float64.
+        InvalidArgumentError
+            If the range looks like that of a mark for missing values.
 
         Notes
         -----
-        The bound is ``range_relative * (max - min)`` over the finite values that are not the fill
-        value, rounded down.
+        The bound is ``range_relative * (max - min)`` over the valid values, rounded down.
 
         Examples
         --------
@@ -163,7 +177,13 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         """
         if self.range_relative is None:
             return self
-        found = value_range(data, fill_value)
+        data, missing = prepared(data, fill_value, missing_value)
+        found = confirmed_range(data, missing, self.bound, confirmed=confirm_range)
+        return self.resolved_for(found)
+
+    def resolved_for(self, found: tuple[float, float] | None) -> Self:
+        """Return the class with the absolute bound for data from a smallest to a largest value."""
+        assert self.range_relative is not None
         absolute = _native.absolute_bound(self.range_relative, *found) if found else 0.0
         return dataclasses.replace(
             self, range_relative=None, absolute=absolute or None, lossless=not absolute

@@ -18,13 +18,16 @@ import numpy as np
 
 from h5lossy import _device, _native
 from h5lossy._arrays import as_shown, device_of, is_device_array
-from h5lossy._values import checked_dtype, fill_bits, is_big_endian
+from h5lossy._values import as_bits, checked_dtype, fill_bits, is_big_endian
 from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.codecs import CODECS, Codec
 from h5lossy.errors import BoundError, CorruptFrameError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from typing_extensions import Buffer
+
+    from h5lossy.missing import Missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,3 +344,45 @@ def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     if surplus <= 0:
         return extents
     return math.prod(extents[: surplus + 1]), *extents[surplus + 1 :]
+
+
+#: A bound is made smaller by at most one part in so many for the sake of missing values.
+_FINEST = 16
+
+
+def keeping_missing(codec: Codec, missing: Missing) -> Codec:
+    """Return a codec whose bins have missing values in their middle, so that these stay exact.
+
+    The filter knows HDF5's fill value alone. Another one, such as -999, comes back off by a part of
+    the bound, unless it is a multiple of a bin, which is twice the bound.
+
+    Parameters
+    ----------
+    codec : Codec
+    missing : Missing
+
+    Returns
+    -------
+    Codec
+        The same where it keeps them anyway, where its bound is not absolute, or where no slightly
+        smaller bound is found that does.
+    """
+    # So many that they are not stored as they are.
+    values = np.repeat(np.array(missing.values, missing.dtype), 4096)
+    if codec.absolute is None or not values.size or _keeps(codec, values):
+        return codec
+    for value in map(abs, map(float, missing.values)):
+        bins = math.ceil(value / codec.absolute / 2)
+        # A bin's middle is rounded to the type: about every other number of bins gives the value.
+        for count in range(bins, bins + min(64, bins // _FINEST + 1)) if bins >= _FINEST else ():
+            smaller = value / count / 2
+            if 0 < smaller <= codec.absolute:
+                tried = dataclasses.replace(codec, absolute=smaller)
+                if _keeps(tried, values):
+                    return tried
+    return codec
+
+
+def _keeps(codec: Codec, values: npt.NDArray[Any]) -> bool:
+    decoded = decode(encode(values, codec))
+    return bool((as_bits(decoded) == as_bits(values)).all())

@@ -36,6 +36,7 @@ from h5lossy.errors import (
     UnsupportedError,
 )
 from h5lossy.frames import inspect
+from h5lossy.missing import missing_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment.report import Report
     from h5lossy.datasets import DatasetInfo
     from h5lossy.frames import FrameInfo
+    from h5lossy.missing import Changes, Missing
 
 #: What was found when the dataset was written, and of what dataset: JSON.
 REPORT_ATTRIBUTE = "h5lossy_report"
@@ -246,10 +248,16 @@ class Recorder:
         What to judge by. Default: what the dataset says. A range-relative one is taken of each
         chunk's own range, which is never looser.
     threads : int, optional
+    missing : Missing, optional
+        Which values are no data. Default: what the dataset says.
     """
 
     def __init__(
-        self, dataset: h5py.Dataset, bound: ErrorBound | None = None, threads: int | None = None
+        self,
+        dataset: h5py.Dataset,
+        bound: ErrorBound | None = None,
+        threads: int | None = None,
+        missing: Missing | None = None,
     ) -> None:
         described = describe(dataset)
         if described is None:
@@ -260,7 +268,11 @@ class Recorder:
         self._described = described
         self._bound = bound or described.bound
         self._dtype = described.dtype
-        self._fill = fill_bits(own_fill_value(dataset), described.dtype)
+        # The fill value that the filter knows; all others are compared here.
+        fill_value = own_fill_value(dataset)
+        self._missing = (missing or missing_of(dataset)).with_fill(fill_value)
+        self._missing_changed = _MissingChanged()
+        self._fill = fill_bits(fill_value, described.dtype)
         self._threads = threads or 0
         self._unwritten = unwritten_value(dataset)
         self._state = _native.AssessState(self._limited(None))
@@ -291,7 +303,11 @@ class Recorder:
         state = self._state
         if self._bound.kind is BoundKind.RANGE_RELATIVE:  # each chunk has a limit of its own
             state = _native.AssessState(self._limited(original))
-        state.points(self._next, original.reshape(-1), decoded.reshape(-1), None)
+        mask = None
+        if self._missing.has_more:
+            mask = self._missing.missing(original).reshape(-1).view(np.uint8)
+            self._missing_changed.add(self._next, self._missing.changes(original, decoded))
+        state.points(self._next, original.reshape(-1), decoded.reshape(-1), mask)
         if state is not self._state:
             self._state.merge(state)
         self._next += original.size
@@ -336,7 +352,8 @@ class Recorder:
                 big_endian=is_big_endian(self._dtype),
                 fill_bits=self._fill,
             )
-            low, high = _native.value_range(params, original) or (0.0, 0.0)
+            data = self._missing.blanked(original)
+            low, high = _native.value_range(params, data) or (0.0, 0.0)
             extent = Fraction(high) - Fraction(low)
         kind, limit, half_limit = exact_limits(self._bound, extent)
         return _native.AssessParams(
@@ -370,9 +387,15 @@ class Recorder:
             for kind, count in points.special.items()
             if count and not kind.endswith("_kept")
         }
-        if not points.violations and not changed:
+        missing = self._missing_changed
+        if not points.violations and not changed and not missing.count:
             return
         what = []
+        if missing.count:
+            what.append(
+                f"missing or not valid before or after, but not both alike: {missing.count}, the "
+                f"first at {self._place(missing.first)}"
+            )
         if points.violations:
             first = points.listed[0]
             what.append(
@@ -481,6 +504,21 @@ class Recorder:
             "psnr": plain(errors.psnr),
             "max_pointwise": plain(errors.pointwise.max),
         }
+
+
+@dataclass
+class _MissingChanged:
+    """Points that were missing, or became so: how many, and the first one's number."""
+
+    count: int = 0
+    first: int = 0
+
+    def add(self, start: int, changes: Changes) -> None:
+        changed = (changes.lost | changes.made).reshape(-1)
+        count = int(np.count_nonzero(changed))
+        if count and not self.count:
+            self.first = start + int(changed.argmax())
+        self.count += count
 
 
 def record(

@@ -276,10 +276,7 @@ h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch*
     call.statuses = statuses;
     const gpu::Current current(*device);
     gpu::StreamLauncher launcher(*device, batch->stream);
-    bool started = current.ok() && gpu::decode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));
-    for (std::uint32_t i = 0; started && call.big_endian && i < batch->count; ++i) {
-      started = gpu::swap(launcher, call.raw + i * call.raw_stride, values, info->value_bytes);
-    }
+    const bool started = current.ok() && gpu::decode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));
     return started ? H5L_OK : failed(*device, why);
   });
 }

@@ -22,6 +22,7 @@ from h5lossy import PFPL
 from h5lossy.assessment import parse_needs
 from h5lossy.assessment.tradeoff import tune
 from h5lossy.cli import main
+from h5lossy.missing import Missing
 from hdf5_helpers import command_line, edit_cd_values, environment
 from hdf5_helpers import run as run_program
 
@@ -393,7 +394,7 @@ def test_samples_that_ask_for_too_much_are_not_the_last_word() -> None:
     x[:32], x[-32:] = rng.normal(size=(2, 32, 12, 14))
     x[184:216] = rng.normal(size=(32, 12, 14))
     needs = parse_needs("psnr>=50")
-    found = tune(x, needs, [h5lossy.PFPL], chunks=(40, 12, 14))
+    found = tune(x, needs, [h5lossy.PFPL], chunks=(40, 12, 14), missing=Missing(x.dtype))
     tried = [one.codec.bound.value for one in found.tried]
     assert len(tried) > 2
     assert found.best.report.error.psnr >= 50

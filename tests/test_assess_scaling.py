@@ -215,6 +215,20 @@ def test_errors_may_be_small_where_values_are() -> None:
     assert "derivatives.gradient_psnr" in found.undefined
 
 
+def test_a_change_of_gradients_whose_square_is_0_is_not_taken_for_none() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 20))
+    x[::2] *= 1e-90
+    y = x.copy()
+    y[::2] *= 1 + 1e-15 * rng.normal(size=(10, 20))
+    found = assess(x, y, need="gradient_psnr>=100")
+    assert found.derivatives is not None
+    assert found.derivatives.gradient_max_error is not None
+    assert 0 < found.derivatives.gradient_max_error < 1e-150
+    assert found.derivatives.gradient_psnr is None
+    assert not found.ok
+
+
 @pytest.mark.parametrize("unit", [1e-160, 1e160])
 def test_an_assessor_says_what_it_cannot_tell(unit: float) -> None:
     rng = np.random.default_rng(0)

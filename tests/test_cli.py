@@ -21,6 +21,7 @@ from click.testing import CliRunner
 import h5lossy
 from checks import assert_kept
 from h5lossy import PFPL, Aatrox, Auto, CuSZp2, ErrorBound
+from h5lossy.bounds import judged
 from h5lossy.cli import main
 from h5lossy.cli._options import DEFAULT_CODEC
 from h5lossy.codecs import CODECS
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
     from h5lossy.codecs import Codec
+    from h5lossy.missing import Missing
 
 ABSOLUTE = PFPL(absolute=1e-3)
 
@@ -476,12 +478,12 @@ def test_without_a_terminal_there_is_no_progress_bar() -> None:
 def test_demo_ends_with_status_1_where_a_value_breaks_its_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # It judges by h5lossy.largest_error, which is told to find one here.
-    def find_one(original: Any, decoded: Any, bound: ErrorBound, fill: Any) -> Any:
-        found = h5lossy.largest_error(original, decoded, bound, fill)
+    # It judges as h5lossy.largest_error does, which is told to find one here.
+    def find_one(original: Any, decoded: Any, bound: ErrorBound, missing: Missing) -> Any:
+        found = judged(original, decoded, bound, missing)
         return type(found)(**{**vars(found), "violations": 1})
 
-    monkeypatch.setattr("h5lossy.cli._check.largest_error", find_one)
+    monkeypatch.setattr("h5lossy.cli._check.judged", find_one)
 
     said = h5lossy_cli("demo", "--size", "1", status=1)
 

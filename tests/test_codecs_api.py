@@ -614,7 +614,9 @@ def test_a_resolved_bound_is_a_little_below_the_exact_one(
 ) -> None:
     chunk = data.draw(chunks(dtype, ["range_relative"], max_count=300))
     value = chunk.bound["range_relative"]
-    resolved = PFPL(range_relative=value).resolve(chunk.values, fill_value=chunk.fill_value)
+    resolved = PFPL(range_relative=value).resolve(
+        chunk.values, fill_value=chunk.fill_value, confirm_range=True
+    )
     exact = exact_bound(chunk.values, value, chunk.fill_value)
     if resolved.lossless:
         assert exact <= Fraction(1, 2**1071)  # some of the smallest subnormals
@@ -649,7 +651,7 @@ def test_without_a_range_the_bound_is_resolved_to_lossless(
     codec: type[Codec], dtype: np.dtype[Any], values: list[float]
 ) -> None:
     setting = codec(range_relative=0.1, checksum=False)
-    resolved = setting.resolve(np.array(values, dtype), fill_value=-999.0)
+    resolved = setting.resolve(np.array(values, dtype), fill_value=-999.0, confirm_range=True)
     assert resolved == codec(lossless=True, checksum=False)
 
 
@@ -696,7 +698,8 @@ def test_a_datasets_own_fill_value_is_left_out(codec: type[Codec], tmp_path: Pat
         filled = file.create_dataset("filled", (10,), "f4", chunks=(5,), fillvalue=1e35)
         filled[:3] = 0, 4, 1
         assert setting.resolve(filled).absolute == pytest.approx(2.0)
-        assert setting.resolve(filled, fill_value=4.0).absolute == pytest.approx(5e34)
+        given = setting.resolve(filled, fill_value=4.0, confirm_range=True)
+        assert given.absolute == pytest.approx(5e34)
         # HDF5's own fill value is a zero like any other.
         plain = file.create_dataset("plain", (10,), "f4", chunks=(5,))
         plain[:3] = 8, 4, 6

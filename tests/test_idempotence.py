@@ -46,7 +46,9 @@ def test_a_resolved_range_relative_bound_is_idempotent(
     setting: Callable[..., Codec], dtype: np.dtype[Any], data: st.DataObject
 ) -> None:
     chunk = data.draw(shaped_chunks(dtype, ["range_relative"]))
-    codec = setting(**chunk.bound).resolve(chunk.values, fill_value=chunk.fill_value)
+    codec = setting(**chunk.bound).resolve(
+        chunk.values, fill_value=chunk.fill_value, confirm_range=True
+    )
     frame = h5lossy.encode(chunk.values, codec, fill_value=chunk.fill_value)
     decoded = h5lossy.decode(frame, shape=chunk.values.shape)
     assert h5lossy.encode(decoded, codec, fill_value=chunk.fill_value) == frame

@@ -26,6 +26,7 @@ from h5py import h5d, h5f, h5o, h5p, h5s, h5t, h5z
 import h5lossy
 from checks import assert_kept, assert_same_bits
 from h5lossy import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2
+from h5lossy.bounds import judged
 from h5lossy.cli import _new_file, main
 from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import (
@@ -1089,12 +1090,12 @@ def test_a_broken_source_leaves_no_file(source: Path, target: Path) -> None:
 def test_a_broken_bound_leaves_no_file(
     source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is read back is judged by h5lossy.largest_error, which is told to find a fault here.
-    def find_one(original: Any, decoded: Any, bound: Any, fill: Any) -> Any:
-        found = h5lossy.largest_error(original, decoded, bound, fill)
+    # What is read back is judged as by h5lossy.largest_error, which is told to find a fault here.
+    def find_one(original: Any, decoded: Any, bound: Any, missing: Any) -> Any:
+        found = judged(original, decoded, bound, missing)
         return type(found)(**{**vars(found), "special_changed": 1})
 
-    monkeypatch.setattr("h5lossy.cli._check.largest_error", find_one)
+    monkeypatch.setattr("h5lossy.cli._check.judged", find_one)
     write(source, x=field((70, 90)))
 
     said = repack(source, target, "--absolute", "1e-3", status=1)

@@ -18,11 +18,19 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES, block_shape, blocks
 from h5lossy._progress import reporting
-from h5lossy._values import as_bits, fill_bits, is_big_endian
+from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment import _numbers as numbers
+from h5lossy.assessment._absent import Absent
 from h5lossy.assessment._climate import central_slope, climate, slices, spectrum
 from h5lossy.assessment._device import on_device
-from h5lossy.assessment._inputs import Input, Mask, common_dtype, opened, resolve_fill
+from h5lossy.assessment._inputs import (
+    Input,
+    Mask,
+    agree_on_packing,
+    common_dtype,
+    missing_in,
+    opened,
+)
 from h5lossy.assessment._scaling import Scale, Sums, multiplied
 from h5lossy.assessment._walk import FIRST_CUT, Fields, Layout, Walker, box_grid, position
 from h5lossy.assessment._wide import Wide, known, misfit
@@ -106,6 +114,7 @@ def assess(
     data_range: float | None = None,
     mask: Any = None,
     fill_value: Any = "auto",
+    missing_value: Any = (),
     spacing: float | Sequence[float] | None = None,
     ssim: Mapping[str, int] | None = None,
     lags: int = 10,
@@ -128,8 +137,10 @@ def assess(
     original, decoded : array-like, h5py.Dataset, or "file.h5:/path"
         Of one shape. Floats of 16, 32 and 64 bits, or integers up to 32; of either byte order.
         NumPy arrays, ``numpy.memmap``, all that speaks DLPack (PyTorch, JAX), and anything else
-        with a shape, a dtype and ``[]``, such as Zarr arrays. Two arrays on one GPU are assessed
-        there; if only one is on a GPU, it comes to the host a part at a time.
+        with a shape, a dtype and ``[]``, such as Zarr arrays and variables of netCDF4, h5netcdf and
+        xarray. Two arrays on one GPU are assessed there; if only one is on a GPU, it comes to the
+        host a part at a time. What the attributes ``scale_factor`` and ``add_offset`` call packed
+        is unpacked, unless the bound is the file's own, which is about the numbers stored.
     absolute, pointwise_relative, range_relative, lossless, bound : optional
         The promise to check, at most one. Default: what the file says, if `decoded` is a dataset
         that h5lossy compressed; otherwise none.
@@ -143,10 +154,17 @@ def assess(
     data_range : float, optional
         Range that SSIM takes its constants of. Default: max - min of the original's valid values.
     mask : array-like of bool or integers, optional
-        Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape.
-    fill_value : float, optional
+        Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape. If
+        `original` is a masked array, its mask counts, too; what only `decoded` masks is a failure.
+    fill_value : float or Missing, optional
         Points whose original has these bits are left out, and have to come back bit for bit.
-        Default "auto": the datasets' own, or their attribute ``_FillValue``; None: there is none.
+        Default "auto": the original's own, or its attribute ``_FillValue``; if it says nothing of
+        what is missing, what `decoded` says. A number stands in its place, beside the attributes
+        ``missing_value``, ``valid_min``, ``valid_max`` and ``valid_range``; an
+        `h5lossy.missing.Missing` in the place of all of them. None: all finite values are data,
+        whatever the fields say.
+    missing_value : float or sequence of float, optional
+        Left out, too, and to come back bit for bit, beside all that.
     spacing : float or sequence of float, optional
         Distance of points along each axis, for derivatives. Default 1.
     ssim : dict, optional
@@ -213,25 +231,45 @@ def assess(
             # Its histogram is the one that this bound can be marked in.
             settings = dataclasses.replace(settings, groups=settings.groups | {"pointwise"})
         x.threads = y.threads = threads
+        agree_on_packing(x, y, as_stored=source == "file")
         dtype = common_dtype(x, y)
-        fill = resolve_fill(fill_value, x, y, dtype)
-        masked = None if mask is None else Mask(mask, x.shape)
-        fields = Fields(original=x, decoded=y, mask=masked, dtype=dtype, layout=Layout.of(x.shape))
+        fields = Fields(
+            original=x,
+            decoded=y,
+            mask=_mask(mask, x),
+            dtype=dtype,
+            layout=Layout.of(x.shape),
+            missing=missing_in(x, y, dtype, fill_value, missing_value),
+        )
         what = f"assessing {y.name}"
         with on_device(fields) as placed, reporting(progress, what) as told:
             try:
-                report = Assessment(placed, fill, settings, told).run()
+                report = Assessment(placed, settings, told).run()
             except DeviceError as failure:
                 if placed.device is None:
                     raise
                 # As the filter does: what the GPU cannot do, the CPU does.
                 warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
-                report = Assessment(fields, fill, settings, told).run()
+                report = Assessment(fields, settings, told).run()
         if pictures and report.valid:
             from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
 
-            report = dataclasses.replace(report, pictures=take_pictures(fields, fill, report))
+            report = dataclasses.replace(
+                report, pictures=take_pictures(fields, fields.missing.fill, report)
+            )
         return report
+
+
+def _mask(mask: Any, original: Input) -> Mask | None:
+    """Put the caller's mask and that of a masked array together."""
+    given = None if mask is None else Mask(mask, original.shape)
+    if original.mask is None:
+        return given
+    both = original.mask
+    if given is not None:
+        everything = tuple(slice(0, n) for n in original.shape)
+        both = both | (given.read(everything, np.dtype(np.uint8)) != 0)
+    return Mask(both, original.shape)
 
 
 def make_settings(
@@ -278,13 +316,12 @@ class Assessment:
     def __init__(
         self,
         fields: Fields,
-        fill: Any,
         settings: Settings,
         told: Callable[[int, int], None],
     ) -> None:
         self._fields = fields
-        self._fill = fill
-        self._fill_bits = fill_bits(fill, fields.dtype)
+        self._fill = fields.missing.fill
+        self._fill_bits = fields.missing.fill_bits
         self._settings = settings
         self._undefined = numbers.Undefined()
         self._told = told
@@ -326,8 +363,13 @@ class Assessment:
             state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
         walker = Walker(fields, reach(state.params), self._settings.memory_limit)
         boxes = self._boxes()
+        absent = self.absent(state.params)
         field_state = walker.run(
-            state, boxes=boxes, has_points=points is not None, progress=self._advance
+            state,
+            boxes=boxes,
+            has_points=points is not None,
+            absent=absent,
+            progress=self._advance,
         )
         points = points or state.points_result()
         run_metrics(self._settings.metrics, fields, self.count_valid, self._advance)
@@ -336,10 +378,18 @@ class Assessment:
             field_state,
             value_range,
             points=points,
+            absent=absent,
             sums=self._scaled_sums(points, state.params, boxes),
             boxes=boxes,
             amplification=walker.amplification,
         )
+
+    def absent(self, params: _native.AssessParams) -> Absent | None:
+        """Make what counts missing points that the library does not know; None if none can be."""
+        fields = self._fields
+        if not fields.missing.has_more and fields.decoded.mask is None:
+            return None
+        return Absent(fields.missing, params, fields.decoded.mask)
 
     def _scaled_sums(
         self,
@@ -429,9 +479,12 @@ class Assessment:
         for own in fields.blocks(min(BLOCK_BYTES, self._settings.memory_limit // 4)):
             selection = fields.layout.selection(own)
             block = field.read(selection, dtype)
+            mask = None
             if fields.mask is not None:
-                mask = fields.mask.read(selection, np.dtype(np.bool_))
-                block = np.where(mask, dtype.type(np.nan), block).astype(dtype)
+                mask = fields.mask.read(selection, np.dtype(np.uint8))
+            mask = fields.marked(block, mask)
+            if mask is not None:
+                block = np.where(mask != 0, dtype.type(np.nan), block).astype(dtype)
             ends = _native.value_range(params, block)
             if ends is not None:
                 found.append(ends)
@@ -476,6 +529,7 @@ class Assessment:
         value_range: float | None,
         *,
         points: _native.PointsResult | None = None,
+        absent: Absent | None = None,
         sums: Sums | None = None,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         amplification: float = 1.0,
@@ -488,6 +542,9 @@ class Assessment:
         settings, fields, undefined = self._settings, self._fields, self._undefined
         layout, groups = fields.layout, settings.groups
         points, field = points or state.points_result(), field_state.field_result()
+        if absent is not None:
+            points = absent.added_to(points)
+        missing = fields.missing
         sums = sums or Sums.streamed(points, field)
         undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
@@ -502,8 +559,13 @@ class Assessment:
             valid=points.valid,
             masked=points.masked,
             fill_value=None if self._fill is None else float(self._fill),
+            missing_values=tuple(map(float, missing.values)),
+            valid_min=None if missing.low is None else float(missing.low),
+            valid_max=None if missing.high is None else float(missing.high),
+            outside=0 if absent is None else absent.outside_points,
+            needs=tuple(map(str, settings.needs)),
             failures=(),
-            special=numbers.special(points, layout.full_shape),
+            special=numbers.special(points, absent, layout.full_shape),
             original=original,
             decoded=numbers.values(points, sums, "decoded", undefined),
             error=errors,
@@ -558,6 +620,11 @@ class Assessment:
                 h5lossy=_native.version(),
                 passes=self._passes,
                 amplification=amplification,
+                unpacked=tuple(
+                    f"{which}: {field.packing}"
+                    for which, field in (("original", fields.original), ("decoded", fields.decoded))
+                    if field.packing is not None and not field.packing.is_plain
+                ),
             ),
             metrics=own,
             undefined={},
@@ -928,9 +995,11 @@ def assess_divergence(
             )
         steps = _spacing(spacing, len(shape))
         masked = None if mask is None else Mask(mask, shape)
+        for pair in components:
+            agree_on_packing(*pair, as_stored=False)
         dtypes = [common_dtype(*pair) for pair in components]
-        fills = [
-            resolve_fill("auto", pair[0], pair[1], dtype)
+        missing = [
+            missing_in(*pair, dtype, "auto", ())
             for pair, dtype in zip(components, dtypes, strict=True)
         ]
         inside = tuple(max(0, n - 2) for n in shape)
@@ -940,15 +1009,20 @@ def assess_divergence(
             ok: Any = True
             of_x: Any = 0.0
             of_e: Any = 0.0
-            for axis, (pair, dtype, fill) in enumerate(zip(components, dtypes, fills, strict=True)):
+            for axis, (pair, dtype, none) in enumerate(
+                zip(components, dtypes, missing, strict=True)
+            ):
                 part = Fields(
                     original=pair[0],
                     decoded=pair[1],
                     mask=masked,
                     dtype=dtype,
                     layout=Layout(full_shape=shape, axes=tuple(range(len(shape)))),
+                    missing=none,
                 )
-                x, y, valid = slices(part, own, lambda a, b, m, f=fill: count_valid(a, b, m, f))
+                x, y, valid = slices(
+                    part, own, lambda a, b, m, f=none.fill: count_valid(a, b, m, f)
+                )
                 of_x = of_x + central_slope(x, axis, steps[axis])
                 of_e = of_e + central_slope(y - x, axis, steps[axis])
                 around = [slice(1, -1)] * len(shape)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy.assessment._assess import Assessment, bound_of, make_settings, reach
-from h5lossy.assessment._inputs import Input, Mask, common_dtype, resolve_fill
+from h5lossy.assessment._inputs import Input, Mask, common_dtype, missing_in
 from h5lossy.assessment._walk import Fields, Layout
 from h5lossy.errors import InvalidArgumentError
+from h5lossy.missing import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +40,9 @@ class _ToCome(Input):
         self.device = None
         self.threads = None
         self.dataset = None
+        self.mask = None
+        self.packing = None
+        self.missing = Missing(dtype)
 
 
 def _tell_nobody(_done: int, _total: int) -> None:
@@ -64,7 +69,7 @@ class Assessor:
         without "ssim" where there is no `data_range`.
     data_range : float, optional
         Range of the original, known beforehand: SSIM and a range-relative bound need it.
-    fill_value, spacing, ssim, lags, flips, relative_threshold, threads : optional
+    fill_value, missing_value, spacing, ssim, lags, flips, relative_threshold, threads : optional
         As for `assess`; there is no fill value by default.
 
     Notes
@@ -99,7 +104,8 @@ class Assessor:
         need: str | None = None,
         metrics: str | Iterable[str] | None = None,
         data_range: float | None = None,
-        fill_value: float | None = None,
+        fill_value: float | Missing | None = None,
+        missing_value: float | Sequence[float] = (),
         spacing: float | Sequence[float] | None = None,
         ssim: Mapping[str, int] | None = None,
         lags: int = 10,
@@ -154,13 +160,16 @@ class Assessor:
             mask=None,
             dtype=kind,
             layout=Layout.of(whole),
+            missing=Missing(kind),
         )
-        fill = resolve_fill(fill_value, fields.original, fields.decoded, kind)
+        missing = missing_in(fields.original, fields.decoded, kind, fill_value, missing_value)
+        fields = dataclasses.replace(fields, missing=missing)
         self._fields = fields
-        self._work = Assessment(fields, fill, settings, _tell_nobody)
+        self._work = Assessment(fields, settings, _tell_nobody)
         extent = Fraction(data_range or 0)
         self._range = data_range
         self._state = _native.AssessState(self._work.params(extent, data_range))
+        self._absent = self._work.absent(self._state.params)
         # A state of its own, where others take planes that are reached into: only one that has been
         # given a point knows whether it is valid.
         self._field_state = (
@@ -215,7 +224,7 @@ class Assessor:
             masked = np.zeros(x.shape, np.uint8)
         else:
             masked = Mask(mask, x.shape).read(everything, np.dtype(np.uint8))
-        new.append(masked)
+        new.append(self._fields.missing.mark(new[0], masked))
         self._add(new)
 
     def _add(self, new: list[npt.NDArray[Any]]) -> None:
@@ -224,6 +233,8 @@ class Assessor:
         x, y, mask = (part[:count].reshape(-1) for part in new)
         if count:
             self._state.points(self._next * plane, x, y, mask if mask.any() else None)
+            if self._absent is not None:
+                self._absent.add(self._next * plane, x, y, mask)
         self._next += len(new[0])
         if not self.reach:
             return
@@ -280,7 +291,11 @@ class Assessor:
             If either waits for more planes, both took the same ones, or they are of unlike fields.
         """
         mine, theirs = self._state.params, other._state.params
-        if mine != theirs or self._fields.layout != other._fields.layout:
+        if (
+            mine != theirs
+            or self._fields.layout != other._fields.layout
+            or self._fields.missing != other._fields.missing
+        ):
             raise InvalidArgumentError("both assessors must have the same arguments but for planes")
         self._check_complete()
         other._check_complete()
@@ -294,6 +309,8 @@ class Assessor:
             self._field_state = _native.AssessState(mine, self._state.to_bytes())
         self._field_state.merge(other._field_state)
         self._state.merge(other._state)
+        if self._absent is not None and other._absent is not None:
+            self._absent.merge(other._absent)
 
     def _check_complete(self) -> None:
         begin, end = self.wanted
@@ -314,4 +331,4 @@ class Assessor:
             If planes are still to come.
         """
         self._check_complete()
-        return self._work.report(self._state, self._field_state, self._range)
+        return self._work.report(self._state, self._field_state, self._range, absent=self._absent)

@@ -173,7 +173,7 @@ def selected(
     x = fields.original.read(selection, fields.dtype)
     y = fields.decoded.read(selection, fields.dtype)
     mask = None if fields.mask is None else fields.mask.read(selection, np.dtype(np.uint8))
-    valid = count_valid(x, y, mask)
+    valid = count_valid(x, y, fields.marked(x, mask))
     return np.where(valid, x, 0).astype(np.float64), np.where(valid, y, 0).astype(np.float64), valid
 
 

@@ -38,7 +38,8 @@ def on_device(fields: Fields) -> Iterator[Fields]:
     """
     device = fields.original.device
     wanted = os.environ.get("H5LOSSY_DEVICE", "auto") != "cpu"
-    if device is None or fields.decoded.device != device or not wanted:
+    # Missing values other than the fill value are looked for on the host.
+    if device is None or fields.decoded.device != device or not wanted or fields.missing.has_more:
         yield fields
         return
     library = cupy_memory(fields.original.values).library

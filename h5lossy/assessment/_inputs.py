@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,8 @@ import h5py
 import numpy as np
 
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
-from h5lossy._values import fill_bits, own_fill_value
 from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
+from h5lossy.missing import Missing, attribute_of, missing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,10 +60,10 @@ class Input:
             values = cupy_memory(values).owner
         elif not _has_numpy_type(values):
             values = _as_numpy(values, name)
+        #: Which points a masked array leaves out; None where there is no such.
+        self.mask: npt.NDArray[np.bool_] | None = None
         if isinstance(values, np.ma.MaskedArray):
-            raise InvalidArgumentError(
-                f"{name} is a masked array; give its data, and its mask as mask="
-            )
+            self.mask, values = np.ma.getmaskarray(values), values.data
         if values.shape is None:
             raise NotComparableError(f"{name} has no dataspace to hold values")
         self.values = values
@@ -79,6 +81,8 @@ class Input:
         #: At most so many decode, where h5lossy does.
         self.threads: int | None = None
         self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
+        self.packing = Packing.of(values, self.dtype)
+        self.missing = missing_of(values)
 
     @property
     def size(self) -> int:
@@ -92,15 +96,14 @@ class Input:
             # chunk that HDF5 has just written still holds in its cache.
             part = _reading.read(self.dataset, selection, threads=self.threads)
         else:
-            part = self.values[selection] if self.shape else self.values[()]
+            with _as_stored(self.values):
+                part = self.values[selection] if self.shape else self.values[()]
         if self.device is not None:  # CuPy: a part at a time comes to the host
             part = part.get()
-        if np.ma.is_masked(part):  # netCDF4's variables give such, without saying so before
-            raise InvalidArgumentError(
-                f"{self.name} gives masked arrays; have it give its values (netCDF4's "
-                "set_auto_maskandscale(False)), and say which to leave out: mask= or fill_value="
-            )
-        return np.ascontiguousarray(self._typed(np.asarray(part), dtype)).reshape(
+        part = np.asarray(part)
+        if self.packing is not None:
+            part = self.packing.unpacked(part, self.missing)
+        return np.ascontiguousarray(self._typed(part, dtype)).reshape(
             [s.stop - s.start for s in selection] if self.shape else ()
         )
 
@@ -121,6 +124,75 @@ class Input:
             return part.astype(dtype, copy=False)
 
 
+@dataclass(frozen=True)
+class Packing:
+    """How the values of a field are to be had from its numbers: CF's "packed data".
+
+    Attributes
+    ----------
+    scale, offset : float
+        A value is its number times `scale`, plus `offset`, in float64.
+    """
+
+    scale: float
+    offset: float
+
+    @classmethod
+    def of(cls, values: Any, dtype: np.dtype[Any]) -> Packing | None:
+        """Return what the attributes say; None where a number is its value.
+
+        Raises
+        ------
+        NotComparableError
+            If an attribute is no number.
+        """
+        found = []
+        for name, plain in (("scale_factor", 1.0), ("add_offset", 0.0)):
+            value = attribute_of(values, name)
+            given = np.ravel(np.asarray(plain if value is None else value))
+            if given.dtype.kind not in "fiu" or given.size != 1 or not np.isfinite(given[0]):
+                raise NotComparableError(f"attribute {name} must be one number, got {value!r}")
+            found.append(float(given[0]))
+        is_plain = found == [1.0, 0.0] and dtype.kind == "f"
+        declared = any(
+            attribute_of(values, name) is not None for name in ("scale_factor", "add_offset")
+        )
+        return cls(*found) if declared and not is_plain else None
+
+    def unpacked(self, numbers: npt.NDArray[Any], missing: Missing) -> npt.NDArray[np.float64]:
+        """Return the values, and NaN for the numbers that are missing or not valid."""
+        none = missing.missing(numbers) | missing.outside(numbers)
+        if missing.fill is not None:
+            none |= numbers == missing.fill
+        with np.errstate(all="ignore"):
+            values = numbers.astype(np.float64) * self.scale + self.offset
+        values[none] = np.nan
+        return np.asarray(values)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the numbers are the values."""
+        return self == Packing(1.0, 0.0)
+
+    def __str__(self) -> str:
+        return f"scale_factor {self.scale!r}, add_offset {self.offset!r}"
+
+
+@contextmanager
+def _as_stored(values: Any) -> Iterator[None]:
+    """Have a variable of netCDF4 give what is stored; all others do anyway."""
+    if not hasattr(values, "set_auto_maskandscale"):
+        yield
+        return
+    mask, scale = values.mask, values.scale
+    values.set_auto_maskandscale(False)
+    try:
+        yield
+    finally:
+        values.set_auto_mask(mask)
+        values.set_auto_scale(scale)
+
+
 class Mask(Input):
     """Which points are left out: those where it is not 0.
 
@@ -138,6 +210,7 @@ class Mask(Input):
 
     def __init__(self, values: Any, shape: tuple[int, ...]) -> None:
         super().__init__(values, "mask")
+        self.packing = None
         if self.shape != shape:
             raise InvalidArgumentError(
                 f"mask must have the fields' shape {shape}, got {self.shape}; "
@@ -231,7 +304,7 @@ def common_dtype(original: Input, decoded: Input) -> np.dtype[Any]:
 
 
 def _exact_dtype(field: Input) -> np.dtype[Any]:
-    dtype = field.dtype
+    dtype = field.dtype if field.packing is None else np.dtype(np.float64)
     if dtype.kind == "f" and dtype.itemsize in {4, 8}:
         return dtype
     if dtype.kind == "f" and dtype.itemsize == 2:
@@ -244,43 +317,68 @@ def _exact_dtype(field: Input) -> np.dtype[Any]:
     )
 
 
-def resolve_fill(fill_value: Any, original: Input, decoded: Input, dtype: np.dtype[Any]) -> Any:
-    """Return the fill value to leave out: the caller's, or with "auto" what the datasets say.
+def agree_on_packing(original: Input, decoded: Input, *, as_stored: bool) -> None:
+    """Have both fields give values of one kind: what was packed is unpacked.
 
     Parameters
     ----------
-    fill_value : float, "auto" or None
+    original, decoded : Input
+    as_stored : bool
+        Numbers are compared, since it is these that a bound was promised for.
+
+    Raises
+    ------
+    NotComparableError
+        If nobody says whether one of them is packed.
+    """
+    fields = (original, decoded)
+    if as_stored and original.packing == decoded.packing:
+        original.packing = decoded.packing = None
+        return
+    for field, other in (fields, fields[::-1]):
+        if field.packing is None or other.packing is not None:
+            continue
+        if other.dtype.kind != "f" or field.dtype.kind == "f":
+            raise NotComparableError(
+                f"{field.name} is packed ({field.packing}), and {other.name} ({other.dtype}) does "
+                "not say whether it is; give both as stored, as arrays without attributes, or both "
+                "unpacked"
+            )
+        # What is missing is NaN in both then.
+        other.packing = Packing(1.0, 0.0)
+
+
+def missing_in(
+    original: Input, decoded: Input, dtype: np.dtype[Any], fill_value: Any, missing_value: Any
+) -> Missing:
+    """Say which values are no data: by the original, or if that says nothing, by the other field.
+
+    Parameters
+    ----------
     original, decoded : Input
     dtype : numpy.dtype
         As of `common_dtype`.
+    fill_value, missing_value
+        As for `h5lossy.missing.missing_of`.
 
     Returns
     -------
-    numpy scalar or None
+    Missing
+        Of `dtype`.
     """
-    if isinstance(fill_value, str):
-        if fill_value != "auto":
-            raise InvalidArgumentError(
-                f'fill_value must be a number, None or "auto", got {fill_value!r}'
-            )
-        fill_value = None
-        for field in (original, decoded):
-            if field.dataset is not None and fill_value is None:
-                fill_value = own_fill_value(field.dataset)
-                if fill_value is None:
-                    fill_value = _declared_fill_value(field.dataset)
-    if fill_value is None or fill_bits(fill_value, dtype) is None:
-        return None
-    return np.asarray(fill_value).astype(dtype)[()]
-
-
-def _declared_fill_value(dataset: h5py.Dataset) -> Any:
-    """Return what the attribute ``_FillValue`` says, in the dataset's type; None for nothing.
-
-    NetCDF wants it to be of that type. Whoever sets it by hand often leaves it to be float64.
-    """
-    declared = np.ravel(dataset.attrs.get("_FillValue", ()))
-    if declared.size != 1 or declared.dtype.kind not in "fiu":
-        return None
-    with np.errstate(all="ignore"):
-        return declared.astype(dataset.dtype)[0]
+    if isinstance(fill_value, Missing):
+        return fill_value.as_type(dtype)
+    found = Missing(dtype)
+    for field in (original, decoded):
+        if found.says_nothing and field.packing is None:
+            found = field.missing.as_type(dtype)
+    if fill_value is None:
+        found = Missing(dtype)
+    elif not isinstance(fill_value, str):
+        found = dataclasses.replace(found, fill=None).with_fill(fill_value)
+    elif fill_value != "auto":
+        raise InvalidArgumentError(
+            f'fill_value must be a number, None or "auto", got {fill_value!r}'
+        )
+    more = missing_of(np.empty(0, dtype), None, missing_value)
+    return dataclasses.replace(found, values=(*found.values, *more.values)).with_fill(found.fill)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy.assessment._walk import position
-from h5lossy.assessment._wide import Wide, known, scaled
+from h5lossy.assessment._wide import Wide, exponent_of, fits, known, scaled
 from h5lossy.assessment.report import (
     AxisCorrelation,
     Correlation,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy._native import FieldResult, PointsResult
+    from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._scaling import Scale, Sums
     from h5lossy.assessment._walk import Layout
 
@@ -60,14 +61,17 @@ class Undefined(dict[str, str]):
         self[name] = why
 
 
-def special(points: PointsResult, shape: tuple[int, ...]) -> Special:
+def special(points: PointsResult, absent: Absent | None, shape: tuple[int, ...]) -> Special:
     """Return the counts of special values, with the place of the first of each kind."""
     first = {
         kind: position(points.special_first[kind], shape)
         for kind, count in points.special.items()
         if count
     }
-    return Special(**points.special, first=first)
+    if absent is None:
+        return Special(**points.special, first=first)
+    first |= {kind: position(number, shape) for kind, number in absent.first.items()}
+    return Special(**points.special, **absent.counts, first=first)
 
 
 def values(points: PointsResult, sums: Sums, which: str, undefined: Undefined) -> Values:
@@ -340,15 +344,19 @@ def derivatives(
         )
     check, of_x, of_e = undefined.checked, scale.of_original, scale.of_error
 
-    def root(squares: Wide) -> Wide:
-        return (squares / Wide(n)).sqrt()
+    def root(squares: Wide, largest: float = 1.0) -> Wide:
+        """Return a root mean square; NaN where the square of the largest may not have fitted."""
+        return (squares / Wide(n)).sqrt() if fits(exponent_of(largest)) else Wide(math.nan)
 
     slopes = tuple(
         Slope(
             axis=axis,
             max=check("derivatives.slopes", of_x(field.slope_max[i])),
             max_error=check("derivatives.slopes", of_e(field.slope_error_max[i])),
-            rmse=check("derivatives.slopes", root(of_e(field.slope_error_squares[i], 2))),
+            rmse=check(
+                "derivatives.slopes",
+                root(of_e(field.slope_error_squares[i], 2), field.slope_error_max[i]),
+            ),
         )
         for i, axis in enumerate(layout.axes)
     )
@@ -356,7 +364,7 @@ def derivatives(
     # The change of a gradient's length takes both fields in the same units.
     common = 1.0 if scale.is_common else math.nan
     max_change = of_e(common * field.gradient_error_max)
-    change = root(of_e(common * field.gradient_error_squares, 2))
+    change = root(of_e(common * field.gradient_error_squares, 2), field.gradient_error_max)
     all_squares = field.error_squares + sum(field.slope_error_squares)
     return Derivatives(
         points=n,
@@ -372,7 +380,8 @@ def derivatives(
             "derivatives.laplacian_max_error", of_e(field.laplacian_error_max)
         ),
         laplacian_rmse=check(
-            "derivatives.laplacian_rmse", root(of_e(field.laplacian_error_squares, 2))
+            "derivatives.laplacian_rmse",
+            root(of_e(field.laplacian_error_squares, 2), field.laplacian_error_max),
         ),
         h1_error=check("derivatives.h1_error", root(of_e(all_squares, 2))),
     )

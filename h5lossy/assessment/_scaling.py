@@ -20,6 +20,7 @@ import numpy as np
 from h5lossy.assessment._climate import selected
 from h5lossy.assessment._inputs import Input
 from h5lossy.assessment._wide import Wide, exponent_of, fits
+from h5lossy.missing import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +64,7 @@ class Scale:
 
     @classmethod
     def of(cls, points: PointsResult) -> Scale | None:
-        """Return one that makes squares and bins fit; None where they do as they are."""
+        """Return one that makes squares fit, and bins where it can; None where none is needed."""
         if not points.valid:
             return None
         x, e = _exponents(points)
@@ -72,9 +73,10 @@ class Scale:
         if e is None:
             return cls(-(x or 0), -(x or 0))
         error = _ERROR - e
-        return cls(
-            error if fits(error + x if x is not None else x) else _FAR_ORIGINAL - (x or 0), error
-        )
+        if x is None or fits(x + error):
+            return cls(error, error)
+        # Bins alone are not worth what takes both in the same units.
+        return None if fits(x) and fits(e) else cls(_FAR_ORIGINAL - x, error)
 
     @property
     def is_common(self) -> bool:
@@ -212,5 +214,6 @@ def multiplied(
         decoded=_Part(fields.decoded, 1, made),
         mask=_Part(fields.original, 2, made),
         dtype=np.dtype(np.float64),
+        missing=Missing(np.dtype(np.float64)),
         device=None,
     )

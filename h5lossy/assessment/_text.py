@@ -66,7 +66,7 @@ def verdict(report: Report) -> str:
     """Return PASS or FAIL; "measured" where nothing was promised."""
     if not report.ok:
         return "FAIL"
-    return "PASS" if report.bound is not None else "measured"
+    return "PASS" if report.bound is not None or report.needs else "measured"
 
 
 def definitions(report: Report) -> str:
@@ -122,6 +122,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{report.provenance.decoded}  {report.dtype} {report.shape}  {verdict(report)}"
     yield from _bound_lines(report)
     yield from _special_lines(report)
+    yield from _unpacked_lines(report)
     yield from _error_lines(report)
     yield from _field_lines(report)
     if report.ssim_zchecker is not None:
@@ -171,12 +172,20 @@ def _special_lines(report: Report) -> Iterator[str]:
     nan = special.nan_kept + special.nan_changed + special.nan_lost
     inf = special.inf_kept + special.inf_changed
     fill = special.fill_kept + special.fill_lost
-    masked = f"   masked {report.masked}" if report.masked else ""
+    missing = special.missing_kept + special.missing_lost - report.outside
+    masked = f"   missing {missing}" if report.missing_values else ""
+    masked += f"   not valid {report.outside}" if report.outside else ""
+    masked += f"   masked {report.masked}" if report.masked else ""
     kept = "kept as they were" if not special.failed else ""
     yield _line("special", f"nan {nan}   inf {inf}   fill {fill}{masked}", kept)
     for name, count in special.failed.items():
         first = place(special.first.get(name))
         yield _line("", f"{name.replace('_', ' ')} {count} (first {first})  FAIL")
+
+
+def _unpacked_lines(report: Report) -> Iterator[str]:
+    for which in report.provenance.unpacked:
+        yield _line("unpacked", which)
 
 
 def _error_lines(report: Report) -> Iterator[str]:
@@ -300,9 +309,10 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
         for flip in report.flips
     ]
     table += [("metrics", name, _short(value)) for name, value in report.metrics.items()]
-    kept = special.nan_kept + special.inf_kept + special.fill_kept
-    table.append(("special", "NaN, Inf and fill values kept", str(kept)))
+    kept = special.nan_kept + special.inf_kept + special.fill_kept + special.missing_kept
+    table.append(("special", "NaN, Inf, fill and missing values kept", str(kept)))
     table += [("special", name.replace("_", " "), str(n)) for name, n in special.failed.items()]
+    table += [("data", "unpacked", which) for which in report.provenance.unpacked]
     if report.size is not None:
         s = report.size
         table.append(("size", "raw / stored", f"{size(s.raw_bytes)} / {size(s.stored_bytes)}"))

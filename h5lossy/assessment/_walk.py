@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._inputs import Input
+    from h5lossy.missing import Missing
 
 #: Values that one call takes from arrays in memory: enough for all threads, and a second or less.
 _VALUES_AT_ONCE = 1 << 24
@@ -101,6 +103,8 @@ class Fields:
     dtype : numpy.dtype
         What values are compared as.
     layout : Layout
+    missing : Missing
+        Which values are no data.
     device : int or None
         The GPU that all of this is on, and is assessed by.
     """
@@ -110,7 +114,14 @@ class Fields:
     mask: Input | None
     dtype: np.dtype[Any]
     layout: Layout
+    missing: Missing
     device: int | None = None
+
+    def marked(
+        self, original: npt.NDArray[Any], mask: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any] | None:
+        """Add to a part of the mask what is missing, or not valid, in that part of the original."""
+        return self.missing.mark(original, mask) if self.missing.has_more else mask
 
     def blocks(self, most_bytes: int) -> Iterator[tuple[slice, ...]]:
         """Cut them along the layout's axes into parts that take so much as float64.
@@ -184,7 +195,8 @@ class Walker:
         return source.is_array and source.dtype == self._fields.dtype and source.is_contiguous
 
     def _point_bytes(self) -> int:
-        return 2 * self._fields.dtype.itemsize + (self._fields.mask is not None)
+        has_mask = self._fields.mask is not None or self._fields.missing.has_more
+        return 2 * self._fields.dtype.itemsize + has_mask
 
     def _choose_cuts(self) -> tuple[int, tuple[int, ...]]:
         """Choose how many planes are read at a time, and how wide columns are."""
@@ -272,6 +284,7 @@ class Walker:
         *,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None = None,
         has_points: bool = False,
+        absent: Absent | None = None,
         progress: Callable[[int], None],
     ) -> AssessState:
         """Give everything to a state.
@@ -283,6 +296,8 @@ class Walker:
             Extent of a box, and the boxes to add to.
         has_points : bool, optional
             The state has the reductions of all points already.
+        absent : Absent, optional
+            Takes all points, too.
         progress : function
             Called with the number of points after each slab.
 
@@ -301,7 +316,10 @@ class Walker:
         if self._on_device:  # there is nothing to read meanwhile
             for slab in self._slabs():
                 parts = self._read(slab, ())
-                progress(self._add(state, fields, slab, parts, boxes, has_points=has_points))
+                count = self._add(
+                    state, fields, slab, parts, boxes, has_points=has_points, absent=None
+                )
+                progress(count)
             return fields
         # The calling thread reads, since it may hold h5py's lock; the other one calls the library.
         with ThreadPoolExecutor(1) as other:
@@ -311,8 +329,17 @@ class Walker:
                 held = self._read(slab, held)
                 if pending is not None:
                     progress(pending.result())
+                original, decoded, mask = held
+                assert original is not None
                 pending = other.submit(
-                    self._add, state, fields, slab, held, boxes, has_points=has_points
+                    self._add,
+                    state,
+                    fields,
+                    slab,
+                    (original, decoded, self._fields.marked(original, mask)),
+                    boxes,
+                    has_points=has_points,
+                    absent=absent,
                 )
             if pending is not None:
                 progress(pending.result())
@@ -368,6 +395,7 @@ class Walker:
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
         *,
         has_points: bool,
+        absent: Absent | None,
     ) -> int:
         original, decoded, mask = parts
         assert original is not None
@@ -375,7 +403,8 @@ class Walker:
         if has_points:
             count = (slab.stop - slab.fresh) * math.prod(slab.column.shape)
         else:
-            count = self._add_points(state, slab, original, decoded, mask)
+            take = state.points if absent is None else _both(state.points, absent.add)
+            count = self._add_points(take, slab, original, decoded, mask)
         if len(self._shape) > 4 or not (self._reach or boxes):
             return count
         column = slab.column
@@ -401,7 +430,7 @@ class Walker:
 
     def _add_points(
         self,
-        state: AssessState,
+        take: Callable[..., None],
         slab: _Slab,
         original: npt.NDArray[Any],
         decoded: npt.NDArray[Any],
@@ -423,8 +452,16 @@ class Walker:
             x, y, m = (None if a is None else a[there].reshape(-1) for a in parts)
             assert x is not None
             assert y is not None
-            state.points(first + sum(map(operator.mul, at, strides)), x, y, m)
+            take(first + sum(map(operator.mul, at, strides)), x, y, m)
         return (slab.stop - slab.fresh) * math.prod(own)
+
+
+def _both(one: Callable[..., None], other: Callable[..., None]) -> Callable[..., None]:
+    def take(*arguments: Any) -> None:
+        one(*arguments)
+        other(*arguments)
+
+    return take
 
 
 def _read_twice(n: int, width: int, reach: int, chunk: int = 1) -> float:

@@ -55,7 +55,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Special:
-    """What became of NaN, infinities and the fill value, point by point.
+    """What became of NaN, infinities, the fill value and missing values, point by point.
 
     Each point is counted by what it was in the original: *kept* with every bit, *changed* to
     another value of its kind, *lost* to something else, or *made* out of a finite value.
@@ -68,6 +68,9 @@ class Special:
         Points; an infinity that is lost is changed.
     fill_kept, fill_lost, fill_made : int
         Points.
+    missing_kept, missing_lost, missing_made : int
+        Points that are missing by another value than the fill value, or outside of what is valid.
+        Those outside are kept where they are still outside: of them the bound is checked.
     first : dict
         Coordinates of the first point of each kind that there is: ``nan_kept`` and so on.
     """
@@ -82,6 +85,9 @@ class Special:
     fill_kept: int
     fill_lost: int
     fill_made: int
+    missing_kept: int = 0
+    missing_lost: int = 0
+    missing_made: int = 0
     first: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
@@ -610,6 +616,8 @@ class Provenance:
         How often the original was read.
     amplification : float
         How often a value was read in the last pass, on average.
+    unpacked : tuple of str
+        Which fields were unpacked, and by what; missing numbers are NaN then.
     """
 
     original: str
@@ -617,6 +625,7 @@ class Provenance:
     h5lossy: str
     passes: int
     amplification: float
+    unpacked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -631,11 +640,20 @@ class Report:
     points : int
         All of them.
     valid : int
-        Points that are finite in both fields, not the fill value and not masked.
+        Points that are finite in both fields, not the fill value, not missing, not outside of what
+        is valid, and not masked.
     masked : int
         Points that the mask leaves out.
     fill_value : float or None
         What is left out as fill value.
+    missing_values : tuple of float
+        What else is missing.
+    valid_min, valid_max : float or None
+        What is not between them is not valid.
+    outside : int
+        Points that are not valid for that.
+    needs : tuple of str
+        The thresholds to meet.
     failures : tuple of Failure
         Every check that failed.
     metrics : dict
@@ -655,6 +673,11 @@ class Report:
     valid: int
     masked: int
     fill_value: Number
+    missing_values: tuple[float, ...] = ()
+    valid_min: Number = None
+    valid_max: Number = None
+    outside: int = 0
+    needs: tuple[str, ...] = ()
     failures: tuple[Failure, ...]
     special: Special
     original: Values

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._values import as_bits, fill_bits, is_big_endian
+from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment.report import Report, Size
-from h5lossy.bounds import BoundKind, value_range
+from h5lossy.bounds import BoundKind, ErrorBound, confirmed_range
 from h5lossy.codecs import PFPL
 from h5lossy.errors import InvalidArgumentError
-from h5lossy.frames import encode
+from h5lossy.frames import encode, keeping_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from h5lossy.assessment.needs import Need
     from h5lossy.codecs import Codec
+    from h5lossy.missing import Missing
 
 #: Candidates of a search are so many to an octave.
 _PER_OCTAVE = 4
@@ -71,7 +72,8 @@ def measure(
     codec: Codec,
     *,
     chunks: tuple[int, ...],
-    fill_value: Any = None,
+    missing: Missing,
+    confirm_range: bool = False,
     metrics: str | Iterable[str] = ("ssim",),
 ) -> Tradeoff:
     """Encode an array in chunks as the filter does, decode it, and assess the result.
@@ -82,7 +84,10 @@ def measure(
         float32 or float64.
     codec : Codec
     chunks : tuple of int
-    fill_value : float, optional
+    missing : Missing
+        Which values are no data; the fill value is HDF5's.
+    confirm_range : bool, optional
+        As for `Codec.resolve`.
     metrics : optional
         As `h5lossy.assess` takes them.
 
@@ -91,18 +96,19 @@ def measure(
     Tradeoff
     """
     _choose_backend()
-    codec = codec.resolve(values, fill_value) if _is_range_relative(codec) else codec
+    if codec.bound.kind is BoundKind.RANGE_RELATIVE:
+        ends = confirmed_range(values, missing, codec.bound, confirmed=confirm_range)
+        codec = codec.resolved_for(ends)
+    codec = keeping_missing(codec, missing)
     params = dataclasses.replace(
         codec.params(),
         value_bytes=values.dtype.itemsize,
         big_endian=is_big_endian(values.dtype),
-        fill_bits=fill_bits(fill_value, values.dtype),
+        fill_bits=missing.fill_bits,
         maybe_padded=True,
         shape=tuple(n for n in chunks if n != 1)[-_native.MAX_RANK :] or (1,),
     )
-    padding = (
-        np.zeros((), values.dtype) if fill_value is None else np.asarray(fill_value, values.dtype)
-    )
+    padding = np.asarray(0 if missing.fill is None else missing.fill, values.dtype)
     decoded = np.empty_like(values, order="C")
     stored = 0
     encode_seconds = decode_seconds = 0.0
@@ -125,7 +131,7 @@ def measure(
         encode_seconds += encoded - began
         decoded[where] = chunk[inside]
         stored += len(frame)
-    report = assess(values, decoded, bound=codec.bound, metrics=metrics, fill_value=fill_value)
+    report = assess(values, decoded, bound=codec.bound, metrics=metrics, fill_value=missing)
     variance, mse = report.original.std, report.error.rmse
     bits = 8 * stored / max(1, values.size)
     size = Size(
@@ -147,10 +153,6 @@ def measure(
 def _choose_backend() -> None:
     """Have the library do what it does in its first call, before anything is timed."""
     encode(np.zeros(1, np.float32), PFPL(absolute=1.0))
-
-
-def _is_range_relative(codec: Codec) -> bool:
-    return codec.bound.kind is BoundKind.RANGE_RELATIVE
 
 
 def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
@@ -203,7 +205,8 @@ def tune(
     codecs: Sequence[type[Codec]],
     *,
     chunks: tuple[int, ...],
-    fill_value: Any = None,
+    missing: Missing,
+    confirm_range: bool = False,
     told: Told | None = None,
     trying: Callable[[Codec, int], None] | None = None,
 ) -> Tuned:
@@ -220,7 +223,10 @@ def tune(
     needs : sequence of Need
     codecs : sequence of type of Codec
     chunks : tuple of int
-    fill_value : float, optional
+    missing : Missing
+        Which values are no data; the fill value is HDF5's.
+    confirm_range : bool, optional
+        Look for bounds below the range whatever it is made up of.
     told : function, optional
         Called as ``told(candidate, fits=...)`` for each on the whole field.
     trying : function, optional
@@ -235,7 +241,8 @@ def tune(
     InvalidArgumentError
         If the data has no range.
     """
-    ends = value_range(values, fill_value)
+    largest = ErrorBound(BoundKind.RANGE_RELATIVE, 1 / 8)
+    ends = confirmed_range(values, missing, largest, confirmed=confirm_range)
     extent = 0.0 if ends is None else ends[1] - ends[0]
     if not 0 < extent < math.inf:
         raise InvalidArgumentError("the data has no range to look for a bound in; keep it lossless")
@@ -256,7 +263,7 @@ def tune(
         tries += 1
         if trying is not None:
             trying(codec, part.nbytes)
-        return measure(part, codec, chunks=part_chunks, fill_value=fill_value, metrics=groups)
+        return measure(part, codec, chunks=part_chunks, missing=missing, metrics=groups)
 
     for codec in codecs:
         seen: dict[int, Tradeoff] = {}

@@ -7,25 +7,27 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from h5lossy.bounds import ErrorBound, ErrorSummary, largest_error
+from h5lossy.bounds import ErrorBound, ErrorSummary, judged
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from h5lossy.missing import Missing
+
 
 class Tally:
-    """Adds up what `largest_error` finds in the pieces of a dataset.
+    """Adds up what `h5lossy.largest_error` finds in the pieces of a dataset.
 
     Parameters
     ----------
     bound : ErrorBound
         What was promised. Not range-relative: that needs the whole dataset at once.
-    fill_value : float, optional
-        The dataset's, if a user gave it one.
+    missing : Missing
+        Which values of the dataset are no data.
     """
 
-    def __init__(self, bound: ErrorBound, fill_value: Any) -> None:
-        self._fill_value = fill_value
+    def __init__(self, bound: ErrorBound, missing: Missing) -> None:
+        self._missing = missing
         self.summary = ErrorSummary(
             bound=bound, count=0, max_error=0.0, violations=0, special_changed=0
         )
@@ -39,7 +41,7 @@ class Tally:
             Of one shape and type.
         """
         whole = self.summary
-        piece = largest_error(original, decoded, whole.bound, self._fill_value)
+        piece = judged(original, decoded, whole.bound, self._missing)
         self.summary = ErrorSummary(
             bound=whole.bound,
             count=whole.count + piece.count,

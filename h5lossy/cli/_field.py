@@ -12,12 +12,15 @@ import click
 
 from h5lossy import read
 from h5lossy._blocks import auto_chunks
-from h5lossy._values import checked_dtype, own_fill_value
+from h5lossy._values import checked_dtype
 from h5lossy.cli._judging import datasets_in, is_float, open_file, split_place
 from h5lossy.cli._options import CODEC_NAMES
 from h5lossy.cli._patterns import parse_chunks
+from h5lossy.missing import Missing, missing_when_stored
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from h5lossy.codecs import Codec
@@ -32,17 +35,20 @@ class Field:
     file, path : str
     values : numpy.ndarray
     chunks : tuple of int
-    fill_value : numpy scalar or None
+    missing : Missing
+        Which values are no data, as `repack` has it.
     """
 
     file: str
     path: str
     values: npt.NDArray[Any]
     chunks: tuple[int, ...]
-    fill_value: Any
+    missing: Missing
 
 
-def read_field(place: str, pattern: str | None, chunks: str) -> Field:
+def read_field(
+    place: str, pattern: str | None, chunks: str, missing_value: Sequence[float] = ()
+) -> Field:
     """Read one dataset.
 
     Parameters
@@ -53,6 +59,8 @@ def read_field(place: str, pattern: str | None, chunks: str) -> Field:
         Glob that names one dataset of the file.
     chunks : str
         "keep", "auto", or extents, as for ``repack``.
+    missing_value : sequence of float, optional
+        Values that are no data, beside those that the dataset calls so.
 
     Returns
     -------
@@ -90,7 +98,7 @@ def read_field(place: str, pattern: str | None, chunks: str) -> Field:
             path=name,
             values=read(dataset),
             chunks=shape,
-            fill_value=own_fill_value(dataset),
+            missing=missing_when_stored(dataset, missing_value),
         )
 
 

@@ -279,6 +279,52 @@ def bound_option(function: Callable[..., Result]) -> Callable[..., Result]:
     return with_bound
 
 
+_MISSING_OPTION = click.option(
+    "--missing-value",
+    "missing_value",
+    type=float,
+    multiple=True,
+    metavar="V",
+    help="Values that are no data, beside those that the datasets call so (HDF5's fill value; the "
+    "attributes _FillValue, missing_value, valid_min, valid_max, valid_range). May be repeated.",
+)
+
+_CONFIRM_OPTION = click.option(
+    "--confirm-range",
+    is_flag=True,
+    help="Take a range even where one value, found several times at its end, makes up nearly all "
+    "of it, as a mark for missing values would.",
+)
+
+
+def missing_option(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Give a command the option for missing values; it gets a tuple, `missing_value`.
+
+    Parameters
+    ----------
+    function : callable
+
+    Returns
+    -------
+    callable
+    """
+    return _MISSING_OPTION(function)
+
+
+def range_options(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Give a command what says how a range is taken: `missing_value` and `confirm_range`.
+
+    Parameters
+    ----------
+    function : callable
+
+    Returns
+    -------
+    callable
+    """
+    return _MISSING_OPTION(_CONFIRM_OPTION(function))
+
+
 def codec_text(codec: Codec, name: str | None = None) -> str:
     """Write a codec for a table, with its own settings unless they are the defaults.
 

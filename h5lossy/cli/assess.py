@@ -16,7 +16,7 @@ import h5lossy
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.cli._console import printable, say
 from h5lossy.cli._judging import FAILED, datasets_in, is_float, no_verdict, open_file, split_place
-from h5lossy.cli._options import FileToWrite, bound_option
+from h5lossy.cli._options import FileToWrite, bound_option, missing_option
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -68,8 +68,9 @@ def _threshold(text: str) -> tuple[str, float]:
     "--fill-value",
     type=float,
     metavar="V",
-    help="Leave these values out. [default: what the datasets say]",
+    help="Leave these values out. [default: HDF5's fill value, or the attribute _FillValue]",
 )
+@missing_option
 @click.option(
     "--mask", metavar="FILE:/PATH", help="Dataset that is not 0 where points are left out."
 )
@@ -151,6 +152,7 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
         "metrics": [name.strip() for name in str(options["metrics"]).split(",")],
         "data_range": options["data_range"],
         "mask": options["mask"],
+        "missing_value": options["missing_value"],
         "ssim": {"window": options["window"], "step": options["step"]},
         "lags": options["lags"],
         "flips": dict(map(_threshold, options["flips"])),

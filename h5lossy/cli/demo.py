@@ -21,6 +21,7 @@ from h5lossy.cli._interrupts import interruptible
 from h5lossy.cli._options import Request, codec_text, request_option
 from h5lossy.cli._progress import Advance, progress_bar
 from h5lossy.codecs import CODECS, Codec
+from h5lossy.missing import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +43,7 @@ class _Way:
         self, *, name: str, file_name: str, filters: dict[str, Any], bound: ErrorBound = _LOSSLESS
     ) -> None:
         self.name = name
-        self.tally = Tally(bound, None)
+        self.tally = Tally(bound, Missing(np.dtype(np.float32)))
         self.seconds_writing = 0.0
         self.seconds_reading = 0.0
         self.stored_bytes = 0

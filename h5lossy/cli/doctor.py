@@ -115,10 +115,11 @@ def _print_backends(config: Config) -> list[str]:
             for name, usable in config.backends.items()
         ],
     )
-    if ", kernels " in config.devices.partition("\n")[0] and _is_automatic():
+    has_backend = config.backend is not None
+    if has_backend and ", kernels " in config.devices.partition("\n")[0] and _is_automatic():
         _try_devices()
     say(get_config().devices)
-    if config.backend is not None:
+    if has_backend:
         return []
     wanted = os.environ.get("H5LOSSY_BACKEND")
     return [

@@ -26,7 +26,7 @@ from h5lossy import (
 )
 from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._values import own_fill_value
-from h5lossy.bounds import value_range
+from h5lossy.bounds import Extent, LoneExtremes
 from h5lossy.cli._check import Tally, error_text, verdict
 from h5lossy.cli._console import bytes_text, print_table, printable, ratio_text, say, shape_text
 from h5lossy.cli._copy import (
@@ -39,10 +39,12 @@ from h5lossy.cli._copy import (
 )
 from h5lossy.cli._judging import open_file
 from h5lossy.cli._new_file import complete_or_absent, discarded_on_failure
-from h5lossy.cli._options import Request, codec_text, request_option
+from h5lossy.cli._options import Request, codec_text, range_options, request_option
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy.cli._plan import Plan, Wishes, make_plans
 from h5lossy.cli._progress import Advance, progress_bar
+from h5lossy.frames import keeping_missing
+from h5lossy.missing import missing_when_stored
 from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE, Recorder, write_text
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ _CACHE_BYTES = 64 << 20
     help="Read everything back and check every value before DST gets its name; what is found is "
     "recorded for h5lossy verify. [default: verify]",
 )
+@range_options
 @click.option(
     "--attributes/--no-attributes",
     default=True,
@@ -111,6 +114,8 @@ def repack(
     chunks: Chunks,
     verify: bool,
     attributes: bool,
+    missing_value: Sequence[float],
+    confirm_range: bool,
     force: bool,
     dry_run: bool,
 ) -> None:
@@ -125,6 +130,11 @@ def repack(
     A GLOB that starts with "/" is matched against a dataset's whole path, any other against the
     path's end: "salt", "ocean/s*". A "*" stays within one name, "**" stands for any number of
     names. Of a dataset with several hard links the first path counts.
+
+    Values that are missing, by HDF5's fill value, the attributes _FillValue and missing_value or
+    --missing-value, come back bit for bit; what valid_min, valid_max and valid_range let readers
+    leave out stays left out, and nothing else becomes missing. If the bound does not allow that,
+    nothing is written.
 
     All else is kept: attributes, groups, links of every kind, references, dimension scales,
     datatypes, fill values, the user block, and other datasets with the filters that they have.
@@ -152,7 +162,11 @@ def repack(
     wishes = Wishes(request=request, chunks=chunks, rules=rules, skip=skip)
     with open_file(source, rdcc_nbytes=_CACHE_BYTES, rdcc_w0=1.0) as file:
         plans = make_plans(file, wishes)
-        jobs = [_Job(plan, plan.codec) for plan in plans if plan.codec]
+        jobs = [
+            _Job(plan, plan.codec, missing_value, confirm_range=confirm_range)
+            for plan in plans
+            if plan.codec
+        ]
         notes = _other_files(file, source, target)
         if dry_run:
             _print_plans(plans)
@@ -173,27 +187,43 @@ def repack(
 class _Job:
     """One dataset that is compressed, and how that went."""
 
-    def __init__(self, plan: Plan, requested: Codec) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        requested: Codec,
+        missing_value: Sequence[float] = (),
+        *,
+        confirm_range: bool = False,
+    ) -> None:
         self.plan = plan
         self.requested = requested
         self.codec = requested
         self.raw_bytes = 0
         self.stored_bytes = 0
         self.summary: ErrorSummary | None = None
+        self._missing = missing_when_stored(plan.dataset, missing_value)
+        self._confirm_range = confirm_range
 
     def resolve(self, advance: Advance) -> None:
-        """Settle a range-relative bound."""
-        if self.requested.bound.kind is not BoundKind.RANGE_RELATIVE:
-            return
+        """Settle a range-relative bound, and one that missing values can be kept with."""
+        if self.requested.bound.kind is BoundKind.RANGE_RELATIVE:
+            self._take_range(advance)
+        self.codec = keeping_missing(self.codec, self._missing)
+
+    def _take_range(self, advance: Advance) -> None:
         dataset = self.plan.dataset
-        fill_value = own_fill_value(dataset)
-        ends = {
-            end
-            for block in self._blocks("range of", advance)
-            for end in value_range(read(dataset, block), fill_value) or ()
-        }
-        # The smallest and the largest value have the range of all.
-        self.codec = self.requested.resolve(np.array([*ends], np.float64))
+        extent = Extent(self._missing)
+        for block in self._blocks("range of", advance):
+            extent.add(read(dataset, block))
+        if extent.ends is not None and extent.may_be_lone and not self._confirm_range:
+            lone = LoneExtremes(self._missing, extent.ends)
+            for block in self._blocks("range of", lambda *_: None):
+                lone.add(read(dataset, block))
+            try:
+                lone.check(self.requested.bound)
+            except H5LossyError as error:
+                raise H5LossyError(f"{self.plan.path}: {error}") from error
+        self.codec = self.requested.resolved_for(extent.ends)
 
     def create(self, file: h5f.FileID, old: h5d.DatasetID, type_id: h5t.TypeID) -> h5d.DatasetID:
         """Make the new dataset, as `FileCopier` wants it."""
@@ -201,6 +231,8 @@ class _Job:
         creation.remove_filter(h5z.FILTER_ALL)
         creation.set_chunk(self.plan.chunks)
         creation.set_alloc_time(h5d.ALLOC_TIME_INCR)
+        if self._missing.fill is not None and own_fill_value(self.plan.dataset) is None:
+            creation.set_fill_value(np.asarray(self._missing.fill))
         creation.set_filter(FILTER_ID, h5z.FLAG_MANDATORY, self.codec.filter_options)
         return h5d.create(file, None, type_id, old.get_space(), creation)
 
@@ -230,10 +262,11 @@ class _Job:
         """
         old = self.plan.dataset
         new = h5py.Dataset(h5o.open(file.id, self.plan.name))
-        tally = Tally(self.codec.bound, own_fill_value(old))
-        recorder = Recorder(new, self.codec.bound) if attributes else None
+        tally = Tally(self.codec.bound, self._missing)
+        recorder = Recorder(new, self.codec.bound, missing=self._missing) if attributes else None
         for block in self._blocks("checking", advance):
             values, decoded = read(old, block), new[block]
+            self._check_missing(block, values, decoded)
             tally.add(values, decoded)
             if recorder is not None:
                 recorder.add_block(block, values, decoded)
@@ -247,6 +280,35 @@ class _Job:
         if recorder is not None:
             recorder.finish()
 
+    def _check_missing(
+        self, block: tuple[slice, ...], values: np.ndarray[Any, Any], decoded: np.ndarray[Any, Any]
+    ) -> None:
+        """Raise where other points would be missing to a reader than before.
+
+        The filter does not know of them, but for HDF5's fill value.
+        """
+        if not self._missing.has_more:
+            return
+        changes = self._missing.changes(values, decoded)
+        changed = changes.lost | changes.made
+        if not changed.any():
+            return
+        inside = tuple(np.argwhere(changed)[0])
+        at = tuple(int(s.start + i) for s, i in zip(block, inside, strict=True))
+        of_original, of_decoded = values[inside], decoded[inside]
+        what = (
+            "would not be left out as missing or not valid any more, or not with the same bits"
+            if changes.lost[inside]
+            else "is data, and would be taken for missing or not valid"
+        )
+        raise H5LossyError(
+            f"nothing was written: {self.plan.path} has values that mean missing, or limits of "
+            f"what is valid, and its bound does not keep them. The value {of_original!s} at {at} "
+            f"{what}: it would become {of_decoded!s}. Give this dataset another bound "
+            f"(--dataset '{self.plan.path}:lossless' always holds), leave it as it is (--skip), or "
+            "make its missing value the fill value that HDF5 knows"
+        )
+
     def bound_text(self) -> str:
         """Write the bound to six digits, and what was asked for where that is another one."""
         bound = self.codec.bound
@@ -254,7 +316,10 @@ class _Job:
         text = str(bound.kind) if lossless else f"{bound.kind} {bound.value:.6g}"
         if self.codec == self.requested:
             return text
-        return f"{text} ({self.requested.bound.value:.6g} of the range)"
+        requested = self.requested.bound
+        if requested.kind is bound.kind:
+            return f"{text} (for {requested.value:.6g}, with missing values exact)"
+        return f"{text} ({requested.value:.6g} of the range)"
 
     def _blocks(self, doing: str, advance: Advance) -> Iterator[tuple[slice, ...]]:
         """Go through the dataset, and count each block when it is done."""
@@ -404,7 +469,10 @@ def _print_results(jobs: list[_Job], *, verified: bool) -> None:
     )
     checked = sum(job.summary.count for job in jobs if job.summary)
     if verified:
-        say(f"checked {checked} values, each within its bound; NaN, Inf and fill values unchanged")
+        say(
+            f"checked {checked} values, each within its bound; NaN, Inf, fill and missing "
+            "values unchanged"
+        )
     else:
         say("nothing was checked (--no-verify)")
 

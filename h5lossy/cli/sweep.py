@@ -16,7 +16,7 @@ from h5lossy import BoundKind
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
 from h5lossy.cli._console import print_table, printable, say
 from h5lossy.cli._field import codecs_named, plain_number, read_field
-from h5lossy.cli._options import FileToWrite
+from h5lossy.cli._options import FileToWrite, range_options
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def parse_bounds(text: str) -> list[float]:
     help="What the bounds limit.",
 )
 @click.option("--chunks", default="keep", show_default=True, help="Chunk shape, as for repack.")
+@range_options
 @click.option(
     "--csv",
     "csv_path",
@@ -125,6 +126,8 @@ def sweep(
     bounds: str,
     kind: str,
     chunks: str,
+    missing_value: tuple[float, ...],
+    confirm_range: bool,
     csv_path: Path | None,
     plot: Path | None,
     as_json: bool,
@@ -137,13 +140,19 @@ def sweep(
     classes, values = codecs_named(codecs), parse_bounds(bounds)
     argument = kind.replace("-", "_")
     settings = [_setting(codec, argument, value) for codec in classes for value in values]
-    field = read_field(place, pattern, chunks)
+    field = read_field(place, pattern, chunks, missing_value)
     found: list[Tradeoff] = []
     with progress_bar(field.values.nbytes * len(settings)) as advance:
         for codec in settings:
             advance(0, f"{codec.codec_name} {codec.bound.value:g}")
             found.append(
-                measure(field.values, codec, chunks=field.chunks, fill_value=field.fill_value)
+                measure(
+                    field.values,
+                    codec,
+                    chunks=field.chunks,
+                    missing=field.missing,
+                    confirm_range=confirm_range,
+                )
             )
             advance(field.values.nbytes)
     requested = [codec.bound.value for codec in settings]

@@ -16,6 +16,7 @@ from h5lossy.assessment.tradeoff import tune as search
 from h5lossy.cli._console import printable, say, shape_text
 from h5lossy.cli._field import codecs_named, plain_number, read_field
 from h5lossy.cli._judging import FAILED, no_verdict
+from h5lossy.cli._options import range_options
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -42,9 +43,18 @@ if TYPE_CHECKING:
     help="Which codecs, separated by commas.",
 )
 @click.option("--chunks", default="keep", show_default=True, help="Chunk shape, as for repack.")
+@range_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def tune(
-    place: str, *, pattern: str | None, need: str, codecs: str, chunks: str, as_json: bool
+    place: str,
+    *,
+    pattern: str | None,
+    need: str,
+    codecs: str,
+    chunks: str,
+    missing_value: tuple[float, ...],
+    confirm_range: bool,
+    as_json: bool,
 ) -> None:
     """Find the codec and the absolute bound that make one dataset of FILE smallest.
 
@@ -56,7 +66,7 @@ def tune(
     with no_verdict(), progress_bar(None) as advance:
         needs = parse_needs(need)
         classes = codecs_named(codecs)
-        field = read_field(place, pattern, chunks)
+        field = read_field(place, pattern, chunks, missing_value)
 
         def told(one: Tradeoff, *, fits: bool) -> None:
             if not as_json:
@@ -70,7 +80,8 @@ def tune(
             needs,
             classes,
             chunks=field.chunks,
-            fill_value=field.fill_value,
+            missing=field.missing,
+            confirm_range=confirm_range,
             told=told,
             trying=trying,
         )
@@ -81,6 +92,7 @@ def tune(
         if chunks != "keep":
             rule += f",chunks={shape_text(field.chunks)}"
         command = f"h5lossy repack {shlex.quote(field.file)} OUT.h5 --dataset {shlex.quote(rule)}"
+        command += "".join(f" --missing-value {value!r}" for value in missing_value)
     if as_json:
         plain = best and {
             "codec": best.codec.codec_name,

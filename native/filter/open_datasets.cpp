@@ -12,8 +12,8 @@ namespace h5lossy {
 
 using hdf5::hid_t;
 
-bool OpenDatasets::Use::has(std::span<const unsigned> cd_values) const {
-  return count == cd_values.size() &&
+bool OpenDatasets::Use::has(std::span<const unsigned> cd_values, bool optional) const {
+  return is_optional == optional && count == cd_values.size() &&
          std::equal(words, words + std::min<std::size_t>(count, H5L_MAX_CD_VALUES), cd_values.begin());
 }
 
@@ -26,14 +26,17 @@ OpenDatasets::Verdict OpenDatasets::Use::judge(const FrameHeader& header) const 
 }
 
 OpenDatasets::Verdict OpenDatasets::judge(const hdf5::Functions& h5, std::span<const unsigned> cd_values,
-                                          bool describe_chunk, const FrameHeader& header) {
+                                          bool is_optional, bool describe_chunk, const FrameHeader& header) {
   const std::lock_guard lock(mutex_);
-  if (update(h5) || !std::equal(cd_values.begin(), cd_values.end(), words_.begin(), words_.end())) {
+  const bool is_last =
+      is_optional == is_optional_ && std::equal(cd_values.begin(), cd_values.end(), words_.begin(), words_.end());
+  if (update(h5) || !is_last) {
+    is_optional_ = is_optional;
     words_.assign(cd_values.begin(), cd_values.end());
     chosen_.clear();
     for (const auto& [id, uses] : uses_) {
       std::copy_if(uses.begin(), uses.end(), std::back_inserter(chosen_),
-                   [&](const Use& use) { return use.has(cd_values); });
+                   [&](const Use& use) { return use.has(cd_values, is_optional); });
     }
   }
   bool fits = false, contradicts = false, is_unknown = false;
@@ -83,6 +86,7 @@ std::vector<OpenDatasets::Use> OpenDatasets::uses_of(const hdf5::Functions& h5, 
     const int id =
         h5.get_filter(creation, static_cast<unsigned>(i), &flags, &use.count, use.words, 0, nullptr, &config);
     if (id != H5L_FILTER_ID) continue;
+    use.is_optional = (flags & hdf5::kFlagOptional) != 0;
     hdf5::hsize_t extents[max_hdf5_rank];
     const int rank = h5.get_chunk(creation, max_hdf5_rank, extents);
     const hid_t type = h5.get_dataset_type(dataset);

@@ -21,23 +21,24 @@ class OpenDatasets {
  public:
   enum class Verdict { kFits, kContradicts, kUnknown };
 
-  // Whether a frame is what the chunks of the dataset with these cd_values are. Unknown where no open dataset has them:
+  // Whether a frame is what the chunks of the dataset with these cd_values and this flag are. Unknown where no open dataset has them:
   // the source of a virtual one is read without being opened. Several may have them; those that describe a chunk have to
   // be right about all of these.
-  [[nodiscard]] Verdict judge(const hdf5::Functions& h5, std::span<const unsigned> cd_values, bool describe_chunk,
-                              const FrameHeader& header);
+  [[nodiscard]] Verdict judge(const hdf5::Functions& h5, std::span<const unsigned> cd_values, bool is_optional,
+                              bool describe_chunk, const FrameHeader& header);
 
  private:
   // One use of our filter.
   struct Use {
     unsigned words[H5L_MAX_CD_VALUES] = {};
     std::size_t count = 0;
+    bool is_optional = false;
     // What HDF5 reads of the filter's output; 0 where another filter gets it, or where the size in the file is not known.
     unsigned long long chunk_bytes = 0;
     std::size_t value_bytes = 0;
     bool big_endian = false;
 
-    [[nodiscard]] bool has(std::span<const unsigned> cd_values) const;
+    [[nodiscard]] bool has(std::span<const unsigned> cd_values, bool optional) const;
     [[nodiscard]] Verdict judge(const FrameHeader& header) const;
   };
 
@@ -48,8 +49,9 @@ class OpenDatasets {
   std::vector<hdf5::hid_t> list_;                           // room for what HDF5 lists
   std::vector<hdf5::hid_t> ids_;                            // as it listed them last
   std::unordered_map<hdf5::hid_t, std::vector<Use>> uses_;  // HDF5 gives no identifier twice
-  std::vector<unsigned> words_;                             // the cd_values of the last call
-  std::vector<Use> chosen_;                                 // the uses with these
+  std::vector<unsigned> words_;                             // the cd_values of the last call, and its flag
+  bool is_optional_ = false;
+  std::vector<Use> chosen_;  // the uses with these
 };
 
 }  // namespace h5lossy

@@ -215,6 +215,13 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   return h5.modify_filter(dcpl, H5L_FILTER_ID, hdf5::kFlagMandatory, count, words) < 0 ? kRefused : 0;
 }
 
+// What the filter function knows of a call.
+struct Call {
+  void* return_address;
+  unsigned flags;
+  std::span<const unsigned> cd_values;
+};
+
 // One HDF5 library, as it calls the filter.
 struct Caller {
   hdf5::Functions h5;
@@ -244,21 +251,15 @@ struct Caller {
   }
 
   // Whether a frame is what HDF5 will read, as far as it says.
-  OpenDatasets::Verdict judge(std::span<const unsigned> cd_values, bool describe_chunk,
-                              const FrameHeader& header) noexcept {
+  OpenDatasets::Verdict judge(const Call& call, bool describe_chunk, const FrameHeader& header) noexcept {
     try {
-      return may_be_asked ? datasets.judge(h5, cd_values, describe_chunk, header) : OpenDatasets::Verdict::kUnknown;
+      return may_be_asked
+                 ? datasets.judge(h5, call.cd_values, (call.flags & hdf5::kFlagOptional) != 0, describe_chunk, header)
+                 : OpenDatasets::Verdict::kUnknown;
     } catch (const std::bad_alloc&) {
       return OpenDatasets::Verdict::kUnknown;
     }
   }
-};
-
-// What the filter function knows of a call.
-struct Call {
-  void* return_address;
-  unsigned flags;
-  std::span<const unsigned> cd_values;
 };
 
 // Memory for what goes to HDF5, which owns *buffer and frees it with free(). Null where there is none to be had.
@@ -348,7 +349,7 @@ h5l_status make_room(const Call& call, const h5l_params& params, const FrameHead
   using enum OpenDatasets::Verdict;
   Caller* const caller = Caller::at(call.return_address);
   const bool is_described = params.value_bytes != 0;
-  const auto verdict = caller != nullptr ? caller->judge(call.cd_values, is_described, header) : kUnknown;
+  const auto verdict = caller != nullptr ? caller->judge(call, is_described, header) : kUnknown;
   if (verdict == kContradicts) {
     return why.fail(H5L_CORRUPT, "the frame holds %u bytes, and the dataset's chunks are of another size or type",
                     header.raw_bytes);

@@ -433,8 +433,8 @@ h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* b
 h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t* bytes,
                                        h5l_message* message);
 
-/* Starts to decode values [first, first + values) of each frame, all alike, to `raw`. `info` tells what the frames are: codec,
- * mode, bound kind, type and shape. statuses[i], on the GPU, becomes 0; or 1 if frame i is corrupt; or 2 if it is something
+/* Starts to decode values [first, first + values) of each frame, all alike, to `raw`, in the byte order of the GPU. `info` tells
+ * what the frames are: codec, mode, bound kind, type and shape. statuses[i], on the GPU, becomes 0; or 1 if frame i is corrupt; or 2 if it is something
  * else than `info` says, or broken in a way that h5l_decode has words for. Stored frames, and lossless ones of PFPL, are
  * always fine. Of no values (values 0), the statuses tell of headers and tile tables. However broken a frame is, nothing
  * outside of the buffers is touched. */

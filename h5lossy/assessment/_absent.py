@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What became of points that are no data: missing values, and those outside of what is valid.
+
+The library knows one fill value and leaves out what a mask says. All else that means missing is in
+that mask, with marks of its own (`h5lossy.missing.MISSING`, `OUTSIDE`), and is looked at here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy.missing import MISSING, OUTSIDE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from h5lossy.missing import Missing
+
+#: What is counted, as `Special` names it.
+KINDS = ("missing_kept", "missing_lost", "missing_made")
+
+
+class Absent:
+    """Counts them, and has those outside of what is valid keep the bound.
+
+    Parameters
+    ----------
+    missing : Missing
+    params : AssessParams
+        Of the assessment that leaves them out.
+    decoded_mask : numpy.ndarray of bool, optional
+        Which points of the decoded field a masked array leaves out.
+    """
+
+    def __init__(
+        self,
+        missing: Missing,
+        params: _native.AssessParams,
+        decoded_mask: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._missing = missing
+        self._decoded_mask = None if decoded_mask is None else decoded_mask.reshape(-1)
+        self.outside = _native.AssessState(
+            _native.AssessParams(
+                value_bytes=params.value_bytes,
+                original_big_endian=params.original_big_endian,
+                decoded_big_endian=params.decoded_big_endian,
+                fill_bits=params.fill_bits,
+                bound_kind=params.bound_kind,
+                limit=params.limit,
+                half_limit=params.half_limit,
+            )
+        )
+        self.missing_points = self.outside_points = 0
+        self.counts = dict.fromkeys(KINDS, 0)
+        self.first: dict[str, int] = {}
+
+    def add(
+        self,
+        start: int,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+        marks: npt.NDArray[np.uint8] | None,
+    ) -> None:
+        """Take a run of adjacent points, and what the mask says of them."""
+        free = np.ones(original.shape, np.bool_) if marks is None else marks != 1
+        changes = self._missing.changes(original, decoded)
+        made = changes.made
+        if self._decoded_mask is not None:
+            masked = self._decoded_mask[start : start + original.size]
+            made = made | (masked & (True if marks is None else marks == 0) & np.isfinite(original))
+        found = {"missing_lost": changes.lost & free, "missing_made": made & free}
+        if marks is not None:
+            missing, outside = marks == MISSING, marks == OUTSIDE
+            found["missing_kept"] = (missing | outside) & ~changes.lost & ~changes.made
+            self.missing_points += int(np.count_nonzero(missing))
+            count = int(np.count_nonzero(outside))
+            self.outside_points += count
+            if count:
+                self.outside.points(start, original, decoded, (~outside).view(np.uint8))
+        for kind, points in found.items():
+            self._count(kind, int(np.count_nonzero(points)), start + int(points.argmax()))
+
+    def _count(self, kind: str, count: int, first: int) -> None:
+        if count:
+            self.counts[kind] += count
+            self.first[kind] = min(self.first.get(kind, first), first)
+
+    def merge(self, other: Absent) -> None:
+        """Add what was found for other points of the same fields."""
+        self.missing_points += other.missing_points
+        self.outside_points += other.outside_points
+        self.outside.merge(other.outside)
+        for kind, count in other.counts.items():
+            self._count(kind, count, other.first.get(kind, 0))
+
+    def added_to(self, points: _native.PointsResult) -> _native.PointsResult:
+        """Add to what the library found of the points that it was given as data.
+
+        That is, violations of the bound, and which special values came to be; metrics stay theirs.
+        """
+        points = dataclasses.replace(
+            points, masked=points.masked - self.missing_points - self.outside_points
+        )
+        if not self.outside_points:
+            return points
+        more = self.outside.points_result()
+        first = dict(points.special_first)
+        for kind, count in more.special.items():
+            if count:
+                at = more.special_first[kind]
+                first[kind] = min(first[kind], at) if points.special[kind] else at
+        return dataclasses.replace(
+            points,
+            violations=points.violations + more.violations,
+            listed=tuple(
+                sorted((*points.listed, *more.listed), key=lambda point: point.at)[
+                    : max(len(points.listed), len(more.listed), _LISTED)
+                ]
+            ),
+            special={kind: n + more.special[kind] for kind, n in points.special.items()},
+            special_first=first,
+        )
+
+
+#: Violations that a report lists.
+_LISTED = 16

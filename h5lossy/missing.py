@@ -1,0 +1,358 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which values of a field are no data: asked here by all that take a range, compress or compare.
+
+There are three sources: the fill value of an HDF5 dataset, the attributes of the netCDF and CF
+conventions (``_FillValue``, ``missing_value``, ``valid_min``, ``valid_max``, ``valid_range``), and
+what the caller says. A *missing* value has to come back bit for bit; a value *outside* of what is
+valid keeps the bound; neither counts in a range or a metric.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from h5lossy._blocks import chunk_starts
+from h5lossy._values import as_bits, checked_fill_value, fill_bits, own_fill_value
+from h5lossy.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import h5py
+    import numpy.typing as npt
+
+#: What `Missing.mark` writes: a mask's own points are 1.
+MISSING, OUTSIDE = 2, 3
+
+
+class Changes(NamedTuple):
+    """Points of two fields that are data in one of them only, or missing in another way.
+
+    Attributes
+    ----------
+    lost : numpy.ndarray of bool
+        Missing in the original, and not so, bit for bit, in the other field; or outside of what is
+        valid there and inside of it here.
+    made : numpy.ndarray of bool
+        Data in the original, and missing or outside of what is valid in the other field.
+    """
+
+    lost: npt.NDArray[np.bool_]
+    made: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Which values of one type are no data. NaN and infinities never are, and need no mention.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+    fill : numpy scalar or None
+        The fill value, which is known by its bits; never NaN.
+    values : tuple of numpy scalars
+        Further missing values: what compares equal to one of them.
+    low, high : numpy scalar or None
+        What is below or above them is not valid.
+    """
+
+    dtype: np.dtype[Any]
+    fill: Any = None
+    values: tuple[Any, ...] = ()
+    low: Any = None
+    high: Any = None
+
+    @property
+    def fill_bits(self) -> int | None:
+        """The fill value as the library takes it."""
+        return fill_bits(self.fill, self.dtype)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is anything beside the fill value, which is all that the library takes."""
+        return bool(self.values) or self.low is not None or self.high is not None
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether every finite value is data."""
+        return self.fill is None and not self.has_more
+
+    def as_type(self, dtype: np.dtype[Any]) -> Missing:
+        """Return the same values in another type, which holds them exactly."""
+
+        def typed(value: Any) -> Any:
+            return None if value is None else np.asarray(value).astype(dtype)[()]
+
+        return Missing(
+            dtype,
+            typed(self.fill),
+            tuple(map(typed, self.values)),
+            typed(self.low),
+            typed(self.high),
+        )
+
+    def with_fill(self, fill_value: Any) -> Missing:
+        """Return the same with another fill value; the one until now is a missing value as others.
+
+        A missing value of 0 stays one even if it is the fill value, too: of that the filter keeps
+        the bits, but it has other values become 0.
+
+        Parameters
+        ----------
+        fill_value : number or None
+
+        Returns
+        -------
+        Missing
+        """
+        fill = _as_fill(fill_value, self.dtype)
+        before = () if self.fill is None or self.fill == fill else (self.fill,)
+        values = [v for v in (*before, *self.values) if fill is None or v != fill or v == 0]
+        return dataclasses.replace(self, fill=fill, values=tuple(dict.fromkeys(values)))
+
+    def missing(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Tell which values are missing, but for those that are the fill value."""
+        found = np.zeros(values.shape, np.bool_)
+        for value in self.values:
+            found |= values == value
+        return found
+
+    def outside(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Tell which finite values are not valid, though neither missing nor the fill value."""
+        if self.low is None and self.high is None:
+            return np.zeros(values.shape, np.bool_)
+        found = np.zeros(values.shape, np.bool_)
+        if self.low is not None:
+            found |= values < self.low
+        if self.high is not None:
+            found |= values > self.high
+        return np.asarray(found & ~self._is_special(values) & ~self.missing(values))
+
+    def mark(
+        self, values: npt.NDArray[Any], mask: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[np.uint8]:
+        """Add to a mask what is `MISSING` and what is `OUTSIDE`, where it has nothing yet."""
+        marks = np.zeros(values.shape, np.uint8) if mask is None else mask.astype(np.uint8)
+        free = marks == 0
+        marks[free & self.missing(values)] = MISSING
+        marks[free & self.outside(values)] = OUTSIDE
+        return marks
+
+    def blanked(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return values with NaN for all that is no data, but the fill value."""
+        if not self.has_more:
+            return values
+        blanked = np.array(values, order="C")
+        blanked[self.missing(values) | self.outside(values)] = np.nan
+        return blanked
+
+    def changes(self, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> Changes:
+        """Compare two arrays of `dtype`; for the fill value itself the library does."""
+        was, now = self.missing(original), self.missing(decoded)
+        out, still_out = self.outside(original), self.outside(decoded)
+        data = ~was & ~self._is_special(original)
+        back = out & ~still_out & ~now & ~self._is_special(decoded)
+        return Changes(
+            lost=(was & (_native_bits(original) != _native_bits(decoded))) | back,
+            made=data & (now | (still_out & ~out)),
+        )
+
+    def _is_special(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        special = ~np.isfinite(values)
+        if self.fill is not None:
+            special |= values == self.fill
+        return np.asarray(special)
+
+
+def _native_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return as_bits(np.ascontiguousarray(values)) if values.dtype.kind == "f" else values
+
+
+def missing_of(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Missing:
+    """Say which values of a field are no data.
+
+    Parameters
+    ----------
+    data : array-like
+        With a dtype. What it says of itself is found for `h5py.Dataset`, variables of netCDF4 and
+        h5netcdf, and xarray's arrays, whose attributes count as far as opening the file has not
+        applied them.
+    fill_value : number, "auto" or None
+        Stands in place of the field's own, HDF5's or that of ``_FillValue``. None: all finite
+        values are data, whatever the field says of itself.
+    missing_value : number or sequence of numbers
+        Missing, too, beside what the attributes say.
+
+    Returns
+    -------
+    Missing
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument is not allowed.
+
+    Warns
+    -----
+    RuntimeWarning
+        For an attribute that has no meaning: text, of a wrong size, an interval without a value.
+    """
+    dtype = np.dtype(data.dtype)
+    if isinstance(fill_value, str) and fill_value != "auto":
+        raise InvalidArgumentError(
+            f'fill_value must be a number, None or "auto", got {fill_value!r}'
+        )
+    if dtype.kind not in "fiu":
+        return Missing(dtype)
+    found = Missing(dtype)
+    if fill_value is not None:
+        attributes = _Attributes(data, dtype)
+        low, high = attributes.interval()
+        declared = attributes.numbers("_FillValue", 1, 1)
+        if not isinstance(fill_value, str):
+            fill = fill_value
+        else:
+            own = own_fill_value(data)
+            fill = declared[0] if own is None and len(declared) else own
+            found = Missing(dtype, values=_data_like(declared))
+        more = _data_like(attributes.numbers("missing_value"))
+        found = Missing(dtype, values=(*found.values, *more), low=low, high=high)
+        found = found.with_fill(fill)
+    values = (*found.values, *_given(missing_value, dtype))
+    return dataclasses.replace(found, values=values).with_fill(found.fill)
+
+
+def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missing:
+    """Say which values of a dataset are no data, and which of them its copy has as fill value.
+
+    The filter keeps HDF5's fill value, and no other one, bit for bit. A dataset without one of its
+    own gets its first missing value for it, if nobody can tell: all of it is stored, and it can't
+    grow, so that no value is ever read that nobody has written.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+    missing_value : number or sequence of numbers
+        As for `missing_of`.
+
+    Returns
+    -------
+    Missing
+        `Missing.fill` is the fill value for HDF5.
+    """
+    own = own_fill_value(dataset)
+    found = missing_of(dataset, missing_value=missing_value).with_fill(own)
+    others = [value for value in found.values if value != 0]
+    if own is not None or not others or dataset.maxshape != dataset.shape:
+        return found
+    if dataset.chunks:
+        grid = np.prod([-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)])
+        is_whole = len(set(chunk_starts(dataset))) == grid
+    else:
+        is_whole = dataset.id.get_storage_size() >= dataset.nbytes
+    return found.with_fill(others[0]) if is_whole else found
+
+
+def attribute_of(data: Any, name: str) -> Any:
+    """Return an attribute of a dataset or variable, of whatever library; None where there is none.
+
+    Parameters
+    ----------
+    data : object
+    name : str
+
+    Returns
+    -------
+    object
+    """
+    if hasattr(data, "ncattrs"):  # netCDF4
+        return data.getncattr(name) if name in data.ncattrs() else None
+    attributes = getattr(data, "attrs", None)
+    get: Callable[[str], Any] | None = getattr(attributes, "get", None)
+    return None if get is None else get(name)
+
+
+class _Attributes:
+    """The attributes of a field, as numbers of its own type."""
+
+    def __init__(self, data: Any, dtype: np.dtype[Any]) -> None:
+        self._data = data
+        self._dtype = dtype
+
+    def numbers(self, name: str, least: int = 1, most: int | None = None) -> npt.NDArray[Any]:
+        """Return what an attribute says; nothing, and a warning, where that makes no sense."""
+        nothing = np.empty(0, self._dtype)
+        try:
+            value = attribute_of(self._data, name)
+        except (OSError, TypeError, ValueError) as error:  # a type that h5py does not know
+            self._warn(name, f"does not count, since it can't be read: {error}")
+            return nothing
+        if value is None:
+            return nothing
+        given = np.ravel(np.asarray(value))
+        if given.dtype.kind not in "fiu":
+            self._warn(name, f"does not count, since it is no number, but {value!r}")
+            return nothing
+        if len(given) < least or (most is not None and len(given) > most):
+            wanted = f"{least} or more" if most is None else str(least)
+            self._warn(
+                name, f"does not count, since it has {len(given)} numbers instead of {wanted}"
+            )
+            return nothing
+        # Those who set it by hand often leave it to be float64: 1e20 then means the float32 next to
+        # it. What the type does not have is no value of the field.
+        with np.errstate(all="ignore"):
+            typed = given.astype(self._dtype)
+            there = np.isfinite(typed) if self._dtype.kind == "f" else typed == given
+        return typed if least == most else typed[there | np.isnan(typed)]
+
+    def interval(self) -> tuple[Any, Any]:
+        """Return the smallest and the largest valid value, each None where nothing says it."""
+        ends = self.numbers("valid_range", 2, 2)
+        single = [self.numbers(name, 1, 1) for name in ("valid_min", "valid_max")]
+        if len(ends) and any(map(len, single)):
+            self._warn("valid_range", "stands beside valid_min or valid_max, which do not count")
+        name = "valid_range" if len(ends) else "valid_min or valid_max"
+        low, high = ends if len(ends) else (end[0] if len(end) else None for end in single)
+        given = [end for end in (low, high) if end is not None]
+        if any(np.isnan(end) for end in given) or (len(given) == 2 and not given[0] <= given[1]):
+            ends_text = " to ".join(map(str, given))
+            self._warn(name, f"does not count, since no value is valid by it: {ends_text}")
+            return None, None
+        return low, high
+
+    def _warn(self, name: str, why: str) -> None:
+        where = getattr(self._data, "name", None) or "the field"
+        warnings.warn(f"{where}: attribute {name} {why}", RuntimeWarning, stacklevel=2)
+
+
+def _data_like(values: npt.NDArray[Any]) -> tuple[Any, ...]:
+    return tuple(value for value in values if np.isfinite(value))
+
+
+def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    """Check what a caller calls missing."""
+    given = np.asarray(missing_value)
+    if given.size and given.dtype.kind not in "fiu":
+        raise InvalidArgumentError(
+            f"missing_value must be a number, or several of them, got {missing_value!r}"
+        )
+    with np.errstate(all="ignore"):
+        typed = np.ravel(given).astype(dtype)
+    if dtype.kind != "f":
+        typed = typed[typed == np.ravel(given)]
+    return _data_like(typed)
+
+
+def _as_fill(fill_value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a fill value in its type; None where there is none, or a NaN."""
+    if fill_value is None:
+        return None
+    fill = checked_fill_value(fill_value, dtype)
+    return None if np.isnan(fill) else fill[()]
