@@ -130,11 +130,11 @@ def stored_blocks(dataset: h5py.Dataset, block: tuple[int, ...]) -> Iterator[Blo
     tuple of slice
     """
     shape = dataset.shape
-    if dataset.id.get_storage_size() == 0:
-        return
     if dataset.chunks is None:
-        yield from blocks(shape, block)
+        if dataset.id.get_storage_size() > 0:
+            yield from blocks(shape, block)
         return
+    # A chunk of 0 bytes, which no writer leaves, is there all the same: to be read, and refused.
     starts = chunk_starts(dataset)
     if len(starts) == math.prod(map(_pieces, shape, dataset.chunks)):
         yield from blocks(shape, block)
