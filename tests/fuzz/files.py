@@ -626,12 +626,15 @@ def _sanitized(library: Path, folder: Path) -> dict[str, str]:
     spec = importlib.util.find_spec("h5lossy")
     assert spec is not None
     assert spec.submodule_search_locations
-    package = folder / "h5lossy"
+    installed, package = Path(spec.submodule_search_locations[0]), folder / "h5lossy"
     shutil.copytree(
-        spec.submodule_search_locations[0],
+        installed,
         package,
         ignore=shutil.ignore_patterns("__pycache__", "libh5lossy.so"),
     )
+    header = installed.parent / "native/include"  # where the package is in the source tree
+    if header.is_dir():
+        shutil.copytree(header, package / "include", dirs_exist_ok=True)
     (package / "plugins").mkdir(exist_ok=True)
     shutil.copy(library, package / "plugins" / "libh5lossy.so")
     runtime = subprocess.run(
