@@ -118,9 +118,9 @@ def in_child(said: Path, work: Callable[..., Any], *arguments: Any, **environmen
 
 def judged(folder: Path, path: Path) -> dict[str, int]:
     """Judge in a process of its own, which a broken file may crash."""
-    said = folder / "judged"
-    status = in_child(said, lambda: print(json.dumps(judge(path))))
-    found: dict[str, int] = json.loads(said.read_text()) if status == 0 else {"crash": 1}
+    result = folder / "judged"
+    status = in_child(folder / "said", lambda: result.write_text(json.dumps(judge(path))))
+    found: dict[str, int] = json.loads(result.read_text()) if status == 0 else {"crash": 1}
     return found
 
 
