@@ -240,9 +240,9 @@ struct Caller {
 
   // They are few, and stay: HDF5 calls filters at exit, too. Null for want of memory.
   static Caller* at(void* return_address) noexcept {
-    static std::mutex& mutex = *new std::mutex;
-    static auto& callers = *new std::map<void*, Caller>;
     try {
+      static std::mutex& mutex = *new std::mutex;
+      static auto& callers = *new std::map<void*, Caller>;
       const std::lock_guard lock(mutex);
       return &callers.try_emplace(return_address, return_address).first->second;
     } catch (const std::bad_alloc&) {
