@@ -108,8 +108,7 @@ class StoredChunks:
 
     def frame(self, start: Place) -> bytes | None:
         """Return a chunk's bytes as stored; None if h5lossy's filter was not applied."""
-        with phil:
-            mask, stored = self._dataset.id.read_direct_chunk(start)
+        mask, stored = self._fetch(start)
         return bytes(stored) if self._is_filtered(start, mask) else None
 
     def read(self, start: Place) -> ReadChunk:
@@ -130,8 +129,7 @@ class StoredChunks:
             slice(at, min(at + length, extent))
             for at, length, extent in zip(start, dataset.chunks, dataset.shape, strict=True)
         )
-        with phil:
-            mask, stored = dataset.id.read_direct_chunk(start)
+        mask, stored = self._fetch(start)
         is_filtered = self._is_filtered(start, mask)
         if not self._decodes(start, mask):
             self.check_length(start, mask, len(stored))
@@ -139,6 +137,17 @@ class StoredChunks:
         whole = self.decode(start, mask, stored)
         corner = whole[tuple(slice(0, axis.stop - axis.start) for axis in inside)]
         return ReadChunk(corner, stored if is_filtered else None, is_filtered)
+
+    def _fetch(self, start: Place) -> tuple[int, bytes]:
+        """Return a chunk's filter mask, and its bytes."""
+        try:
+            with phil:
+                mask, stored = self._dataset.id.read_direct_chunk(start)
+        except SystemError as error:  # h5py, for a size that is negative in Python
+            raise CorruptFrameError(
+                "the file states a size for it that no memory has"
+            ) from error
+        return mask, stored
 
     def decode(self, start: Place, mask: int, stored: Any) -> npt.NDArray[Any]:
         """Return the values of a whole chunk, decoded from its stored bytes.

@@ -11,13 +11,14 @@ valid interval keeps the bound; neither counts in a range or a metric.
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from h5lossy._blocks import chunk_starts
+from h5lossy._blocks import chunk_starts, grid_of
 from h5lossy._values import as_bits, checked_fill_value, fill_bits, own_fill_value
 from h5lossy.errors import InvalidArgumentError
 
@@ -251,8 +252,7 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
     if own is not None or not others or dataset.maxshape != dataset.shape:
         return found
     if dataset.chunks:
-        grid = np.prod([-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)])
-        is_whole = len(set(chunk_starts(dataset))) == grid
+        is_whole = len(set(chunk_starts(dataset))) == math.prod(grid_of(dataset))
     else:
         is_whole = dataset.id.get_storage_size() >= dataset.nbytes
     return found.with_fill(others[0]) if is_whole else found

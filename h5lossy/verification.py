@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._blocks import chunk_starts
+from h5lossy._blocks import chunk_starts, grid_of
 from h5lossy._stored import StoredChunks
 from h5lossy._values import as_bits, fill_bits, is_big_endian, own_fill_value, unwritten_value
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
@@ -561,11 +561,6 @@ def record(
         if progress is not None:
             progress(values.nbytes)
     return recorder.finish()
-
-
-def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
-    """Return the number of chunks along each axis."""
-    return tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
 
 
 def _place_in(dataset: h5py.Dataset, start: Place) -> Place:

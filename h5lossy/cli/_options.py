@@ -279,7 +279,8 @@ def bound_option(function: Callable[..., Result]) -> Callable[..., Result]:
     return with_bound
 
 
-_MISSING_OPTION = click.option(
+#: Adds --missing-value to a command, which gets a tuple, `missing_value`.
+missing_option = click.option(
     "--missing-value",
     "missing_value",
     type=float,
@@ -297,20 +298,6 @@ _CONFIRM_OPTION = click.option(
 )
 
 
-def missing_option(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Add --missing-value to a command, which gets a tuple, `missing_value`.
-
-    Parameters
-    ----------
-    function : callable
-
-    Returns
-    -------
-    callable
-    """
-    return _MISSING_OPTION(function)
-
-
 def range_options(function: Callable[..., Result]) -> Callable[..., Result]:
     """Add --missing-value and --confirm-range to a command.
 
@@ -322,7 +309,7 @@ def range_options(function: Callable[..., Result]) -> Callable[..., Result]:
     -------
     callable
     """
-    return _MISSING_OPTION(_CONFIRM_OPTION(function))
+    return missing_option(_CONFIRM_OPTION(function))
 
 
 def codec_text(codec: Codec, name: str | None = None) -> str:

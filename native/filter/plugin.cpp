@@ -239,9 +239,9 @@ struct Caller {
 
   // There are few, and they are never freed: HDF5 calls filters at exit, too. Null if there is no memory.
   static Caller* at(void* return_address) noexcept {
-    static std::mutex& mutex = *new std::mutex;
-    static auto& callers = *new std::map<void*, Caller>;
     try {
+      static std::mutex& mutex = *new std::mutex;
+      static auto& callers = *new std::map<void*, Caller>;
       const std::lock_guard lock(mutex);
       return &callers.try_emplace(return_address, return_address).first->second;
     } catch (const std::bad_alloc&) {
