@@ -144,9 +144,7 @@ class StoredChunks:
             with phil:
                 mask, stored = self._dataset.id.read_direct_chunk(start)
         except SystemError as error:  # h5py, for a size that is negative in Python
-            raise CorruptFrameError(
-                "the file states a size for it that no memory has"
-            ) from error
+            raise CorruptFrameError("the file states a size for it that no memory has") from error
         return mask, stored
 
     def decode(self, start: Place, mask: int, stored: Any) -> npt.NDArray[Any]:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Missing values: what attributes and arguments call so counts in no range and in no metric.
+"""Missing values, by attributes and arguments, count in no range and in no metric.
 
 They come back bit for bit, and nothing else becomes missing, or it is said.
 """
