@@ -290,19 +290,17 @@ class _Attributes:
         try:
             value = attribute_of(self._data, name)
         except (OSError, TypeError, ValueError) as error:  # a type that h5py does not know
-            self._warn(name, f"does not count, since it can't be read: {error}")
+            self._warn(name, f"is ignored, since it can't be read: {error}")
             return nothing
         if value is None:
             return nothing
         given = np.ravel(np.asarray(value))
         if given.dtype.kind not in "fiu":
-            self._warn(name, f"does not count, since it is no number, but {value!r}")
+            self._warn(name, f"is ignored, since it is not a number, but {value!r}")
             return nothing
         if len(given) < least or (most is not None and len(given) > most):
             wanted = f"{least} or more" if most is None else str(least)
-            self._warn(
-                name, f"does not count, since it has {len(given)} numbers instead of {wanted}"
-            )
+            self._warn(name, f"is ignored, since it has {len(given)} numbers instead of {wanted}")
             return nothing
         # An attribute set by hand is often float64: 1e20 then means the nearest float32. A number
         # that the type does not have is no value of the field.
@@ -316,13 +314,13 @@ class _Attributes:
         ends = self.numbers("valid_range", 2, 2)
         single = [self.numbers(name, 1, 1) for name in ("valid_min", "valid_max")]
         if len(ends) and any(map(len, single)):
-            self._warn("valid_range", "stands beside valid_min or valid_max, which do not count")
+            self._warn("valid_range", "is used, and valid_min and valid_max are ignored")
         name = "valid_range" if len(ends) else "valid_min or valid_max"
         low, high = ends if len(ends) else (end[0] if len(end) else None for end in single)
         given = [end for end in (low, high) if end is not None]
         if any(np.isnan(end) for end in given) or (len(given) == 2 and not given[0] <= given[1]):
             ends_text = " to ".join(map(str, given))
-            self._warn(name, f"does not count, since no value is valid by it: {ends_text}")
+            self._warn(name, f"is ignored, since no value would be valid: {ends_text}")
             return None, None
         return low, high
 

@@ -208,13 +208,13 @@ def _hash_text(by_group: dict[int, int]) -> str:
 def _hashes_in(text: str) -> dict[int, int]:
     name, *parts = text.split(" ")
     if name != _HASH_NAME:
-        raise ValueError(f"hashes of another kind: {name[:20]!r}")
+        raise ValueError(f"unknown kind of hashes: {name[:20]!r}")
     by_group: dict[int, int] = {}
     following = 0
     for part in parts:
         match = _HASH_PART.fullmatch(part)
         if match is None:
-            raise ValueError(f"no hash: {part[:60]!r}")
+            raise ValueError(f"not a hash: {part[:60]!r}")
         group = following if match[1] is None else int(match[1], 16)
         by_group[group] = int(match[2], 16)
         following = group + 1
@@ -619,7 +619,7 @@ def _read_text(dataset: h5py.Dataset, name: str) -> str:
     if isinstance(content, bytes):
         content = content.decode("ascii")
     if not isinstance(content, str):
-        raise TypeError(f"{name} is no text")
+        raise TypeError(f"{name} is not text")
     return content
 
 
@@ -646,14 +646,14 @@ def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], _Hashes] | None:
     if not there:
         return None
     if len(there) == 1:
-        raise InvalidArgumentError(f"the record has lost a part: only {there[0]} is there")
+        raise InvalidArgumentError(f"the record is incomplete: the dataset has only {there[0]}")
     try:
         found = json.loads(_read_text(dataset, REPORT_ATTRIBUTE))
         schema = found["schema"]
         if schema != SCHEMA and str(schema).startswith(SCHEMA.partition("/")[0]):
             raise UnsupportedError(
-                f"the record is of the form {schema!r} of another version of h5lossy, and this one "
-                f"reads {SCHEMA!r}; write or repack the data again to have one"
+                f"the record has the schema {schema!r} of another version of h5lossy, and this one "
+                f"reads {SCHEMA!r}; write or repack the data again for a new record"
             )
         text = _read_text(dataset, HASH_ATTRIBUTE)
         is_sound = schema == SCHEMA and found["digest"] == _digest(found, text)
@@ -667,7 +667,7 @@ def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], _Hashes] | None:
         raise InvalidArgumentError(f"the record can't be read: {error!r}") from error
     if not is_sound:
         raise InvalidArgumentError(
-            "the record was changed after it was made: its digest is of another one"
+            "the record was changed after it was made: its digest does not match"
         )
     return found, hashes
 
@@ -684,7 +684,7 @@ def _check_types(record: dict[str, Any]) -> None:
         found is None or isinstance(found["max_abs"], int | float | None),
     )
     if not all(types):
-        raise TypeError("parts of other types")
+        raise TypeError("fields of the wrong type")
 
 
 def verify(
@@ -879,7 +879,7 @@ class _Check:
             self._note(
                 self.outdated,
                 first,
-                f"{which} from the record, and is sound: changed after the record was made",
+                f"{which} from the record, and is intact: changed after the record was made",
             )
         else:
             self.problem(first, f"{which} from the record, and has no checksum: damaged or changed")

@@ -87,7 +87,7 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
     try:
         return h5py.File(path, "r", **options)
     except FileNotFoundError:
-        why = "is not there"
+        why = "does not exist"
     except OSError as error:
         is_other = Path(path).is_file() and access(path, R_OK) and not h5py.is_hdf5(path)
         why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"

@@ -153,7 +153,7 @@ class _Run:
         if any(counts):
             return ", ".join(filter(None, counts))
         if not lossy:
-            return "h5lossy compressed nothing here: nothing was verified"
+            return "nothing in this file was compressed by h5lossy: nothing was verified"
         return f"{_count(len(lossy), 'lossy dataset')}, all as they should be"
 
 
