@@ -179,13 +179,27 @@ def stored_size(dataset: int, place: tuple[int, ...]) -> int | None:
     place : tuple of int
         Where the chunk begins.
     """
+    status, size = _storage_size(dataset, place)
+    return None if status < 0 or size == _NO_SIZE else size
+
+
+def put_into_file(dataset: h5py.h5d.DatasetID, place: tuple[int, ...]) -> None:
+    """Have HDF5 write a chunk to the file that it holds in memory, or raise OSError."""
+    status, size = _storage_size(dataset.id, place)
+    if status < 0:
+        raise OSError(f"HDF5 could not write chunk {place}")
+    if size == _NO_SIZE:  # it is the first one
+        dataset.get_chunk_info_by_coord(place)
+
+
+def _storage_size(dataset: int, place: tuple[int, ...]) -> tuple[int, int]:
+    """Return the status of ``H5Dget_chunk_storage_size``, and the size."""
     get = _of_h5py("H5Dget_chunk_storage_size", "int (*)(int64_t, const uint64_t *, uint64_t *)")
     size = _ffi.new("uint64_t *", _NO_SIZE)  # left as it is where no chunk is stored at all
     offset = _ffi.new("uint64_t []", place)
     with phil:
-        if get(dataset, offset, size) < 0:
-            return None
-    return None if size[0] == _NO_SIZE else int(size[0])
+        status = get(dataset, offset, size)
+    return int(status), int(size[0])
 
 
 def _number_of(function: str, identifier: int) -> int:

@@ -40,7 +40,7 @@ from h5lossy._arrays import (
 )
 from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
 from h5lossy._boxes import Grid, as_selection, chunk_box
-from h5lossy._libhdf5 import chunk_options, stored_size
+from h5lossy._libhdf5 import chunk_options, put_into_file, stored_size
 from h5lossy._progress import reporting
 from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._space import Space
@@ -902,8 +902,7 @@ def _write_part(
     with _replacing(dataset, place, _native.max_encoded_size(chunk_bytes), space):
         dataset[box.slices] = values
         # HDF5 keeps the chunk until it is asked for it, and there is room for this one only.
-        if stored_size(dataset.id.id, place) is None:  # it was the first one, or that failed
-            dataset.id.get_chunk_info_by_coord(place)
+        put_into_file(dataset.id, place)
 
 
 @contextmanager
@@ -926,6 +925,8 @@ def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]
             try:
                 mask, frame = dataset.id.read_direct_chunk(place, out=room)
             except TypeError:  # old h5py has no `out`
+                if (stored_size(dataset.id.id, place) or 0) > len(room):
+                    return None
                 mask, frame = dataset.id.read_direct_chunk(place)
     except (OSError, RuntimeError, ValueError, KeyError):
         return None
