@@ -38,7 +38,7 @@ from h5lossy._arrays import (
     is_device_array,
     new_cupy_memory,
 )
-from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
+from h5lossy._blocks import BLOCK_BYTES, MOST_CHUNKS, for_each_chunk
 from h5lossy._boxes import Grid, as_selection, chunk_box
 from h5lossy._libhdf5 import chunk_options, put_into_file, stored_size
 from h5lossy._progress import reporting
@@ -64,9 +64,6 @@ if TYPE_CHECKING:
 
 _Batch = TypeVar("_Batch")
 _Result = TypeVar("_Result")
-
-#: Batches of small chunks are smaller: each chunk costs about a kilobyte beside its values.
-_MOST_CHUNKS = 4096
 
 #: As in the library: what asks for more gets these.
 _MOST_THREADS = 1024
@@ -512,7 +509,7 @@ class _Layout:
 
     def batch_bytes(self, threads: int) -> int:
         """Return the values of a batch: two chunks for a thread, so that none waits for long."""
-        most_bytes = min(BLOCK_BYTES, _MOST_CHUNKS * self.chunk_bytes)
+        most_bytes = min(BLOCK_BYTES, MOST_CHUNKS * self.chunk_bytes)
         return max(most_bytes, 2 * threads * self.chunk_bytes)
 
     @classmethod
