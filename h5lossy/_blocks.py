@@ -183,6 +183,11 @@ def _with_chunks(
         yield _block_at(start, stop, block), found[start]
 
 
+def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
+    """Return the number of chunks along each axis."""
+    return tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+
+
 def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
     """List where the chunks begin that are in the file.
 

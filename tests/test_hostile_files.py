@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that lie about their chunks: each read is an error, and no memory is handed out."""
+"""Files that misstate their chunks: each read is an error, and no memory is exposed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CODEC = PFPL(absolute=0.5)
 
 
 def bytes_frame(raw: bytes) -> bytes:
-    """Encode as the filter does where it was told nothing."""
+    """Encode as the filter does if it was told nothing."""
     frame = call_filter((), raw)
     assert frame is not None
     return frame
@@ -161,7 +161,7 @@ OPTIONAL, MANDATORY = h5z.FLAG_OPTIONAL, h5z.FLAG_MANDATORY
 
 
 def words_of(count: int, dtype: str = "<f4") -> tuple[int, ...]:
-    """Return what set_local stores for chunks of so many values."""
+    """Return what set_local stores for chunks of `count` values."""
     with h5py.File("words", "w", driver="core", backing_store=False) as file:
         dataset = file.create_dataset("x", (count,), dtype, chunks=(count,), compression=CODEC)
         words: tuple[int, ...] = dataset.id.get_create_plist().get_filter(0)[2]
@@ -170,7 +170,7 @@ def words_of(count: int, dtype: str = "<f4") -> tuple[int, ...]:
 
 @pytest.fixture(scope="module")
 def bare_filter() -> Iterator[None]:
-    """Have a filter of our number that asks and says nothing, so that a file can say anything."""
+    """Register a filter without can_apply and set_local, so that a file may hold anything."""
     ours = filter_class()
     ask = type(ours.can_apply)
     bare = FilterClass(ours.version, ours.id, 1, 1, ours.name, ask(), ask(), ours.filter)
@@ -189,7 +189,7 @@ def hostile(
     name: str = "x",
     behind: Callable[[h5p.PropDCID], None] | None = None,
 ) -> None:
-    """Add a dataset of one chunk of float32, about which cd_values and frame say anything."""
+    """Add a dataset of one chunk of float32, with any cd_values and stored bytes."""
     creation = h5p.create(h5p.DATASET_CREATE)
     creation.set_chunk((count,))
     creation.set_filter(FILTER_ID, flags, words)
@@ -200,7 +200,7 @@ def hostile(
 
 
 def of_two_datasets(path: Path) -> None:
-    """One is what the cd_values say, and the other is not."""
+    """One matches the cd_values, and the other does not."""
     hostile(path, words_of(2), frame_of(2), count=2, name="a")
     hostile(path, words_of(2), frame_of(2))
 
@@ -261,12 +261,12 @@ for path in sys.argv[2:]:
 """
 
 
-#: In such a process' heap no byte is 0: neither what malloc gives, nor what was freed.
+#: In such a process no byte of the heap is 0, neither in new nor in freed memory.
 DIRTY = {"MALLOC_PERTURB_": "165"}
 
 
 def read_elsewhere(package: str, *paths: Path, **changes: str) -> tuple[list[str], str]:
-    """Read files in another process; return what it found and said."""
+    """Read files in another process; return what it read, and its standard error."""
     done = run_python(READ_ALL, package, *paths, env=environment(**changes))
     return done.stdout.split(), done.stderr
 
@@ -335,8 +335,9 @@ def test_the_command_line_ends_by_itself(
 def test_a_virtual_dataset_gives_no_memory_of_a_hostile_source(
     hostile_files: dict[str, Path], tmp_path: Path, package: str, name: str
 ) -> None:
-    # HDF5 opens the source by itself, and nobody can say how large its chunks are. From 2.2 on it
-    # checks; before, what is behind the frame is 0. Not DIRTY: glibc would write to all 4 GiB.
+    # HDF5 opens the source internally, so the filter cannot learn the chunk size. HDF5 2.2 and up
+    # check it; before that, the frame's values are followed by zeros. Not DIRTY: glibc would write
+    # to all 4 GiB.
     pytest.importorskip(package)
     layout = h5py.VirtualLayout((COUNT,), "<f4")
     layout[...] = h5py.VirtualSource(str(hostile_files[name]), "x", shape=(COUNT,))

@@ -50,7 +50,7 @@ OpenDatasets::Verdict OpenDatasets::judge(const hdf5::Functions& h5, std::span<c
   return fits && !contradicts && !is_unknown ? Verdict::kFits : Verdict::kUnknown;
 }
 
-// Asks about datasets that were not open the last time, and forgets those that are closed. Returns whether there are any.
+// Queries datasets that were not open at the last call, and forgets those that were closed. Returns whether any were.
 bool OpenDatasets::update(const hdf5::Functions& h5) {
   std::size_t found = 0;
   for (;;) {
@@ -90,7 +90,7 @@ std::vector<OpenDatasets::Use> OpenDatasets::uses_of(const hdf5::Functions& h5, 
     hdf5::hsize_t extents[max_hdf5_rank];
     const int rank = h5.get_chunk(creation, max_hdf5_rank, extents);
     const hid_t type = h5.get_dataset_type(dataset);
-    // The first filter's output is the chunk. Of other types the size in memory need not be that in the file.
+    // When reading, the first filter's output is the chunk. Other types may have another size in the file than in memory.
     if (i == 0 && type >= 0 && h5.get_class(type) == hdf5::kClassFloat) {
       use.value_bytes = h5.get_size(type);
       use.big_endian = h5.get_order(type) == hdf5::kOrderBig;

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 CPU_SECONDS, WALL_SECONDS = 30, 300
 
 #: Bytes that any case may take beside what this process has; the sanitizer takes more.
-MEMORY_BYTES = {False: 192 << 20, True: 640 << 20}
+MEMORY_BYTES = {False: 320 << 20, True: 640 << 20}
 
 #: A process with more is ended at once, for the machine's sake.
 MOST_RESIDENT_BYTES = 2 << 30
