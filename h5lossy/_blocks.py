@@ -19,6 +19,10 @@ Block = tuple[slice, ...]
 #: two and their difference.
 BLOCK_BYTES = 32 << 20
 
+#: Of small chunks there are so many in a block: each costs about a kilobyte beside its values, and
+#: several of HDF5's own.
+MOST_CHUNKS = 4096
+
 #: What a chunk is made to fill where the user leaves its shape to us. Ratio and overhead hardly
 #: improve beyond it, while reading a single value costs a whole chunk.
 CHUNK_BYTES = 1 << 20
@@ -78,13 +82,15 @@ def block_shape(
         Chunk shape of another dataset that is read along: a block grows to whole ones of these
         first, since each would otherwise be decoded several times.
     most_bytes : int
-        Largest block in bytes, unless `unit` alone is larger.
+        Largest block in bytes, unless `unit` alone is larger. Of small chunks less is taken.
 
     Returns
     -------
     tuple of int
         Multiples of `unit`.
     """
+    sizes = [math.prod(chunk) * value_bytes for chunk in (unit, cover) if chunk]
+    most_bytes = min([most_bytes, *(MOST_CHUNKS * size for size in sizes)])
     unit = unit or (1,) * len(shape)
     block = list(unit)
 
@@ -115,7 +121,9 @@ def blocks(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Block]:
         yield _block_at(start, shape, block)
 
 
-def stored_blocks(dataset: h5py.Dataset, block: tuple[int, ...]) -> Iterator[Block]:
+def stored_blocks(
+    dataset: h5py.Dataset, block: tuple[int, ...], piece: tuple[int, ...] | None = None
+) -> Iterator[Block]:
     """Cut a dataset into blocks and leave out those that nobody has written anything to.
 
     Parameters
@@ -124,6 +132,8 @@ def stored_blocks(dataset: h5py.Dataset, block: tuple[int, ...]) -> Iterator[Blo
         Any dataset with a shape whose values are in the file itself.
     block : tuple of int
         Extents of a block.
+    piece : tuple of int, optional
+        Extents of what a block is cut into, and left out likewise, if it lacks any chunk.
 
     Yields
     ------
@@ -139,20 +149,38 @@ def stored_blocks(dataset: h5py.Dataset, block: tuple[int, ...]) -> Iterator[Blo
     if len(starts) == math.prod(map(_pieces, shape, dataset.chunks)):
         yield from blocks(shape, block)
         return
-    block_starts = {
-        start
-        for chunk_start in starts
-        for start in itertools.product(
-            *(
-                range(first // step * step, min(first + length, extent), step)
-                for first, length, extent, step in zip(
-                    chunk_start, dataset.chunks, shape, block, strict=True
-                )
-            )
+    whole = tuple(slice(0, extent) for extent in shape)
+    for own, inside in _with_chunks(whole, block, starts, dataset.chunks):
+        touched = (
+            _pieces(axis.stop, length) - axis.start // length
+            for axis, length in zip(own, dataset.chunks, strict=True)
         )
-    }
-    for start in sorted(block_starts):
-        yield _block_at(start, shape, block)
+        if piece is None or len(inside) == math.prod(touched):
+            yield own
+        else:
+            for part, _ in _with_chunks(own, piece, inside, dataset.chunks):
+                yield part
+
+
+def _with_chunks(
+    whole: Block, block: tuple[int, ...], starts: list[tuple[int, ...]], chunks: tuple[int, ...]
+) -> Iterator[tuple[Block, list[tuple[int, ...]]]]:
+    """Cut a block into smaller ones; yield those that some chunks reach into, and these."""
+    found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    for chunk_start in starts:
+        reached = (
+            range(
+                axis.start + (max(first, axis.start) - axis.start) // step * step,
+                min(first + length, axis.stop),
+                step,
+            )
+            for first, length, axis, step in zip(chunk_start, chunks, whole, block, strict=True)
+        )
+        for start in itertools.product(*reached):
+            found.setdefault(start, []).append(chunk_start)
+    stop = tuple(axis.stop for axis in whole)
+    for start in sorted(found):
+        yield _block_at(start, stop, block), found[start]
 
 
 def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:

@@ -211,11 +211,12 @@ class Grid:
         """Number of chunks along each axis."""
         return tuple(
             -(-stop // length) - first
-            for stop, length, first in zip(self.box.stop, self.chunks, self._first, strict=True)
+            for stop, length, first in zip(self.box.stop, self.chunks, self.first, strict=True)
         )
 
     @property
-    def _first(self) -> Place:
+    def first(self) -> Place:
+        """Number of the first chunk along each axis."""
         return tuple(map(operator.floordiv, self.box.start, self.chunks))
 
     def __len__(self) -> int:
@@ -264,7 +265,7 @@ class Grid:
         for block in blocks(self.counts, shape):
             yield tuple(
                 slice(first + one.start, first + one.stop)
-                for first, one in zip(self._first, block, strict=True)
+                for first, one in zip(self.first, block, strict=True)
             )
 
 

@@ -10,6 +10,7 @@ and plugins of hdf5plugin define some of the functions as stand-ins.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -61,6 +62,7 @@ _FUNCTIONS = {
 }
 _DEFAULT_ERROR_STACK = 0
 _FIXED_ARRAY = 3  # H5D_CHUNK_IDX_FARRAY
+_NO_SIZE = (1 << 64) - 1
 
 
 class LoadedHDF5:
@@ -163,15 +165,58 @@ def has_fixed_array(dataset: int) -> bool:
     return _number_of("H5Dget_chunk_index_type", dataset) == _FIXED_ARRAY
 
 
+def stored_size(dataset: int, place: tuple[int, ...]) -> int | None:
+    """Return how many bytes stand in the file for a chunk; None where HDF5 finds none.
+
+    H5Dget_chunk_info_by_coord goes through all chunks to find one, and this goes by the index. What
+    HDF5 holds of the chunk in memory goes to the file first, unless no chunk at all is stored yet;
+    None also where that fails.
+
+    Parameters
+    ----------
+    dataset : int
+        Identifier of one of h5py's datasets.
+    place : tuple of int
+        Where the chunk begins.
+    """
+    status, size = _storage_size(dataset, place)
+    return None if status < 0 or size == _NO_SIZE else size
+
+
+def put_into_file(dataset: h5py.h5d.DatasetID, place: tuple[int, ...]) -> None:
+    """Have HDF5 write a chunk to the file that it holds in memory, or raise OSError."""
+    status, size = _storage_size(dataset.id, place)
+    if status < 0:
+        raise OSError(f"HDF5 could not write chunk {place}")
+    if size == _NO_SIZE:  # it is the first one
+        dataset.get_chunk_info_by_coord(place)
+
+
+def _storage_size(dataset: int, place: tuple[int, ...]) -> tuple[int, int]:
+    """Return the status of ``H5Dget_chunk_storage_size``, and the size."""
+    get = _of_h5py("H5Dget_chunk_storage_size", "int (*)(int64_t, const uint64_t *, uint64_t *)")
+    size = _ffi.new("uint64_t *", _NO_SIZE)  # left as it is where no chunk is stored at all
+    offset = _ffi.new("uint64_t []", place)
+    with phil:
+        status = get(dataset, offset, size)
+    return int(status), int(size[0])
+
+
 def _number_of(function: str, identifier: int) -> int:
     """Call a function of h5py's HDF5 that returns a number; 0 if HDF5 does not have it."""
-    handle = _process.dlopen(os.fsencode(h5py.h5z.__file__), _FLAGS)
-    get = _ffi.cast("int (*)(int64_t, unsigned *)", _process.dlsym(handle, function.encode()))
+    get = _of_h5py(function, "int (*)(int64_t, unsigned *)")
     number = _ffi.new("unsigned *")
     if get:
         with phil:
             get(identifier, number)
     return int(number[0])
+
+
+@functools.cache
+def _of_h5py(function: str, signature: str) -> Any:
+    """Return a function of the HDF5 that h5py has; NULL where it has no such function."""
+    handle = _process.dlopen(os.fsencode(h5py.h5z.__file__), _FLAGS)
+    return _ffi.cast(signature, _process.dlsym(handle, function.encode()))
 
 
 def _hdf5_functions(path: str | None) -> dict[str, Any] | None:

@@ -32,6 +32,9 @@ _INDEX_BYTES = 64 << 10
 #: An extensible array grows by blocks of this many bytes times the root of the number of chunks.
 _GROWTH_BYTES = 128
 
+#: Set aside beyond what the next chunk needs, as each call takes as long as a small chunk does.
+_AHEAD_BYTES = 32 << 10
+
 #: An entry of an index that has its full size from the first chunk on.
 _ENTRY_BYTES = 24
 
@@ -76,7 +79,8 @@ class Space:
         end = self._file.id.get_filesize() + size + self._index_bytes + self._first_bytes
         if end <= self._end:
             return
-        code = self._allocate(self._file.id.get_vfd_handle(), end)
+        fd = self._file.id.get_vfd_handle()
+        code = self._allocate(fd, end + _AHEAD_BYTES) and self._allocate(fd, end)
         if code:
             raise OSError(code, f"{os.strerror(code)} for the next chunk", self._file.filename)
         self._first_bytes = 0

@@ -19,7 +19,7 @@ from h5py._objects import phil
 
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts, for_each_chunk
-from h5lossy._libhdf5 import chunk_options
+from h5lossy._libhdf5 import chunk_options, stored_size
 from h5lossy._values import is_big_endian
 from h5lossy.errors import CorruptFrameError, H5LossyError
 
@@ -32,6 +32,11 @@ Place = tuple[int, ...]
 
 #: Classes of types whose size in the file may differ from that in memory.
 _REFERRING = {h5t.VLEN, h5t.REFERENCE, h5t.COMPOUND, h5t.ARRAY, h5t.STRING}
+
+
+#: Filters may make a chunk larger: ours by a header, Deflate by a thousandth, and the worst of
+#: others by less than the chunk itself and this. HDF5 takes memory for whatever the file says.
+_ROOM_BYTES = 64 << 10
 
 
 class ReadChunk(NamedTuple):
@@ -72,12 +77,10 @@ class StoredChunks:
         self._is_plain = not dataset.dtype.hasobject and bool(
             type_id == h5t.py_create(dataset.dtype)
         )
+        value_bytes = math.prod(dataset.chunks) * type_id.get_size()
+        self._most_bytes = 2 * value_bytes + _ROOM_BYTES
         #: Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
-        self.chunk_bytes: int | None = (
-            None
-            if type_id.get_class() in _REFERRING
-            else math.prod(dataset.chunks) * type_id.get_size()
-        )
+        self.chunk_bytes: int | None = None if type_id.get_class() in _REFERRING else value_bytes
 
     @property
     def are_ours_alone(self) -> bool:
@@ -139,12 +142,10 @@ class StoredChunks:
         return ReadChunk(corner, stored if is_filtered else None, is_filtered)
 
     def _fetch(self, start: Place) -> tuple[int, bytes]:
-        """Return a chunk's filter mask, and its bytes."""
-        try:
-            with phil:
-                mask, stored = self._dataset.id.read_direct_chunk(start)
-        except SystemError as error:  # h5py, for a size that is negative in Python
-            raise CorruptFrameError("the file states a size for it that no memory has") from error
+        """Return a chunk's filter mask, and its bytes, if there can be so many."""
+        self._check_size(stored_size(self._dataset.id.id, start) or 0)
+        with phil:
+            mask, stored = self._dataset.id.read_direct_chunk(start)
         return mask, stored
 
     def decode(self, start: Place, mask: int, stored: Any) -> npt.NDArray[Any]:
@@ -174,10 +175,15 @@ class StoredChunks:
         return np.frombuffer(stored, dtype).reshape(chunks)
 
     def check_length(self, start: Place, mask: int, length: int) -> None:
-        """Raise `CorruptFrameError` if HDF5 would bypass our filter and misread the chunk."""
+        """Raise `CorruptFrameError` for a length with which HDF5 would misread the chunk."""
+        self._check_size(length)
+        active = self._active(start, mask)
+        if active and self._filters[active[-1]][0] == h5z.FILTER_FLETCHER32 and length < 4:
+            # HDF5's filter takes the checksum's 4 bytes off without a look.
+            raise CorruptFrameError(f"the chunk has {length} bytes, and its checksum alone takes 4")
         if self._is_filtered(start, mask):
             return  # the filter checks its input
-        if self._active(start, mask):
+        if active:
             raise CorruptFrameError(
                 f"filter mask {mask} leaves h5lossy's filter out and not the others, "
                 "which no writer does"
@@ -202,25 +208,39 @@ class StoredChunks:
             As `values`.
         """
 
-        def check(chunk: Any) -> None:
+        def check(place: Place, found: tuple[int, int] | None = None) -> None:
             try:
-                self.check_length(chunk.chunk_offset, chunk.filter_mask, chunk.size)
+                mask, length = found or self._fetched_length(place)
+                self.check_length(place, mask, length)
             except CorruptFrameError as error:
-                raise self._with_place(chunk.chunk_offset, error) from error
+                raise self._with_place(place, error) from error
 
         if places is None:
-            for_each_chunk(self._dataset, check)
+            for_each_chunk(
+                self._dataset,
+                lambda chunk: check(chunk.chunk_offset, (chunk.filter_mask, chunk.size)),
+            )
             return
-        with phil:
-            chunks = map(self._dataset.id.get_chunk_info_by_coord, places)
-            for chunk in chunks:
-                if chunk.byte_offset is not None:
-                    check(chunk)
+        for place in places:
+            if stored_size(self._dataset.id.id, place) is not None:
+                check(place)
 
     def raise_for_broken(self) -> None:
         """Read one chunk after another, and raise `CorruptFrameError` for the first broken one."""
         for start in chunk_starts(self._dataset):
             self.values(start)
+
+    def _fetched_length(self, start: Place) -> tuple[int, int]:
+        """Return filter mask and length of one chunk; what only tells them goes through all."""
+        mask, stored = self._fetch(start)
+        return mask, len(stored)
+
+    def _check_size(self, length: int) -> None:
+        if length > self._most_bytes:
+            raise CorruptFrameError(
+                f"the file says that the chunk has {length} bytes, which is more bytes than the "
+                f"{self._most_bytes} that any filters would make of it"
+            )
 
     def _decodes(self, start: Place, mask: int) -> bool:
         """Whether the chunk can be decoded here: no other filter, no type conversion."""

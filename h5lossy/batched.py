@@ -38,9 +38,9 @@ from h5lossy._arrays import (
     is_device_array,
     new_cupy_memory,
 )
-from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
+from h5lossy._blocks import BLOCK_BYTES, MOST_CHUNKS, for_each_chunk
 from h5lossy._boxes import Grid, as_selection, chunk_box
-from h5lossy._libhdf5 import chunk_options
+from h5lossy._libhdf5 import chunk_options, put_into_file, stored_size
 from h5lossy._progress import reporting
 from h5lossy._sources import as_stored, check_at_once, make_source
 from h5lossy._space import Space
@@ -64,9 +64,6 @@ if TYPE_CHECKING:
 
 _Batch = TypeVar("_Batch")
 _Result = TypeVar("_Result")
-
-#: Batches of small chunks are smaller: each chunk costs about a kilobyte beside its values.
-_MOST_CHUNKS = 4096
 
 #: As in the library: what asks for more gets these.
 _MOST_THREADS = 1024
@@ -513,7 +510,7 @@ class _Layout:
 
     def batch_bytes(self, threads: int) -> int:
         """Return the values of a batch: two chunks for a thread, so that none waits for long."""
-        most_bytes = min(BLOCK_BYTES, _MOST_CHUNKS * self.chunk_bytes)
+        most_bytes = min(BLOCK_BYTES, MOST_CHUNKS * self.chunk_bytes)
         return max(most_bytes, 2 * threads * self.chunk_bytes)
 
     @classmethod
@@ -721,25 +718,23 @@ class _Reader:
         self._report = report
         self._grid = Grid(chosen.box, dataset.shape, layout.chunks)
         self._rooms = _Rooms(layout.chunk_bytes)
-        self._stored = self._list_chunks()
+        self._stored: npt.NDArray[np.bool_] | None = None
         self._chunks = StoredChunks(dataset)
         self._done_bytes = 0
 
     def run(self) -> None:
         _overlap(self._fetch(), self._decode, self._finish)
 
-    def _list_chunks(self) -> npt.NDArray[np.bool_] | None:
-        """Return which chunks are stored, where many are wanted; None where few are."""
-        chunks = self._layout.chunks
-        counts = tuple(-(-n // c) for n, c in zip(self._dataset.shape, chunks, strict=True))
-        if len(self._grid) * _LISTING_FACTOR < math.prod(counts):
-            return None
-        stored = np.zeros(counts, np.bool_)  # a byte for each, as there may be millions
+    def _list_chunks(self) -> npt.NDArray[np.bool_]:
+        """Return which chunks of the grid are stored."""
+        chunks, grid = self._layout.chunks, self._grid
+        stored = np.zeros(grid.counts, np.bool_)  # a byte for each, as there may be millions
 
         def mark(chunk: Any) -> None:
             at = tuple(map(operator.floordiv, chunk.chunk_offset, chunks))
-            if all(map(operator.lt, at, counts)):  # the dataset may have grown since
-                stored[at] = True
+            inside = tuple(map(operator.sub, at, grid.first))
+            if all(0 <= i < n for i, n in zip(inside, grid.counts, strict=True)):
+                stored[inside] = True
 
         for_each_chunk(self._dataset, mark)
         return stored
@@ -764,15 +759,18 @@ class _Reader:
             yield pieces, frames
 
     def _are_stored(self, pieces: Pieces) -> npt.NDArray[np.bool_]:
-        if self._stored is not None:
-            found: npt.NDArray[np.bool_] = self._stored[
-                tuple((pieces.places // self._layout.chunks).T)
-            ]
-            return found
-        look_up = self._dataset.id.get_chunk_info_by_coord
-        with phil:
-            infos = [look_up(pieces.place(i)) for i in range(len(pieces))]
-        return np.array([info.byte_offset is not None for info in infos])
+        """Tell of which pieces the chunk is stored: by the index for few, or by a list of all."""
+        chunks = self._layout.chunks
+        counts = (-(-n // c) for n, c in zip(self._dataset.shape, chunks, strict=True))
+        if self._stored is None and len(self._grid) * _LISTING_FACTOR < math.prod(counts):
+            look_up, dataset = stored_size, self._dataset.id.id
+            if all(look_up(dataset, pieces.place(i)) is not None for i in range(len(pieces))):
+                return np.ones(len(pieces), np.bool_)
+        if self._stored is None:  # None of `stored_size` may also be an error, which this raises
+            self._stored = self._list_chunks()
+        at = pieces.places // chunks - self._grid.first
+        found: npt.NDArray[np.bool_] = self._stored[tuple(at.T)]
+        return found
 
     def _read_whole(self, pieces: Pieces, i: int) -> None:
         """Read a chunk that is not a frame of ours; raise if it is broken."""
@@ -902,7 +900,7 @@ def _write_part(
     with _replacing(dataset, place, _native.max_encoded_size(chunk_bytes), space):
         dataset[box.slices] = values
         # Makes HDF5 write the chunk now: space has been reserved for this one only.
-        dataset.id.get_chunk_info_by_coord(place)
+        put_into_file(dataset.id, place)
 
 
 @contextmanager
@@ -910,9 +908,9 @@ def _replacing(dataset: h5py.Dataset, place: Place, size: int, space: Space) -> 
     """Write a chunk such that at most this one is lost if the process is killed."""
     with phil:
         space.reserve(size)
-        old = dataset.id.get_chunk_info_by_coord(place)
+        old = stored_size(dataset.id.id, place)
         yield
-        if old.byte_offset is not None and old.size != size:
+        if old not in {None, size}:
             # HDF5 may reuse the old chunk's space for the next one; before that, the index in the
             # file must no longer refer to it.
             space.flush()
@@ -925,6 +923,8 @@ def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]
             try:
                 mask, frame = dataset.id.read_direct_chunk(place, out=room)
             except TypeError:  # old h5py has no `out`
+                if (stored_size(dataset.id.id, place) or 0) > len(room):
+                    return None
                 mask, frame = dataset.id.read_direct_chunk(place)
     except (OSError, RuntimeError, ValueError, KeyError):
         return None

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 import h5lossy
 from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, batched
+from h5lossy._libhdf5 import stored_size
 from hdf5_helpers import create, creation_list, environment, field, frames, run_python
 
 if TYPE_CHECKING:
@@ -693,6 +694,29 @@ def test_no_more_of_the_disk_is_taken_than_the_file_needs(tmp_path: Path) -> Non
         sizes.append((path.stat().st_size, path.stat().st_blocks))
     assert sizes[1][0] == sizes[0][0]
     assert sizes[1][1] * 512 <= sizes[0][1] * 512 + (128 << 10)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("most", [(40, 40), (None, 40), (None, None)])
+def test_what_is_stored_of_a_chunk_is_found_by_the_index(
+    tmp_path: Path, most: Any, libver: str
+) -> None:
+    with h5py.File(tmp_path / "x.h5", "w", libver=libver) as file:
+        x = file.create_dataset(
+            "x", (40, 40), "f4", chunks=(4, 4), maxshape=most, compression=CODEC
+        )
+        assert stored_size(x.id.id, (0, 0)) is None
+        x[4:8] = field((4, 40))
+        x[20, 9] = 1
+        infos = {
+            place: x.id.get_chunk_info_by_coord(place)
+            for place in itertools.product(range(0, 40, 4), repeat=2)
+        }
+        for place, info in infos.items():
+            size = stored_size(x.id.id, place)
+            assert size == (None if info.byte_offset is None else info.size)
+        for few in (np.s_[4, :], np.s_[2:5, 9], np.s_[20, 9:12], np.s_[30, 30]):
+            np.testing.assert_array_equal(h5lossy.read(x, few), x[few])
 
 
 def test_a_broken_chunk_is_named(file: h5py.File) -> None:

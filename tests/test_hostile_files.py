@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,59 @@ def test_chunks_that_are_right_are_given(tmp_path: Path) -> None:
             np.testing.assert_array_equal(StoredChunks(dataset).values((10, 4)), data)
             np.testing.assert_array_equal(h5lossy.read(dataset)[10:, 4:], data)
             np.testing.assert_array_equal(dataset[10:, 4:], data)
+
+
+def edited_entry(path: Path, size: int, mask: int, **options: Any) -> int:
+    """Make a dataset of one chunk of 64 KiB, and say another size of it; return the true one."""
+    with h5py.File(path, "w", libver="earliest") as file:
+        x = file.create_dataset(
+            "x", data=field((16, 1024), "<f4"), chunks=(16, 1024), compression=CODEC, **options
+        )
+        stored = int(x.id.get_storage_size())
+    content, key = path.read_bytes(), struct.Struct("<IIQ")  # size, filter mask, place
+    assert content.count(key.pack(stored, 0, 0)) == 1
+    path.write_bytes(content.replace(key.pack(stored, 0, 0), key.pack(size, mask, 0)))
+    return stored
+
+
+@pytest.mark.parametrize("options", [{}, {"fletcher32": True}], ids=["alone", "with-checksum"])
+@pytest.mark.parametrize("mask", [0, 1])
+@pytest.mark.parametrize("selection", ["...", "np.s_[3:5, ::7]"], ids=["whole", "stepped"])
+def test_no_memory_is_taken_for_a_size_that_no_chunk_has(
+    tmp_path: Path, selection: str, mask: int, options: dict[str, Any]
+) -> None:
+    path = tmp_path / "x.h5"
+    edited_entry(path, 0x80000000, mask, **options)
+    with path.open("ab") as file:
+        file.truncate(3 << 30)  # so that there is as much to be read, all zeros
+    done = run_python(
+        """
+import resource, sys, h5py, h5lossy, numpy as np
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+with h5py.File(sys.argv[1]) as file:
+    try:
+        h5lossy.read(file["x"], eval(sys.argv[2]))
+    except h5lossy.CorruptFrameError as error:
+        print(error)
+""",
+        path,
+        "slice(None), slice(None)"
+        if selection == np.s_[:]
+        else "slice(3, 5), slice(None, None, 7)",
+    )
+    assert "chunk (0, 0) of /x" in done.stdout
+    assert "more bytes than" in done.stdout
+
+
+@pytest.mark.parametrize("size", range(4))
+def test_a_chunk_that_is_shorter_than_its_checksum_never_reaches_hdf5(
+    tmp_path: Path, size: int
+) -> None:
+    path = tmp_path / "x.h5"
+    edited_entry(path, size, 0, fletcher32=True)
+    for command in (("verify", path), ("repack", path, tmp_path / "y.h5", "--lossless")):
+        done = h5lossy_command(*command, status=1)
+        assert "checksum alone takes 4" in done.stdout + done.stderr
 
 
 # ------------------------------------------------------------------------------------------------

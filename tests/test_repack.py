@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import signal
@@ -26,6 +27,7 @@ from h5py import h5d, h5f, h5o, h5p, h5s, h5t, h5z
 import h5lossy
 from checks import assert_kept, assert_same_bits
 from h5lossy import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2
+from h5lossy._blocks import block_shape
 from h5lossy.bounds import judged
 from h5lossy.cli import _new_file, main
 from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
@@ -1388,3 +1390,33 @@ def test_a_chunk_without_bytes_is_broken_and_not_empty(source: Path, target: Pat
         file["x"][...]
     repack(source, target, "--lossless", status=1)
     assert not target.exists()
+
+
+@pytest.mark.parametrize("chunks", ["keep", "300"])
+def test_of_a_sparse_dataset_the_chunks_that_are_there_are_copied(
+    source: Path, target: Path, chunks: str
+) -> None:
+    values = np.linspace(0, 1, 3000, dtype="f4")
+    places = (0, 5 << 20, (1 << 36) - 3000)
+    with h5py.File(source, "w", libver="earliest") as file:
+        codec = PFPL(lossless=True)
+        x = file.create_dataset("x", (1 << 36,), "f4", chunks=(1000,), compression=codec)
+        for place in places:
+            x[place : place + 3000] = values
+        written = x.id.get_num_chunks()
+    repack(source, target, "--lossless", f"--chunks={chunks}")
+    with h5py.File(target) as file:
+        x = file["x"]
+        for place in places:
+            np.testing.assert_array_equal(x[place : place + 3000], values)
+        if chunks == "keep":
+            assert x.id.get_num_chunks() == written
+        else:
+            assert x.id.get_num_chunks() <= 5 * written
+    h5lossy_command("verify", target)
+
+
+def test_a_block_has_few_of_small_chunks() -> None:
+    assert block_shape((1 << 20, 1 << 20), (1, 24), 8) == (1, 24 * 4096)
+    assert block_shape((1 << 30,), (1 << 20,), 4, cover=(16,)) == (1 << 20,)
+    assert math.prod(block_shape((1 << 30,), (1000,), 4, cover=(1500,))) * 4 > 8 << 20

@@ -323,13 +323,13 @@ class _Job:
 
     def _blocks(self, doing: str, advance: Advance) -> Iterator[tuple[slice, ...]]:
         """Go through the dataset, and count each block when it is done."""
-        dataset = self.plan.dataset
+        dataset, unit = self.plan.dataset, self.plan.chunks
         left = dataset.nbytes
-        block = block_shape(
-            dataset.shape, self.plan.chunks, dataset.dtype.itemsize, cover=dataset.chunks
-        )
+        block = block_shape(dataset.shape, unit, dataset.dtype.itemsize, cover=dataset.chunks)
         advance(0, f"{doing} {printable(self.plan.path)}")
-        for part in stored_blocks(dataset, block):
+        # Chunks of DST that no chunk of SRC reaches into are not written, either.
+        piece = block_shape(dataset.chunks or dataset.shape, unit, dataset.dtype.itemsize)
+        for part in stored_blocks(dataset, block, piece):
             yield part
             done = math.prod(axis.stop - axis.start for axis in part) * dataset.dtype.itemsize
             advance(done)
