@@ -75,7 +75,7 @@ class StoredChunks:
         #: What HDF5 reads for a chunk; None where the file's type has another size than memory's.
         self.chunk_bytes: int | None = (
             None
-            if type_id.get_class() in _REFERRING
+            if type_id.get_class() in _REFERRING and not self._is_plain
             else math.prod(dataset.chunks) * type_id.get_size()
         )
 
