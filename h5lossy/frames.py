@@ -349,6 +349,10 @@ def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 #: A bound is made smaller by at most one part in so many for the sake of missing values.
 _FINEST = 16
 
+#: For more missing values than this no bound is looked for: hardly one keeps so many, and the time
+#: goes by the square of their number.
+_MOST_MISSING = 16
+
 
 def keeping_missing(codec: Codec, missing: Missing) -> Codec:
     """Return a codec whose bins have missing values in their middle, so that these stay exact.
@@ -364,12 +368,14 @@ def keeping_missing(codec: Codec, missing: Missing) -> Codec:
     Returns
     -------
     Codec
-        The same where it keeps them anyway, where its bound is not absolute, or where no slightly
-        smaller bound is found that does.
+        The same where it keeps them anyway, where its bound is not absolute, where there are very
+        many of them, or where no slightly smaller bound is found that does.
     """
+    if not 0 < len(missing.values) <= _MOST_MISSING:
+        return codec
     # So many that they are not stored as they are.
     values = np.repeat(np.array(missing.values, missing.dtype), 4096)
-    if codec.absolute is None or not values.size or _keeps(codec, values):
+    if codec.absolute is None or _keeps(codec, values):
         return codec
     for value in map(abs, map(float, missing.values)):
         bins = math.ceil(value / codec.absolute / 2)
