@@ -5,8 +5,8 @@
 The only module that knows these libraries. None is imported before such an array is seen; new
 arrays come from the library that the given one is from, or from CuPy.
 
-An array may be handed over while its library still works on it. What is done with it here, on the
-current stream of PyTorch (`device_memory` of its tensors) or of CuPy (all else), comes after that.
+An array may be passed while its library still works on it. All work on it here waits for that, on
+the current stream of PyTorch (`device_memory` of its tensors) or of CuPy (all other arrays).
 """
 
 from __future__ import annotations
@@ -42,20 +42,19 @@ def is_device_array(array: Any) -> bool:
         return True
     if not hasattr(array, "__dlpack_device__"):
         return _cuda_interface(array) is not None
-    # DLPack first: the other interface may be a property that raises, as that of tensors which
-    # require gradients, and may not say what has to be waited for.
+    # DLPack first: the other interface may be a property that raises, as it does for tensors that
+    # require gradients, and may not name the stream to wait for.
     try:
         kind = int(array.__dlpack_device__()[0])
     except (BufferError, RuntimeError, TypeError, ValueError):
-        return False  # on several devices, say: NumPy takes it, or says why it does not
+        return False  # such as arrays on several devices: NumPy takes them, or raises
     return kind in _DLPACK_CUDA
 
 
 def as_shown(array: Any) -> Any:
     """Return a tensor of PyTorch whose memory holds what it shows; everything else as it is.
 
-    A tensor may require gradients, which no other library is given, and may show the negative of
-    what its memory holds.
+    A tensor may require gradients, which other libraries refuse, and may have its negative bit set.
     """
     return array.detach().resolve_neg() if _is_of("torch", "Tensor", array) else array
 
@@ -74,7 +73,7 @@ def _cuda_interface(array: Any) -> dict[str, Any] | None:
 
 @contextmanager
 def _taking(array: Any) -> Iterator[None]:
-    """Say whose array it is that cannot be taken, where its library or CuPy refuses."""
+    """Name the type of an array that its library or CuPy refuses to share."""
     try:
         yield
     except (BufferError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
@@ -197,19 +196,19 @@ class _CuPy(Library):
         )
 
     def _seen(self, array: Any) -> Any:
-        """Return an array of CuPy's that is the same memory as another library's.
+        """Return a CuPy array that shares the memory of another library's array.
 
-        CuPy's current stream comes after what the other library still does on it.
+        CuPy's current stream waits for the other library's pending work.
         """
         if _is_of("torch", "Tensor", array):
-            # Its DLPack knows the current GPU alone, and not every stream.
+            # PyTorch's DLPack supports only the current GPU, and not every stream.
             tensor = _library("torch").wrap(array)
             tensor.library.wait(device_of(tensor))
             return self._seen_by_interface(tensor.owner)
         if hasattr(array, "__dlpack_device__"):
             device = int(array.__dlpack_device__()[1])
             with _taking(array), self._cupy.cuda.Device(device):
-                return self._cupy.from_dlpack(array)  # which says what stream is to wait
+                return self._cupy.from_dlpack(array)  # names the stream that has to wait
         self._wait_for_producer(array.__cuda_array_interface__)
         return self._seen_by_interface(array)
 
@@ -220,9 +219,9 @@ class _CuPy(Library):
             return self._cupy.asarray(array)
 
     def _wait_for_producer(self, interface: dict[str, Any]) -> None:
-        """Wait for the stream that an interface names, or else for all that its GPU does.
+        """Wait for the stream that an interface names, or else for all work on its GPU.
 
-        Only version 3 names streams, and not every library does so where it uses the default one.
+        Only version 3 names streams, and not every library names the default stream.
         """
         stream = interface.get("stream")
         with self._cupy.cuda.Device(_device_at(interface["data"][0])) as device:
@@ -283,7 +282,7 @@ class _CuPy(Library):
     def value_range(
         self, memory: DeviceMemory, fill_bits: int | None, missing: tuple[Any, ...] = ()
     ) -> tuple[float, float] | None:
-        """Return (min, max) of what is finite and neither the fill value nor missing; or None."""
+        """Return (min, max) of finite values that are neither fill value nor missing, or None."""
         cupy = self._cupy
         with memory.owner.device:
             array = cupy.atleast_1d(memory.owner)
@@ -304,7 +303,7 @@ class _CuPy(Library):
         return found if found[0] <= found[1] else None
 
     def count_equal(self, memory: DeviceMemory, value: Any) -> int:
-        """Count what is equal to a value."""
+        """Count the elements equal to a value."""
         with memory.owner.device:
             return int(self._cupy.count_nonzero(memory.owner == value))
 
@@ -355,7 +354,7 @@ class _Torch(Library):
             )
         tensor = as_shown(tensor)
         name = str(tensor.dtype).removeprefix("torch.")
-        # Of others, such as bfloat16, NumPy has none, or what another package has added to it.
+        # NumPy has no bfloat16, for example, unless another package has added it.
         if name not in np.sctypeDict:
             raise UnsupportedError(
                 f"h5lossy takes no tensors of {tensor.dtype}; convert it with float first"
@@ -426,12 +425,12 @@ def cupy_memory(array: Any) -> DeviceMemory:
 
 
 def cupy_memory_to_fill(array: Any) -> DeviceMemory:
-    """Describe an array on a GPU, into which values are to be copied, as one of CuPy's.
+    """Describe an array on a GPU that values are to be copied into, as a CuPy array.
 
     Raises
     ------
     InvalidArgumentError
-        If its memory must not be written to, or does not hold what it shows.
+        If its memory is read-only, or holds the negatives of its values.
     """
     if _is_of("jax", "Array", array):
         raise InvalidArgumentError(

@@ -130,11 +130,11 @@ def stored_blocks(dataset: h5py.Dataset, block: tuple[int, ...]) -> Iterator[Blo
     tuple of slice
     """
     shape = dataset.shape
-    if dataset.id.get_storage_size() == 0:
-        return
     if dataset.chunks is None:
-        yield from blocks(shape, block)
+        if dataset.id.get_storage_size() > 0:
+            yield from blocks(shape, block)
         return
+    # A chunk of 0 bytes, which no writer leaves, is there all the same: to be read, and refused.
     starts = chunk_starts(dataset)
     if len(starts) == math.prod(map(_pieces, shape, dataset.chunks)):
         yield from blocks(shape, block)
@@ -153,6 +153,11 @@ def stored_blocks(dataset: h5py.Dataset, block: tuple[int, ...]) -> Iterator[Blo
     }
     for start in sorted(block_starts):
         yield _block_at(start, shape, block)
+
+
+def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
+    """Return the number of chunks along each axis."""
+    return tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
 
 
 def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
@@ -184,13 +189,14 @@ def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], None]) -> None:
     """
 
     def go_on(chunk: Any) -> None:  # chunk_iter stops at the first result that is not None
-        visit(chunk)
+        if chunk.byte_offset is not None:  # a damaged index may list what is nowhere
+            visit(chunk)
 
     if hasattr(dataset.id, "chunk_iter"):
         dataset.id.chunk_iter(go_on)
     else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
         for i in range(dataset.id.get_num_chunks()):
-            visit(dataset.id.get_chunk_info(i))
+            go_on(dataset.id.get_chunk_info(i))
 
 
 def _pieces(extent: int, length: int) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from h5lossy._arrays import DeviceMemory
 
-#: What is copied at once of a frame's header and tile table: 16 MiB of values have no larger ones.
+#: How much of a frame is copied for its header and tile table: enough for 16 MiB of values.
 _FRONT_BYTES = 4096
 
 
@@ -53,8 +53,8 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
 def open_frame(frame: Any) -> tuple[DeviceMemory, _native.FrameFields]:
     """Return a frame on a GPU, as bytes, and what its header says.
 
-    Header and tile table are checked on the host, by the code that checks those of all frames:
-    before that, not even their sizes are to be trusted.
+    Header and tile table are checked on the host, by the code that checks all other frames; before
+    that, not even their sizes can be trusted.
     """
     memory = device_memory(frame)
     library = memory.library

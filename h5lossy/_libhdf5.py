@@ -156,15 +156,15 @@ def chunk_options(creation_list: int) -> int:
 
 
 def has_fixed_array(dataset: int) -> bool:
-    """Return whether one of h5py's datasets has an index that holds all its chunks from the start.
+    """Return whether an h5py dataset has a fixed array as its index, which is allocated as a whole.
 
-    False where HDF5 cannot be asked: the index came with the function.
+    False if HDF5 cannot be asked: versions without the function do not have the index either.
     """
     return _number_of("H5Dget_chunk_index_type", dataset) == _FIXED_ARRAY
 
 
 def _number_of(function: str, identifier: int) -> int:
-    """Call a function of h5py's HDF5 that tells a number; return 0 where there is none."""
+    """Call a function of h5py's HDF5 that returns a number; 0 if HDF5 does not have it."""
     handle = _process.dlopen(os.fsencode(h5py.h5z.__file__), _FLAGS)
     get = _ffi.cast("int (*)(int64_t, unsigned *)", _process.dlsym(handle, function.encode()))
     number = _ffi.new("unsigned *")

@@ -146,7 +146,7 @@ class FrameFields:
 
     @property
     def front_bytes(self) -> int:
-        """Size of header and tile table, behind which the payload begins."""
+        """Size of header and tile table; the payload follows them."""
         return self.header_bytes + 4 * self.tiles
 
 
@@ -453,9 +453,9 @@ def device_of(address: int) -> int:
 
 
 def inspect_header(header: bytes, frame_bytes: int) -> FrameFields:
-    """Read the header of a frame of which only the first bytes are at hand, at least 64.
+    """Read the header from the first bytes of a frame, at least 64 of them.
 
-    All is checked that `inspect` checks where they are `front_bytes`, else less.
+    With `front_bytes` of them, everything that `inspect` checks is checked; with fewer, less.
     """
     info, message = _ffi.new("h5l_frame_info *"), _new_message()
     with _readable(header) as data:

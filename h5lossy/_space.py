@@ -5,8 +5,8 @@
 HDF5 writes its index of the chunks late. On a full disk there is then no room for it, and all of
 the file is lost. So room for chunks and index is set aside before the chunks are written.
 
-Nothing is ever given back: to cut a file to the size that it had a moment ago destroys what others
-have written meanwhile. Room behind the end of a file does nobody harm, and there is little of it.
+No space is ever released: truncating a file to its earlier size would destroy what other threads
+have written meanwhile. Unused space behind the end of a file is small, and does no harm.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from h5lossy._libhdf5 import has_fixed_array
 if TYPE_CHECKING:
     import h5py
 
-#: What HDF5 may add to the file for one chunk: nodes of its index (20 KiB were the most that chunks
-#: of up to 8 dimensions took), and blocks that it hands out little by little.
+#: What HDF5 may add to the file for one chunk: nodes of its index (at most 20 KiB in tests with up
+#: to 8 dimensions), and blocks that it allocates from.
 _INDEX_BYTES = 64 << 10
 
-#: An extensible array grows by blocks of so many bytes, times the root of the number of chunks.
+#: An extensible array grows by blocks of this many bytes times the root of the number of chunks.
 _GROWTH_BYTES = 128
 
 #: An entry of an index that has its full size from the first chunk on.
@@ -68,7 +68,7 @@ class Space:
     def reserve(self, size: int) -> None:
         """Set aside room for a chunk of at most `size` bytes and its index, or raise OSError.
 
-        The caller holds `phil` until the chunk is written: others in this process write to the
+        The caller holds `phil` until the chunk is written, since other threads may write to the
         file as well.
         """
         if not self._is_on_disk:
@@ -82,7 +82,7 @@ class Space:
         self._first_bytes = 0
 
     def flush(self) -> None:
-        """Have HDF5 write what it holds, for which there is room."""
+        """Have HDF5 write its caches, for which space has been reserved."""
         self._file.flush()
 
     def _allocate(self, fd: int, end: int) -> int:

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What stands in a file for one chunk, and what HDF5 makes of it.
+"""The bytes that a file holds for a chunk, and the values that HDF5 reads from them.
 
-HDF5 before 2.2 believes what a file says: it reads a whole chunk out of what a filter has returned,
-or out of what is stored where no filter is applied, however little that is. Here the sizes are
-compared first, by what the dataset's header says of its chunks.
+HDF5 before 2.2 trusts the file: it reads a whole chunk from the output of a filter, or from the
+stored bytes if no filter is applied, however few they are. Here the sizes are first compared with
+those in the dataset's header.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Place = tuple[int, ...]
 
-#: In the file's type, of which values HDF5 makes others when it reads them.
+#: Classes of types whose size in the file may differ from that in memory.
 _REFERRING = {h5t.VLEN, h5t.REFERENCE, h5t.COMPOUND, h5t.ARRAY, h5t.STRING}
 
 
@@ -40,11 +40,11 @@ class ReadChunk(NamedTuple):
     Attributes
     ----------
     values : numpy.ndarray
-        The part of the chunk that is inside of the dataset.
+        The part of the chunk that lies inside the dataset.
     frame : bytes or None
-        Its frame, where that is what stands in the file.
+        Its frame, if the file holds one that was decoded here.
     is_filtered : bool
-        Whether there is a frame at all.
+        Whether h5lossy's filter was applied.
     """
 
     values: npt.NDArray[Any]
@@ -72,7 +72,7 @@ class StoredChunks:
         self._is_plain = not dataset.dtype.hasobject and bool(
             type_id == h5t.py_create(dataset.dtype)
         )
-        #: What HDF5 reads for a chunk; None where the file's type has another size than memory's.
+        #: Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
         self.chunk_bytes: int | None = (
             None
             if type_id.get_class() in _REFERRING and not self._is_plain
@@ -88,7 +88,7 @@ class StoredChunks:
         return len(self._filters) == 1 and self._is_plain and dtype.kind == "f" and is_right
 
     def values(self, start: Place) -> npt.NDArray[Any]:
-        """Return what HDF5 returns for the part of a chunk that is inside of the dataset.
+        """Return what HDF5 reads for the part of a chunk that lies inside the dataset.
 
         Parameters
         ----------
@@ -98,8 +98,8 @@ class StoredChunks:
         Raises
         ------
         CorruptFrameError
-            If HDF5 can't read it, or would return what is not in the file. The message says which
-            chunk of which dataset and file.
+            If HDF5 can't read it, or would misread it. The message names the chunk, the dataset
+            and the file.
         """
         try:
             return self.read(start).values
@@ -107,13 +107,12 @@ class StoredChunks:
             raise self._with_place(start, error) from error
 
     def frame(self, start: Place) -> bytes | None:
-        """Return what stands in the file for a chunk, as it is; None where no filter made it."""
-        with phil:
-            mask, stored = self._dataset.id.read_direct_chunk(start)
+        """Return a chunk's bytes as stored; None if h5lossy's filter was not applied."""
+        mask, stored = self._fetch(start)
         return bytes(stored) if self._is_filtered(start, mask) else None
 
     def read(self, start: Place) -> ReadChunk:
-        """Return the values of a chunk, and what they were made of.
+        """Return the values of a chunk, and its frame.
 
         Parameters
         ----------
@@ -130,8 +129,7 @@ class StoredChunks:
             slice(at, min(at + length, extent))
             for at, length, extent in zip(start, dataset.chunks, dataset.shape, strict=True)
         )
-        with phil:
-            mask, stored = dataset.id.read_direct_chunk(start)
+        mask, stored = self._fetch(start)
         is_filtered = self._is_filtered(start, mask)
         if not self._decodes(start, mask):
             self.check_length(start, mask, len(stored))
@@ -140,8 +138,17 @@ class StoredChunks:
         corner = whole[tuple(slice(0, axis.stop - axis.start) for axis in inside)]
         return ReadChunk(corner, stored if is_filtered else None, is_filtered)
 
+    def _fetch(self, start: Place) -> tuple[int, bytes]:
+        """Return a chunk's filter mask, and its bytes."""
+        try:
+            with phil:
+                mask, stored = self._dataset.id.read_direct_chunk(start)
+        except SystemError as error:  # h5py, for a size that is negative in Python
+            raise CorruptFrameError("the file states a size for it that no memory has") from error
+        return mask, stored
+
     def decode(self, start: Place, mask: int, stored: Any) -> npt.NDArray[Any]:
-        """Return the values of a whole chunk, made of what stands in the file for it.
+        """Return the values of a whole chunk, decoded from its stored bytes.
 
         Parameters
         ----------
@@ -167,9 +174,9 @@ class StoredChunks:
         return np.frombuffer(stored, dtype).reshape(chunks)
 
     def check_length(self, start: Place, mask: int, length: int) -> None:
-        """Raise `CorruptFrameError` where HDF5 reads a chunk past our filter, and past its end."""
+        """Raise `CorruptFrameError` if HDF5 would bypass our filter and misread the chunk."""
         if self._is_filtered(start, mask):
-            return  # the filter looks at what HDF5 gives it
+            return  # the filter checks its input
         if self._active(start, mask):
             raise CorruptFrameError(
                 f"filter mask {mask} leaves h5lossy's filter out and not the others, "
@@ -186,8 +193,8 @@ class StoredChunks:
         Parameters
         ----------
         places : iterable of tuple of int, optional
-            Where the chunks begin. Default: all that are in the file, which takes a while where
-            there are very many.
+            Where the chunks begin. Default: all stored chunks, which is slow if there are very
+            many.
 
         Raises
         ------
@@ -216,7 +223,7 @@ class StoredChunks:
             self.values(start)
 
     def _decodes(self, start: Place, mask: int) -> bool:
-        """Whether we can do here what HDF5 does: no other filter, no conversion of types."""
+        """Whether the chunk can be decoded here: no other filter, no type conversion."""
         active = self._active(start, mask)
         return self._is_plain and (not active or active == [self._ours])
 
@@ -224,7 +231,7 @@ class StoredChunks:
         return self._ours in self._active(start, mask)
 
     def _active(self, start: Place, mask: int) -> list[int]:
-        """Return the places in the pipeline of the filters that made a chunk."""
+        """Return the positions in the pipeline of the filters that were applied to a chunk."""
         ends = map(sum, zip(start, self._dataset.chunks, strict=True))
         if self._leaves_edges and any(
             e > n for e, n in zip(ends, self._dataset.shape, strict=True)
@@ -233,13 +240,13 @@ class StoredChunks:
         return [i for i in range(len(self._filters)) if not mask >> i & 1]
 
     def _check_frame(self, frame: _native.FrameFields) -> None:
-        """As the plugin does: a frame has to be what header and cd_values say."""
+        """Check, as the plugin does, that a frame matches the dataset's header and cd_values."""
         dtype = self._dataset.dtype
         if frame.raw_bytes != self.chunk_bytes:
             raise CorruptFrameError(
                 f"the frame holds {frame.raw_bytes} bytes, and a chunk has {self.chunk_bytes}"
             )
-        if frame.value_bytes == 1:  # the encoder was not told the type
+        if frame.value_bytes == 1:  # the encoder did not know the type
             return
         found = frame.value_bytes, frame.big_endian
         if found != (dtype.itemsize, is_big_endian(dtype)) or dtype.kind != "f":
@@ -249,7 +256,7 @@ class StoredChunks:
             raise CorruptFrameError("the cd_values are of another type or chunk than the dataset")
 
     def _said(self) -> tuple[int, int, bool] | None:
-        """Return the chunk's bytes and type as the cd_values have them, where they do."""
+        """Return the chunk's bytes and type by the cd_values; None if these do not give them."""
         _, flags, words, _ = self._filters[self._ours]
         if flags & h5z.FLAG_OPTIONAL:
             return None
@@ -270,7 +277,7 @@ class StoredChunks:
 
 
 def stored_chunks(dataset: h5py.Dataset) -> StoredChunks | None:
-    """Return the chunks of a dataset; None where our filter has no part in it."""
+    """Return the chunks of a dataset; None if it does not have our filter."""
     creation = dataset.id.get_create_plist()
     numbers = [creation.get_filter(i)[0] for i in range(creation.get_nfilters())]
     return StoredChunks(dataset) if _native.FILTER_ID in numbers else None

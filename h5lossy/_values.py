@@ -88,10 +88,10 @@ def own_fill_value(data: Data) -> Any:
 
 
 def unwritten_value(dataset: h5py.Dataset) -> npt.NDArray[Any]:
-    """Return what a float dataset holds where nobody has written anything, as a 0-d array."""
+    """Return what a float dataset holds where nothing has been written, as a 0-d array."""
     fill = np.zeros((), dataset.dtype)
     creation = dataset.id.get_create_plist()
-    # HDF5 leaves such memory as h5py gives it: zeros.
+    # Without a fill value, HDF5 leaves h5py's buffer as it is: zeros.
     is_used = creation.get_fill_time() != h5py.h5d.FILL_TIME_NEVER
     if is_used and creation.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
         creation.get_fill_value(fill)

@@ -130,8 +130,9 @@ def write(
     Warns
     -----
     RuntimeWarning
-        If the bound is range-relative, and attributes say that more than the fill value is missing
-        or not valid: the filter takes the range of each chunk, and knows the fill value alone.
+        If the bound is range-relative, and attributes declare other values than the fill value
+        missing or invalid: the filter takes the range of each chunk, and leaves out only the fill
+        value.
 
     Notes
     -----
@@ -141,8 +142,8 @@ def write(
     to make a third. Blocks also stay until a whole row of chunks has been written.
     The file is flushed before and after, so that a full disk cannot cost more than
     what is being written.
-    Threads may read and write one file at a time, and one dataset too: each chunk is read and
-    written as a whole, and a call as one chunk after another.
+    Several threads may read and write one file, or one dataset, at the same time: each chunk is
+    read and written atomically, a whole call is not.
 
     Examples
     --------
@@ -193,12 +194,12 @@ def write(
         _require_chunks(dataset, whole=recorder is None or writer.covers_whole_chunks())
         writer.run()
         if recorder is not None:
-            with phil:  # it adds to the record, as other threads may
+            with phil:  # other threads may add to the record, too
                 recorder.finish()
 
 
 def _warn_of_ranges(dataset: h5py.Dataset) -> None:
-    """Warn of missing values that ranges of chunks are taken over."""
+    """Warn if the ranges of chunks would include missing values."""
     described = describe(dataset)
     if described is None or described.bound.kind is not BoundKind.RANGE_RELATIVE:
         return
@@ -257,7 +258,7 @@ def read(
     -----
     A batch is as large as in `write`. Beside the result, the frames of two batches and a chunk for
     each thread are in memory.
-    Threads may read while others write: of each chunk come the values before or after a write.
+    Threads may read while others write: each chunk has its values before or after a write.
 
     Examples
     --------
@@ -532,7 +533,7 @@ class _Layout:
 
     @classmethod
     def for_reading(cls, dataset: h5py.Dataset) -> _Layout | None:
-        """As `of`, and also where the cd_values do not say what the frames hold."""
+        """As `of`, but also for cd_values that do not describe the frames."""
         layout = cls.of(dataset)
         chunks = stored_chunks(dataset) if layout is None else None
         if chunks is None or not chunks.are_ours_alone or dataset.file.driver == "mpio":
@@ -737,7 +738,7 @@ class _Reader:
 
         def mark(chunk: Any) -> None:
             at = tuple(map(operator.floordiv, chunk.chunk_offset, chunks))
-            if all(map(operator.lt, at, counts)):  # the dataset may have grown meanwhile
+            if all(map(operator.lt, at, counts)):  # the dataset may have grown since
                 stored[at] = True
 
         for_each_chunk(self._dataset, mark)
@@ -774,7 +775,7 @@ class _Reader:
         return np.array([info.byte_offset is not None for info in infos])
 
     def _read_whole(self, pieces: Pieces, i: int) -> None:
-        """Read a chunk that is not one of ours, or broken; raise in that case."""
+        """Read a chunk that is not a frame of ours; raise if it is broken."""
         place = pieces.place(i)
         values = self._chunks.values(place)
         box = pieces.box(i).within(chunk_box(place, self._layout.chunks))
@@ -896,29 +897,29 @@ def _write_chunk(
 def _write_part(
     dataset: h5py.Dataset, place: Place, box: Box, values: npt.NDArray[Any], space: Space
 ) -> None:
-    """Write a part of the chunk at `place`, which HDF5 reads and changes."""
+    """Write a part of the chunk at `place`, which HDF5 decodes and encodes again."""
     chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
     with _replacing(dataset, place, _native.max_encoded_size(chunk_bytes), space):
         dataset[box.slices] = values
-        # HDF5 keeps the chunk until it is asked for it, and there is room for this one only.
+        # Makes HDF5 write the chunk now: space has been reserved for this one only.
         dataset.id.get_chunk_info_by_coord(place)
 
 
 @contextmanager
 def _replacing(dataset: h5py.Dataset, place: Place, size: int, space: Space) -> Iterator[None]:
-    """Have a chunk written so that little is lost if the process is killed meanwhile."""
+    """Write a chunk such that at most this one is lost if the process is killed."""
     with phil:
         space.reserve(size)
         old = dataset.id.get_chunk_info_by_coord(place)
         yield
         if old.byte_offset is not None and old.size != size:
-            # HDF5 may put the next chunk where the old one was, which the file's index must not
-            # name any more then.
+            # HDF5 may reuse the old chunk's space for the next one; before that, the index in the
+            # file must no longer refer to it.
             space.flush()
 
 
 def _read_chunk(dataset: h5py.Dataset, place: Place, room: npt.NDArray[np.uint8]) -> Any:
-    """Return the frame of a stored chunk; None where it is not filtered, or can't be read."""
+    """Return the frame of a stored chunk; None if it is not filtered, or can't be read."""
     try:
         with phil:
             try:
@@ -958,7 +959,7 @@ def _read_as_h5py_does(
 
 
 def _touched_if_few(dataset: h5py.Dataset, chosen: Selection | None) -> Iterator[Place] | None:
-    """Return where the chunks of a selection begin, if looking for each takes less than a list."""
+    """Return where the chunks of a selection begin, if that is faster than listing all chunks."""
     if chosen is None:
         return None
     counts = (-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))

@@ -132,8 +132,8 @@ class ErrorSummary:
         Number of valid values that are off by more than the bound; where lossless, of those that
         changed a bit.
     special_changed : int
-        Number of values that are NaN, infinite, the fill value or missing and changed a bit, or
-        turned into the fill value or a missing one, or into what is not valid.
+        Number of values that are NaN, infinite, the fill value or missing and changed a bit, that
+        became the fill value or missing, or that became valid or invalid.
     """
 
     bound: ErrorBound
@@ -166,9 +166,9 @@ def value_range(
         float32 or float64, any shape. A dataset is read in blocks of whole chunks, about 32 MiB at
         a time. An array on a GPU stays there.
     fill_value : float, optional
-        Left out of the range. Default: what a dataset says; for an array none.
+        Left out of the range. Default: a dataset's own; none for an array.
     missing_value : float or sequence of float, optional
-        Left out, too, and so is what the attributes of a dataset call missing or not valid.
+        Also left out, like values that a dataset's attributes declare missing or invalid.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def value_range(
 
 
 class Extent:
-    """The range of values that come in blocks.
+    """The range of values that are added block by block.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class Extent:
 
     @classmethod
     def of(cls, data: Data, missing: Missing) -> Extent:
-        """Take the range of an array, wherever it is, or a dataset."""
+        """Return the range of an array, on the host or a GPU, or of a dataset."""
         extent = cls(missing)
         if is_device_array(data):
             memory = cupy_memory(data)
@@ -223,7 +223,7 @@ class Extent:
         return extent
 
     def add(self, block: np.ndarray[Any, Any]) -> None:
-        """Take a block, in C order and of the type of `missing`."""
+        """Add a block, in C order and of the type of `missing`."""
         found = _native.value_range(self._params, self.missing.blanked(block))
         if found is None:
             return
@@ -233,12 +233,12 @@ class Extent:
 
     @property
     def may_be_lone(self) -> bool:
-        """Whether `LoneExtremes` might find anything: a look at some values tells for most data."""
+        """Whether `LoneExtremes` might find anything; a sample of values rules out most data."""
         if self.ends is None or self.ends[0] == self.ends[1]:
             return False
         if not self._sample:
             return True
-        with np.errstate(invalid="ignore"):  # NaNs that signal
+        with np.errstate(invalid="ignore"):  # signalling NaNs
             some = np.concatenate(self._sample).astype(np.float64)
         low, high = self.ends
         inner = some[(some > low) & (some < high)]
@@ -249,24 +249,23 @@ class Extent:
         return not spread >= LONE * (high / 2 - low / 2)
 
 
-#: A range is not believed where an extreme that occurs several times makes it larger than what is
-#: left without it by more than this.
+#: A range is refused if the range without an extreme that occurs several times is smaller than this
+#: part of it.
 LONE = 1e-6
 
-#: Values that are kept of each block.
+#: Number of values that are sampled from each block.
 _SAMPLE = 64
 
 
 class LoneExtremes:
     """Finds out whether the largest or the smallest value is far from all others, and repeated.
 
-    Nature hardly makes such, but those who mark missing values without saying so do: with 1e20,
-    -1e34, or both ends.
+    Real data are hardly ever like that. Undeclared missing values are: 1e20, -1e34, or both.
 
     Parameters
     ----------
     missing : Missing
-        What is left out anyway.
+        Left out anyway.
     ends : tuple of float
         The smallest and the largest valid value.
     """
@@ -279,13 +278,13 @@ class LoneExtremes:
         self._marks = marks
 
     def add(self, block: np.ndarray[Any, Any]) -> None:
-        """Take a block."""
+        """Add a block."""
         self._inner.add(block)
         for i, mark in enumerate(self._marks):
             self._count[i] += int(np.count_nonzero(block == mark))
 
     def add_all(self, data: Data) -> None:
-        """Take an array, wherever it is, or a dataset."""
+        """Add an array, on the host or a GPU, or a dataset."""
         if is_device_array(data):
             memory = cupy_memory(data)
             library: Any = memory.library
@@ -296,7 +295,7 @@ class LoneExtremes:
             self.add(block)
 
     def check(self, bound: ErrorBound) -> None:
-        """Raise `InvalidArgumentError` if there are such."""
+        """Raise `InvalidArgumentError` if there is such a value."""
         low, high = self._ends
         inner = self._inner.ends
         without = {
@@ -308,7 +307,7 @@ class LoneExtremes:
             if rest is None or min(self._count[i] for i in which) < 2:
                 continue
             whole, left = Fraction(high) - Fraction(low), Fraction(rest[1]) - Fraction(rest[0])
-            # Where all others are one value, it is this that would be lost; 0 stays 0.
+            # If all others are one value, that value would be lost; 0 stays 0 under any bound.
             left = left or abs(Fraction(rest[0]))
             if 0 < left < Fraction(LONE) * whole:
                 names = [str(self._marks[i]) for i in which]
@@ -329,17 +328,17 @@ class LoneExtremes:
 def confirmed_range(
     data: Data, missing: Missing, bound: ErrorBound, *, confirmed: bool
 ) -> tuple[float, float] | None:
-    """Return the range that a bound is a part of, once it is believed.
+    """Return the range that a range-relative bound refers to.
 
     Parameters
     ----------
     data : array-like or h5py.Dataset
     missing : Missing
-        What is left out.
+        Left out of the range.
     bound : ErrorBound
         For the message.
     confirmed : bool
-        Believe it.
+        Accept any range.
 
     Returns
     -------
@@ -348,7 +347,7 @@ def confirmed_range(
     Raises
     ------
     InvalidArgumentError
-        If a repeated extreme makes up nearly all of it.
+        If a repeated extreme dominates the range.
     """
     extent = Extent.of(data, missing)
     if extent.ends is not None and extent.may_be_lone and not confirmed:
@@ -383,12 +382,12 @@ def largest_error(
     bound : ErrorBound
         What was promised. A range-relative one is taken over all of `original`.
     fill_value : float, optional
-        Has to come back bit for bit, and no other value may turn into it. Default: what the
-        original says, if it is a dataset; for an array none. Where it is +0.0, other values may
-        turn into it, as the format has it.
+        Has to be restored bit for bit, and no other value may become it. Default: that of the
+        original, if it is a dataset; none for an array. If it is +0.0, other values may become it,
+        as the format allows.
     missing_value : float or sequence of float, optional
-        Likewise, beside what the attributes of the original call missing. What they call not valid
-        has to keep the bound, and not to become valid.
+        Likewise, like values that the original's attributes declare missing. Values that they
+        declare invalid have to keep the bound, and to stay invalid.
 
     Returns
     -------
@@ -425,7 +424,7 @@ def largest_error(
 
 
 def judged(original: Data, decoded: Data, bound: ErrorBound, missing: Missing) -> ErrorSummary:
-    """Do what `largest_error` does, for fields that are known to fit each other.
+    """Do what `largest_error` does, for fields that are known to have the same shape and type.
 
     Parameters
     ----------
@@ -551,7 +550,7 @@ def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data
     ----------
     data : array-like or h5py.Dataset
     fill_value : number or None
-        None: what the data says.
+        None: that of the data.
     missing_value : number or sequence of numbers
 
     Returns

@@ -142,14 +142,14 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
             32 MiB at a time.
         fill_value : float, optional
-            Left out of the range. Default: what a dataset says; for an array none.
+            Left out of the range. Default: a dataset's own; none for an array.
         missing_value : float or sequence of float, optional
-            Left out, too, and so is what the attributes ``missing_value``, ``valid_min``,
-            ``valid_max`` and ``valid_range`` of a dataset call missing or not valid.
+            Also left out, like values that the attributes ``missing_value``, ``valid_min``,
+            ``valid_max`` and ``valid_range`` of a dataset declare missing or invalid.
         confirm_range : bool, optional
-            Take the range even where the largest or the smallest value occurs several times and
-            makes it more than a million times as large as it is without: that is how missing values
-            are marked, and a part of such a range would lose all data.
+            Accept the range even if the largest or the smallest value occurs several times, and the
+            range without it is more than a million times smaller. Such a value usually marks
+            missing values, and a bound relative to such a range would lose all data.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         UnsupportedError
             If the data is neither float32 nor float64.
         InvalidArgumentError
-            If the range looks like that of a mark for missing values.
+            If the range is dominated by a value that looks like a mark for missing values.
 
         Notes
         -----
@@ -182,7 +182,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         return self.resolved_for(found)
 
     def resolved_for(self, found: tuple[float, float] | None) -> Self:
-        """Return the class with the absolute bound for data from a smallest to a largest value."""
+        """Return the codec with the absolute bound for data between two values."""
         assert self.range_relative is not None
         absolute = _native.absolute_bound(self.range_relative, *found) if found else 0.0
         return dataclasses.replace(

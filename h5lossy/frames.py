@@ -59,8 +59,8 @@ class FrameInfo:
     tiles, stored_tiles : int
         Number of tiles, and of those kept as they were.
     step : float
-        Bin width, where the bound is absolute or range-relative; where it is pointwise-relative,
-        the widest as a fraction of the value; else 0.
+        Bin width if the bound is absolute or range-relative; the largest width as a fraction of
+        the value if it is pointwise-relative; else 0.
     dims : tuple of int
         Extents (z, y, x), where the codec's mode works in two or three dimensions; else empty.
     """
@@ -199,9 +199,9 @@ def decode(
     ----------
     frame : bytes-like
         The frame, contiguous in memory. It may come from anywhere: a broken one raises, and never
-        does harm. One of a few bytes may stand for up to 4 GiB of equal values, though: where the
-        number of values is known, give `shape`, which is compared before anything is decoded;
-        elsewhere `inspect` says it. An array of bytes on a GPU is decoded there.
+        does harm. But a frame of a few bytes may stand for up to 4 GiB of equal values: if the
+        number of values is known, give `shape`, which is compared before anything is decoded; if
+        not, `inspect` returns it. An array of bytes on a GPU is decoded there.
     start, stop : int, optional
         Decode the values from number `start` up to, but not including, number `stop`:
         ``0 <= start <= stop <= count``. Only the tiles that hold them are read, so the payload's
@@ -346,19 +346,19 @@ def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return math.prod(extents[: surplus + 1]), *extents[surplus + 1 :]
 
 
-#: A bound is made smaller by at most one part in so many for the sake of missing values.
+#: A bound is reduced by at most 1 / _FINEST to keep missing values exact.
 _FINEST = 16
 
-#: For more missing values than this no bound is looked for: hardly one keeps so many, and the time
-#: goes by the square of their number.
+#: For more missing values than this no bound is looked for: hardly any keeps them all, and the time
+#: grows with the square of their number.
 _MOST_MISSING = 16
 
 
 def keeping_missing(codec: Codec, missing: Missing) -> Codec:
-    """Return a codec whose bins have missing values in their middle, so that these stay exact.
+    """Return a codec whose bins are centred on the missing values, so that these stay exact.
 
-    The filter knows HDF5's fill value alone. Another one, such as -999, comes back off by a part of
-    the bound, unless it is a multiple of a bin, which is twice the bound.
+    The filter keeps only HDF5's fill value. Another value, such as -999, stays exact only if it is
+    a multiple of the bin width, which is twice the bound.
 
     Parameters
     ----------
@@ -368,18 +368,18 @@ def keeping_missing(codec: Codec, missing: Missing) -> Codec:
     Returns
     -------
     Codec
-        The same where it keeps them anyway, where its bound is not absolute, where there are very
-        many of them, or where no slightly smaller bound is found that does.
+        The same codec if it keeps them anyway, if its bound is not absolute, if there are more than
+        16 missing values, or if no slightly smaller bound keeps them.
     """
     if not 0 < len(missing.values) <= _MOST_MISSING:
         return codec
-    # So many that they are not stored as they are.
+    # Enough values that the frame is not a stored one.
     values = np.repeat(np.array(missing.values, missing.dtype), 4096)
     if codec.absolute is None or _keeps(codec, values):
         return codec
     for value in map(abs, map(float, missing.values)):
         bins = math.ceil(value / codec.absolute / 2)
-        # A bin's middle is rounded to the type: about every other number of bins gives the value.
+        # The centre of a bin is rounded to the type: about every second number of bins is exact.
         for count in range(bins, bins + min(64, bins // _FINEST + 1)) if bins >= _FINEST else ():
             smaller = value / count / 2
             if 0 < smaller <= codec.absolute:

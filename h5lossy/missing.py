@@ -1,23 +1,24 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which values of a field are no data: asked here by all that take a range, compress or compare.
+"""Which values of a field are no data, for all functions that take a range, compress or compare.
 
 There are three sources: the fill value of an HDF5 dataset, the attributes of the netCDF and CF
 conventions (``_FillValue``, ``missing_value``, ``valid_min``, ``valid_max``, ``valid_range``), and
-what the caller says. A *missing* value has to come back bit for bit; a value *outside* of what is
-valid keeps the bound; neither counts in a range or a metric.
+the caller's arguments. A *missing* value has to be restored bit for bit; a value *outside* of the
+valid interval keeps the bound; neither counts in a range or a metric.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from h5lossy._blocks import chunk_starts
+from h5lossy._blocks import chunk_starts, grid_of
 from h5lossy._values import as_bits, checked_fill_value, fill_bits, own_fill_value
 from h5lossy.errors import InvalidArgumentError
 
@@ -27,20 +28,20 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
-#: What `Missing.mark` writes: a mask's own points are 1.
+#: What `Missing.mark` writes; the points that the mask itself leaves out are 1.
 MISSING, OUTSIDE = 2, 3
 
 
 class Changes(NamedTuple):
-    """Points of two fields that are data in one of them only, or missing in another way.
+    """Points of two fields that are data in only one of them, or whose missing value changed.
 
     Attributes
     ----------
     lost : numpy.ndarray of bool
-        Missing in the original, and not so, bit for bit, in the other field; or outside of what is
-        valid there and inside of it here.
+        Missing in the original, and not bit for bit the same in the other field; or invalid in the
+        original, and valid in the other field.
     made : numpy.ndarray of bool
-        Data in the original, and missing or outside of what is valid in the other field.
+        Data in the original, and missing or invalid in the other field.
     """
 
     lost: npt.NDArray[np.bool_]
@@ -49,17 +50,17 @@ class Changes(NamedTuple):
 
 @dataclass(frozen=True)
 class Missing:
-    """Which values of one type are no data. NaN and infinities never are, and need no mention.
+    """Which finite values of one type are no data. NaN and infinities never are.
 
     Attributes
     ----------
     dtype : numpy.dtype
     fill : numpy scalar or None
-        The fill value, which is known by its bits; never NaN.
+        The fill value, compared bit for bit; never NaN.
     values : tuple of numpy scalars
-        Further missing values: what compares equal to one of them.
+        Further missing values, compared with ``==``.
     low, high : numpy scalar or None
-        What is below or above them is not valid.
+        Values below or above these are invalid.
     """
 
     dtype: np.dtype[Any]
@@ -75,7 +76,7 @@ class Missing:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is anything beside the fill value, which is all that the library takes."""
+        """Whether there is more than the fill value, all that the native library handles."""
         return bool(self.values) or self.low is not None or self.high is not None
 
     @property
@@ -98,10 +99,10 @@ class Missing:
         )
 
     def with_fill(self, fill_value: Any) -> Missing:
-        """Return the same with another fill value; the one until now is a missing value as others.
+        """Return the same with another fill value; the previous one becomes a missing value.
 
-        A missing value of 0 stays one even if it is the fill value, too: of that the filter keeps
-        the bits, but it has other values become 0.
+        A missing value of 0 remains one even if it is also the fill value: the filter keeps the
+        bits of 0, but lets other values become 0.
 
         Parameters
         ----------
@@ -117,14 +118,14 @@ class Missing:
         return dataclasses.replace(self, fill=fill, values=tuple(dict.fromkeys(values)))
 
     def missing(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Tell which values are missing, but for those that are the fill value."""
+        """Return which values are missing, other than the fill value."""
         found = np.zeros(values.shape, np.bool_)
         for value in self.values:
             found |= values == value
         return found
 
     def outside(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Tell which finite values are not valid, though neither missing nor the fill value."""
+        """Return which finite values are invalid, and neither missing nor the fill value."""
         if self.low is None and self.high is None:
             return np.zeros(values.shape, np.bool_)
         found = np.zeros(values.shape, np.bool_)
@@ -137,7 +138,7 @@ class Missing:
     def mark(
         self, values: npt.NDArray[Any], mask: npt.NDArray[Any] | None = None
     ) -> npt.NDArray[np.uint8]:
-        """Add to a mask what is `MISSING` and what is `OUTSIDE`, where it has nothing yet."""
+        """Add `MISSING` and `OUTSIDE` to a mask where it is 0."""
         marks = np.zeros(values.shape, np.uint8) if mask is None else mask.astype(np.uint8)
         free = marks == 0
         marks[free & self.missing(values)] = MISSING
@@ -145,7 +146,7 @@ class Missing:
         return marks
 
     def blanked(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return values with NaN for all that is no data, but the fill value."""
+        """Return values with NaN for everything that is no data, except the fill value."""
         if not self.has_more:
             return values
         blanked = np.array(values, order="C")
@@ -153,7 +154,7 @@ class Missing:
         return blanked
 
     def changes(self, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> Changes:
-        """Compare two arrays of `dtype`; for the fill value itself the library does."""
+        """Compare two arrays of `dtype`; the native library compares the fill value itself."""
         was, now = self.missing(original), self.missing(decoded)
         out, still_out = self.outside(original), self.outside(decoded)
         data = ~was & ~self._is_special(original)
@@ -175,19 +176,18 @@ def _native_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def missing_of(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Missing:
-    """Say which values of a field are no data.
+    """Return which values of a field are no data.
 
     Parameters
     ----------
     data : array-like
-        With a dtype. What it says of itself is found for `h5py.Dataset`, variables of netCDF4 and
-        h5netcdf, and xarray's arrays, whose attributes count as far as opening the file has not
-        applied them.
+        With a dtype. The attributes of `h5py.Dataset`, variables of netCDF4 and h5netcdf, and
+        xarray's arrays are used; xarray removes those that it has applied.
     fill_value : number, "auto" or None
-        Stands in place of the field's own, HDF5's or that of ``_FillValue``. None: all finite
-        values are data, whatever the field says of itself.
+        Replaces the field's own, HDF5's or that of ``_FillValue``. None: all finite values are
+        data, whatever the attributes say.
     missing_value : number or sequence of numbers
-        Missing, too, beside what the attributes say.
+        Missing in addition to what the attributes say.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def missing_of(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> 
     Warns
     -----
     RuntimeWarning
-        For an attribute that has no meaning: text, of a wrong size, an interval without a value.
+        If an attribute is invalid, and so ignored: text, a wrong size, an empty interval.
     """
     dtype = np.dtype(data.dtype)
     if isinstance(fill_value, str) and fill_value != "auto":
@@ -229,11 +229,11 @@ def missing_of(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> 
 
 
 def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missing:
-    """Say which values of a dataset are no data, and which of them its copy has as fill value.
+    """Return which values of a dataset are no data, and which one its copy gets as fill value.
 
-    The filter keeps HDF5's fill value, and no other one, bit for bit. A dataset without one of its
-    own gets its first missing value for it, if nobody can tell: all of it is stored, and it can't
-    grow, so that no value is ever read that nobody has written.
+    The filter keeps only HDF5's fill value bit for bit. A dataset without a fill value of its own
+    gets its first missing value, if that makes no difference to readers: all chunks are stored and
+    the dataset can't grow, so that the fill value is never read from unwritten space.
 
     Parameters
     ----------
@@ -252,15 +252,14 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
     if own is not None or not others or dataset.maxshape != dataset.shape:
         return found
     if dataset.chunks:
-        grid = np.prod([-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)])
-        is_whole = len(set(chunk_starts(dataset))) == grid
+        is_whole = len(set(chunk_starts(dataset))) == math.prod(grid_of(dataset))
     else:
         is_whole = dataset.id.get_storage_size() >= dataset.nbytes
     return found.with_fill(others[0]) if is_whole else found
 
 
 def attribute_of(data: Any, name: str) -> Any:
-    """Return an attribute of a dataset or variable, of whatever library; None where there is none.
+    """Return an attribute of a dataset or variable of any library; None if there is none.
 
     Parameters
     ----------
@@ -279,51 +278,49 @@ def attribute_of(data: Any, name: str) -> Any:
 
 
 class _Attributes:
-    """The attributes of a field, as numbers of its own type."""
+    """The attributes of a field, as numbers of the field's type."""
 
     def __init__(self, data: Any, dtype: np.dtype[Any]) -> None:
         self._data = data
         self._dtype = dtype
 
     def numbers(self, name: str, least: int = 1, most: int | None = None) -> npt.NDArray[Any]:
-        """Return what an attribute says; nothing, and a warning, where that makes no sense."""
+        """Return an attribute's numbers; none, with a warning, if they are invalid."""
         nothing = np.empty(0, self._dtype)
         try:
             value = attribute_of(self._data, name)
         except (OSError, TypeError, ValueError) as error:  # a type that h5py does not know
-            self._warn(name, f"does not count, since it can't be read: {error}")
+            self._warn(name, f"is ignored, since it can't be read: {error}")
             return nothing
         if value is None:
             return nothing
         given = np.ravel(np.asarray(value))
         if given.dtype.kind not in "fiu":
-            self._warn(name, f"does not count, since it is no number, but {value!r}")
+            self._warn(name, f"is ignored, since it is not a number, but {value!r}")
             return nothing
         if len(given) < least or (most is not None and len(given) > most):
             wanted = f"{least} or more" if most is None else str(least)
-            self._warn(
-                name, f"does not count, since it has {len(given)} numbers instead of {wanted}"
-            )
+            self._warn(name, f"is ignored, since it has {len(given)} numbers instead of {wanted}")
             return nothing
-        # Those who set it by hand often leave it to be float64: 1e20 then means the float32 next to
-        # it. What the type does not have is no value of the field.
+        # An attribute set by hand is often float64: 1e20 then means the nearest float32. A number
+        # that the type does not have is no value of the field.
         with np.errstate(all="ignore"):
             typed = given.astype(self._dtype)
             there = np.isfinite(typed) if self._dtype.kind == "f" else typed == given
         return typed if least == most else typed[there | np.isnan(typed)]
 
     def interval(self) -> tuple[Any, Any]:
-        """Return the smallest and the largest valid value, each None where nothing says it."""
+        """Return the smallest and the largest valid value, each None if there is no limit."""
         ends = self.numbers("valid_range", 2, 2)
         single = [self.numbers(name, 1, 1) for name in ("valid_min", "valid_max")]
         if len(ends) and any(map(len, single)):
-            self._warn("valid_range", "stands beside valid_min or valid_max, which do not count")
+            self._warn("valid_range", "is used, and valid_min and valid_max are ignored")
         name = "valid_range" if len(ends) else "valid_min or valid_max"
         low, high = ends if len(ends) else (end[0] if len(end) else None for end in single)
         given = [end for end in (low, high) if end is not None]
         if any(np.isnan(end) for end in given) or (len(given) == 2 and not given[0] <= given[1]):
             ends_text = " to ".join(map(str, given))
-            self._warn(name, f"does not count, since no value is valid by it: {ends_text}")
+            self._warn(name, f"is ignored, since no value would be valid: {ends_text}")
             return None, None
         return low, high
 
@@ -337,7 +334,7 @@ def _data_like(values: npt.NDArray[Any]) -> tuple[Any, ...]:
 
 
 def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    """Check what a caller calls missing."""
+    """Check the missing values that a caller gives."""
     given = np.asarray(missing_value)
     if given.size and given.dtype.kind not in "fiu":
         raise InvalidArgumentError(
@@ -351,7 +348,7 @@ def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
 
 
 def _as_fill(fill_value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a fill value in its type; None where there is none, or a NaN."""
+    """Return a fill value in the given type; None if there is none, or if it is NaN."""
     if fill_value is None:
         return None
     fill = checked_fill_value(fill_value, dtype)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._blocks import chunk_starts
+from h5lossy._blocks import chunk_starts, grid_of
 from h5lossy._stored import StoredChunks
 from h5lossy._values import as_bits, fill_bits, is_big_endian, own_fill_value, unwritten_value
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
@@ -57,7 +57,7 @@ HASH_ATTRIBUTE = "h5lossy_hashes"
 
 SCHEMA = "h5lossy.verification/2"
 
-#: The text of the hashes stays below the 64 KiB that HDF5 allows an attribute in old files.
+#: The text of the hashes stays below 64 KiB, the limit of an attribute in old HDF5 files.
 MOST_HASH_BYTES = 60_000
 
 Place = tuple[int, ...]
@@ -89,15 +89,15 @@ class Verification:
         None if h5lossy did not compress it; then no values were checked.
     bound : ErrorBound or None
     chunks : int
-        Chunks of the file that were decoded.
+        Number of stored chunks that were decoded.
     recorded : int
-        Those of them whose decoded values are the recorded ones.
+        Number of those whose decoded values match the record.
     problems : tuple of Problem
-        Damage: what HDF5 can't read, or would read as something else than was written, values
-        outside of their bound, lost chunks, and a record that was tampered with.
+        Damage: chunks that HDF5 can't read or would misread, broken bounds, lost chunks, and a
+        record that was tampered with.
     outdated : tuple of Problem
-        Why the record is not of these values, which are sound: they were changed, or the dataset
-        was resized, compressed again or replaced, after the record was made.
+        Why the record no longer matches, although the data is intact: values were changed, or the
+        dataset was resized, compressed again or replaced, after the record was made.
     record : dict or None
         What was found when the dataset was written, if that was verified.
     report : Report or None
@@ -116,7 +116,7 @@ class Verification:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether something is wrong with the data, or with the record itself."""
+        """Whether the data, or the record itself, is damaged."""
         return bool(self.problems) or (self.report is not None and not self.report.ok)
 
     @property
@@ -150,9 +150,9 @@ def _blake2b(data: Any) -> int:
 class _Hashes:
     """Hashes of the chunks that hold anything but the fill value, in groups.
 
-    A group is `chunks_per_hash` places of the grid of chunks, in C order; a power of two, and 1 as
-    long as there is room in an attribute. What holds the fill value alone has no hash: it reads as
-    if it were not there.
+    A group has `chunks_per_hash` places of the grid of chunks, in C order: a power of two, and 1 as
+    long as all hashes fit in an attribute. Chunks that hold only the fill value have no hash, since
+    they read as if they were not stored.
 
     Attributes
     ----------
@@ -189,14 +189,14 @@ _HASH_PART = re.compile(r"(?:([0-9a-f]{1,32}):)?([0-9a-f]{16})")
 
 
 def group_hash(chunks: list[tuple[int, int]], size: int) -> int:
-    """Return the hash of a group: of its chunks' numbers and hashes; that of a chunk on its own."""
+    """Return the hash of a group, from its chunks' numbers and hashes; of one chunk, its own."""
     if size == 1:
         return chunks[0][1]
     return _blake2b("".join(f"{number:x}:{value:016x};" for number, value in chunks).encode())
 
 
 def _hash_text(by_group: dict[int, int]) -> str:
-    """Write hashes as text: the group's number before one that does not follow the one before."""
+    """Write hashes as text; a group that does not follow the previous one has its number first."""
     parts, following = [_HASH_NAME], 0
     for group in sorted(by_group):
         number = "" if group == following else f"{group:x}:"
@@ -208,13 +208,13 @@ def _hash_text(by_group: dict[int, int]) -> str:
 def _hashes_in(text: str) -> dict[int, int]:
     name, *parts = text.split(" ")
     if name != _HASH_NAME:
-        raise ValueError(f"hashes of another kind: {name[:20]!r}")
+        raise ValueError(f"unknown kind of hashes: {name[:20]!r}")
     by_group: dict[int, int] = {}
     following = 0
     for part in parts:
         match = _HASH_PART.fullmatch(part)
         if match is None:
-            raise ValueError(f"no hash: {part[:60]!r}")
+            raise ValueError(f"not a hash: {part[:60]!r}")
         group = following if match[1] is None else int(match[1], 16)
         by_group[group] = int(match[2], 16)
         following = group + 1
@@ -268,7 +268,7 @@ class Recorder:
         self._described = described
         self._bound = bound or described.bound
         self._dtype = described.dtype
-        # The fill value that the filter knows; all others are compared here.
+        # The filter keeps this fill value; missing values are compared here.
         fill_value = own_fill_value(dataset)
         self._missing = (missing or missing_of(dataset)).with_fill(fill_value)
         self._missing_changed = _MissingChanged()
@@ -453,7 +453,7 @@ class Recorder:
         return record
 
     def _earlier(self, stored: list[Place]) -> tuple[dict[Place, int | None], bool]:
-        """Return the hashes that stay as they are, and whether no stored chunk is left without."""
+        """Return the hashes that stay valid, and whether then every stored chunk has one."""
         try:
             found = read_record(self._dataset)
         except (InvalidArgumentError, UnsupportedError):
@@ -467,7 +467,7 @@ class Recorder:
         chunks, before, after = now["chunks"], then["shape"], now["shape"]
 
         def is_same(place: Place) -> bool:
-            """Tell whether a chunk had as many values then."""
+            """Return whether a chunk had the same extents then."""
             return all(
                 min((p + 1) * c, b) == min((p + 1) * c, a) and p * c < b
                 for p, c, b, a in zip(place, chunks, before, after, strict=True)
@@ -563,26 +563,21 @@ def record(
     return recorder.finish()
 
 
-def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
-    """Return the number of chunks along each axis."""
-    return tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
-
-
 def _place_in(dataset: h5py.Dataset, start: Place) -> Place:
     return tuple(s // c for s, c in zip(start, dataset.chunks, strict=True))
 
 
 def _hash_unless(values: npt.NDArray[Any], unwritten: npt.NDArray[Any]) -> int | None:
-    """Return the hash of a chunk; None where it reads as if it were not there."""
+    """Return the hash of a chunk; None if it reads as if it were not stored."""
     if not values.size or (as_bits(values) == as_bits(unwritten)).all():
         return None
     return hash_values(values)
 
 
 def _description(described: DatasetInfo, unwritten: npt.NDArray[Any]) -> dict[str, Any]:
-    """Say of what dataset a record is: what makes its values, or their promise, another if changed.
+    """Return what a record says of its dataset: all that changes its values, or their bound.
 
-    The rest of the cd_values is not: programs that copy a dataset do not keep all of them.
+    The other cd_values are left out, since programs that copy a dataset do not keep all of them.
     """
     little = described.dtype.newbyteorder("<")
     return {
@@ -595,14 +590,14 @@ def _description(described: DatasetInfo, unwritten: npt.NDArray[Any]) -> dict[st
 
 
 def _digest(record: dict[str, Any], hashes: str) -> str:
-    """Tie all that is recorded together, so that no part of it is changed or exchanged unseen."""
+    """Return a digest of the whole record, so that a change of any part of it is noticed."""
     rest = {name: value for name, value in record.items() if name != "digest"}
     text = json.dumps(rest, sort_keys=True) + hashes
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def write_text(dataset: h5py.Dataset, name: str, text: str) -> None:
-    """Write an attribute of fixed-length ASCII, which every netCDF model has a type for.
+    """Write an attribute of fixed-length ASCII, which every netCDF model supports.
 
     Parameters
     ----------
@@ -617,14 +612,14 @@ def write_text(dataset: h5py.Dataset, name: str, text: str) -> None:
 
 
 def _read_text(dataset: h5py.Dataset, name: str) -> str:
-    """Read text that may have been written again by another library, as text of another kind."""
+    """Read text that another library may have rewritten as another type of string."""
     content = dataset.attrs[name]
     if isinstance(content, np.ndarray) and content.size == 1:
         content = content.item()
     if isinstance(content, bytes):
         content = content.decode("ascii")
     if not isinstance(content, str):
-        raise TypeError(f"{name} is no text")
+        raise TypeError(f"{name} is not text")
     return content
 
 
@@ -643,7 +638,7 @@ def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], _Hashes] | None:
     Raises
     ------
     InvalidArgumentError
-        If a part of it is missing, makes no sense, or was changed.
+        If a part of it is missing, invalid, or was changed.
     UnsupportedError
         If another version wrote it.
     """
@@ -651,14 +646,14 @@ def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], _Hashes] | None:
     if not there:
         return None
     if len(there) == 1:
-        raise InvalidArgumentError(f"the record has lost a part: only {there[0]} is there")
+        raise InvalidArgumentError(f"the record is incomplete: the dataset has only {there[0]}")
     try:
         found = json.loads(_read_text(dataset, REPORT_ATTRIBUTE))
         schema = found["schema"]
         if schema != SCHEMA and str(schema).startswith(SCHEMA.partition("/")[0]):
             raise UnsupportedError(
-                f"the record is of the form {schema!r} of another version of h5lossy, and this one "
-                f"reads {SCHEMA!r}; write or repack the data again to have one"
+                f"the record has the schema {schema!r} of another version of h5lossy, and this one "
+                f"reads {SCHEMA!r}; write or repack the data again for a new record"
             )
         text = _read_text(dataset, HASH_ATTRIBUTE)
         is_sound = schema == SCHEMA and found["digest"] == _digest(found, text)
@@ -672,13 +667,13 @@ def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], _Hashes] | None:
         raise InvalidArgumentError(f"the record can't be read: {error!r}") from error
     if not is_sound:
         raise InvalidArgumentError(
-            "the record was changed after it was made: its digest is of another one"
+            "the record was changed after it was made: its digest does not match"
         )
     return found, hashes
 
 
 def _check_types(record: dict[str, Any]) -> None:
-    """Raise where a record does not hold what `verify` makes use of: its digest is no signature."""
+    """Raise if a record lacks what `verify` uses: a right digest is no proof of its origin."""
     dataset, found, size = record["dataset"], record["found"], record["chunks_per_hash"]
     unwritten = bytes.fromhex(dataset["unwritten"])
     types = (
@@ -689,7 +684,7 @@ def _check_types(record: dict[str, Any]) -> None:
         found is None or isinstance(found["max_abs"], int | float | None),
     )
     if not all(types):
-        raise TypeError("parts of other types")
+        raise TypeError("fields of the wrong type")
 
 
 def verify(
@@ -700,10 +695,10 @@ def verify(
 ) -> Verification:
     """Check that a dataset can be decoded and still holds what was verified when it was written.
 
-    Every chunk that is in the file is decoded, and judged as what HDF5 would read: its checksum,
-    filter mask, length, type and byte order by the dataset's, its bound by the one that the dataset
-    states. The decoded values are compared with the recorded hash, if there is one. No original is
-    needed. Time and memory go by the chunks that are in the file.
+    Every stored chunk is decoded as HDF5 would read it. Its checksum, filter mask, length, type and
+    byte order are checked, and its bound is compared with that of the dataset. The decoded values
+    are compared with the recorded hash, if there is one. No original is needed. Time and memory
+    depend on the number of stored chunks.
 
     Parameters
     ----------
@@ -722,8 +717,8 @@ def verify(
 
     Notes
     -----
-    A record shows accidents, not forgery: who can write the file can write the record, too. It is
-    also silent about a dataset whose record was removed altogether.
+    A record reveals accidents, not forgery: whoever can write the file can write the record, too,
+    or remove it.
 
     Examples
     --------
@@ -771,7 +766,7 @@ def verify(
 
 
 def _of_a_dataset_before(dataset: h5py.Dataset) -> tuple[Problem, ...]:
-    """Look for a record of a dataset that was replaced by one without our filter."""
+    """Look for the record of a dataset that was replaced by one without our filter."""
     if not any(name in dataset.attrs for name in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE)):
         return ()
     why = "the record is of another dataset: h5lossy did not compress this one"
@@ -815,7 +810,7 @@ class _Check:
         dataset, described = self._dataset, self._described
         then, now = self.record["dataset"], _description(described, unwritten_value(dataset))
         if described.chunks_stored == math.prod(self._grid):
-            now["unwritten"] = then["unwritten"]  # nothing is; programs lose HDF5's fill value
+            now["unwritten"] = then["unwritten"]  # not used; some programs drop the fill value
         if then == now:
             self._hashes = hashes
             little = dataset.dtype.newbyteorder("<")
@@ -830,7 +825,7 @@ class _Check:
         self._note(self.outdated, None, f"the record is of other data: {'; '.join(others)}")
 
     def run(self, progress: Callable[[int], None] | None) -> None:
-        """Decode all chunks that are in the file, and compare them."""
+        """Decode all stored chunks, and compare them."""
         stored = StoredChunks(self._dataset)
         size = self._hashes.chunks_per_hash if self._hashes else 1
         seen = set()
@@ -844,7 +839,7 @@ class _Check:
     def _chunk(
         self, stored: StoredChunks, start: Place, progress: Callable[[int], None] | None
     ) -> tuple[int | None, bool, bool]:
-        """Return a chunk's hash, whether damage would be seen, and whether it was."""
+        """Return a chunk's hash, whether it has a checksum, and whether it is damaged."""
         self.chunks += 1
         place = _place_in(self._dataset, start)
         try:
@@ -864,7 +859,7 @@ class _Check:
         return value, has_checksum, bool(broken)
 
     def _group(self, group: int, members: list[tuple[int, int | None, bool, bool]]) -> None:
-        """Compare the chunks that share a hash with it."""
+        """Compare the hash of a group of chunks with the recorded one."""
         if self._hashes is None or self.record is None:
             return
         if any(is_damaged for *_, is_damaged in members):
@@ -874,7 +869,7 @@ class _Check:
         found = group_hash(written, size) if written else None
         wanted = self._hashes.by_group.get(group)
         if wanted is None and not self.record["complete"]:
-            return  # nobody verified them
+            return  # they were written without verify="write"
         if found == wanted:
             self.recorded += len(members)
             return
@@ -884,7 +879,7 @@ class _Check:
             self._note(
                 self.outdated,
                 first,
-                f"{which} from the record, and is sound: changed after the record was made",
+                f"{which} from the record, and is intact: changed after the record was made",
             )
         else:
             self.problem(first, f"{which} from the record, and has no checksum: damaged or changed")
@@ -903,8 +898,8 @@ class _Check:
 
 
 def _broken_promise(frame: FrameInfo, values: npt.NDArray[Any], promised: ErrorBound) -> str:
-    """Say why a frame can't keep what the dataset promises; nothing if it can."""
-    if frame.codec == "stored":  # it has the values themselves, and no bound if it has no type
+    """Return why a frame breaks the dataset's bound; an empty string if it does not."""
+    if frame.codec == "stored":  # exact, and without a bound if it has no type
         return ""
     kind, bound = frame.bound.kind, frame.requested_bound
     if kind not in {promised.kind, BoundKind.LOSSLESS} or bound > promised.value:
@@ -912,11 +907,11 @@ def _broken_promise(frame: FrameInfo, values: npt.NDArray[Any], promised: ErrorB
     largest = math.inf
     if kind is BoundKind.ABSOLUTE:
         largest = 2 * bound
-    elif kind is BoundKind.POINTWISE_RELATIVE:  # bins are an odd number of steps of the mantissa
+    elif kind is BoundKind.POINTWISE_RELATIVE:  # bins are an odd number of units in the last place
         largest = 2 * bound + float(np.finfo(frame.dtype).eps)
     elif kind is BoundKind.RANGE_RELATIVE:
         finite = values[np.isfinite(values)]
-        # The range of what was encoded is at most an error longer on both sides.
+        # The range of the original may be larger by one error at each end.
         extent = float(finite.max()) - float(finite.min()) if finite.size else 0.0
         largest = 2 * bound * (extent + frame.step) * (1 + 1e-9)
     if frame.step > largest:

@@ -297,8 +297,8 @@ H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
   }
 }
 
-// A thread block for each chunk: whether the sample's frames are smaller than those of the candidates before. The sampled
-// part of a chunk, and 40 bytes for each 8192 values at most, is less than 2^32.
+// A thread block for each chunk: whether the sample's frames are smaller than those of the earlier candidates. The sampled
+// part of a chunk, with at most 40 bytes for each 8192 values, is less than 2^32 bytes.
 H5L_DEVICE void compare_candidates(const gpu::AutoPlan& plan) {
   const u32 chunk = block_row();
   u64 estimate = 0;

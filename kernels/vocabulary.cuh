@@ -550,8 +550,8 @@ H5L_DEVICE u32 half_of(u64 word, u32 s) { return static_cast<u32>(s < 4 ? word :
 // ---------------------------------------------------------------------------------------------------------------------
 // Structs as words
 
-// The first of a struct's 8-byte words that is not 0, and the one that a member begins at: older NVRTCs have no
-// __builtin_offsetof. Constants, which take no code.
+// The index of the first of a struct's 8-byte words that is not 0, and of the word that a member begins at: older NVRTCs
+// have no __builtin_offsetof. Both are evaluated at compile time.
 template <class Struct>
 H5L_FN constexpr u32 first_word_of(const Struct& all) {
   struct Words {

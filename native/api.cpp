@@ -31,7 +31,7 @@ void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_
   info.frame_bytes = frame_bytes;
   info.tiles = tiles;
   info.bound = header.bound;
-  // Of a magnitude's bins the width as a fraction is S of the mantissa's 2^m steps.
+  // A bin of magnitudes is S units in the last place wide, so its largest relative width is S / 2^m for an m-bit mantissa.
   const bool pointwise = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;
   info.step = pointwise ? static_cast<double>(header.scale) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52) : header.step;
   info.rank = header.has_dims ? 3 : 0;

@@ -1072,7 +1072,7 @@ def test_a_fill_value_that_an_attribute_declares_is_left_out(declared: Any) -> N
         a.attrs["_FillValue"] = declared
         assert assess(a, y).special.fill_kept == 30
         a.attrs["_FillValue"] = "nothing"
-        with pytest.warns(RuntimeWarning, match="/x: attribute _FillValue does not count"):
+        with pytest.warns(RuntimeWarning, match="/x: attribute _FillValue is ignored"):
             assert assess(a, y).fill_value is None
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `h5lossy.assess` tells does not depend on units, wherever squares leave float64."""
+"""The numbers of `h5lossy.assess` do not depend on the unit, even if squares overflow."""
 
 from __future__ import annotations
 

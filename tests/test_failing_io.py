@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""I/O that fails, and processes that are killed: an error or the right values, never other ones.
+"""I/O that fails, and processes that are killed: an error or the right values, nothing else.
 
-H5LOSSY_IO_CASES says how many places of each kind are tried; there are up to some hundred.
+H5LOSSY_IO_CASES is the number of calls of each kind that are tried, of up to a few hundred.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WRITE, TRUNCATE, SYNC, RESERVE, RENAME = range(5)
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the library that stands between a process and the system."""
+    """Compile the library that intercepts system calls."""
     compiler = shutil.which("cc")
     if compiler is None or not Path("/proc/self/fd").exists():
         pytest.skip("takes a C compiler and Linux")

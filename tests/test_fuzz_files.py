@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import random
+import struct
 from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
 import pytest
 
+import h5lossy
 from fuzz import files, mutations, oracle, seeds
 from hdf5_helpers import PYTHON, run
 
@@ -59,6 +61,10 @@ def test_the_seeds_are_of_every_kind(made: list[Seed]) -> None:
     names = " ".join(seed.name for seed in made)
     for part in [*seeds.INDEXES, *seeds.SETTINGS, *seeds.BOUNDS, *seeds.DTYPES, *seeds.BEHIND]:
         assert part in names
+    for index in seeds.INDEXES:
+        with_index = [seed for seed in made if f"-{index}" in seed.name]
+        assert {seed.record for seed in with_index} == {True, False}
+        assert any(seed.name.endswith(("-gzip", "-fletcher32")) for seed in with_index)
     assert {seed.record for seed in made} == {seed.checksum for seed in made} == {True, False}
 
 
@@ -157,3 +163,40 @@ def test_a_sealed_frame_has_right_checksums(
             stored = bytes(dataset.id.read_direct_chunk((0,) * len(dataset.shape))[1])
             frame = mutations.unwrapped(dataset, stored)
             assert mutations.seal(change(frame)) == frame, seed.name
+
+
+# ------------------------------------------------------------------------------------------------
+# What it found
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_chunk_that_is_listed_and_nowhere_has_the_fill_value(
+    made: list[Seed], tmp_path: Path
+) -> None:
+    number = next(i for i, seed in enumerate(made) if "v2-btree" in seed.name and seed.record)
+    case = case_of(made, tmp_path, number=number, readers="")
+    image = mutations.Image(case.path)
+    address = struct.pack("<Q", image.chunks[3].byte_offset)
+    assert image.bytes.count(address) == 1
+    image.set(image.bytes.index(address), b"\xff" * 8)
+    image.save()
+    for reader in ("look", "h5py", "read", "repack"):
+        case.outcomes[reader] = files.READERS[reader](case)
+        assert case.outcomes[reader].is_content
+    assert kinds(case) == set()
+
+
+def test_a_chunk_of_more_bytes_than_there_can_be_is_an_error(
+    made: list[Seed], tmp_path: Path
+) -> None:
+    number = next(i for i, seed in enumerate(made) if "fixed-array" in seed.name and seed.record)
+    case = case_of(made, tmp_path, number=number, readers="")
+    image = mutations.Image(case.path)
+    entry = struct.pack("<QQ", image.chunks[3].byte_offset, image.chunks[3].size)
+    if image.bytes.count(entry) == 0:
+        pytest.skip("HDF5 before 2.0 has no room for such a size")
+    image.set(image.bytes.index(entry) + 15, b"\xff")
+    image.save()
+    with h5py.File(case.path) as file, pytest.raises(h5lossy.CorruptFrameError, match="more bytes"):
+        h5lossy.read(file[seeds.NAME])
+    assert files.READERS["verify"](case).status == "exit 1"

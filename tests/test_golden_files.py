@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""HDF5 files of the past are read as ever, by h5py, by h5lossy and by other programs."""
+"""HDF5 files of earlier releases can be read, by h5py, by h5lossy and by other programs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that lie about their chunks: each read is an error, and no memory is handed out."""
+"""Files that misstate their chunks: each read is an error, and no memory is exposed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CODEC = PFPL(absolute=0.5)
 
 
 def bytes_frame(raw: bytes) -> bytes:
-    """Encode as the filter does where it was told nothing."""
+    """Encode as the filter does if it was told nothing."""
     frame = call_filter((), raw)
     assert frame is not None
     return frame
@@ -108,7 +108,7 @@ OPTIONAL, MANDATORY = h5z.FLAG_OPTIONAL, h5z.FLAG_MANDATORY
 
 
 def words_of(count: int, dtype: str = "<f4") -> tuple[int, ...]:
-    """Return what set_local stores for chunks of so many values; no filter is asked for it."""
+    """Return what set_local stores for chunks of `count` values, without a filter in place."""
     params = dataclasses.replace(
         _native.unpack_cd_values(CODEC.filter_options),
         value_bytes=np.dtype(dtype).itemsize,
@@ -122,7 +122,7 @@ def words_of(count: int, dtype: str = "<f4") -> tuple[int, ...]:
 
 @pytest.fixture(scope="module")
 def bare_filter() -> Iterator[None]:
-    """Have a filter of our number that asks and says nothing, so that a file can say anything."""
+    """Register a filter without can_apply and set_local, so that a file may hold anything."""
     ours = filter_class()
     ask = type(ours.can_apply)
     bare = FilterClass(ours.version, ours.id, 1, 1, ours.name, ask(), ask(), ours.filter)
@@ -142,7 +142,7 @@ def hostile(
     name: str = "x",
     behind: Callable[[h5p.PropDCID], None] | None = None,
 ) -> None:
-    """Add a dataset of one chunk, about which cd_values and frame say anything."""
+    """Add a dataset of one chunk, with any type, cd_values and stored bytes."""
     creation = h5p.create(h5p.DATASET_CREATE)
     creation.set_chunk((count,))
     creation.set_filter(FILTER_ID, flags, words)
@@ -153,7 +153,7 @@ def hostile(
 
 
 def of_two_datasets(path: Path) -> None:
-    """One is what the cd_values say, and the other is not."""
+    """One matches the cd_values, and the other does not."""
     hostile(path, words_of(2), frame_of(2), count=2, name="a")
     hostile(path, words_of(2), frame_of(2))
 
@@ -217,12 +217,12 @@ for path in sys.argv[2:]:
 """
 
 
-#: In such a process' heap no byte is 0: neither what malloc gives, nor what was freed.
+#: In such a process no byte of the heap is 0, neither in new nor in freed memory.
 DIRTY = {"MALLOC_PERTURB_": "165"}
 
 
 def read_elsewhere(package: str, *paths: Path, **changes: str) -> tuple[list[str], str]:
-    """Read files in another process; return what it found and said."""
+    """Read files in another process; return what it read, and its standard error."""
     done = run_python(READ_ALL, package, *paths, env=environment(**changes))
     return done.stdout.split(), done.stderr
 
@@ -291,8 +291,9 @@ def test_the_command_line_ends_by_itself(
 def test_a_virtual_dataset_gives_no_memory_of_a_hostile_source(
     hostile_files: dict[str, Path], tmp_path: Path, package: str, name: str
 ) -> None:
-    # HDF5 opens the source by itself, and nobody can say how large its chunks are. From 2.2 on it
-    # checks; before, what is behind the frame is 0. Not DIRTY: glibc would write to all 4 GiB.
+    # HDF5 opens the source internally, so the filter cannot learn the chunk size. HDF5 2.2 and up
+    # check it; before that, the frame's values are followed by zeros. Not DIRTY: glibc would write
+    # to all 4 GiB.
     pytest.importorskip(package)
     layout = h5py.VirtualLayout((COUNT,), "<f4")
     layout[...] = h5py.VirtualSource(str(hostile_files[name]), "x", shape=(COUNT,))

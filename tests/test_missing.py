@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Missing values: what attributes and arguments call so counts in no range and in no metric.
+"""Missing values, by attributes and arguments, count in no range and in no metric.
 
 They come back bit for bit, and nothing else becomes missing, or it is said.
 """
@@ -114,12 +114,12 @@ def test_the_interval_is_inclusive_and_of_either_kind(file: h5py.File) -> None:
     ],
     ids=repr,
 )
-def test_attributes_without_a_meaning_are_named_and_do_not_count(
+def test_invalid_attributes_are_ignored_with_a_warning(
     file: h5py.File, name: str, value: Any
 ) -> None:
     made = file.create_dataset("t", data=field(2.0))
     made.attrs[name] = value
-    with pytest.warns(RuntimeWarning, match=f"/t: attribute .*{name}.* does not count"):
+    with pytest.warns(RuntimeWarning, match=f"/t: attribute .*{name}.* is ignored"):
         assert missing_of(made).says_nothing
 
 

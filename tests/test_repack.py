@@ -1374,3 +1374,17 @@ def test_what_nobody_can_describe_is_repacked_all_the_same(source: Path, target:
     repack(source, target, "--lossless")
     with h5py.File(target) as file:
         np.testing.assert_array_equal(file["x"][...], values)
+
+
+def test_a_chunk_without_bytes_is_broken_and_not_empty(source: Path, target: Path) -> None:
+    with h5py.File(source, "w", libver="earliest") as file:
+        values = np.linspace(0, 1, 4096, dtype="f4")
+        file.create_dataset("x", data=values, chunks=(4096,), compression=PFPL(lossless=True))
+        size = file["x"].id.get_storage_size()
+    content, key = source.read_bytes(), struct.Struct("<IIQ")  # size, filter mask, place
+    assert content.count(key.pack(size, 0, 0)) == 1
+    source.write_bytes(content.replace(key.pack(size, 0, 0), key.pack(0, 0, 0)))
+    with h5py.File(source) as file, pytest.raises(OSError, match="filter"):
+        file["x"][...]
+    repack(source, target, "--lossless", status=1)
+    assert not target.exists()

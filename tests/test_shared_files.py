@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A file that several threads or processes use at a time: nothing is lost but what is written."""
+"""Files that several threads or processes share: nothing changes but what is written."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What became of points that are no data: missing values, and those outside of what is valid.
+"""What became of points that are no data: missing and invalid values.
 
-The library knows one fill value and leaves out what a mask says. All else that means missing is in
-that mask, with marks of its own (`h5lossy.missing.MISSING`, `OUTSIDE`), and is looked at here.
+The native library handles one fill value and a mask. Other missing values and invalid ones are in
+that mask, with their own marks (`h5lossy.missing.MISSING`, `OUTSIDE`), and are counted here.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ KINDS = ("missing_kept", "missing_lost", "missing_made")
 
 
 class Absent:
-    """Counts them, and has those outside of what is valid keep the bound.
+    """Counts such points, and checks the bound of invalid ones.
 
     Parameters
     ----------
     missing : Missing
     params : AssessParams
-        Of the assessment that leaves them out.
+        Those of the assessment that leaves the points out.
     decoded_mask : numpy.ndarray of bool, optional
         Which points of the decoded field a masked array leaves out.
     """
@@ -67,7 +67,7 @@ class Absent:
         decoded: npt.NDArray[Any],
         marks: npt.NDArray[np.uint8] | None,
     ) -> None:
-        """Take a run of adjacent points, and what the mask says of them."""
+        """Take a run of adjacent points and their marks in the mask."""
         free = np.ones(original.shape, np.bool_) if marks is None else marks != 1
         changes = self._missing.changes(original, decoded)
         made = changes.made

@@ -139,8 +139,8 @@ def assess(
         NumPy arrays, ``numpy.memmap``, all that speaks DLPack (PyTorch, JAX), and anything else
         with a shape, a dtype and ``[]``, such as Zarr arrays and variables of netCDF4, h5netcdf and
         xarray. Two arrays on one GPU are assessed there; if only one is on a GPU, it comes to the
-        host a part at a time. What the attributes ``scale_factor`` and ``add_offset`` call packed
-        is unpacked, unless the bound is the file's own, which is about the numbers stored.
+        host a part at a time. Values packed with ``scale_factor`` and ``add_offset`` are unpacked,
+        unless the bound is the file's own, which applies to the stored numbers.
     absolute, pointwise_relative, range_relative, lossless, bound : optional
         The promise to check, at most one. Default: what the file says, if `decoded` is a dataset
         that h5lossy compressed; otherwise none.
@@ -155,16 +155,17 @@ def assess(
         Range that SSIM takes its constants of. Default: max - min of the original's valid values.
     mask : array-like of bool or integers, optional
         Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape. If
-        `original` is a masked array, its mask counts, too; what only `decoded` masks is a failure.
+        `original` is a masked array, its mask is added; a point that only `decoded` masks is a
+        failure.
     fill_value : float or Missing, optional
         Points whose original has these bits are left out, and have to come back bit for bit.
-        Default "auto": the original's own, or its attribute ``_FillValue``; if it says nothing of
-        what is missing, what `decoded` says. A number stands in its place, beside the attributes
-        ``missing_value``, ``valid_min``, ``valid_max`` and ``valid_range``; an
-        `h5lossy.missing.Missing` in the place of all of them. None: all finite values are data,
-        whatever the fields say.
+        Default "auto": the original's own, or its attribute ``_FillValue``; if the original
+        declares nothing missing, that of `decoded`. A number replaces the fill value, but not the
+        attributes ``missing_value``, ``valid_min``, ``valid_max`` and ``valid_range``; an
+        `h5lossy.missing.Missing` replaces all of them. None: all finite values are data, whatever
+        the attributes say.
     missing_value : float or sequence of float, optional
-        Left out, too, and to come back bit for bit, beside all that.
+        Further missing values: left out, and to be restored bit for bit.
     spacing : float or sequence of float, optional
         Distance of points along each axis, for derivatives. Default 1.
     ssim : dict, optional
@@ -261,7 +262,7 @@ def assess(
 
 
 def _mask(mask: Any, original: Input) -> Mask | None:
-    """Put the caller's mask and that of a masked array together."""
+    """Combine the caller's mask with that of a masked array."""
     given = None if mask is None else Mask(mask, original.shape)
     if original.mask is None:
         return given
@@ -385,7 +386,7 @@ class Assessment:
         )
 
     def absent(self, params: _native.AssessParams) -> Absent | None:
-        """Make what counts missing points that the library does not know; None if none can be."""
+        """Return a counter of missing points that the native library does not handle, if any."""
         fields = self._fields
         if not fields.missing.has_more and fields.decoded.mask is None:
             return None
@@ -397,7 +398,7 @@ class Assessment:
         params: _native.AssessParams,
         boxes: tuple[tuple[int, ...], npt.NDArray[Any]] | None,
     ) -> Sums | None:
-        """Take sums once more where squares do not fit in float64; those of boxes change there."""
+        """Compute sums again if squares do not fit in float64; updates the sums of `boxes`."""
         scale = Scale.of(points)
         if scale is None or self._fields.dtype.itemsize == 4:  # of float32, all squares fit
             return None
@@ -536,7 +537,7 @@ class Assessment:
     ) -> Report:
         """Make a report of what a state knows of points, and one of pairs, stencils and windows.
 
-        Without `sums` they are the states' own, as far as squares fit in float64.
+        `sums` default to those of the states, as far as squares fit in float64.
         """
         params = state.params
         settings, fields, undefined = self._settings, self._fields, self._undefined
@@ -718,7 +719,7 @@ class Assessment:
 
 
 def _grid_limit(limit: float) -> float:
-    """Return what the grid of the histogram may be made for; 0: for the errors as they come."""
+    """Return the limit that the histogram's grid is made for; 0: it adapts to the errors."""
     return limit if 1e-300 <= limit < math.inf else 0.0
 
 

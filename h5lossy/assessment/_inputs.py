@@ -60,7 +60,7 @@ class Input:
             values = cupy_memory(values).owner
         elif not _has_numpy_type(values):
             values = _as_numpy(values, name)
-        #: Which points a masked array leaves out; None where there is no such.
+        #: Which points a masked array leaves out; None if it is not a masked array.
         self.mask: npt.NDArray[np.bool_] | None = None
         if isinstance(values, np.ma.MaskedArray):
             self.mask, values = np.ma.getmaskarray(values), values.data
@@ -98,7 +98,7 @@ class Input:
         else:
             with _as_stored(self.values):
                 part = self.values[selection] if self.shape else self.values[()]
-        if self.device is not None:  # CuPy: a part at a time comes to the host
+        if self.device is not None:  # CuPy: copied to the host a part at a time
             part = part.get()
         part = np.asarray(part)
         if self.packing is not None:
@@ -126,7 +126,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Packing:
-    """How the values of a field are to be had from its numbers: CF's "packed data".
+    """How to compute the values of a field from its stored numbers: CF's "packed data".
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Packing:
 
     @classmethod
     def of(cls, values: Any, dtype: np.dtype[Any]) -> Packing | None:
-        """Return what the attributes say; None where a number is its value.
+        """Return the packing that the attributes describe; None if numbers are the values.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class Packing:
         return cls(*found) if declared and not is_plain else None
 
     def unpacked(self, numbers: npt.NDArray[Any], missing: Missing) -> npt.NDArray[np.float64]:
-        """Return the values, and NaN for the numbers that are missing or not valid."""
+        """Return the values, with NaN for numbers that are missing or invalid."""
         none = missing.missing(numbers) | missing.outside(numbers)
         if missing.fill is not None:
             none |= numbers == missing.fill
@@ -180,7 +180,7 @@ class Packing:
 
 @contextmanager
 def _as_stored(values: Any) -> Iterator[None]:
-    """Have a variable of netCDF4 give what is stored; all others do anyway."""
+    """Read a netCDF4 variable as stored, without masking and scaling; other types always are."""
     if not hasattr(values, "set_auto_maskandscale"):
         yield
         return
@@ -318,18 +318,18 @@ def _exact_dtype(field: Input) -> np.dtype[Any]:
 
 
 def agree_on_packing(original: Input, decoded: Input, *, as_stored: bool) -> None:
-    """Have both fields give values of one kind: what was packed is unpacked.
+    """Make both fields return unpacked values, or both return stored numbers.
 
     Parameters
     ----------
     original, decoded : Input
     as_stored : bool
-        Numbers are compared, since it is these that a bound was promised for.
+        Compare the stored numbers, which the bound was promised for, if both are packed alike.
 
     Raises
     ------
     NotComparableError
-        If nobody says whether one of them is packed.
+        If it is not known whether one of them is packed.
     """
     fields = (original, decoded)
     if as_stored and original.packing == decoded.packing:
@@ -344,14 +344,14 @@ def agree_on_packing(original: Input, decoded: Input, *, as_stored: bool) -> Non
                 "not say whether it is; give both as stored, as arrays without attributes, or both "
                 "unpacked"
             )
-        # What is missing is NaN in both then.
+        # So that missing values are NaN in both.
         other.packing = Packing(1.0, 0.0)
 
 
 def missing_in(
     original: Input, decoded: Input, dtype: np.dtype[Any], fill_value: Any, missing_value: Any
 ) -> Missing:
-    """Say which values are no data: by the original, or if that says nothing, by the other field.
+    """Return which values are no data, by the original, or else by the decoded field.
 
     Parameters
     ----------

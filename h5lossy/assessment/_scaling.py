@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fields whose squares float64 cannot hold: sums are taken of them times powers of two.
+"""Sums for fields whose squares do not fit in float64: the fields are scaled by powers of two.
 
-Sums of squares and products are float64. Of values or errors beyond 2^400 or below 2^-400 they may
-become infinite or 0, and a report would be wrong without a sign of it. Extrema and counts are
-always exact; they tell where that may be, and the sums are taken once more, of fields that are
-multiplied by powers of two as they are read. Without over- and underflow that changes no bit of a
-sum but its exponent, which `Wide` keeps beside it until the number of the report is made.
+Sums of squares and products are float64. With values or errors beyond 2^400 or below 2^-400 they
+may overflow or underflow, and a report would be silently wrong. Extrema and counts are always
+exact; they show where that is possible, and the sums are then computed again, of fields multiplied
+by powers of two as they are read. Without overflow and underflow that changes only the exponent of
+a sum, which `Wide` keeps separately until the report is made.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ERROR = 100
 _FAR_ORIGINAL = -200
 
-#: The same histogram tells sizes of errors whose largest one has an exponent between these.
+#: The histogram needs no scaling if the exponent of the largest error is between these.
 _BINS = range(-100, 129)
 
 
@@ -45,7 +45,7 @@ def _exponents(points: PointsResult) -> tuple[int | None, int | None]:
     worst = max(points.error_max, -points.error_min)
     if math.isfinite(worst):
         return x, exponent_of(worst)
-    # Float64 cannot hold the difference of two numbers that it can.
+    # The difference of two float64 values overflowed.
     y = exponent_of(max(abs(points.decoded_min), abs(points.decoded_max)))
     return x, 1 + max(x or 0, y or 0)
 
@@ -64,7 +64,7 @@ class Scale:
 
     @classmethod
     def of(cls, points: PointsResult) -> Scale | None:
-        """Return one that makes squares fit, and bins where it can; None where none is needed."""
+        """Return a scale that makes squares fit, and bins if possible; None if none is needed."""
         if not points.valid:
             return None
         x, e = _exponents(points)
@@ -75,34 +75,34 @@ class Scale:
         error = _ERROR - e
         if x is None or fits(x + error):
             return cls(error, error)
-        # Bins alone are not worth what takes both in the same units.
+        # Better bins alone do not justify losing the numbers that need both in one unit.
         return None if fits(x) and fits(e) else cls(_FAR_ORIGINAL - x, error)
 
     @property
     def is_common(self) -> bool:
-        """Whether original and error are in the same units, as they have to be for their sum."""
+        """Whether original and error have the same unit, as their sum requires."""
         return self.original == self.error
 
     def of_original(self, value: float, power: int = 1) -> Wide:
-        """Return what a number of the original is, from that of the multiplied one."""
+        """Return a number of the original, given that of the scaled one."""
         return Wide(value, -power * self.original)
 
     def of_error(self, value: float, power: int = 1) -> Wide:
-        """Return what a number of the error is."""
+        """Return a number of the error, given that of the scaled one."""
         return Wide(value, -power * self.error)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sums:
-    """What sums came to, in the units of a scale.
+    """Sums of scaled fields.
 
     Attributes
     ----------
     scale : Scale
     points : PointsResult
-        Moments and bins count.
+        Its moments and bins are used.
     field : FieldResult or None
-        Stencils and lags count.
+        Its stencils and lags are used.
     """
 
     scale: Scale
@@ -111,7 +111,7 @@ class Sums:
 
     @classmethod
     def streamed(cls, points: PointsResult, field: FieldResult | None = None) -> Sums:
-        """Take the sums as they are; squares that may not have fitted become NaN."""
+        """Take sums that were not scaled; squares that may not have fitted become NaN."""
         if not points.valid or all(map(fits, _exponents(points))):
             return cls(scale=Scale(), points=points, field=field)
         nan = math.nan
@@ -156,7 +156,7 @@ class Sums:
 
 
 class _Made:
-    """Parts of both fields in the units of a scale, and which points do not count."""
+    """Scaled parts of both fields, and a mask of the points that do not count."""
 
     def __init__(
         self, fields: Fields, scale: Scale, count_valid: Callable[..., npt.NDArray[np.bool_]]
@@ -166,7 +166,7 @@ class _Made:
         self._parts: tuple[npt.NDArray[Any], ...] = ()
 
     def part(self, which: int, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
-        """Give original, decoded or mask; a walk asks for all three, one after the other."""
+        """Return original, decoded or mask; a walk asks for all three in turn."""
         if selection != self._selection:
             x, y, valid = selected(self._fields, selection, self._count_valid)
             scale = self._scale
@@ -181,7 +181,7 @@ class _Made:
 
 
 class _Part(Input):
-    """A field like another one, of float64, whose parts are made."""
+    """A field like another one, of float64, whose parts are computed."""
 
     def __init__(self, source: Input, which: int, made: _Made) -> None:
         vars(self).update(vars(source))
@@ -192,14 +192,14 @@ class _Part(Input):
         self._which, self._made = which, made
 
     def read(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Make a part."""
+        """Compute a part."""
         return self._made.part(self._which, selection).astype(dtype, copy=False)
 
 
 def multiplied(
     fields: Fields, scale: Scale, count_valid: Callable[..., npt.NDArray[np.bool_]]
 ) -> Fields:
-    """Return fields that are multiplied as they are read, by the CPU; a mask has what is left out.
+    """Return fields that are scaled as they are read, by the CPU, with a mask of excluded points.
 
     Parameters
     ----------

@@ -323,7 +323,7 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
 
 
 def printable(name: str) -> str:
-    r"""Make a name from a file fit for a terminal.
+    r"""Escape a name from a file for a terminal.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def printable(name: str) -> str:
     Returns
     -------
     str
-        The name; what can't be printed stands as an escape such as ``\x1b``.
+        The name, with unprintable characters as escapes such as ``\x1b``.
 
     Examples
     --------
@@ -346,7 +346,7 @@ def printable(name: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Write text so that Markdown shows it as it is, on one line: names may hold anything."""
+    """Escape text for Markdown, on one line: names may hold anything."""
     return re.sub(r"([\\`*_\[\]|~])", r"\\\1", html.escape(printable(text), quote=False))
 
 

@@ -120,7 +120,7 @@ class Fields:
     def marked(
         self, original: npt.NDArray[Any], mask: npt.NDArray[Any] | None
     ) -> npt.NDArray[Any] | None:
-        """Add to a part of the mask what is missing, or not valid, in that part of the original."""
+        """Mark missing and invalid values of a part of the original in its mask."""
         return self.missing.mark(original, mask) if self.missing.has_more else mask
 
     def blocks(self, most_bytes: int) -> Iterator[tuple[slice, ...]]:
@@ -297,7 +297,7 @@ class Walker:
         has_points : bool, optional
             The state has the reductions of all points already.
         absent : Absent, optional
-            Takes all points, too.
+            Receives all points as well.
         progress : function
             Called with the number of points after each slab.
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers that float64 cannot hold, and which ones these are."""
+"""Numbers outside the range of float64."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Up to this exponent, of either sign, squares fit, with room for many of them, for those that are
-#: 2^106 times smaller than the largest one, and for units of slopes.
+#: Up to this exponent, of either sign, squares fit in float64, with room for sums of many, for
+#: squares 2^106 times smaller than the largest, and for the units of slopes.
 FITS = 400
 
 
@@ -56,16 +56,16 @@ class Wide:
         return (self - other)._mantissa > 0
 
     def sqrt(self) -> Wide:
-        """Return the root; of what rounding made negative, 0."""
+        """Return the square root; 0 for a number that rounding made negative."""
         odd = self._exponent % 2
         return Wide(math.sqrt(max(self._mantissa, 0.0) * (1 + odd)), self._exponent // 2)
 
     def log2(self) -> float:
-        """Return the logarithm of what is greater than 0."""
+        """Return the logarithm of a positive number."""
         return self._logarithm(math.log2)
 
     def log10(self) -> float:
-        """Return the logarithm of what is greater than 0."""
+        """Return the logarithm of a positive number."""
         return self._logarithm(math.log10)
 
     def _logarithm(self, function: Callable[[float], float]) -> float:
@@ -75,7 +75,7 @@ class Wide:
 
     @property
     def is_finite(self) -> bool:
-        """Whether it is a number, of whatever exponent."""
+        """Whether it is neither infinite nor NaN, whatever its exponent."""
         return math.isfinite(self._mantissa)
 
 
@@ -98,13 +98,13 @@ def fits(exponent: int | None, power: int = 2) -> bool:
 
 
 def known(value: float | Wide) -> float | None:
-    """Return a number that float64 can hold; None for what it would make infinite, 0, or NaN."""
+    """Return a number as float64; None if it is NaN, overflows or underflows to 0."""
     number = float(value)
     is_lost = not number and bool(value)
     return number if math.isfinite(number) and not is_lost else None
 
 
 def misfit(largest: float, power: int = 2) -> int:
-    """Return the exponent to take off numbers if their powers do not fit, or else 0."""
+    """Return the exponent to scale numbers down by if their powers do not fit, or else 0."""
     exponent = exponent_of(float(largest))
     return 0 if exponent is None or fits(exponent, power) else exponent

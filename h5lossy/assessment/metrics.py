@@ -186,7 +186,7 @@ class LocalRangeSimilarity:
         x, y = block.original[from_own], block.decoded[from_own]
         valid = block.valid[from_own]
         exponent = misfit(np.abs(x).max(initial=0), power=4)
-        # The measure does not depend on units, but for the range of windows that have none.
+        # SSIM does not depend on the unit, except for the range given to constant windows.
         x, y, one = (
             np.ldexp(x, -exponent),
             np.ldexp(y, -exponent),

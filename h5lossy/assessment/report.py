@@ -69,8 +69,8 @@ class Special:
     fill_kept, fill_lost, fill_made : int
         Points.
     missing_kept, missing_lost, missing_made : int
-        Points that are missing by another value than the fill value, or outside of what is valid.
-        Those outside are kept where they are still outside: of them the bound is checked.
+        Points that hold a missing value other than the fill value, or an invalid value. Invalid
+        points count as kept if they are still invalid; their bound is checked as well.
     first : dict
         Coordinates of the first point of each kind that there is: ``nan_kept`` and so on.
     """
@@ -617,7 +617,7 @@ class Provenance:
     amplification : float
         How often a value was read in the last pass, on average.
     unpacked : tuple of str
-        Which fields were unpacked, and by what; missing numbers are NaN then.
+        Which fields were unpacked, and by which attributes; missing values are NaN then.
     """
 
     original: str
@@ -640,20 +640,20 @@ class Report:
     points : int
         All of them.
     valid : int
-        Points that are finite in both fields, not the fill value, not missing, not outside of what
-        is valid, and not masked.
+        Points that are finite in both fields, and neither the fill value, missing, invalid nor
+        masked.
     masked : int
         Points that the mask leaves out.
     fill_value : float or None
         What is left out as fill value.
     missing_values : tuple of float
-        What else is missing.
+        Missing values other than the fill value.
     valid_min, valid_max : float or None
-        What is not between them is not valid.
+        Values below or above these are invalid.
     outside : int
-        Points that are not valid for that.
+        Points that are invalid.
     needs : tuple of str
-        The thresholds to meet.
+        The thresholds that were to be met.
     failures : tuple of Failure
         Every check that failed.
     metrics : dict

@@ -226,7 +226,7 @@ def tune(
     missing : Missing
         Which values are no data; the fill value is HDF5's.
     confirm_range : bool, optional
-        Look for bounds below the range whatever it is made up of.
+        Accept a range that is dominated by one value.
     told : function, optional
         Called as ``told(candidate, fits=...)`` for each on the whole field.
     trying : function, optional

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line: ``h5lossy COMMAND``, one module a command.
 
-Exit codes: 0 done; 1 it can't be done, or a promise was broken; 2 wrong usage; 130 and 143
-interrupted. ``assess``, ``verify`` and ``tune`` say 1 for a failed check only, 2 for all that kept
-them from checking, and 3 for fields that can't be compared; ``verify`` says 4 for a record of other
-data.
+Exit codes: 0 done; 1 it can't be done, or a promise was broken; 2 wrong usage, or a file that can't
+be opened for reading; 130 and 143 interrupted. ``assess``, ``verify`` and ``tune`` return 1 for a
+failed check only, 2 if a check could not be made, and 3 for fields that can't be compared;
+``verify`` returns 4 for an outdated record.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Commands(click.Group):
             click.echo("interrupted", err=True)
             ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
         except click.ClickException as error:
-            # The one place through which all messages go: some hold names from files.
+            # All messages pass through here; some contain names from files.
             vars(error)["message"] = printable_lines(error.message or "")
             raise
         except OSError as error:

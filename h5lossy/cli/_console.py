@@ -48,7 +48,7 @@ def say(text: str) -> None:
     Parameters
     ----------
     text : str
-        What can't be printed is escaped (`printable_lines`).
+        Unprintable characters are escaped (`printable_lines`).
     """
     stdout().print(printable_lines(text), soft_wrap=True)
 
@@ -61,7 +61,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     columns : sequence of str
         The headings.
     rows : sequence of sequences of str
-        The cells. What can't be printed is escaped (`printable`).
+        The cells. Unprintable characters are escaped (`printable`).
     """
     table = Table(box=box.SIMPLE_HEAD)
     for i, heading in enumerate(columns):
@@ -73,7 +73,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def printable_lines(text: str) -> str:
-    """Make lines of text fit for a terminal (`printable`).
+    """Escape lines of text for a terminal (`printable`).
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def printable_lines(text: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Write what an exception says in one line.
+    """Return the message of an exception as one line.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def one_line(error: BaseException) -> str:
     Returns
     -------
     str
-        Its type where it says nothing.
+        The name of its type if it has no message.
     """
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return " ".join(text.split()) or type(error).__name__

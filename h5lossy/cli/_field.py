@@ -36,7 +36,7 @@ class Field:
     values : numpy.ndarray
     chunks : tuple of int
     missing : Missing
-        Which values are no data, as `repack` has it.
+        Which values are no data, as for `repack`.
     """
 
     file: str
@@ -60,7 +60,7 @@ def read_field(
     chunks : str
         "keep", "auto", or extents, as for ``repack``.
     missing_value : sequence of float, optional
-        Values that are no data, beside those that the dataset calls so.
+        Missing values, in addition to those that the dataset declares.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What commands that look at files share: exit codes, opening files, and finding datasets."""
+"""Shared by the commands that check files: exit codes, opening files, and finding datasets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from os import PathLike
 
-#: A check failed; a check could not be made; the fields can't be compared; a record is not of them.
+#: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
 
 #: What may be raised for a dataset that can't be read.
@@ -48,7 +48,7 @@ def no_verdict() -> Iterator[None]:
 
 
 class Ended(click.ClickException):
-    """Ends the command with an exit code of its own.
+    """Ends the command with a message and an exit code.
 
     Parameters
     ----------
@@ -82,13 +82,12 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
     Raises
     ------
     Ended
-        If it can't be opened: HDF5 says neither which file that is nor, of one of another format,
-        what it is not.
+        If it can't be opened. The message names the file, and says if it is not an HDF5 file.
     """
     try:
         return h5py.File(path, "r", **options)
     except FileNotFoundError:
-        why = "is not there"
+        why = "does not exist"
     except OSError as error:
         is_other = Path(path).is_file() and access(path, R_OK) and not h5py.is_hdf5(path)
         why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"
@@ -132,7 +131,7 @@ def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Data
 
 
 def is_float(dataset: h5py.Dataset) -> bool:
-    """Return whether a dataset has float values; what NumPy has no type for has none.
+    """Return whether a dataset has float values; False for types that NumPy does not have.
 
     Parameters
     ----------

@@ -31,8 +31,8 @@ _ACCESS_LIST = "system.posix_acl_access"
 def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Path]:
     """Give a temporary name, and rename to `path` at the end of the block.
 
-    The temporary file is in a folder beside `path` that nobody else can enter. Folders that killed
-    processes of this machine have left there are deleted.
+    The temporary file is in a folder next to `path` that only this user can open. Folders left
+    there by processes of this machine that were killed are deleted.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Pat
     replace : bool
         Whether a file of that name may be replaced.
     like : Path
-        The file that a new one has its owner, group and permissions from. One that replaces another
-        has those of the other.
+        The file whose owner, group and permissions a new file gets. A file that replaces another
+        one gets those of the file that it replaces.
 
     Yields
     ------
@@ -52,7 +52,7 @@ def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Pat
     Raises
     ------
     click.ClickException
-        If the folder does not exist, or if there is something at `path`, before the block or after
+        If the folder does not exist, or if something exists at `path`, before the block or after
         it, that may not be replaced.
     """
     if not path.parent.is_dir():
@@ -72,10 +72,10 @@ def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Pat
 
 @contextmanager
 def discarded_on_failure(file: h5py.File) -> Iterator[h5py.File]:
-    """Close an HDF5 file at the end of the block; where that fails, without the disk.
+    """Close an HDF5 file at the end of the block; after an exception, without using the disk.
 
-    A file that HDF5 cannot close, as on a full disk, crashes the process at its end. One that is
-    not wanted any more may as well be written to memory.
+    If HDF5 cannot close a file, for example on a full disk, it crashes the process at exit. So a
+    file that is to be discarded is closed in memory.
 
     Parameters
     ----------
@@ -117,11 +117,11 @@ def _require_replaceable(path: Path, *, replace: bool) -> None:
 
 _FILE = "file"
 
-#: As long as a process holds the lock on this file, the folder is in use. The file itself cannot be
-#: locked: HDF5 does.
+#: The folder is in use as long as a process locks this file. The temporary file itself cannot be
+#: used for that, since HDF5 locks it.
 _LOCK = "lock"
 
-#: Locks are known on one machine for sure, so its name is a part of the folder's.
+#: Locks are only reliable on one machine, so its name is part of the folder's name.
 _PREFIX = f".h5lossy-{re.sub('[^A-Za-z0-9.-]', '_', platform.node())}-"
 _NAME = re.compile(re.escape(_PREFIX) + r"[0-9a-f]{16}\.tmp")
 
@@ -136,34 +136,34 @@ def _private_folder(parent: Path) -> Iterator[Path]:
 
 
 def _make_folder(parent: Path) -> tuple[Path, int | None]:
-    """Return a new folder and its lock, if there is such a thing on this file system."""
+    """Return a new folder and its lock; None if the file system does not support locks."""
     while True:
         folder = parent / f"{_PREFIX}{secrets.token_hex(8)}.tmp"
         folder.mkdir(mode=0o700)
         try:
             return folder, _lock(folder)
-        except (FileNotFoundError, BlockingIOError):  # a process found it before it was locked
+        except (FileNotFoundError, BlockingIOError):  # another process is deleting it
             continue
-        except OSError:  # then nobody else can lock it either, and delete it
+        except OSError:  # then no other process can lock and delete it either
             return folder, None
 
 
 def _delete_abandoned(parent: Path) -> None:
-    """Delete folders of our user that nobody holds."""
+    """Delete this user's folders that no process has locked."""
     for folder in parent.iterdir():
         if not _NAME.fullmatch(folder.name):
             continue
-        with contextlib.suppress(OSError):  # it is in use, or somebody else's, or gone by now
+        with contextlib.suppress(OSError):  # it is in use, inaccessible or already deleted
             if folder.lstat().st_uid == os.geteuid() and not folder.is_symlink():
                 _delete(folder, _lock(folder))
 
 
 def _lock(folder: Path) -> int:
-    """Lock a folder until what is returned is closed, or raise OSError."""
+    """Lock a folder and return the file descriptor that holds the lock, or raise OSError."""
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.fstat(lock).st_nlink:  # who held it has deleted it
+        if not os.fstat(lock).st_nlink:  # deleted by the process that held the lock
             raise FileNotFoundError(folder)
     except OSError:
         os.close(lock)
@@ -177,21 +177,20 @@ def _delete(folder: Path, lock: int | None) -> None:
             (folder / name).unlink(missing_ok=True)
     finally:
         if lock is not None:
-            os.close(lock)  # on NFS, a file that is open keeps its folder
-    with contextlib.suppress(OSError):  # a process took it for abandoned just now, and deletes it
+            os.close(lock)  # on NFS, a folder with an open file cannot be removed
+    with contextlib.suppress(OSError):  # another process took it for abandoned, and deletes it
         folder.rmdir()
 
 
 # ------------------------------------------------------------------------------------------------
-# What a file has beside its content
+# Owner and permissions
 # ------------------------------------------------------------------------------------------------
 
 
 def _take_after(model: Path, path: Path) -> None:
     """Give a file the owner, group and permissions of another one, or narrower permissions.
 
-    As other programs that make one file of another do: who may not give a file to the group gives
-    the group no more than all others have.
+    If the group cannot be set, the group gets no more permissions than all others have.
     """
     wanted = model.stat()
     with contextlib.suppress(OSError):
@@ -206,12 +205,12 @@ def _take_after(model: Path, path: Path) -> None:
 
 
 def _copy_access_list(model: Path, path: Path) -> None:
-    """Copy what stands beside the permissions, where there is such a thing."""
+    """Copy the access control list, if there is one."""
     if not hasattr(os, "getxattr"):
         return
     try:
         content = os.getxattr(model, _ACCESS_LIST)
-    except OSError:  # none, or the file system knows no such thing
+    except OSError:  # none, or not supported by the file system
         return
     os.setxattr(path, _ACCESS_LIST, content)
 

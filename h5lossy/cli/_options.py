@@ -38,7 +38,7 @@ class FileToWrite(click.Path):
     Parameters
     ----------
     suffix : str, optional
-        What its name must end with, as it names the only format that is written.
+        What its name must end with: the only format that is written.
     """
 
     def __init__(self, suffix: str = "") -> None:
@@ -279,40 +279,27 @@ def bound_option(function: Callable[..., Result]) -> Callable[..., Result]:
     return with_bound
 
 
-_MISSING_OPTION = click.option(
+#: Adds --missing-value to a command, which gets a tuple, `missing_value`.
+missing_option = click.option(
     "--missing-value",
     "missing_value",
     type=float,
     multiple=True,
     metavar="V",
-    help="Values that are no data, beside those that the datasets call so (HDF5's fill value; the "
+    help="A missing value, in addition to those that the datasets declare (HDF5's fill value; the "
     "attributes _FillValue, missing_value, valid_min, valid_max, valid_range). May be repeated.",
 )
 
 _CONFIRM_OPTION = click.option(
     "--confirm-range",
     is_flag=True,
-    help="Take a range even where one value, found several times at its end, makes up nearly all "
-    "of it, as a mark for missing values would.",
+    help="Accept a range that is dominated by a repeated smallest or largest value, which usually "
+    "marks missing values.",
 )
 
 
-def missing_option(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a command the option for missing values; it gets a tuple, `missing_value`.
-
-    Parameters
-    ----------
-    function : callable
-
-    Returns
-    -------
-    callable
-    """
-    return _MISSING_OPTION(function)
-
-
 def range_options(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a command what says how a range is taken: `missing_value` and `confirm_range`.
+    """Add --missing-value and --confirm-range to a command.
 
     Parameters
     ----------
@@ -322,7 +309,7 @@ def range_options(function: Callable[..., Result]) -> Callable[..., Result]:
     -------
     callable
     """
-    return _MISSING_OPTION(_CONFIRM_OPTION(function))
+    return missing_option(_CONFIRM_OPTION(function))
 
 
 def codec_text(codec: Codec, name: str | None = None) -> str:

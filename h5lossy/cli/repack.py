@@ -100,7 +100,7 @@ _CACHE_BYTES = 64 << 20
 @click.option(
     "--attributes/--no-attributes",
     default=True,
-    help="Record in attributes what was asked for and what was found. [default: attributes]",
+    help="Record the bounds and the results of the check in attributes. [default: attributes]",
 )
 @click.option("--force", is_flag=True, help="Replace DST if it exists.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
@@ -125,16 +125,16 @@ def repack(
     one, only datasets that a --dataset rule gives a bound are compressed. --codec holds for all
     that are compressed, unless a rule names another. A range-relative bound is taken over the
     whole dataset and stored as the absolute one that it comes to. Each compressed dataset records
-    both in its attribute "h5lossy". Records are plain ASCII, which netCDF of every model can hold.
+    both in its attribute "h5lossy". Records are plain ASCII, which every netCDF model supports.
 
     A GLOB that starts with "/" is matched against a dataset's whole path, any other against the
     path's end: "salt", "ocean/s*". A "*" stays within one name, "**" stands for any number of
     names. Of a dataset with several hard links the first path counts.
 
-    Values that are missing, by HDF5's fill value, the attributes _FillValue and missing_value or
-    --missing-value, come back bit for bit; what valid_min, valid_max and valid_range let readers
-    leave out stays left out, and nothing else becomes missing. If the bound does not allow that,
-    nothing is written.
+    Missing values (HDF5's fill value, the attributes _FillValue and missing_value, and
+    --missing-value) are restored bit for bit. Values that valid_min, valid_max or valid_range make
+    invalid stay invalid, and no other value becomes missing or invalid. If the bound does not allow
+    that, nothing is written.
 
     All else is kept: attributes, groups, links of every kind, references, dimension scales,
     datatypes, fill values, the user block, and other datasets with the filters that they have.
@@ -146,10 +146,10 @@ def repack(
     Not kept are the times of objects, and HDF5's comments on groups and on what is compressed.
     Links of a program's own class and references of HDF5 1.12's new kind are refused.
 
-    DST appears under its name when it is complete and checked, or not at all. It has the owner, the
-    group and the permissions of the file that it replaces, or those of SRC, as far as you may give
-    them. What is no regular file is never replaced. SRC is never written to. Where nothing is to be
-    compressed, nothing is written, and the exit code is 1.
+    DST appears under its name when it is complete and checked, or not at all. It gets the owner,
+    group and permissions of the file that it replaces, or those of SRC, as far as your rights
+    allow. Only regular files are replaced. SRC is never written to. If there is nothing to
+    compress, nothing is written, and the exit code is 1.
     """
     if not request.bound and not any(rule.request.bound for rule in rules):
         raise click.UsageError(
@@ -205,7 +205,7 @@ class _Job:
         self._confirm_range = confirm_range
 
     def resolve(self, advance: Advance) -> None:
-        """Settle a range-relative bound, and one that missing values can be kept with."""
+        """Resolve a range-relative bound, and adjust the bound so that missing values are kept."""
         if self.requested.bound.kind is BoundKind.RANGE_RELATIVE:
             self._take_range(advance)
         self.codec = keeping_missing(self.codec, self._missing)
@@ -242,7 +242,7 @@ class _Job:
         new = h5py.Dataset(h5o.open(file.id, self.plan.name))
         for block in self._blocks("compressing", advance):
             new[block] = read(old, block)
-        for stale in (RECORD, REPORT_ATTRIBUTE, HASH_ATTRIBUTE):  # copied, but of other values
+        for stale in (RECORD, REPORT_ATTRIBUTE, HASH_ATTRIBUTE):  # copied from the source
             if stale in new.attrs:
                 del new.attrs[stale]
         if attributes:
@@ -283,9 +283,9 @@ class _Job:
     def _check_missing(
         self, block: tuple[slice, ...], values: np.ndarray[Any, Any], decoded: np.ndarray[Any, Any]
     ) -> None:
-        """Raise where other points would be missing to a reader than before.
+        """Raise if a reader would see other points as missing than before.
 
-        The filter does not know of them, but for HDF5's fill value.
+        The filter keeps only HDF5's fill value.
         """
         if not self._missing.has_more:
             return
@@ -418,7 +418,7 @@ def _compressed_before(jobs: list[_Job]) -> list[str]:
     for job in jobs:
         try:
             before = describe(job.plan.dataset)
-        except H5LossyError:  # cd_values of a later version; the values could be read without them
+        except H5LossyError:  # cd_values of a later version, which reading does not need
             continue
         if before is not None and before.bound != job.codec.bound:
             again.append(f"{printable(job.plan.path)} ({before.bound})")

@@ -54,15 +54,14 @@ def verify(
 ) -> None:
     """Decode all that h5lossy compressed in FILE, and compare it with the records.
 
-    Checksums are checked, every chunk is decoded, and what HDF5 would read is judged. If the data
-    was verified when it was written (h5lossy repack does, and h5lossy.write with verify="write"),
-    the decoded values are compared with the recorded hashes: they are then, bit for bit, those that
-    were judged by their originals. Needs no original. With --against there is a full comparison, as
-    h5lossy assess makes it.
+    Checksums are checked, and every chunk is decoded as HDF5 would read it. If the data was
+    verified when it was written (by h5lossy repack, or h5lossy.write with verify="write"), the
+    decoded values are compared with the recorded hashes: if these match, the values are bit for bit
+    those that were compared with the original. Needs no original. With --against, there is a full
+    comparison, as by h5lossy assess.
 
-    A record is OUTDATED where the data is sound, but not the recorded one: it was edited,
-    compressed again, resized or replaced since. A record is no signature: who can write FILE can
-    write it, too.
+    A record is OUTDATED if the data is intact, but was edited, compressed again, resized or
+    replaced since. A record is not a signature: whoever can write FILE can write it, too.
 
     Exit codes, the first that fits: 1 something is damaged; 2 wrong usage, or something that can't
     be read; 3 fields that can't be compared; 4 a record is outdated; 0 all is well.
@@ -100,7 +99,7 @@ def verify(
 
 
 class _Run:
-    """What was found in one file; a dataset that can't be read does not stop the others."""
+    """The results for one file; a dataset that can't be read does not stop the others."""
 
     def __init__(self) -> None:
         self.found: list[Verification] = []
@@ -108,7 +107,7 @@ class _Run:
         self.failed: dict[str, tuple[str, int]] = {}
 
     def size(self, name: str, dataset: h5py.Dataset) -> int | None:
-        """Return how much is to be decoded; None where nothing is."""
+        """Return the number of bytes to decode; None if there are none."""
         try:
             described = None if dataset.shape is None else describe(dataset)
         except UNREADABLE as error:
@@ -117,7 +116,7 @@ class _Run:
         return None if described is None else described.raw_bytes
 
     def verify(self, name: str, dataset: h5py.Dataset, original: Any, advance: Advance) -> None:
-        """Verify one dataset, and note what came of it."""
+        """Verify one dataset, and store the result."""
         try:
             one = h5lossy.verify(dataset, against=original, progress=advance)
         except UNREADABLE as error:
@@ -142,7 +141,7 @@ class _Run:
         return 0 if all(one.ok for one in self.found) else OUTDATED
 
     def summary(self) -> str:
-        """Say how it went, in one line."""
+        """Summarize the results in one line."""
         lossy = [one for one in self.found if one.codec is not None]
         wrong = sum(one.is_damaged for one in self.found)
         outdated = sum(not one.ok and not one.is_damaged for one in self.found)
@@ -154,7 +153,7 @@ class _Run:
         if any(counts):
             return ", ".join(filter(None, counts))
         if not lossy:
-            return "h5lossy compressed nothing here: nothing was verified"
+            return "nothing in this file was compressed by h5lossy: nothing was verified"
         return f"{_count(len(lossy), 'lossy dataset')}, all as they should be"
 
 

@@ -73,7 +73,7 @@ inline void add_columns(const CellPoints& points, const double* finer, u32 first
         for (u32 axis = kFirst; axis < kY; ++axis) limit(points.before[axis], at);
         for (u32 axis = kFirst; axis < kY; ++axis) limit(points.after[axis], at);
       }
-      // Last: behind the cell's columns stands anything, NaN among it, and some of it was never written.
+      // Last: the memory behind the cell's columns may hold NaN, or may be uninitialized.
       if constexpr (!kPlain) valid = columns_below(points.columns, column, valid);
       const auto keep = [valid](V value) {
         if constexpr (kPlain) return value;

@@ -58,7 +58,7 @@ Sample::Sample(const h5l_params& params, std::uint64_t count) {
   edge.apart = slice;
   edge.pieces = width / piece_width;
   choose(edge);
-  // How much of its part of the chunk each stands for, without division.
+  // Weights by the share of the chunk that each part represents, without division.
   rows.weight = count / row * edge.size * piece_width;
   edge.weight = width * rows.size * piece_rows;
 }
@@ -79,7 +79,7 @@ h5l_status pick_codec(const Backend& backend, const h5l_params& params, const Qu
       const bool needs_copy = part.runs > 1 && part.run != part.apart;
       const Workspace copy(needs_copy ? piece_bytes : 0);
       if (!encoder.ok() || !copy.ok()) return false;
-      // No further once it cannot be picked.
+      // Stops as soon as the candidate cannot be picked any more.
       for (std::uint64_t j = 0; j < part.size && (choice.codec == nullptr || estimate < least); ++j) {
         const Bytes from = raw.subspan(bytes_of(part.begin(j)));
         for (std::uint64_t i = 0; needs_copy && i < part.runs; ++i) {

@@ -15,11 +15,11 @@
 
 namespace h5lossy {
 
-// What the candidates are tried on: some of the pieces that a chunk can be cut into without cutting blocks, and the edge,
-// if blocks are partly outside of the chunk there.
+// What the candidates are tried on: some of the pieces that a chunk can be cut into without cutting blocks, and parts of
+// the edge, if blocks lie partly outside the chunk there.
 struct Sample {
-  // Pieces of the chunk of which some are tried. Each is made of runs of values, and begins behind the first run of the
-  // one before.
+  // The pieces of the chunk that are sampled from. Each consists of runs of values, and begins behind the first run of the
+  // previous piece.
   struct Part {
     // The first value of the piece that is number j of the sample.
     [[nodiscard]] std::uint64_t begin(std::uint64_t j) const {
@@ -34,7 +34,7 @@ struct Sample {
     std::uint64_t apart = 0;     // values from one run's first to the next one's
     std::uint64_t pieces = 0;    // of the chunk
     std::uint64_t size = 0;      // how many of them are in the sample
-    std::uint64_t weight = 1;    // of their frames' sizes
+    std::uint64_t weight = 1;    // of their frames' sizes in the estimate
   };
 
   Sample(const h5l_params& params, std::uint64_t count);

@@ -38,8 +38,8 @@ std::uint32_t read_shape(const h5l_params& params, std::uint64_t count, std::uin
 // What a codec's `mode`, as requested, makes of a chunk.
 Choice make_choice(const CodecEntry& entry, std::uint32_t mode, const h5l_params& params, std::uint64_t count);
 
-// The same codec and mode for a part of the chunk, of `count` values, as a chunk of its own. Blocks keep their dimensions
-// even where the part has fewer.
+// The same codec and mode for a part of the chunk, of `count` values, as a chunk of its own. Blocks keep their number of
+// dimensions even if the part has fewer.
 Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[3],
                            std::uint64_t count);
 

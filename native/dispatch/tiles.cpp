@@ -179,7 +179,7 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
 
 namespace {
 
-// What can be read of a header before its checksum, and how many tiles follow.
+// Reads what can be read of a header before its checksum is known to be right, and the number of tiles.
 h5l_status open_header(const FrameFront& front, FrameHeader& header, std::uint32_t& tiles, const Message& why) {
   tiles = 0;
   if (const h5l_status status = read_header(front, header, why); status != H5L_OK) return status;

@@ -28,8 +28,8 @@ void store_chunk(const h5l_params& params, std::span<const std::uint8_t> raw, st
 // Checks all of a frame but its payload.
 [[nodiscard]] h5l_status open_frame(std::span<const std::uint8_t> bytes, Frame& frame, const Message& why);
 
-// The same for a frame of which the first bytes are at hand, and in the same order. Where they do not reach to the end of
-// the tile table, nothing is checked of what its checksum covers.
+// The same checks, in the same order, for the first bytes of a frame. If these end before the tile table does, nothing that
+// the header's checksum covers is checked.
 [[nodiscard]] h5l_status open_front(const FrameFront& front, FrameHeader& header, std::uint32_t& tiles,
                                     const Message& why);
 

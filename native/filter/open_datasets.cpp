@@ -50,7 +50,7 @@ OpenDatasets::Verdict OpenDatasets::judge(const hdf5::Functions& h5, std::span<c
   return fits && !contradicts && !is_unknown ? Verdict::kFits : Verdict::kUnknown;
 }
 
-// Asks about datasets that were not open the last time, and forgets those that are closed. Returns whether there are any.
+// Queries datasets that were not open at the last call, and forgets those that were closed. Returns whether any were.
 bool OpenDatasets::update(const hdf5::Functions& h5) {
   std::size_t found = 0;
   for (;;) {
@@ -91,13 +91,13 @@ std::vector<OpenDatasets::Use> OpenDatasets::uses_of(const hdf5::Functions& h5, 
     const int rank = h5.get_chunk(creation, max_hdf5_rank, extents);
     const hid_t type = h5.get_dataset_type(dataset);
     const int type_class = type >= 0 ? h5.get_class(type) : hdf5::kClassUnknown;
-    // The first filter's output is the chunk.
+    // When reading, the first filter's output is the chunk.
     use.is_first = i == 0 && type_class != hdf5::kClassUnknown;
     if (use.is_first && type_class == hdf5::kClassFloat) {
       use.value_bytes = h5.get_size(type);
       use.big_endian = h5.get_order(type) == hdf5::kOrderBig;
     }
-    // Of other types the size in memory need not be that in the file.
+    // Other types may have another size in the file than in memory.
     if (use.is_first && (type_class == hdf5::kClassFloat || type_class == hdf5::kClassInteger)) {
       use.chunk_bytes = h5.get_size(type);
       for (int axis = 0; axis < rank; ++axis) {

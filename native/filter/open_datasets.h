@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What HDF5 will read of a chunk that the filter gives it. A filter is not told, and HDF5 before 2.2 reads a whole chunk
-// out of whatever comes back; so the datasets that are open are asked. docs/design/hdf5.md has the story.
+// How many bytes HDF5 will read from the chunk that the filter returns. A filter is not told, and HDF5 before 2.2 reads a
+// whole chunk whatever the filter returns; so the open datasets are asked. See docs/design/hdf5.md.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ class OpenDatasets {
  public:
   enum class Verdict { kFits, kContradicts, kUnknown };
 
-  // Whether a frame is what the chunks of the dataset with these cd_values and this flag are. Unknown where no open dataset has them:
-  // the source of a virtual one is read without being opened. Several may have them; those that describe a chunk have to
-  // be right about all of these.
+  // Whether a frame matches the chunks of the open datasets with these cd_values and this flag. Unknown if there is no such
+  // dataset: HDF5 reads the source of a virtual dataset without listing it as open. If there are several, cd_values that
+  // describe a chunk have to match all of them.
   [[nodiscard]] Verdict judge(const hdf5::Functions& h5, std::span<const unsigned> cd_values, bool is_optional,
                               bool describe_chunk, const FrameHeader& header);
 
@@ -33,10 +33,10 @@ class OpenDatasets {
     unsigned words[H5L_MAX_CD_VALUES] = {};
     std::size_t count = 0;
     bool is_optional = false;
-    // Whether HDF5 reads the filter's output; else another filter gets it.
+    // Whether HDF5 reads the filter's output; otherwise another filter does.
     bool is_first = false;
-    unsigned long long chunk_bytes = 0;  // 0 where the size in the file is not known
-    std::size_t value_bytes = 0;         // 0 for what is no float
+    unsigned long long chunk_bytes = 0;  // 0 if the size in the file is unknown
+    std::size_t value_bytes = 0;         // 0 if not a float
     bool big_endian = false;
 
     [[nodiscard]] bool has(std::span<const unsigned> cd_values, bool optional) const;

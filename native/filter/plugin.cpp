@@ -41,7 +41,7 @@ constexpr hdf5::htri_t kYes = 1;
 constexpr int kRefused = -1;
 constexpr std::size_t kFailed = 0;
 
-// To the user, once in a process: HDF5 2 drops what a filter puts on its error stack, and a write that succeeds has no
+// Tells the user, once in a process: HDF5 2 drops what a filter puts on its error stack, and a write that succeeds has no
 // error at all.
 [[gnu::format(printf, 2, 3)]] void say_once(std::atomic_flag& said, const char* format, ...) {
   if (said.test_and_set()) return;
@@ -75,8 +75,8 @@ h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, 
   return H5L_OK;
 }
 
-// Filters that take what they are given for the dataset's values, and keep those within some error, or their bits that
-// count: of a frame they leave nothing. Others see bytes, and may stand behind.
+// Filters that treat their input as the dataset's values and reduce its precision, which would destroy a frame. All other
+// filters treat it as bytes, and may follow h5lossy.
 constexpr int kFiltersForValues[] = {
     5,      // nbit
     6,      // scaleoffset
@@ -215,7 +215,7 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   return h5.modify_filter(dcpl, H5L_FILTER_ID, hdf5::kFlagMandatory, count, words) < 0 ? kRefused : 0;
 }
 
-// What the filter function knows of a call.
+// What HDF5 passes to the filter function.
 struct Call {
   void* return_address;
   unsigned flags;
@@ -225,24 +225,23 @@ struct Call {
 // One HDF5 library, as it calls the filter.
 struct Caller {
   hdf5::Functions h5;
-  bool is_reached = false;    // its functions are
-  bool may_be_asked = false;  // it calls filters in the thread that called it, so that its lock is held
-  bool checks_sizes = false;  // it compares what a filter returns with the size of a chunk
+  bool may_be_called = false;  // it runs filters in the thread that called it, which holds its lock
+  bool checks_sizes = false;   // it compares the size of a filter's output with that of a chunk
   OpenDatasets datasets;
 
-  explicit Caller(void* return_address) : h5{}, is_reached(hdf5::find_functions(return_address, h5)) {
+  explicit Caller(void* return_address) : h5{} {
     unsigned major = 0, minor = 0, release = 0;
-    if (!is_reached || h5.get_version(&major, &minor, &release) < 0) return;
+    if (!hdf5::find_functions(return_address, h5) || h5.get_version(&major, &minor, &release) < 0) return;
     const std::pair version(major, minor);
-    may_be_asked = version < std::pair(2u, 3u);
+    may_be_called = version < std::pair(2u, 3u);
     checks_sizes = version >= std::pair(2u, 2u);
   }
 
-  // They are few, and stay: HDF5 calls filters at exit, too. Null for want of memory.
+  // There are few, and they are never freed: HDF5 calls filters at exit, too. Null if there is no memory.
   static Caller* at(void* return_address) noexcept {
-    static std::mutex& mutex = *new std::mutex;
-    static auto& callers = *new std::map<void*, Caller>;
     try {
+      static std::mutex& mutex = *new std::mutex;
+      static auto& callers = *new std::map<void*, Caller>;
       const std::lock_guard lock(mutex);
       return &callers.try_emplace(return_address, return_address).first->second;
     } catch (const std::bad_alloc&) {
@@ -250,10 +249,10 @@ struct Caller {
     }
   }
 
-  // Whether a frame is what HDF5 will read, as far as it says.
+  // Whether a frame matches the chunk that HDF5 will read, as far as HDF5 says.
   OpenDatasets::Verdict judge(const Call& call, bool describe_chunk, const FrameHeader& header) noexcept {
     try {
-      return may_be_asked
+      return may_be_called
                  ? datasets.judge(h5, call.cd_values, (call.flags & hdf5::kFlagOptional) != 0, describe_chunk, header)
                  : OpenDatasets::Verdict::kUnknown;
     } catch (const std::bad_alloc&) {
@@ -266,7 +265,7 @@ struct Caller {
 class Buffer {
  public:
   explicit Buffer(std::size_t size) : memory_(size == 0 ? nullptr : std::malloc(size)), size_(size) {}
-  // As large as a chunk can be in HDF5 before 2.0, and zero: address space, but for the pages that are written to.
+  // Zeros, as large as a chunk can be in HDF5 before 2.0. Only the pages that are written to take memory.
   static Buffer for_any_chunk() {
     Buffer buffer(0);
     buffer.size_ = 0xFFFFFFFFu;
@@ -299,7 +298,7 @@ h5l_params read_stored(std::span<const unsigned> cd_values, unsigned flags) {
   return params;
 }
 
-// Whether a frame is what the cd_values say, where they say what the dataset's chunks are.
+// Whether a frame matches the cd_values, if these describe the dataset's chunks.
 h5l_status check_frame(const FrameHeader& header, const h5l_params& params, const Message& why) {
   if (params.value_bytes == 0) return H5L_OK;
   const std::uint64_t wanted = chunk_bytes(params);
@@ -314,8 +313,8 @@ h5l_status check_frame(const FrameHeader& header, const h5l_params& params, cons
   return H5L_OK;
 }
 
-// A chunk's frame, and its size; 0 where it is refused. What is not known to be float32 or float64 is stored: HDF5
-// would lose it.
+// Encodes a chunk and returns the frame's size, or 0 if the chunk is refused. Values not known to be float32 or float64
+// are stored uncompressed: if the filter refused them, HDF5 would lose them.
 std::size_t encode(const h5l_params& params, std::span<const std::uint8_t> raw, Buffer& frame, const Message& why) {
   static std::atomic_flag said;
   if (params.value_bytes == 0) {
@@ -343,7 +342,7 @@ std::size_t encode(const h5l_params& params, std::span<const std::uint8_t> raw, 
   return written;
 }
 
-// Memory for a frame's chunk: as much as HDF5 will read of it. Without where the frame is not of this dataset.
+// Allocates memory for a frame's chunk, as much as HDF5 will read. Fails if the frame does not belong to the dataset.
 h5l_status make_room(const Call& call, const h5l_params& params, const FrameHeader& header, Buffer& raw,
                      const Message& why) {
   using enum OpenDatasets::Verdict;
@@ -376,10 +375,10 @@ std::size_t decode(const Call& call, const h5l_params& params, std::span<const s
   return decode_chunk(frame, {raw.data(), size}, why, filter_threads()) == H5L_OK ? size : 0;
 }
 
-// HDF5 1.10 to 1.14 show the error stack; where they do not, one line has to do.
+// HDF5 1.10 to 1.14 show the error stack; for other versions there is one line on standard error.
 void tell(const Call& call, const h5l_message& message) noexcept {
   static std::atomic_flag said_of_reading, said_of_writing;
-  if (Caller* const caller = Caller::at(call.return_address); caller != nullptr && caller->is_reached) {
+  if (Caller* const caller = Caller::at(call.return_address); caller != nullptr && caller->may_be_called) {
     caller->h5.push(message);
   }
   if ((call.flags & hdf5::kFlagReverse) != 0) {
@@ -390,7 +389,7 @@ void tell(const Call& call, const h5l_message& message) noexcept {
   }
 }
 
-// One chunk. Touches *buffer only when all has gone well.
+// Runs the filter on one chunk. Changes *buffer only on success.
 std::size_t run_filter(const Call& call, std::size_t size, std::size_t* capacity, void** buffer) noexcept {
   const FloatEnvironment environment;
   const std::span<const std::uint8_t> in(static_cast<const std::uint8_t*>(*buffer), size);

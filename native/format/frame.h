@@ -53,7 +53,7 @@ struct Frame {
   [[nodiscard]] std::span<const std::uint8_t> tile_payload(std::uint32_t i) const;
 };
 
-// A frame's first bytes, as far as they are at hand: so many at least, or all. The rest may be on a GPU.
+// The first bytes of a frame: at least kLeastFrontBytes, or all of it. The rest may be on a GPU.
 inline constexpr std::size_t kLeastFrontBytes = 64;
 struct FrameFront {
   std::span<const std::uint8_t> bytes;
@@ -80,7 +80,7 @@ std::size_t payload_begin(const FrameHeader& header, std::uint32_t tiles);
 [[nodiscard]] h5l_status check_front(const FrameFront& front, const FrameHeader& header, std::uint32_t tiles,
                                      const Message& why);
 
-// A frame of which all steps found nothing amiss.
+// The frame of bytes that have passed all steps.
 Frame make_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles);
 
 // Fifth step, for whole frames that have a checksum: whether the payload's is `sum`.

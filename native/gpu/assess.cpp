@@ -151,7 +151,7 @@ PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) 
   memory.told = reinterpret_cast<std::uint8_t*>(plan.outcome);
   memory.turn_bytes = pieces.bytes() - before_turn;
   plan.cleared = pieces.bytes() / sizeof(u64) - 1;
-  // One piece for both, and told up to its last number: what fills up pieces is not written.
+  // One piece for both, copied to the host up to its last number: the padding behind it is never written.
   const std::uint64_t single = split.head + split.tail;
   const std::size_t before_moments = pieces.bytes();
   plan.rest = pieces.take<Moments>(single + split.groups);

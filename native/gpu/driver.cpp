@@ -64,7 +64,7 @@ const Nvrtc* open_nvrtc() {
       if (named != nullptr && *named != '\0') {
         library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
       } else {
-        // A driver does not load what a later NVRTC has made.
+        // A driver does not load what an NVRTC of a later major version has compiled.
         const char* const best = driver_major() == 12 ? "libnvrtc.so.12" : "libnvrtc.so.13";
         for (const char* const name : {best, "libnvrtc.so.12", "libnvrtc.so"}) {
           if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);

@@ -75,7 +75,7 @@ struct Driver {
 // Null where there is no driver; `why` then says so.
 const Driver* open_driver(const char*& why);
 
-// The major version of the CUDA that the driver is of; 0 where there is no driver.
+// The major version of CUDA that the driver supports; 0 if there is no driver.
 int driver_major();
 
 using NvrtcProgram = void*;
@@ -101,7 +101,7 @@ struct Nvrtc {
 #undef X
 };
 
-// Null where there is no compiler. H5LOSSY_NVRTC may name the library's file: then it is that one or none.
+// Null if there is no compiler. If H5LOSSY_NVRTC names the library's file, no other one is tried.
 const Nvrtc* open_nvrtc();
 
 }  // namespace h5lossy::gpu

@@ -82,8 +82,8 @@ constexpr char kIntegers[] =
     "typedef unsigned char uint8_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
     "typedef unsigned long long uint64_t; typedef long long int64_t; typedef unsigned long uintptr_t;\n";
 
-// What NVRTC compiles for: a GPU, or where it does not know that one, the newest before it, as PTX, from which the driver
-// makes machine code.
+// What NVRTC compiles for: the GPU, or if NVRTC does not know it, PTX for the newest earlier architecture, which the driver
+// then compiles.
 struct Target {
   int number = 0;  // ten times the compute capability
   bool is_gpu = true;

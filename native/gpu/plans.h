@@ -86,8 +86,8 @@ struct RangePlan {
 
 constexpr u32 kSampleParts = 2;  // whole rows of blocks, and the edge
 
-// Pieces of a chunk of which some are in the sample. Each is made of runs of values, and begins behind the first run of
-// the one before.
+// The pieces of a chunk that are sampled from. Each consists of runs of values, and begins behind the first run of the
+// previous piece.
 struct SamplePart {
   u32 first_byte;  // of the chunk, where they begin
   u32 pieces;      // of a chunk

@@ -37,7 +37,7 @@ struct Method {
   Shape shape = {};
 };
 
-// One that codec auto may pick: for the chunks, and for the pieces of each part of the sample.
+// One codec that auto may pick: its methods for the chunks, and for the pieces of each part of the sample.
 struct Candidate {
   Method of_chunk;
   Method of_parts[kSampleParts];
@@ -89,7 +89,7 @@ struct DecodeCall {
 };
 
 std::size_t decode_workspace_bytes(const DecodeCall& call);
-// Of no values too: then the frames are opened, which sets their statuses.
+// Without values, too: then the frames are only opened, which sets their statuses.
 [[nodiscard]] bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace);
 
 // Turns values of the other byte order, in their place.

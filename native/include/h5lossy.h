@@ -145,9 +145,9 @@ h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_byte
 /* Reads and checks a frame's header and tile table, but not its payload. */
 h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message);
 
-/* The same, but for stored_tiles (0), of a frame of which only the first bytes are at hand: at least 64, or all. The status
- * is that of h5l_inspect where they hold the tile table too, header_bytes + 4 * tiles of `info` in all; else neither
- * the header's checksum nor what it covers is checked, and `info` is good for finding out how much more is needed. */
+/* The same for the first bytes of a frame: at least 64, or all of it. stored_tiles is 0. If they include the tile table
+ * (header_bytes + 4 * tiles of `info`), the status is that of h5l_inspect. If not, neither the header's checksum nor what
+ * it covers is checked, and `info` only serves to find out how many bytes are needed. */
 h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t frame_bytes, h5l_frame_info* info,
                               h5l_message* message);
 
@@ -433,11 +433,11 @@ h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* b
 h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t* bytes,
                                        h5l_message* message);
 
-/* Starts to decode values [first, first + values) of each frame, all alike, to `raw`, in the byte order of the GPU. `info` tells
- * what the frames are: codec, mode, bound kind, type and shape. statuses[i], on the GPU, becomes 0; or 1 if frame i is corrupt; or 2 if it is something
- * else than `info` says, or broken in a way that h5l_decode has words for. Stored frames, and lossless ones of PFPL, are
- * always fine. Of no values (values 0), the statuses tell of headers and tile tables. However broken a frame is, nothing
- * outside of the buffers is touched. */
+/* Starts to decode values [first, first + values) of each frame to `raw`, in the byte order of the GPU. `info` gives the
+ * codec, mode, bound kind, type and shape, which all frames share. statuses[i], on the GPU, becomes 0; or 1 if frame i is
+ * corrupt; or 2 if it does not match `info`, or is broken in a way that h5l_decode can describe. Stored frames, and
+ * lossless ones of PFPL, are always accepted. If `values` is 0, only headers and tile tables are checked. However broken
+ * a frame is, nothing outside the buffers is touched. */
 h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
                              uint32_t* statuses, h5l_message* message);
 

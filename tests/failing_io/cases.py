@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes and repacks whose I/O fails, and what killed writes leave. Runs beside failing_io.c.
+"""Writes and repacks whose I/O fails, and what killed writes leave. Runs with failing_io.c.
 
     cases.py fail FOLDER WORK LIBVER FAILURE MOST
     cases.py kill FOLDER INDEX LIBVER SWMR MOST
@@ -74,7 +74,7 @@ def repack(source: Path, target: Path) -> None:
 
 
 def judge(path: Path) -> dict[str, int]:
-    """Count chunks by what they hold: of those that are written, and of all others."""
+    """Count chunks by what they hold, separately for those that are written and the others."""
     found: collections.Counter[str] = collections.Counter()
     try:
         file = h5py.File(path)
@@ -104,7 +104,7 @@ def judge(path: Path) -> dict[str, int]:
 
 
 def in_child(said: Path, work: Callable[..., Any], *arguments: Any, **environment: str) -> int:
-    """Call a function in a process that ends as others do; return minus the signal, or the code."""
+    """Call a function in a process of its own; return its exit code, or minus the signal."""
     child = os.fork()
     if child == 0:
         file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -136,12 +136,12 @@ def calls_in(log: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def some(count: int, most: int) -> list[int]:
-    """Choose at most so many of the numbers below `count`, the first and the last among them."""
+    """Choose at most `most` of the numbers below `count`, including the first and the last."""
     return sorted({round(i) for i in np.linspace(0, count - 1, min(count, most)).tolist()})
 
 
 def fail(folder: Path, work: str, libver: str, failure: str, most: str) -> None:
-    """Let the n-th call fail ("once ERRNO"), or all from the n-th one on ("lasting ERRNO")."""
+    """Make the n-th call fail ("once ERRNO"), or all from the n-th one on ("lasting ERRNO")."""
     lasting, errno = failure.split()
     original, path, said = folder / "original.h5", folder / "x.h5", folder / "said"
     make(original, libver)
@@ -186,7 +186,7 @@ def kill(folder: Path, index: str, libver: str, swmr: str, most: str) -> None:
     for done in range(len(calls) + 1):
         if done in chosen:
             path.write_bytes(image)
-            # What users have to do: a file of the newer format is marked as being written.
+            # What users have to do: a file of the newer format is marked as open for writing.
             subprocess.run(["h5clear", "-s", path], capture_output=True, check=False)
             print(json.dumps({"first": done, "found": judged(folder, path)}), flush=True)
         for kind, offset, content in calls[done : done + 1]:
@@ -198,7 +198,7 @@ def kill(folder: Path, index: str, libver: str, swmr: str, most: str) -> None:
 
 
 def order(folder: Path) -> None:
-    """Tell what `repack` does with its new file, call by call."""
+    """Print what `repack` does with its new file, call by call."""
     source, target, log, said = (folder / name for name in ("a.h5", "b.h5", "log", "said"))
     make(source, "earliest")
     meant = {"FAILING_IO_PATH": str(folder / ".h5lossy-"), "FAILING_IO_LOG": str(log)}

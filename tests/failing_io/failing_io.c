@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For LD_PRELOAD: lets calls that read and write files fail, or notes those that change them.
+// For LD_PRELOAD: makes calls that read or write files fail, or logs those that change them.
 //
-//   FAILING_IO_PATH   Part of the path of the files that are meant.
+//   FAILING_IO_PATH   Part of the path of the affected files.
 //   FAILING_IO_LOG    A file that every call is appended to, as a Call and its bytes or new name.
 //   FAILING_IO_COUNT  A file that the number of calls is written to at the end.
 //   FAILING_IO_FIRST  The number of the first call that fails, from 0.
 //   FAILING_IO_LAST   The number of the last one.
-//   FAILING_IO_ERRNO  What it fails with; 0: only half is read or written.
+//   FAILING_IO_ERRNO  The errno of the failure; 0: only half is read or written.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ static int is_meant_file(int file) {
   return is_meant(path);
 }
 
-// Returns what the next call has to fail with: -1 nothing, 0 half of it, else the errno.
+// Returns how the next call has to fail: -1 not at all, 0 by half, else with this errno.
 static int failure(void) {
   const long call = calls++;
   const long first = number_in("FAILING_IO_FIRST", -1);
@@ -81,7 +81,7 @@ __attribute__((destructor)) static void tell(void) {
 
 #define NEXT(function) ((__typeof__(&function))dlsym(RTLD_NEXT, #function))
 
-// Fails where it has to; otherwise goes on.
+// Fails if it has to; otherwise makes the call.
 #define FAIL_IF_DUE(half)                  \
   do {                                     \
     const int code = failure();            \

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 CPU_SECONDS, WALL_SECONDS = 30, 300
 
 #: Bytes that any case may take beside what this process has; the sanitizer takes more.
-MEMORY_BYTES = {False: 192 << 20, True: 640 << 20}
+MEMORY_BYTES = {False: 320 << 20, True: 640 << 20}
 
 #: A process with more is ended at once, for the machine's sake.
 MOST_RESIDENT_BYTES = 2 << 30
@@ -105,6 +105,7 @@ class Case:
     folder: Path
     original: Path | None
     expected: Expected | None = None
+    is_cut: bool = False  # the dataset is so large that a corner of it is read
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
     @property
@@ -156,6 +157,10 @@ def _look(case: Case) -> Outcome:
         for name in dataset.attrs:
             with contextlib.suppress(*_ERRORS, TypeError):
                 dataset.attrs[name]
+        window = oracle.window(dataset)
+        case.is_cut = any(
+            part.stop < extent for part, extent in zip(window, dataset.shape, strict=True)
+        )
         case.expected = oracle.expect(dataset)
 
     try:
@@ -186,6 +191,9 @@ def _info(case: Case) -> Outcome:
 
 
 def _repack(case: Case) -> Outcome:
+    if case.is_cut and case.patient.notes:
+        # It works on tens of MiB around each stored chunk, which for chunks of 1 kB takes a minute.
+        return Outcome("exit 2", "not tried: the extents have become large")
     target = case.folder / "repacked.h5"
     outcome = _command("repack", case.path, target, "--lossless")
     if outcome.status == "exit 0":
@@ -626,12 +634,15 @@ def _sanitized(library: Path, folder: Path) -> dict[str, str]:
     spec = importlib.util.find_spec("h5lossy")
     assert spec is not None
     assert spec.submodule_search_locations
-    package = folder / "h5lossy"
+    installed, package = Path(spec.submodule_search_locations[0]), folder / "h5lossy"
     shutil.copytree(
-        spec.submodule_search_locations[0],
+        installed,
         package,
         ignore=shutil.ignore_patterns("__pycache__", "libh5lossy.so"),
     )
+    header = installed.parent / "native/include"  # where the package is in the source tree
+    if header.is_dir():
+        shutil.copytree(header, package / "include", dirs_exist_ok=True)
     (package / "plugins").mkdir(exist_ok=True)
     shutil.copy(library, package / "plugins" / "libh5lossy.so")
     runtime = subprocess.run(

@@ -46,7 +46,7 @@ class _Unknown(Exception):  # noqa: N818
 
 
 class _Unreadable(Exception):  # noqa: N818
-    """HDF5 asks for as much memory as the index says, and a filled heap has it all."""
+    """HDF5 takes as much memory as the index says, and a filled heap has it all; or it crashes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,8 @@ class Expected:
         The damage is such that HDF5 does not show it to the filter, so that h5py alone may return
         anything, or crash: a chunk that goes around the filter and is not as long as one.
     foreign : bool
-        What comes is HDF5's business: the dataset is not, or not only, h5lossy's, or the index has
-        a chunk of a size that no chunk can have.
+        What comes is HDF5's business: the dataset is not, or not only, h5lossy's, or a chunk has a
+        size that HDF5 itself cannot deal with.
     """
 
     values: npt.NDArray[Any] | None
@@ -113,6 +113,8 @@ def _expect(dataset: h5py.Dataset) -> Expected:
     seen = set()
     for number in range(dataset.id.get_num_chunks()):
         info = dataset.id.get_chunk_info(number)
+        if info.byte_offset is None:  # listed, and nowhere
+            continue
         if info.size > MOST_BYTES:
             raise _Unreadable
         start = info.chunk_offset
@@ -170,7 +172,7 @@ def _chunk_values(dataset: h5py.Dataset, mask: int, stored: bytes) -> npt.NDArra
                 raise _Broken(f"gzip: {error}") from None
         elif number == h5z.FILTER_FLETCHER32:
             if len(stored) < 4:
-                raise _Broken("fletcher32")
+                raise _Unreadable  # HDF5 2.0's own filter reads past its end
             stored = stored[:-4]  # HDF5 sees to it that the sum is right
         elif number == FILTER_ID:
             stored = _decoded(stored, dtype, size)

@@ -92,11 +92,10 @@ def make_seeds(folder: Path) -> list[Seed]:
 
 def _usual(folder: Path) -> Iterator[Seed]:
     indexes, bounds = itertools.cycle(INDEXES), list(BOUNDS)
-    # Twice, with other choices; the numbers of choices have no common divisor with each other, or
-    # a product is walked through.
+    # Twice, with other choices. Each index comes with each of the filters behind.
     for number, (name, make) in enumerate([*SETTINGS.items(), *SETTINGS.items()]):
         index = next(indexes)
-        behind = BEHIND[number // 2 % len(BEHIND)]
+        behind = BEHIND[(number + number // len(INDEXES)) % len(BEHIND)]
         kind = bounds[(number + number // 4) % len(bounds)]
         dtype = np.dtype(DTYPES[(number // 3) % len(DTYPES)])
         fill = None if number % 3 == 0 else np.array(-999, dtype)
@@ -134,7 +133,7 @@ def _make(
         creation.set_deflate(1)
     if behind == "fletcher32":
         creation.set_fletcher32()
-    is_sparse = seed % 5 == 2 and index != "single"
+    is_sparse = seed % 7 == 3 and index != "single"
     record = not behind and not is_sparse
     with h5py.File(path, "w", libver=libver) as file:
         dataset = create(file, NAME, SHAPE, dtype, creation, maxshape=most)

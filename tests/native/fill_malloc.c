@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: The h5lossy authors
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Preloaded, it fills all memory that malloc and its kin give with 0xFF, which is NaN as a float and far out of range as a
- * count, so that a result that hangs on memory nobody wrote is wrong every time. MALLOC_PERTURB_ cannot: it takes 1 to 255 and
- * fills with the complement, so never with 0xFF. glibc only. */
+ * For LD_PRELOAD: fills all memory from malloc, realloc and the aligned allocators with 0xFF, which is NaN as a float and
+ * far out of range as a count, so that a result that depends on uninitialized memory is always wrong. MALLOC_PERTURB_
+ * cannot do that: it takes 1 to 255 and fills with the complement, so never with 0xFF. glibc only. */
 #include <errno.h>
 #include <malloc.h>
 #include <stddef.h>

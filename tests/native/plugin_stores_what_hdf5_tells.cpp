@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// can_apply and set_local, asked by a program that has HDF5 in it: this one, with a few functions of HDF5's names that
+// can_apply, set_local and the filter in reading, asked by a program that has HDF5 in it: this one, with a few functions of HDF5's names that
 // tell what a test says. So every answer of HDF5 can be tried, failures too, and under sanitizers. The real HDF5s are
 // asked by the Python tests.
 //
@@ -42,6 +42,8 @@ struct Hdf5 {
   int fill_status = 1;                                             // default
   std::vector<std::uint8_t> fill = std::vector<std::uint8_t>(8);   // in the type's byte order
   std::string fails;                                               // the function that fails
+  std::vector<int> filters_behind;
+  std::vector<hid_t> open;  // identifiers of open datasets, all like this one
 
   int fills_asked = 0;
   unsigned flags = 1;  // optional, as h5py says
@@ -94,14 +96,21 @@ int H5Sget_simple_extent_dims(hid_t, hsize_t* extents, hsize_t*) {
 }
 int H5Pget_filter2(hid_t dcpl, unsigned index, unsigned* flags, std::size_t* count, unsigned* words,
                    std::size_t name_size, char* name, unsigned* config) {
-  CHECK(dcpl == kDcpl && index == 0, "%lld, filter %u", static_cast<long long>(dcpl), index);
+  CHECK(dcpl == kDcpl && index <= told.filters_behind.size(), "%lld, filter %u", static_cast<long long>(dcpl), index);
   if (told.failing("H5Pget_filter2")) return -1;
+  if (index > 0) {
+    *count = 0;
+    std::memset(name, '\0', name_size);
+    return told.filters_behind[index - 1];
+  }
   *flags = told.flags;
   *config = 3;
   std::copy_n(told.words.begin(), std::min(*count, told.words.size()), words);
   *count = told.words.size();  // all that there are, as HDF5 says it
-  std::memset(name, 'n', name_size);
-  name[name_size - 1] = '\0';
+  if (name_size != 0) {
+    std::memset(name, 'n', name_size);
+    name[name_size - 1] = '\0';
+  }
   return told.first_filter;
 }
 herr_t H5Pmodify_filter(hid_t dcpl, int id, unsigned flags, std::size_t count, const unsigned* words) {
@@ -122,6 +131,26 @@ herr_t H5Pget_fill_value(hid_t, hid_t type, void* value) {
   std::memcpy(value, told.fill.data(), told.size);
   return 0;
 }
+herr_t H5get_libversion(unsigned* major, unsigned* minor, unsigned* release) {
+  *major = 1, *minor = 14, *release = 6;
+  return 0;
+}
+std::ptrdiff_t H5Fget_obj_ids(hid_t, unsigned types, std::size_t room, hid_t* ids) {
+  CHECK(types == h5lossy::hdf5::kObjectDataset, "types %u", types);
+  std::copy_n(told.open.begin(), std::min(room, told.open.size()), ids);
+  return static_cast<std::ptrdiff_t>(told.open.size());
+}
+hid_t H5Dget_type(hid_t) { return kType; }
+hid_t H5Dget_create_plist(hid_t) { return kDcpl; }
+int H5Pget_layout(hid_t) { return h5lossy::hdf5::kLayoutChunked; }
+int H5Pget_chunk(hid_t, int room, hsize_t* extents) {
+  std::copy_n(told.extents.begin(), std::min<std::size_t>(static_cast<std::size_t>(room), told.extents.size()),
+              extents);
+  return static_cast<int>(told.extents.size());
+}
+int H5Pget_nfilters(hid_t) { return 1 + static_cast<int>(told.filters_behind.size()); }
+herr_t H5Tclose(hid_t type) { return type == kType ? 0 : -1; }
+herr_t H5Pclose(hid_t list) { return list == kDcpl ? 0 : -1; }
 herr_t H5Epush2(hid_t, const char*, const char*, unsigned, hid_t error_class, hid_t major, hid_t minor,
                 const char* format, ...) {
   CHECK(error_class == 20 && major == 21 && minor == 22, "class %lld", static_cast<long long>(error_class));
@@ -235,6 +264,7 @@ void check_requests() {
   CHECK(taken(stored, "words past the 16th") == expected_words(0x02000401, {100, 200}), "words past the 16th");
 
   refused_with("a filter in front", "filter 2 (nnn", [](Hdf5& h) { h.first_filter = 2; });
+  refused_with("scaleoffset behind", "would take its frames for numbers", [](Hdf5& h) { h.filters_behind = {1, 6}; });
   refused_with("a bound of 0", "must be greater than 0", [](Hdf5& h) { h.words = {1, 0, 0, 0}; });
   // Each codec and mode is stored as it was asked for.
   for (const auto& [codec, mode] : {std::pair{0u, 0u}, {1u, 0u}, {2u, 0u}, {2u, 0x11u}, {2u, 0x32u}, {3u, 0u}}) {
@@ -326,6 +356,47 @@ void check_negative_ids() {
   }
 }
 
+// The filter called as HDF5 calls it; empty where it fails.
+std::vector<std::uint8_t> filtered(unsigned flags, const std::vector<unsigned>& words, std::vector<std::uint8_t> in) {
+  std::size_t capacity = in.size();
+  void* buffer = std::malloc(in.size());
+  std::memcpy(buffer, in.data(), in.size());
+  const std::size_t size = filter->filter(flags, words.size(), words.data(), in.size(), &capacity, &buffer);
+  const auto* const bytes = static_cast<const std::uint8_t*>(buffer);
+  std::vector<std::uint8_t> out(bytes, bytes + size);
+  std::free(buffer);
+  return out;
+}
+
+// A frame that agrees with its cd_values is read only where the open datasets agree with it, too.
+void check_reading() {
+  told = {};
+  told.words = expected_words(0x02000401, {100, 200});
+  told.flags = hdf5::kFlagMandatory;
+  const Hdf5 right = told;
+  const std::vector<std::uint8_t> chunk(100 * 200 * 4);
+  const std::vector<std::uint8_t> frame = filtered(hdf5::kFlagMandatory, told.words, chunk);
+  CHECK(!frame.empty(), "%s", told.pushed.c_str());
+  hid_t next = 100;
+  const auto reads = [&](void (*change)(Hdf5&), std::size_t datasets = 1) {
+    told = right;
+    change(told);
+    for (std::size_t i = 0; i < datasets; ++i) told.open.push_back(next++);  // HDF5 gives no identifier twice
+    const std::vector<std::uint8_t> values = filtered(hdf5::kFlagReverse, right.words, frame);
+    CHECK(values.empty() ? !told.pushed.empty() : values == chunk, "%zu bytes", values.size());
+    return !values.empty();
+  };
+  CHECK(reads([](Hdf5&) {}), "%s", told.pushed.c_str());
+  CHECK(reads([](Hdf5&) {}, 200), "%s", told.pushed.c_str());
+  CHECK(reads([](Hdf5& h) { h.extents = {1, 100, 200, 1}; }), "%s", told.pushed.c_str());
+  CHECK(!reads([](Hdf5& h) { h.extents = {100, 201}; }), "a larger chunk");
+  CHECK(!reads([](Hdf5& h) { h.extents = {10, 200}; }), "a smaller chunk");
+  CHECK(!reads([](Hdf5& h) { h.extents.assign(32, hsize_t{1} << 40); }), "an endless chunk");
+  CHECK(!reads([](Hdf5& h) { h.extents = {50, 200}, h.size = 8; }), "another type");
+  CHECK(!reads([](Hdf5& h) { h.order = hdf5::kOrderBig; }), "another byte order");
+  CHECK(reads([](Hdf5& h) { h.extents = {100, 201}, h.words[14] = 1; }), "another dataset's cd_values");
+}
+
 }  // namespace
 }  // namespace h5lossy::test
 
@@ -341,4 +412,5 @@ int main(int count, char** arguments) {
   check_shapes();
   check_fill_values();
   check_negative_ids();
+  check_reading();
 }

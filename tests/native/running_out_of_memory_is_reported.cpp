@@ -83,8 +83,10 @@ void check(const Method& method, const Bytes& raw) {
   fail_one_after_the_other(
       "h5l_inspect", [&](h5l_message* message) { return h5l_inspect(frame.data(), frame.size(), &info, message); });
 
-  // The filter's output is its first allocation. A chunk for whose encoding there is no memory is stored, not lost.
+  // At first it looks for HDF5, and goes on without.
   Bytes out;
+  for (int failing = 0; failing < 4; ++failing) run_filter(method, hdf5::kFlagReverse, frame, failing, out);
+  // Then the filter's output is its first allocation. A chunk for whose encoding there is no memory is stored, not lost.
   CHECK(run_filter(method, 0, raw, 0, out) == 0, "%s: encoding without memory", name);
   CHECK(run_filter(method, 0, raw, 1, out) == raw.size() + 40, "%s: encoding with memory for the output only", name);
   CHECK(run_filter(method, 0, raw, -1, out) == frame.size(), "%s: encoding", name);
