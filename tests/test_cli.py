@@ -726,7 +726,7 @@ def test_a_warning_is_a_line_on_standard_error_and_prints_names_as_escapes(
 
     said = h5lossy_cli(command, path, *more)
 
-    wanted = r"Warning: /red\x1b[31m: attribute missing_value does not count, since it is no number"
+    wanted = r"Warning: /red\x1b[31m: attribute missing_value is ignored, since it is not a number"
     assert any(line.startswith(wanted) for line in said.stderr.splitlines())
     assert "\x1b" not in said.output
     assert ".py" not in said.stderr
