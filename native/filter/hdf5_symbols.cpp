@@ -49,14 +49,15 @@ bool find_functions(void* return_address, Functions& f) {
       library.find("H5Sget_simple_extent_ndims", f.get_rank) && library.find("H5Pget_filter2", f.get_filter) &&
       library.find("H5Pmodify_filter", f.modify_filter) &&
       library.find("H5Pfill_value_defined", f.fill_value_defined) &&
-      library.find("H5Pget_fill_value", f.get_fill_value) && library.find("H5get_libversion", f.get_version) &&
-      library.find("H5Fget_obj_ids", f.get_object_ids) && library.find("H5Dget_type", f.get_dataset_type) &&
-      library.find("H5Dget_create_plist", f.get_creation_list) && library.find("H5Pget_layout", f.get_layout) &&
-      library.find("H5Pget_chunk", f.get_chunk) && library.find("H5Pget_nfilters", f.get_filter_count) &&
-      library.find("H5Tclose", f.close_type) && library.find("H5Pclose", f.close_list) &&
-      library.find("H5Epush2", f.push_error) && library.find("H5E_ERR_CLS_g", f.error_class) &&
-      library.find("H5E_PLINE_g", f.error_major) && library.find("H5E_CANTINIT_g", f.error_minor);
+      library.find("H5Pget_fill_value", f.get_fill_value) && library.find("H5Fget_obj_ids", f.get_object_ids) &&
+      library.find("H5Dget_type", f.get_dataset_type) && library.find("H5Dget_create_plist", f.get_creation_list) &&
+      library.find("H5Pget_layout", f.get_layout) && library.find("H5Pget_chunk", f.get_chunk) &&
+      library.find("H5Pget_nfilters", f.get_filter_count) && library.find("H5Tclose", f.close_type) &&
+      library.find("H5Pclose", f.close_list) && library.find("H5Epush2", f.push_error) &&
+      library.find("H5E_ERR_CLS_g", f.error_class) && library.find("H5E_PLINE_g", f.error_major) &&
+      library.find("H5E_CANTINIT_g", f.error_minor);
   if (!found) return false;
+  if (!library.find("H5_lib_vers_info_g", f.version_text)) f.version_text = "";  // not a part of HDF5's interface
   // A search of all loaded code can end in another HDF5 than the one that calls.
   Dl_info callee;
   return dladdr(reinterpret_cast<void*>(f.get_class), &callee) != 0 && callee.dli_fbase == caller.dli_fbase;

@@ -65,7 +65,7 @@ struct Functions {
   herr_t (*modify_filter)(hid_t dcpl, int id, unsigned flags, std::size_t cd_count, const unsigned* cd_values);
   herr_t (*fill_value_defined)(hid_t dcpl, int* status);
   herr_t (*get_fill_value)(hid_t dcpl, hid_t type, void* value);
-  herr_t (*get_version)(unsigned* major, unsigned* minor, unsigned* release);
+  const char* version_text;  // "HDF5 library version: 2.0.0"
   std::ptrdiff_t (*get_object_ids)(hid_t file, unsigned types, std::size_t room, hid_t* ids);
   hid_t (*get_dataset_type)(hid_t dataset);
   hid_t (*get_creation_list)(hid_t dataset);

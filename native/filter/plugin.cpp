@@ -230,8 +230,12 @@ struct Caller {
   OpenDatasets datasets;
 
   explicit Caller(void* return_address) : h5{} {
-    unsigned major = 0, minor = 0, release = 0;
-    if (!hdf5::find_functions(return_address, h5) || h5.get_version(&major, &minor, &release) < 0) return;
+    unsigned major = 0, minor = 0;
+    // H5get_libversion would take the lock.
+    if (!hdf5::find_functions(return_address, h5) ||
+        std::sscanf(h5.version_text, "HDF5 library version: %u.%u", &major, &minor) != 2) {
+      return;
+    }
     const std::pair version(major, minor);
     may_be_called = version < std::pair(2u, 3u);
     checks_sizes = version >= std::pair(2u, 2u);
