@@ -80,7 +80,9 @@ class StoredChunks:
         value_bytes = math.prod(dataset.chunks) * type_id.get_size()
         self._most_bytes = 2 * value_bytes + _ROOM_BYTES
         #: Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
-        self.chunk_bytes: int | None = None if type_id.get_class() in _REFERRING else value_bytes
+        self.chunk_bytes: int | None = (
+            None if type_id.get_class() in _REFERRING and not self._is_plain else value_bytes
+        )
 
     @property
     def are_ours_alone(self) -> bool:

@@ -349,6 +349,10 @@ def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 #: A bound is reduced by at most 1 / _FINEST to keep missing values exact.
 _FINEST = 16
 
+#: For more missing values than this no bound is looked for: hardly any keeps them all, and the time
+#: grows with the square of their number.
+_MOST_MISSING = 16
+
 
 def keeping_missing(codec: Codec, missing: Missing) -> Codec:
     """Return a codec whose bins are centred on the missing values, so that these stay exact.
@@ -364,12 +368,14 @@ def keeping_missing(codec: Codec, missing: Missing) -> Codec:
     Returns
     -------
     Codec
-        The same codec if it keeps them anyway, if its bound is not absolute, or if no slightly
-        smaller bound keeps them.
+        The same codec if it keeps them anyway, if its bound is not absolute, if there are more than
+        16 missing values, or if no slightly smaller bound keeps them.
     """
+    if not 0 < len(missing.values) <= _MOST_MISSING:
+        return codec
     # Enough values that the frame is not a stored one.
     values = np.repeat(np.array(missing.values, missing.dtype), 4096)
-    if codec.absolute is None or not values.size or _keeps(codec, values):
+    if codec.absolute is None or _keeps(codec, values):
         return codec
     for value in map(abs, map(float, missing.values)):
         bins = math.ceil(value / codec.absolute / 2)

@@ -709,6 +709,29 @@ def test_info_prints_names_that_a_terminal_would_obey_as_escapes(tmp_path: Path)
         assert table_row(said, shown)["codec"] == "pfpl"
 
 
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("command", ["repack", "assess", "tune"])
+def test_a_warning_is_a_line_on_standard_error_and_prints_names_as_escapes(
+    tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["red\x1b[31m"] = field((50, 70))
+        file["red\x1b[31m"].attrs["missing_value"] = "none"
+    more = {
+        "repack": ("--absolute", "1e-3", tmp_path / "b.h5"),
+        "assess": (path,),
+        "tune": ("--need", "psnr>=40"),
+    }[command]
+
+    said = h5lossy_cli(command, path, *more)
+
+    wanted = r"Warning: /red\x1b[31m: attribute missing_value is ignored, since it is not a number"
+    assert any(line.startswith(wanted) for line in said.stderr.splitlines())
+    assert "\x1b" not in said.output
+    assert ".py" not in said.stderr
+
+
 def test_info_of_a_file_with_nothing_of_ours(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = field((50, 70))

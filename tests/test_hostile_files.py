@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import pytest
 from h5py import h5p, h5z
 
 import h5lossy
-from h5lossy import FILTER_ID, PFPL, CorruptFrameError
+from h5lossy import FILTER_ID, PFPL, CorruptFrameError, _native
 from h5lossy._stored import StoredChunks
 from hdf5_helpers import (
     FilterClass,
@@ -161,11 +162,16 @@ OPTIONAL, MANDATORY = h5z.FLAG_OPTIONAL, h5z.FLAG_MANDATORY
 
 
 def words_of(count: int, dtype: str = "<f4") -> tuple[int, ...]:
-    """Return what set_local stores for chunks of `count` values."""
-    with h5py.File("words", "w", driver="core", backing_store=False) as file:
-        dataset = file.create_dataset("x", (count,), dtype, chunks=(count,), compression=CODEC)
-        words: tuple[int, ...] = dataset.id.get_create_plist().get_filter(0)[2]
-        return words
+    """Return what set_local stores for chunks of `count` values, without a filter in place."""
+    params = dataclasses.replace(
+        _native.unpack_cd_values(CODEC.filter_options),
+        value_bytes=np.dtype(dtype).itemsize,
+        big_endian=dtype.startswith(">"),
+        shape=(count,),
+    )
+    words = _native.pack_cd_values(params)
+    assert len(words) == 16
+    return words
 
 
 @pytest.fixture(scope="module")
@@ -186,17 +192,18 @@ def hostile(
     *,
     flags: int = MANDATORY,
     count: int = COUNT,
+    dtype: str = "<f4",
     name: str = "x",
     behind: Callable[[h5p.PropDCID], None] | None = None,
 ) -> None:
-    """Add a dataset of one chunk of float32, with any cd_values and stored bytes."""
+    """Add a dataset of one chunk, with any type, cd_values and stored bytes."""
     creation = h5p.create(h5p.DATASET_CREATE)
     creation.set_chunk((count,))
     creation.set_filter(FILTER_ID, flags, words)
     if behind is not None:
         behind(creation)
     with h5py.File(path, "a") as file:
-        create(file, name, (count,), "<f4", creation).id.write_direct_chunk((0,), stored)
+        create(file, name, (count,), dtype, creation).id.write_direct_chunk((0,), stored)
 
 
 def of_two_datasets(path: Path) -> None:
@@ -221,6 +228,9 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
         p, words_of(COUNT // 2, "<f8"), frame_of(COUNT // 2, "<f8"), flags=OPTIONAL
     ),
     "big-endian": lambda p: hostile(p, words_of(COUNT, ">f4"), frame_of(COUNT, ">f4")),
+    "integers": lambda p: hostile(p, words_of(COUNT), frame_of(COUNT), dtype="<i4"),
+    "small integers": lambda p: hostile(p, words_of(COUNT), frame_of(COUNT), dtype="u1"),
+    "long strings": lambda p: hostile(p, words_of(2), TWO_VALUES, dtype="S9"),
     "gzip behind": lambda p: hostile(
         p, words_of(2), zlib.compress(TWO_VALUES), behind=lambda creation: creation.set_deflate(1)
     ),

@@ -22,6 +22,7 @@ from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, asse
 from h5lossy.bounds import value_range
 from h5lossy.cli import main
 from h5lossy.errors import InvalidArgumentError
+from h5lossy.frames import keeping_missing
 from h5lossy.missing import Missing, missing_of, missing_when_stored
 from matrix import CODEC_NAMES
 
@@ -225,6 +226,14 @@ def test_repack_keeps_missing_values_and_the_bound_of_all_others(
         assert json.loads(file["t"].attrs["h5lossy_report"])["found"]["valid"] == 45 * 60
     assert assess(f"{source}:/t", f"{target}:/t").ok
     h5lossy_command("verify", target, "--against", source)
+
+
+@pytest.mark.parametrize(("count", "found"), [(16, 0.5), (17, 0.51), (5000, 0.51)])
+def test_a_smaller_bound_is_looked_for_only_for_few_missing_values(
+    count: int, found: float
+) -> None:
+    missing = Missing(np.dtype("f4"), values=tuple(np.arange(17, 17 + count, dtype="f4")))
+    assert keeping_missing(PFPL(absolute=0.51), missing) == PFPL(absolute=found)
 
 
 def test_repack_asks_about_a_range_of_marks(tmp_path: Path) -> None:

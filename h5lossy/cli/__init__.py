@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import signal
+import warnings
 from typing import Any
 
 import click
@@ -40,7 +41,9 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
         except (KeyboardInterrupt, InterruptedBySignal) as interrupt:
             click.echo("interrupted", err=True)
             ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
@@ -57,6 +60,11 @@ class _Commands(click.Group):
         # h5py raises RuntimeError, ValueError and KeyError where HDF5 refuses a call.
         except (H5LossyError, MemoryError, RuntimeError, ValueError, KeyError) as error:
             raise _failure(error) from error
+
+
+def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
+    """Print a warning as the messages are: it may hold names from files, too."""
+    click.echo(f"Warning: {printable(' '.join(str(message).split()))}", err=True)
 
 
 def _failure(error: Exception) -> click.ClickException:

@@ -18,11 +18,11 @@ bool OpenDatasets::Use::has(std::span<const unsigned> cd_values, bool optional) 
 }
 
 OpenDatasets::Verdict OpenDatasets::Use::judge(const FrameHeader& header) const {
-  if (chunk_bytes == 0) return Verdict::kUnknown;
+  if (!is_first) return Verdict::kUnknown;
   const bool is_typed = header.value_bytes != 1;
-  const bool fits = header.raw_bytes == chunk_bytes &&
-                    (!is_typed || (header.value_bytes == value_bytes && header.big_endian == big_endian));
-  return fits ? Verdict::kFits : Verdict::kContradicts;
+  if (is_typed && (header.value_bytes != value_bytes || header.big_endian != big_endian)) return Verdict::kContradicts;
+  if (chunk_bytes == 0) return Verdict::kUnknown;
+  return header.raw_bytes == chunk_bytes ? Verdict::kFits : Verdict::kContradicts;
 }
 
 OpenDatasets::Verdict OpenDatasets::judge(const hdf5::Functions& h5, std::span<const unsigned> cd_values,
@@ -90,11 +90,16 @@ std::vector<OpenDatasets::Use> OpenDatasets::uses_of(const hdf5::Functions& h5, 
     hdf5::hsize_t extents[max_hdf5_rank];
     const int rank = h5.get_chunk(creation, max_hdf5_rank, extents);
     const hid_t type = h5.get_dataset_type(dataset);
-    // When reading, the first filter's output is the chunk. Other types may have another size in the file than in memory.
-    if (i == 0 && type >= 0 && h5.get_class(type) == hdf5::kClassFloat) {
+    const int type_class = type >= 0 ? h5.get_class(type) : hdf5::kClassUnknown;
+    // When reading, the first filter's output is the chunk.
+    use.is_first = i == 0 && type_class != hdf5::kClassUnknown;
+    if (use.is_first && type_class == hdf5::kClassFloat) {
       use.value_bytes = h5.get_size(type);
       use.big_endian = h5.get_order(type) == hdf5::kOrderBig;
-      use.chunk_bytes = use.value_bytes;
+    }
+    // Other types may have another size in the file than in memory.
+    if (use.is_first && (type_class == hdf5::kClassFloat || type_class == hdf5::kClassInteger)) {
+      use.chunk_bytes = h5.get_size(type);
       for (int axis = 0; axis < rank; ++axis) {
         const bool is_too_large = extents[axis] == 0 || use.chunk_bytes > kMaxRawBytes / extents[axis];
         use.chunk_bytes = is_too_large ? ~0ull / 2 : use.chunk_bytes * extents[axis];

@@ -33,9 +33,10 @@ class OpenDatasets {
     unsigned words[H5L_MAX_CD_VALUES] = {};
     std::size_t count = 0;
     bool is_optional = false;
-    // What HDF5 reads of the filter's output; 0 if that is the input of another filter, or if the size in the file is unknown.
-    unsigned long long chunk_bytes = 0;
-    std::size_t value_bytes = 0;
+    // Whether HDF5 reads the filter's output; otherwise another filter does.
+    bool is_first = false;
+    unsigned long long chunk_bytes = 0;  // 0 if the size in the file is unknown
+    std::size_t value_bytes = 0;         // 0 if not a float
     bool big_endian = false;
 
     [[nodiscard]] bool has(std::span<const unsigned> cd_values, bool optional) const;
