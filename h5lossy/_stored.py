@@ -90,7 +90,8 @@ class StoredChunks:
         said = self._said()
         dtype = self._dataset.dtype
         is_right = said is None or said == (self.chunk_bytes, dtype.itemsize, is_big_endian(dtype))
-        return len(self._filters) == 1 and self._is_plain and dtype.kind == "f" and is_right
+        is_alone = len(self._filters) == 1 and not self._leaves_edges
+        return is_alone and self._is_plain and dtype.kind == "f" and is_right
 
     def values(self, start: Place) -> npt.NDArray[Any]:
         """Return what HDF5 reads for the part of a chunk that lies inside the dataset.

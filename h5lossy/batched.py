@@ -227,7 +227,7 @@ def read(
     selection : index, optional
         Numbers and slices, as in ``dataset[selection]``. Default: everything. Slices with steps,
         lists and masks are left to h5py. Of a chunk of which the selection needs little, only the
-        tiles with wanted values are decoded; the checksum of its payload is then not checked.
+        tiles with wanted values are decoded; the checksum of its payload is checked all the same.
     out : array or "cupy", optional
         Where the values go: an array of the selection's shape and the dataset's type, which may be
         on a GPU. "cupy": a new array on CuPy's current GPU. Only frames are copied there, where

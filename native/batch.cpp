@@ -15,6 +15,7 @@
 #include "dispatch/parts.h"
 #include "dispatch/pool.h"
 #include "dispatch/threads.h"
+#include "dispatch/tiles.h"
 #include "format/message.h"
 #include "h5lossy.h"
 
@@ -112,21 +113,31 @@ h5l_status check_type(const h5l_params* expected, const void* frame, std::size_t
                                expected->big_endian != 0 ? "big" : "little", expected->value_bytes);
 }
 
+// Some values of a frame, after the payload's checksum.
+h5l_status decode_some(const void* frame, std::size_t frame_bytes, std::uint64_t first, void* raw,
+                       std::size_t raw_bytes, h5l_message* message) noexcept {
+  return guarded(message, [&](const Message& why) {
+    Frame opened;
+    if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
+    if (const h5l_status status = check_sum(opened, why); status != H5L_OK) return status;
+    return decode_values(opened, first, bytes_of(raw, raw_bytes), why);
+  });
+}
+
 // Decodes what holds a part, and copies it from there.
 h5l_status decode_part(const Part& part, const h5l_params& params, const h5l_frame_info& info, const void* frame,
                        std::size_t frame_bytes, void* raw, std::size_t raw_bytes, const Task& task) {
   const std::uint64_t values = raw_bytes / params.value_bytes;
   std::uint64_t begin = 0, count = 0;
   part.span(begin, count);
-  // Then the whole costs little more, and has its checksum checked.
-  if (2 * count > values) begin = 0, count = values;
+  if (2 * count > values) begin = 0, count = values;  // which costs little more, and may use several threads
   std::uint8_t* const chunk = task.scratch.get(raw_bytes);
   if (chunk == nullptr) return Message(task.message).fail(H5L_OUT_OF_MEMORY, "no memory for a chunk");
   const std::uint64_t scale = params.value_bytes / info.value_bytes;  // frames of unknown type count bytes
   const h5l_status status = count == values
                                 ? decode_checked(frame, frame_bytes, chunk, raw_bytes, task.threads, task.message)
-                                : h5l_decode_range(frame, frame_bytes, begin * scale, count * scale, chunk,
-                                                   static_cast<std::size_t>(count * params.value_bytes), task.message);
+                                : decode_some(frame, frame_bytes, begin * scale, chunk,
+                                              static_cast<std::size_t>(count * params.value_bytes), task.message);
   if (status == H5L_OK) part.scatter(chunk, begin, static_cast<std::uint8_t*>(raw));
   return status;
 }

@@ -728,6 +728,8 @@ def test_a_broken_chunk_is_named(file: h5py.File) -> None:
     named = r"chunk \(20, 10\) of /ours0 in .*: .*checksum"
     with pytest.raises(h5lossy.CorruptFrameError, match=named):
         h5lossy.read(ours)
+    with pytest.raises(h5lossy.CorruptFrameError, match=named):
+        h5lossy.read(ours, np.s_[20, 10])
     assert bits(h5lossy.read(ours, np.s_[:20])) == bits(ours[:20])
     other = h5lossy.encode(np.ones(50, "f4"), CODEC)
     ours.id.write_direct_chunk((20, 10), other)

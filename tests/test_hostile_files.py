@@ -22,10 +22,12 @@ from hdf5_helpers import (
     FilterClass,
     call_filter,
     create,
+    creation_list,
     environment,
     field,
     filter_class,
     h5lossy_command,
+    leave_partial_chunks_unfiltered,
     run,
     run_python,
     tool,
@@ -338,6 +340,34 @@ def test_the_command_line_ends_by_itself(
     done = h5lossy_command(command, path, *others, status=None)
     assert done.returncode != 0
     assert not list(tmp_path.iterdir())
+
+
+def test_an_edge_chunk_that_is_exempt_from_filters_is_no_frame(tmp_path: Path) -> None:
+    path = tmp_path / "x.h5"
+    creation = creation_list((10, 4), CODEC.filter_options)
+    leave_partial_chunks_unfiltered(creation)
+    with h5py.File(path, "w", libver="latest") as file:
+        x = create(file, "x", (20, 7), "<f4", creation)
+        x[...] = field((20, 7))
+        x.id.write_direct_chunk((10, 4), frame_of(40))
+    with h5py.File(path) as file:
+        x = file["x"]
+        for selection in (np.s_[...], np.s_[10:, 5:], np.s_[12, 6]):
+            with pytest.raises(CorruptFrameError, match=r"chunk \(10, 4\) .* without filters"):
+                h5lossy.read(x, selection)
+    h5lossy_command("repack", path, tmp_path / "y.h5", "--absolute", "1", status=1)
+    assert not (tmp_path / "y.h5").exists()
+
+
+@pytest.mark.parametrize("command", ["verify", "info", "repack"])
+def test_a_name_that_is_not_utf8(command: str, tmp_path: Path) -> None:
+    path, out = tmp_path / "x.h5", tmp_path / "y.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset(b"x\xf8\x1b", data=field((40, 40)), chunks=(10, 10), compression=CODEC)
+    said = h5lossy_command(
+        command, path, *((out, "--absolute", "1") if command == "repack" else ())
+    )
+    assert "\x1b" not in said.stdout + said.stderr
 
 
 @pytest.mark.parametrize("package", PACKAGES)

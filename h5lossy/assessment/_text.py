@@ -322,13 +322,13 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
     return table
 
 
-def printable(name: str) -> str:
+def printable(name: str | bytes) -> str:
     r"""Escape a name from a file for a terminal.
 
     Parameters
     ----------
-    name : str
-        May hold control characters, or bytes that are not UTF-8 (as lone surrogates).
+    name : str or bytes
+        May hold control characters, or bytes that are not UTF-8 (in a str, as lone surrogates).
 
     Returns
     -------
@@ -340,8 +340,9 @@ def printable(name: str) -> str:
     >>> printable("/a\x1b[31m")
     '/a\\x1b[31m'
     """
+    text = name.decode(errors="surrogateescape") if isinstance(name, bytes) else name
     return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )
 
 

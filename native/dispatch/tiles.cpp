@@ -235,14 +235,16 @@ std::uint32_t count_stored_tiles(const Frame& frame) {
   return stored;
 }
 
+h5l_status check_sum(const Frame& frame, const Message& why, std::uint32_t threads) {
+  if (!frame.header.has_checksum) return H5L_OK;
+  return check_payload(frame, sum_payload(frame, best_checksum(), threads), why);
+}
+
 namespace {
 
 h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
   threads = threads_for_chunk(threads, raw.size());
-  if (frame.header.has_checksum) {
-    const std::uint32_t sum = sum_payload(frame, best_checksum(), threads);
-    if (const h5l_status status = check_payload(frame, sum, why); status != H5L_OK) return status;
-  }
+  if (const h5l_status status = check_sum(frame, why, threads); status != H5L_OK) return status;
   return decode_values(frame, 0, raw, why, threads);
 }
 

@@ -36,6 +36,9 @@ void store_chunk(const h5l_params& params, std::span<const std::uint8_t> raw, st
 // How many tiles were kept as they were.
 std::uint32_t count_stored_tiles(const Frame& frame);
 
+// The payload's checksum, if the frame has one.
+[[nodiscard]] h5l_status check_sum(const Frame& frame, const Message& why, std::uint32_t threads = 1);
+
 // All values, after the payload's checksum. `raw` has header.raw_bytes.
 [[nodiscard]] h5l_status decode_chunk(const Frame& frame, std::span<std::uint8_t> raw, const Message& why,
                                       std::uint32_t threads = 1);

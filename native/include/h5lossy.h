@@ -196,7 +196,7 @@ h5l_status h5l_encode_batch(const h5l_params* params, const h5l_parts* parts, si
 
 /* Decodes `count` frames, several at a time; parts, threads, statuses and messages are as above. Frame i has
  * frame_bytes[i] bytes at frames[i], and its values go to raw[i]: all raw_bytes[i] of them, or those of part i. Of a
- * chunk whose part is small, only the tiles that hold it are decoded; the payload's checksum is not checked then.
+ * chunk whose part is small, only the tiles that hold it are decoded, after the payload's checksum.
  *
  * `params` may be NULL without parts. With a type in it, a frame of another type or byte order is H5L_CORRUPT; frames of
  * unknown type pass, as in the filter. */
