@@ -1416,6 +1416,15 @@ def test_of_a_sparse_dataset_the_chunks_that_are_there_are_copied(
     h5lossy_command("verify", target)
 
 
+def test_an_index_that_no_disk_can_hold_is_refused(source: Path, target: Path) -> None:
+    with h5py.File(source, "w", libver="earliest") as file:
+        file.create_dataset("x", (40, 40), "f4", chunks=(8, 8), maxshape=(40, 1 << 62))[...] = 1
+    said = h5lossy_command("repack", source, target, "--absolute", "1", status=1)
+    assert "/x" in said.stderr
+    assert "maximal extents (40, 4611686018427387904)" in said.stderr
+    assert not target.exists()
+
+
 def test_a_block_has_few_of_small_chunks() -> None:
     assert block_shape((1 << 20, 1 << 20), (1, 24), 8) == (1, 24 * 4096)
     assert block_shape((1 << 30,), (1 << 20,), 4, cover=(16,)) == (1 << 20,)

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 #: The attribute that a compressed dataset gets: what was asked for, and what that came to.
 RECORD = "h5lossy"
 
+#: A fixed array, the index of datasets whose extents are limited, takes about 24 bytes for each.
+_MOST_CHUNKS = 1 << 30
+
 #: HDF5's cache for chunks of the source that stretch over several blocks.
 _CACHE_BYTES = 64 << 20
 
@@ -227,6 +230,15 @@ class _Job:
 
     def create(self, file: h5f.FileID, old: h5d.DatasetID, type_id: h5t.TypeID) -> h5d.DatasetID:
         """Make the new dataset, as `FileCopier` wants it."""
+        most = self.plan.dataset.maxshape
+        if None not in most:
+            chunks = math.prod(-(-m // c) for m, c in zip(most, self.plan.chunks, strict=True))
+            if chunks > _MOST_CHUNKS:
+                raise H5LossyError(
+                    f"its maximal extents {most} hold {chunks} chunks of {self.plan.chunks}, and "
+                    f"at most {_MOST_CHUNKS} are possible, as HDF5 makes an index for all of them: "
+                    "give larger --chunks, or make an extent unlimited"
+                )
         creation = old.get_create_plist()
         creation.remove_filter(h5z.FILTER_ALL)
         creation.set_chunk(self.plan.chunks)
