@@ -304,6 +304,7 @@ def tool(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         packages = {"h5": "hdf5-tools", "nc": "netcdf-bin", "nm": "binutils", "cd": "cdo"}
-        package = "nco" if name in {"ncks", "ncra"} else packages[name[:2]]
+        others = {"ncks": "nco", "ncra": "nco", "h5cc": "libhdf5-dev"}
+        package = others.get(name) or packages[name[:2]]
         pytest.skip(f"{name} is not installed (Debian: {package})")
     return path
