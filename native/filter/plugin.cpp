@@ -265,14 +265,18 @@ struct Caller {
   }
 };
 
+#ifndef H5L_MOST_CHUNK_BYTES  // less with a sanitizer, which marks every byte
+#define H5L_MOST_CHUNK_BYTES 0xFFFFFFFFu
+#endif
+
 // Memory for what goes to HDF5, which owns *buffer and frees it with free(). Null where there is none to be had.
 class Buffer {
  public:
   explicit Buffer(std::size_t size) : memory_(size == 0 ? nullptr : std::malloc(size)), size_(size) {}
   // Zeros, as large as a chunk can be in HDF5 before 2.0. Only the pages that are written to take memory.
-  static Buffer for_any_chunk() {
+  static Buffer for_any_chunk(std::size_t least) {
     Buffer buffer(0);
-    buffer.size_ = 0xFFFFFFFFu;
+    buffer.size_ = std::max<std::size_t>(least, H5L_MOST_CHUNK_BYTES);
     buffer.memory_.reset(std::calloc(1, buffer.size_));
     return buffer;
   }
@@ -347,9 +351,9 @@ std::size_t encode(const h5l_params& params, std::span<const std::uint8_t> raw, 
 }
 
 // Allocates memory for a frame's chunk, as much as HDF5 will read. Fails if the frame does not belong to the dataset.
-h5l_status make_room(const Call& call, const h5l_params& params, const FrameHeader& header, Buffer& raw,
-                     const Message& why) {
+h5l_status make_room(const Call& call, const h5l_params& params, const Frame& frame, Buffer& raw, const Message& why) {
   using enum OpenDatasets::Verdict;
+  const FrameHeader& header = frame.header;
   Caller* const caller = Caller::at(call.return_address);
   const bool is_described = params.value_bytes != 0;
   const auto verdict = caller != nullptr ? caller->judge(call, is_described, header) : kUnknown;
@@ -362,7 +366,13 @@ h5l_status make_room(const Call& call, const h5l_params& params, const FrameHead
     return why.fail(H5L_CORRUPT, "the frame claims %u bytes, and nothing says how many a chunk has", header.raw_bytes);
   }
   const bool is_size_sure = verdict == kFits || (caller != nullptr && caller->checks_sizes);
-  raw = is_size_sure ? Buffer(header.raw_bytes) : Buffer::for_any_chunk();
+  if (is_size_sure) {
+    raw = Buffer(header.raw_bytes);
+  } else {
+    // That is slow to give back, so it is not taken for damaged frames.
+    if (const h5l_status status = check_sum(frame, why); status != H5L_OK) return status;
+    raw = Buffer::for_any_chunk(header.raw_bytes);
+  }
   if (raw.data() == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a chunk of %u bytes", header.raw_bytes);
   return H5L_OK;
 }
@@ -372,7 +382,7 @@ std::size_t decode(const Call& call, const h5l_params& params, std::span<const s
                    const Message& why) {
   Frame frame;
   if (open_frame(bytes, frame, why) != H5L_OK || check_frame(frame.header, params, why) != H5L_OK ||
-      make_room(call, params, frame.header, raw, why) != H5L_OK) {
+      make_room(call, params, frame, raw, why) != H5L_OK) {
     return 0;
   }
   const std::size_t size = frame.header.raw_bytes;

@@ -92,7 +92,7 @@ class Plugin {
       auto* const bytes = static_cast<std::uint8_t*>(buffer);
       result.assign(bytes, bytes + size);
       // Where nobody says how large a chunk is, it has room for any; then the ends have to do.
-      const std::size_t looked_at = std::min(capacity - size, std::size_t{1} << 20);
+      const std::size_t looked_at = std::min(capacity - size, std::size_t{1} << 12);
       const auto is_zero = [](const std::uint8_t* at, std::size_t count) {
         return std::all_of(at, at + count, [](std::uint8_t byte) { return byte == 0; });
       };
