@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import cffi
 
+from h5lossy._blocks import grid_of
 from h5lossy._libhdf5 import has_fixed_array
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Space:
         # What is in HDF5's caches has its places in the file already, but no room yet.
         self._file.flush()
         self._end = self._file.id.get_filesize()
-        chunks = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+        chunks = math.prod(grid_of(dataset))
         self._index_bytes = _INDEX_BYTES + _GROWTH_BYTES * math.isqrt(chunks)
         self._first_bytes = 0
         if not dataset.id.get_storage_size() and has_fixed_array(dataset.id.id):

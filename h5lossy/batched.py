@@ -38,7 +38,7 @@ from h5lossy._arrays import (
     is_device_array,
     new_cupy_memory,
 )
-from h5lossy._blocks import BLOCK_BYTES, MOST_CHUNKS, for_each_chunk
+from h5lossy._blocks import BLOCK_BYTES, MOST_CHUNKS, for_each_chunk, grid_of
 from h5lossy._boxes import Grid, as_selection, chunk_box
 from h5lossy._libhdf5 import chunk_options, put_into_file, stored_size
 from h5lossy._progress import reporting
@@ -760,15 +760,14 @@ class _Reader:
 
     def _are_stored(self, pieces: Pieces) -> npt.NDArray[np.bool_]:
         """Tell of which pieces the chunk is stored: by the index for few, or by a list of all."""
-        chunks = self._layout.chunks
-        counts = (-(-n // c) for n, c in zip(self._dataset.shape, chunks, strict=True))
-        if self._stored is None and len(self._grid) * _LISTING_FACTOR < math.prod(counts):
+        is_few = len(self._grid) * _LISTING_FACTOR < math.prod(grid_of(self._dataset))
+        if self._stored is None and is_few:
             look_up, dataset = stored_size, self._dataset.id.id
             if all(look_up(dataset, pieces.place(i)) is not None for i in range(len(pieces))):
                 return np.ones(len(pieces), np.bool_)
         if self._stored is None:  # None of `stored_size` may also be an error, which this raises
             self._stored = self._list_chunks()
-        at = pieces.places // chunks - self._grid.first
+        at = pieces.places // self._layout.chunks - self._grid.first
         found: npt.NDArray[np.bool_] = self._stored[tuple(at.T)]
         return found
 
@@ -962,9 +961,8 @@ def _touched_if_few(dataset: h5py.Dataset, chosen: Selection | None) -> Iterator
     """Return where the chunks of a selection begin, if that is faster than listing all chunks."""
     if chosen is None:
         return None
-    counts = (-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
     touched = Grid(chosen.box, dataset.shape, dataset.chunks)
-    if len(touched) * _LISTING_FACTOR >= math.prod(counts):
+    if len(touched) * _LISTING_FACTOR >= math.prod(grid_of(dataset)):
         return None
     return chosen.box.places(dataset.chunks)
 
