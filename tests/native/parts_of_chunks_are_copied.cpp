@@ -214,7 +214,7 @@ void damage_anywhere_in_a_frame_is_seen() {
   const auto decode_it = [&] {
     return h5l_decode_batch(&params, &parts, 1, &in, &frame_bytes, &to, &raw_bytes, &own, nullptr, 1, nullptr);
   };
-  for (const std::uint64_t rows : {1, 5, 80}) {
+  for (const std::uint64_t rows : {1u, 5u, 80u}) {
     extents[0] = rows;
     CHECK(decode_it() == H5L_CORRUPT, "%d", own);
   }
