@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "assess/gpu/lane.h"
 #include "assess/kernels.h"
 #include "assess/state.h"
 #include "assess/take.h"
-#include "dispatch/checked_calls.h"
-#include "dispatch/pool.h"
-#include "dispatch/registry.h"
-#include "dispatch/swap.h"
-#include "dispatch/threads.h"
-#include "format/message.h"
-#include "gpu/assess_lane.h"
+#include "chunk/api_guards.h"
+#include "chunk/swap.h"
+#include "frame/message.h"
 #include "h5lossy.h"
+#include "runtime/pool.h"
+#include "runtime/registry.h"
+#include "runtime/threads.h"
 
 namespace h5lossy {
 

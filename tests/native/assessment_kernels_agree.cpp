@@ -18,11 +18,11 @@
 #include "emulated_kernels.h"
 #include "random.h"
 
-#include "assess_lags.cuh"
-#include "assess_points.cuh"
-#include "assess_sliding.cuh"
-#include "assess_stencils.cuh"
-#include "assess_windows.cuh"
+#include "kernels/assess/lags.cuh"
+#include "kernels/assess/points.cuh"
+#include "kernels/assess/sliding.cuh"
+#include "kernels/assess/stencils.cuh"
+#include "kernels/assess/windows.cuh"
 
 namespace h5lossy::test {
 namespace {
@@ -35,7 +35,7 @@ void list_kernels() {
   using namespace H5L_TARGET;
 #define H5L_KERNEL(name, Plan, Shared, blocks, function) \
   kernels<gpu::Plan>()[#name] = {sizeof(Shared), kThreadsWith<Shared>, [](const gpu::Plan& plan) { function(plan); }};
-#include "assess.def"
+#include "kernels/assess/kernels.def"
 #undef H5L_KERNEL
 }
 
