@@ -31,7 +31,8 @@ SOURCES = sorted(
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# What kernels may include of native/: codec headers, plain data, and what a value is to the assessment.
+# What kernels may include of native/: codec headers, plain data, and what a value is to the
+# assessment.
 PLAIN_HEADERS = {"gpu/plans.h", "assess/gpu/plans.h", "assess/slopes.h", "assess/values.h"}
 
 # What each folder of native/ may include, besides files of its own.
