@@ -35,7 +35,6 @@ from h5lossy.assessment._scaling import Scale, Sums, multiplied
 from h5lossy.assessment._walk import FIRST_CUT, Fields, Layout, Walker, box_grid, position
 from h5lossy.assessment._wide import Wide, known, misfit
 from h5lossy.assessment.metrics import (
-    LocalRangeSimilarity,
     Metric,
     relative_histogram,
     run_metrics,
@@ -72,7 +71,7 @@ PROFILES: dict[str, frozenset[str]] = {
 }
 
 #: What may be named on its own.
-GROUPS: frozenset[str] = PROFILES["full"] | {"ssim_zchecker"}
+GROUPS: frozenset[str] = PROFILES["full"]
 
 #: Boxes of the map of errors; more chunks are put together.
 _MOST_BOXES = 4096
@@ -148,9 +147,9 @@ def assess(
         Further thresholds to meet: "psnr>=70, ssim>=0.9999".
     metrics : str or iterable of str and Metric, optional
         A profile, "bound", "standard", "climate" or "full", or any of these, of the groups "ssim",
-        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise" and
-        "ssim_zchecker", and of your own metrics (`h5lossy.assessment.Metric`). The reductions over
-        all points are always computed.
+        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum" and "pointwise", and of
+        your own metrics (`h5lossy.assessment.Metric`). The reductions over all points are always
+        computed.
     data_range : float, optional
         Range that SSIM takes its constants of. Default: max - min of the original's valid values.
     mask : array-like of bool or integers, optional
@@ -291,9 +290,6 @@ def make_settings(
 ) -> Settings:
     """Check the arguments of `assess` for fields with so many axes."""
     groups, own = _groups(metrics, need)
-    window = _window(ssim)
-    if "ssim_zchecker" in groups:
-        own = (LocalRangeSimilarity(**window), *own)
     return Settings(
         groups=groups,
         bound=bound,
@@ -301,7 +297,7 @@ def make_settings(
         needs=parse_needs(need) if need else (),
         data_range=None if data_range is None else _positive("data_range", data_range),
         spacing=_spacing(spacing, rank),
-        **window,
+        **_window(ssim),
         lags=_integer("lags", lags, 0, _native.ASSESS_MAX_LAGS),
         thresholds=_thresholds(threshold_crossings),
         relative_threshold=_positive("relative_threshold", relative_threshold),
@@ -549,8 +545,6 @@ class Assessment:
         sums = sums or Sums.streamed(points, field)
         undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
-        if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:
-            undefined.none("ssim_zchecker", "there is no window of finite numbers")
         errors = numbers.errors(points, sums, layout, params.pointwise_threshold, undefined)
         original = numbers.values(points, sums, "original", undefined)
         report = Report(
@@ -586,7 +580,6 @@ class Assessment:
                 if "ssim" in groups
                 else None
             ),
-            ssim_zchecker=own.pop("ssim_zchecker", None),
             derivatives=(
                 numbers.derivatives(sums, layout, params.spacing, undefined)
                 if "derivatives" in groups
@@ -830,7 +823,7 @@ def _groups(metrics: Any, need: str | None) -> tuple[frozenset[str], tuple[Metri
             f"{', '.join(sorted(GROUPS))}; got {', '.join(sorted(map(str, unknown)))}"
         )
     names = [metric.name for metric in own]
-    if len(set(names)) < len(names) or "ssim_zchecker" in names:
+    if len(set(names)) < len(names):
         raise InvalidArgumentError(f"metrics need names of their own, got {', '.join(names)}")
     if any(metric.halo < 0 for metric in own):
         raise InvalidArgumentError("a metric's halo is 0 or more planes")

@@ -64,8 +64,8 @@ class Assessor:
     absolute, pointwise_relative, range_relative, lossless, bound, need : optional
         As for `assess`.
     metrics : str or iterable of str, optional
-        As for `assess`, but for "climate", "spectrum", "per_chunk", "pointwise", "ssim_zchecker"
-        and your own, which need the fields. Default: "standard" without the map of chunks, and
+        As for `assess`, but for "climate", "spectrum", "per_chunk", "pointwise" and your own, which
+        need the fields. Default: "standard" without the map of chunks, and
         without "ssim" where there is no `data_range`.
     data_range : float, optional
         Range of the original, known beforehand: SSIM and a range-relative bound need it.

@@ -125,10 +125,6 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _unpacked_lines(report)
     yield from _error_lines(report)
     yield from _field_lines(report)
-    if report.ssim_zchecker is not None:
-        yield _line(
-            "z-checker", f"SSIM {number(report.ssim_zchecker.mean, 9)} (range of each window)"
-        )
     for name, value in report.metrics.items():
         yield _line("metric", f"{name}: {_short(value)}")
     for crossing in report.threshold_crossings:
@@ -276,10 +272,6 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
                 "SSIM, worst window",
                 f"{lost(report.ssim.one_minus_min)} {place(report.ssim.min_at)}".strip(),
             )
-        )
-    if report.ssim_zchecker is not None:
-        table.append(
-            ("similarity", "SSIM, range of each window", number(report.ssim_zchecker.mean, 9))
         )
     if report.derivatives is not None:
         d = report.derivatives

@@ -199,11 +199,6 @@ class Errors:
         20 log10(range / RMSE), in dB.
     snr : float or None
         10 log10(variance / MSE), in dB.
-    psnr_zfp : float or None
-        What ``zfp -s`` prints as PSNR: with half the range. To compare with old results only.
-    snr_zchecker : float or None
-        What Z-checker prints as SNR: with the mean square distance from the middle of the range
-        instead of the variance. To compare with old results only.
     quantiles : Quantiles
     pointwise : Pointwise
     """
@@ -225,8 +220,6 @@ class Errors:
     nrmse: Number
     psnr: Number
     snr: Number
-    psnr_zfp: Number
-    snr_zchecker: Number
     quantiles: Quantiles
     pointwise: Pointwise
 
@@ -368,28 +361,6 @@ class Similarity:
     min: Number
     one_minus_min: Number
     min_at: tuple[int, ...] | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalSimilarity:
-    """SSIM with the range of each window instead of the field's, to compare with old results.
-
-    Attributes
-    ----------
-    window : int
-        Side, in points.
-    step : int
-        Distance, in points.
-    windows : int
-        Windows without an invalid point.
-    mean, min : float or None
-    """
-
-    window: int
-    step: int
-    windows: int
-    mean: Number
-    min: Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -688,7 +659,6 @@ class Report:
     histogram: Histogram
     relative_histogram: RelativeHistogram | None
     ssim: Similarity | None
-    ssim_zchecker: LocalSimilarity | None
     derivatives: Derivatives | None
     autocorrelation: tuple[AxisCorrelation, ...] | None
     climate: Climate | None

@@ -313,12 +313,9 @@ def ssim(
     *,
     window: int = 7,
     step: int = 1,
-    value_range: float | None,
+    value_range: float,
 ) -> dict[str, Any] | None:
-    """Return structural similarity over all whole windows with valid points only.
-
-    `value_range` None takes each window's own range of the original, 1 where that is 0.
-    """
+    """Return structural similarity over all whole windows with valid points only."""
     if min(x.shape) < window:
         return None
     a, b = x.astype(np.float64), y.astype(np.float64)
@@ -328,10 +325,7 @@ def ssim(
         cut = tuple(slice(i, i + window) for i in corner)
         if not valid[cut].all():
             continue
-        r = value_range
-        if r is None:
-            r = float(a[cut].max() - a[cut].min()) or 1.0
-        lost.append(window_similarity(a[cut], b[cut], r))
+        lost.append(window_similarity(a[cut], b[cut], value_range))
         where.append(corner)
     if not lost:
         return None
