@@ -497,7 +497,7 @@ def in_tile(payload: bytes, inside: Array, frame: reference.Frame) -> Iterator[s
     if not inside.all():
         yield "edge blocks"
     reader = blocks.Reader(payload)
-    if frame.codec == reference.CUSZP2:
+    if frame.codec == cuszp2.NUMBER:
         section = yield from in_blocks(reader, inside, frame)
     else:
         section = yield from in_layers(reader, inside, float_type)
@@ -575,7 +575,7 @@ def reached(frame: bytes) -> collections.Counter[str]:
     """Count what a frame's tiles have in them, where its codec is one of those with blocks."""
     counts: collections.Counter[str] = collections.Counter()
     parsed = reference.parse(frame)
-    if parsed.codec in {reference.CUSZP2, reference.AATROX}:
+    if parsed.codec in {cuszp2.NUMBER, aatrox.NUMBER}:
         for number, payload in enumerate(parsed.tiles):
             inside = parsed.tiling.inside(number)
             if inside is None:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the decoders of cuSZp2 and AATROX share: planes to differences.
+// What decoders of fixed-length blocks share: planes to differences.
 #pragma once
 
 #include "codecs/blocks.h"

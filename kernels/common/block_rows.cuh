@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the encoders of cuSZp2 and AATROX share: a thread has 32 values, a whole block or half of one. Bins and their
+// What encoders of fixed-length blocks share: a thread has 32 values, a whole block or half of one. Bins and their
 // differences are numbers of the value's type all the way, which is exact and takes fewer instructions than integers.
 // docs/format/block-codecs.md is the format.
 #pragma once

@@ -47,7 +47,7 @@ H5L_DEVICE HeaderWords make_header(const FinishPlan& plan, const Quantizer& quan
   if (is_stored || quantizer.kind == BoundKind::lossless) step = 0;
   header.words[8] = static_cast<u32>(step);
   header.words[9] = static_cast<u32>(step >> 32);
-  for (u32 i = 0; i < 3; ++i) header.words[10 + i] = encode.shape.dims[i];
+  for (u32 i = 0; i < 3; ++i) header.words[10 + i] = encode.shape.dims[1 + i];
   return header;
 }
 
@@ -138,7 +138,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32 (&words)[13]
   FrameOpening opening = {gpu::FrameForm::none, 40, 0};
   if (codec == 0 && mode == 0) {
     opening.form = step == 0 ? gpu::FrameForm::stored : gpu::FrameForm::none;
-  } else if (codec == 1 && mode == 0 && kind == 3) {
+  } else if (codec == plan.lossless_codec && mode == 0 && kind == 3) {
     opening.form = gpu::FrameForm::lossless;
     opening.tiles = plan.lossless_tiles;
   } else if (kind != 3 && codec == plan.codec && mode == plan.decode.mode &&
@@ -152,7 +152,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32 (&words)[13]
   if ((words[1] >> 8 & 0xFF) * 4 != opening.header_bytes) return none;
   if (opening.header_bytes + u64{4} * opening.tiles > bytes) return none;
   bool has_dims = true;
-  H5L_UNROLL for (u32 i = 0; i < 3; ++i) has_dims = has_dims && words[10 + i] == shape.dims[i];
+  H5L_UNROLL for (u32 i = 0; i < 3; ++i) has_dims = has_dims && words[10 + i] == shape.dims[1 + i];
   return opening.header_bytes != 52 || has_dims ? opening : none;
 }
 

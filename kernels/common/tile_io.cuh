@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What all decoders share. A thread block decodes a tile (of AATROX: a part of one), and trusts nothing that a frame says: a
+// What all decoders share. A thread block decodes a tile, or a part of one, and trusts nothing that a frame says: a
 // payload that breaks a rule sets its frame's status, and every read and write stays inside of the frame, of the chunk and
 // of shared memory.
 #pragma once

@@ -23,7 +23,7 @@ h5l_status open_header(const FrameFront& front, FrameHeader& header, std::uint32
   }
   Choice choice;
   if (const h5l_status status = open_codec(header, choice, why); status != H5L_OK) return status;
-  header.has_dims = choice.has_dims;
+  header.has_dims = choice.header_dims != 0;
   if (const h5l_status status = check_size(header, why); status != H5L_OK) return status;
   open_geometry(header, choice);
   tiles = choice.geometry.tiles();

@@ -35,7 +35,7 @@ class Pieces {
 };
 
 std::uint32_t items_per_chunk(const Method& method) {
-  return method.is_split ? (method.shape.count + kPartValues - 1) / kPartValues : method.shape.tiles;
+  return method.layout.is_split ? (method.shape.count + kPartValues - 1) / kPartValues : method.shape.tiles;
 }
 
 // As in kernels.def.
@@ -44,11 +44,8 @@ void name_kernel(char (&name)[kMaxName], const Method& method, const char* direc
   const char* const quantizer = kind == BoundKind::pointwise_relative ? "pointwise"
                                 : kind == BoundKind::lossless         ? "lossless"
                                                                       : "absolute";
-  const int length = std::snprintf(name, kMaxName, "%s_%s_%s_%s", method.codec, direction,
-                                   value_bytes == 4 ? "f32" : "f64", quantizer);
-  if (method.mode != 0) {  // a codec whose modes have dimensions
-    std::snprintf(name + length, kMaxName - static_cast<std::size_t>(length), "_%ud", method.dimensions);
-  }
+  std::snprintf(name, kMaxName, "%s_%s_%s_%s%s", method.codec, direction, value_bytes == 4 ? "f32" : "f64", quantizer,
+                method.layout.kernel_suffix);
 }
 
 // What the encoder of one method keeps of its chunks.
@@ -68,9 +65,10 @@ EncodePieces take_pieces(Pieces& pieces, const EncodeCall& call, const Method& m
   taken.table_sums = pieces.take<u32>(call.chunks);
   taken.done = pieces.take<u32>(2 * std::size_t{call.chunks});
   taken.totals = pieces.take<u32>(call.chunks);
-  taken.groups_per_chunk = method.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
+  taken.groups_per_chunk =
+      method.layout.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
   taken.group_sums = pieces.take<u32>(std::size_t{call.chunks} * taken.groups_per_chunk);
-  if (method.is_split) {
+  if (method.layout.is_split) {
     taken.cleared = pieces.bytes() - begin + 8 * items;
     taken.parts = pieces.take<u64>(4 * items);  // records need not be cleared
   } else {
@@ -227,7 +225,7 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   name_kernel(kernel, method, "encode", call.value_bytes, kind);
   const std::uint32_t resident = launcher.resident_blocks(kernel);
   const std::uint64_t items = std::uint64_t{call.chunks} * plan.items_per_chunk;
-  if (resident < (method.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
+  if (resident < (method.layout.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
   plan.chunk_step = blocks / plan.items_per_chunk;
   plan.index_step = blocks % plan.items_per_chunk;
@@ -332,10 +330,10 @@ struct DecodePieces {
 DecodePieces take_pieces(Pieces& pieces, const DecodeCall& call) {
   DecodePieces taken = {};
   taken.jobs = pieces.take<DecodeJob>(call.frames);
-  taken.items = call.tiles * (call.method.is_split ? call.method.tile_values / kPartValues : 1);
+  taken.items = call.tiles * (call.method.layout.is_split ? call.method.tile_values / kPartValues : 1);
   taken.slots = std::bit_floor(std::clamp(call.tiles / 32, 1u, kMostSlots));
   taken.sums = pieces.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
-  if (call.method.is_split) {
+  if (call.method.layout.is_split) {
     taken.told_words = call.tiles * warps_of_tile(call.method) * (call.value_bytes / 4);
     taken.told = pieces.take<u64>(std::size_t{call.frames} * taken.told_words);
   }
@@ -374,7 +372,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.slots = pieces.slots;
   plan.statuses = call.statuses;
   plan.told = pieces.told;
-  const std::uint32_t lossless_tiles = (method.shape.count + call.pfpl_tile_values - 1) / call.pfpl_tile_values;
+  const Method& lossless = call.lossless;
   OpenPlan open = {};
   open.decode = plan;
   open.frame_bytes = call.frame_bytes;
@@ -382,7 +380,8 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.kind = call.kind;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
-  open.lossless_tiles = lossless_tiles;
+  open.lossless_codec = lossless.number;
+  open.lossless_tiles = lossless.shape.tiles;
   open.told_words = pieces.told_words;
   open.jobs = pieces.jobs;
   // One thread block opens a frame; more of them clear what it takes.
@@ -398,14 +397,12 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
     if (!launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   }
   // Frames of another form, which are few, or all; and the verdict on the checksums.
-  Method pfpl;
-  pfpl.codec = "pfpl";
-  name_kernel(kernel, pfpl, "decode", call.value_bytes, BoundKind::lossless);
+  name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
   plan.form = FrameForm::lossless;
-  plan.header_bytes = 40;
-  plan.shape.tiles = lossless_tiles;
-  plan.first_tile = static_cast<std::uint32_t>(call.first / call.pfpl_tile_values);
-  plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / call.pfpl_tile_values) + 1 - plan.first_tile;
+  plan.header_bytes = lossless.header_bytes;
+  plan.shape.tiles = lossless.shape.tiles;
+  plan.first_tile = static_cast<std::uint32_t>(call.first / lossless.tile_values);
+  plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / lossless.tile_values) + 1 - plan.first_tile;
   const std::uint32_t blocks = is_lossless ? plan.tiles : std::clamp(plan.tiles, 1u, std::max(1u, 528 / call.frames));
   return launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false);
 }

@@ -51,8 +51,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = st
 
 bool has_mode(std::uint32_t codec, std::uint32_t mode) {
   const CodecEntry* const entry = codec_entry(codec);
-  Blocking blocking;
-  return entry == nullptr ? mode == 0 : entry->codec->blocking(mode, 4, blocking);
+  return entry == nullptr ? mode == 0 : entry->codec->header_dims(mode) != kNoMode;
 }
 
 // The rules for every frame.

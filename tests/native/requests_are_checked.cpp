@@ -71,9 +71,7 @@ void check_codecs_and_modes() {
       h5l_params params = valid();
       params.codec = codec;
       params.mode = mode;
-      Blocking blocking;
-      const bool is_right = entry == nullptr ? codec == H5L_CODEC_AUTO && mode == 0
-                                             : mode == 0 || (mode < 256 && entry->codec->blocking(mode, 4, blocking));
+      const bool is_right = entry == nullptr ? codec == H5L_CODEC_AUTO && mode == 0 : entry->codec->has_mode(mode);
       if (!is_right) {
         refused(params, H5L_UNSUPPORTED, "codec or mode");
         continue;
