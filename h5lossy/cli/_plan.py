@@ -17,7 +17,7 @@ from h5lossy import BoundKind
 from h5lossy._blocks import auto_chunks
 from h5lossy.cli._console import printable, shape_text
 from h5lossy.cli._patterns import Chunks, Rule, matches, require_match
-from h5lossy.repacking.copier import absent_filters, walk
+from h5lossy.repacking.objects import absent_filters, path_text, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ class Plan:
     @property
     def path(self) -> str:
         """The first path as text; what is not UTF-8 stands as lone surrogates."""
-        return self.name.decode(errors="surrogateescape")
+        return path_text(self.name)
 
     @property
     def dataset(self) -> h5py.Dataset:
@@ -69,7 +69,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
+class RepackOptions:
     """What the options of the command say.
 
     Attributes
@@ -90,38 +90,20 @@ class Wishes:
     skip: Sequence[str]
 
 
-def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
-    """Decide what becomes of each dataset.
-
-    Parameters
-    ----------
-    file : h5py.File
-        The source.
-    wishes : Wishes
-        What the user asked for.
-
-    Returns
-    -------
-    list of Plan
-        One for each dataset, in the order in which they are copied.
-
-    Raises
-    ------
-    click.ClickException
-        If a glob names nothing, a chunk shape does not fit, or a rule names a codec in vain.
-    """
+def make_plans(file: h5py.File, options: RepackOptions) -> list[Plan]:
+    """Decide what becomes of each dataset."""
     plans = [
-        _plan(Plan(file=file, name=name), wishes)
+        _plan(Plan(file=file, name=name), options)
         for name, obj in walk(file)
         if isinstance(obj, h5d.DatasetID)
     ]
     obstacles = {plan.path: _obstacle(plan.dataset) for plan in plans}
-    for rule in wishes.rules:
+    for rule in options.rules:
         require_match("--dataset", rule.pattern, obstacles)
         _require_compressible(rule, obstacles)
-    for pattern in wishes.skip:
+    for pattern in options.skip:
         require_match("--skip", pattern, [plan.path for plan in plans])
-    for rule in wishes.rules:
+    for rule in options.rules:
         if rule.request.codec:
             _require_bound(rule, [plan for plan in plans if matches(plan.path, rule.pattern)])
     return plans
@@ -146,18 +128,18 @@ def _require_bound(rule: Rule, plans: Sequence[Plan]) -> None:
         )
 
 
-def _plan(plan: Plan, wishes: Wishes) -> Plan:
-    rules = [rule for rule in wishes.rules if matches(plan.path, rule.pattern)]
-    request = wishes.request
+def _plan(plan: Plan, options: RepackOptions) -> Plan:
+    rules = [rule for rule in options.rules if matches(plan.path, rule.pattern)]
+    request = options.request
     for rule in rules:
         request = rule.request.or_else(request)
     codec = request.make()
     dataset = plan.dataset
-    kept = _obstacle(dataset) or _objection(plan, codec, rules, wishes.skip)
+    kept = _obstacle(dataset) or _objection(plan, codec, rules, options.skip)
     if kept:
         return dataclasses.replace(plan, kept=kept)
     by_rule = [rule for rule in rules if rule.chunks]
-    wanted = by_rule[-1].chunks if by_rule else wishes.chunks
+    wanted = by_rule[-1].chunks if by_rule else options.chunks
     if isinstance(wanted, tuple) and len(wanted) != dataset.ndim:
         if by_rule and by_rule[-1].is_literal:
             raise click.UsageError(

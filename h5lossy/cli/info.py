@@ -30,7 +30,7 @@ from h5lossy.cli._console import (
 from h5lossy.cli._files import UNREADABLE, open_file
 from h5lossy.cli._options import codec_text, frame_codec_text
 from h5lossy.cli._patterns import matches, require_match
-from h5lossy.repacking.copier import walk
+from h5lossy.repacking.objects import path_text, walk
 
 
 @click.command()
@@ -63,7 +63,7 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
     """
     with open_file(path) as file:
         datasets = {
-            name.decode(errors="surrogateescape"): h5py.Dataset(obj)
+            path_text(name): h5py.Dataset(obj)
             for name, obj in walk(file)
             if isinstance(obj, h5d.DatasetID)
         }

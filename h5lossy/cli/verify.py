@@ -55,7 +55,7 @@ def verify(
     """Decode all that h5lossy compressed in FILE, and compare it with the records.
 
     Checksums are checked, and every chunk is decoded as HDF5 would read it. If the data was
-    verified when it was written (by h5lossy repack, or h5lossy.write with verify="write"), the
+    verified when it was written (by h5lossy repack, or h5lossy.write with verify=True), the
     decoded values are compared with the recorded hashes: if these match, the values are bit for bit
     those that were compared with the original. Needs no original. With --against, there is a full
     comparison, as by h5lossy assess.
@@ -74,11 +74,10 @@ def verify(
         original = None
         if against is not None:
             original = stack.enter_context(open_file(against))
-            total += sum(datasets[name].nbytes for name, size in sizes.items() if size is not None)
+            total *= 2
         with progress_bar(total) as advance:
             for name, dataset in datasets.items():
                 if name not in run.failed:
-                    advance(0, f"verifying {printable(name)}")
                     other = _counterpart(original, name) if sizes[name] is not None else None
                     run.verify(name, dataset, other, advance)
         if not (as_json or quiet):
@@ -117,8 +116,15 @@ class _Run:
 
     def verify(self, name: str, dataset: h5py.Dataset, original: Any, advance: Advance) -> None:
         """Verify one dataset, and store the result."""
+        before = 0
+
+        def tell(done: int, _total: int) -> None:
+            nonlocal before
+            advance(done - before, f"verifying {name}")
+            before = done
+
         try:
-            one = h5lossy.verify(dataset, against=original, progress=advance)
+            one = h5lossy.verify(dataset, against=original, progress=tell)
         except UNREADABLE as error:
             self._fail(name, error)
             return
