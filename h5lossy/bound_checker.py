@@ -165,8 +165,8 @@ class BoundChecker:
         """Return what was found so far."""
         points, bound = self.points(), self.bound
         special = points.special
-        lost = special["nan_made"] + special["inf_made"]
-        kept = {"nan_kept", "inf_kept", "fill_kept", "nan_made", "inf_made"}
+        lost = special["nan_introduced"] + special["inf_introduced"]
+        kept = {"nan_kept", "inf_kept", "fill_kept", "nan_introduced", "inf_introduced"}
         violations = points.violations + lost
         max_error = self._max_of_blocks
         if self._extent is not None:

@@ -18,7 +18,7 @@ from h5lossy._values import own_fill_value, unwritten_value
 from h5lossy.bound_checker import BoundChecker
 from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.datasets import describe
-from h5lossy.errors import BrokenPromiseError, InvalidArgumentError, UnsupportedError
+from h5lossy.errors import BoundViolationError, InvalidArgumentError, UnsupportedError
 from h5lossy.missing import missing_of
 from h5lossy.records import (
     HASH_ATTRIBUTE,
@@ -108,10 +108,10 @@ class Recorder:
             self._hashes[place] = hash_unless(decoded[inside], self._unwritten)
 
     def check(self) -> None:
-        """Raise `BrokenPromiseError` if anything that was added so far violates the bound."""
+        """Raise `BoundViolationError` if anything that was added so far violates the bound."""
         problems = self.checker.summary().problems
         if problems:
-            raise BrokenPromiseError(
+            raise BoundViolationError(
                 f"{self._dataset.name} violates its bound: {'; '.join(problems)}"
             )
 
@@ -245,7 +245,7 @@ def record(
 
     Raises
     ------
-    BrokenPromiseError
+    BoundViolationError
         If a value violates the bound, or a special value changed.
     """
     dataset.flush()

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import file_attacks
 import h5lossy
 from file_attacks import lose_chunk
-from h5lossy import BrokenPromiseError, IncompleteWriteError, InvalidArgumentError, records
+from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError, records
 from h5lossy.cli import main
 from h5lossy.recorder import record as record_of
 from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CODECS = [
     h5lossy.PFPL(absolute=0.01),
     h5lossy.CuSZp2(pointwise_relative=1e-3),
-    h5lossy.Aatrox(absolute=0.01),
+    h5lossy.AATROX(absolute=0.01),
     h5lossy.Auto(absolute=0.01),
     h5lossy.PFPL(range_relative=1e-3),
     h5lossy.PFPL(lossless=True),
@@ -195,7 +195,7 @@ def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.Mon
         )
         with pytest.raises(IncompleteWriteError, match=r"off by more than .* at \(0, 7\)") as info:
             h5lossy.write(t, field()[:16, :16], verify="write")
-        assert isinstance(info.value.__cause__, BrokenPromiseError)
+        assert isinstance(info.value.__cause__, BoundViolationError)
         assert t.id.get_num_chunks() == 0
         assert REPORT_ATTRIBUTE not in t.attrs
 
@@ -209,7 +209,7 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
         found = record_of(t, x)
         assert found["found"]["violations"] == 0
         assert h5lossy.verify(t).recorded == 16
-        with pytest.raises(BrokenPromiseError, match="off by more than"):
+        with pytest.raises(BoundViolationError, match="off by more than"):
             record_of(t, x + 1)
 
 

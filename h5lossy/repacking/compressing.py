@@ -21,7 +21,7 @@ from h5lossy.bound_checker import BoundChecker, ErrorSummary
 from h5lossy.bounds import BoundKind
 from h5lossy.codecs import FILTER_ID
 from h5lossy.datasets import describe
-from h5lossy.errors import BrokenPromiseError, H5LossyError, IncompleteWriteError
+from h5lossy.errors import BoundViolationError, H5LossyError, IncompleteWriteError
 from h5lossy.frames import keeping_missing
 from h5lossy.missing import missing_when_stored
 from h5lossy.ranges import Extent, LoneExtremes
@@ -183,7 +183,7 @@ class CompressedCopy:
                 raise self._missing_error(checker.missing_change)
         self.summary = checker.summary()
         if not self.summary.holds:
-            raise BrokenPromiseError(
+            raise BoundViolationError(
                 f"nothing was written, since {self.path} violates its bound: "
                 f"{'; '.join(self.summary.problems)}. This is a fault of h5lossy or of this "
                 "machine; please report it"
