@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._values import Data, block_selections, is_big_endian, read_block
-from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
+from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, exact_limits
 from h5lossy.errors import InvalidArgumentError
 from h5lossy.ranges import Extent, prepared
 
@@ -24,51 +23,6 @@ if TYPE_CHECKING:
     from h5lossy.missing import Missing
 
 Place = tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ErrorSummary:
-    """How far decoded data is off, and whether it keeps its bound (`largest_error`).
-
-    Attributes
-    ----------
-    bound : ErrorBound
-        What was asked for.
-    count : int
-        Number of valid values; the errors are theirs.
-    max_error : float
-        Largest error in the bound's own measure: for an absolute bound (and lossless) in the data's
-        unit, for a pointwise-relative one as a fraction of the value, for a range-relative one as a
-        fraction of the range. Infinite where a finite value became NaN or infinite. Rounded to
-        nearest, but never across the bound.
-    violations : int
-        Number of valid values that are off by more than the bound; where lossless, of those that
-        changed a bit.
-    special_changed : int
-        Number of values that are NaN, infinite, the fill value or missing and changed a bit, that
-        became the fill value or missing, or that became valid or invalid.
-    problems : tuple of str
-        A sentence for each kind of violation, with the place of the first one.
-    """
-
-    bound: ErrorBound
-    count: int
-    max_error: float
-    violations: int
-    special_changed: int
-    problems: tuple[str, ...] = field(default=(), compare=False)
-
-    @property
-    def fraction(self) -> float:
-        """Largest error as a fraction of the bound; where lossless, 0 or infinite."""
-        if self.bound.kind is BoundKind.LOSSLESS:
-            return math.inf if self.violations else 0.0
-        return self.max_error / self.bound.value
-
-    @property
-    def holds(self) -> bool:
-        """Whether the bound holds and no special value changed."""
-        return not self.violations and not self.special_changed
 
 
 class MissingChange(NamedTuple):
@@ -210,7 +164,7 @@ class BoundChecker:
     def _compare_missing(self, start: Place, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         """Count missing values that changed."""
         changes = self._missing.changes(x, y)
-        changed = changes.lost | changes.made
+        changed = changes.lost | changes.introduced
         count = int(np.count_nonzero(changed))
         if count and self.missing_change is None:
             at = tuple(np.argwhere(changed)[0].tolist())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
@@ -98,21 +98,58 @@ class ErrorBound:
         return str(self.kind) if self.kind is BoundKind.LOSSLESS else f"{self.kind} {self.value!r}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class ErrorSummary:
+    """How far decoded data is off, and whether it keeps its bound (`h5lossy.largest_error`).
+
+    Attributes
+    ----------
+    bound : ErrorBound
+        What was asked for.
+    count : int
+        Number of valid values; the errors are theirs.
+    max_error : float
+        Largest error in the bound's own measure: for an absolute bound (and lossless) in the data's
+        unit, for a pointwise-relative one as a fraction of the value, for a range-relative one as a
+        fraction of the range. Infinite where a finite value became NaN or infinite. Rounded to
+        nearest, but never across the bound.
+    violations : int
+        Number of valid values that are off by more than the bound; where lossless, of those that
+        changed a bit.
+    special_changed : int
+        Number of values that are NaN, infinite, the fill value or missing and changed a bit, that
+        became the fill value or missing, or that became valid or invalid.
+    problems : tuple of str
+        A sentence for each kind of violation, with the place of the first one.
+    """
+
+    bound: ErrorBound
+    count: int
+    max_error: float
+    violations: int
+    special_changed: int
+    problems: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def fraction(self) -> float:
+        """Largest error as a fraction of the bound; where lossless, 0 or infinite."""
+        if self.bound.kind is BoundKind.LOSSLESS:
+            return math.inf if self.violations else 0.0
+        return self.max_error / self.bound.value
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound holds and no special value changed."""
+        return not self.violations and not self.special_changed
+
+
 def exact_limits(
     bound: ErrorBound | None, extent: Fraction
 ) -> tuple[int, tuple[float, float], tuple[float, float]]:
     """Return a bound as the library's assessment takes it.
 
-    Parameters
-    ----------
-    bound : ErrorBound or None
-    extent : Fraction
-        What a range-relative one is a part of.
-
-    Returns
-    -------
-    tuple
-        The kind's number, the limit as an exact sum of two float64, and half of the limit.
+    Returns the kind's number, the limit as an exact sum of two float64, and half of the limit. A
+    range-relative bound is a part of `extent`.
     """
     zero = (0.0, 0.0)
     if bound is None:
@@ -124,6 +161,7 @@ def exact_limits(
 
 
 def _checked_bound(kind: BoundKind, value: Any) -> float:
+    """Return a bound as float64, never looser than given; raise if it is not allowed."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{kind} must be a number, got {value!r}")
     try:

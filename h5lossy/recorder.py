@@ -28,6 +28,7 @@ from h5lossy.records import (
     Place,
     description,
     digest,
+    hash_text,
     hash_unless,
     number_of,
     place_of,
@@ -148,7 +149,7 @@ class Recorder:
             "chunks_per_hash": hashes.chunks_per_hash,
             "found": self._found() if whole else None,
         }
-        text = hashes.text()
+        text = hash_text(hashes.by_group)
         record["digest"] = digest(record, text)
         write_text(dataset, REPORT_ATTRIBUTE, json.dumps(record))
         write_text(dataset, HASH_ATTRIBUTE, text)
@@ -229,24 +230,8 @@ def record(
 ) -> dict[str, Any]:
     """Decode a dataset that has just been written, compare it with its original, and record that.
 
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        Compressed by h5lossy, open for writing.
-    original : array-like
-        What was written: anything with the dataset's shape that can be cut like an array.
-    bound : ErrorBound, optional
-        What to check. Default: what the dataset says.
-
-    Returns
-    -------
-    dict
-        The record, as it stands in the dataset's attribute.
-
-    Raises
-    ------
-    BoundViolationError
-        If a value violates the bound, or a special value changed.
+    `original` has the dataset's shape, and can be cut like an array. Returns the record. Raises
+    `BoundViolationError` if a value violates the bound, or a special value changed.
     """
     dataset.flush()
     recorder = Recorder(dataset, bound)

@@ -74,7 +74,7 @@ class Hashes:
         size = 1
         while len(chunks) * _BYTES_PER_HASH > size * MOST_HASH_BYTES:
             size *= 2
-        while len(_hash_text(dict.fromkeys((n // size for n in chunks), 0))) > MOST_HASH_BYTES:
+        while len(hash_text(dict.fromkeys((n // size for n in chunks), 0))) > MOST_HASH_BYTES:
             size *= 2
         members: dict[int, list[tuple[int, int]]] = {}
         for number in sorted(chunks):
@@ -83,10 +83,6 @@ class Hashes:
             chunks_per_hash=size,
             by_group={group: group_hash(found, size) for group, found in members.items()},
         )
-
-    def text(self) -> str:
-        """Write the hashes; a group that does not follow the previous one has its number first."""
-        return _hash_text(self.by_group)
 
 
 _BYTES_PER_HASH = 17
@@ -103,8 +99,8 @@ def group_hash(chunks: list[tuple[int, int]], size: int) -> int:
     return _blake2b("".join(f"{number:x}:{value:016x};" for number, value in chunks).encode())
 
 
-def _hash_text(by_group: dict[int, int]) -> str:
-    """Write hashes as `_hashes_in` reads them."""
+def hash_text(by_group: dict[int, int]) -> str:
+    """Write hashes as text; a group that does not follow the previous one has its number first."""
     parts, following = [_HASH_NAME], 0
     for group in sorted(by_group):
         number = "" if group == following else f"{group:x}:"
@@ -114,7 +110,7 @@ def _hash_text(by_group: dict[int, int]) -> str:
 
 
 def _hashes_in(text: str) -> dict[int, int]:
-    """Read what `Hashes.text` wrote."""
+    """Read what `hash_text` wrote."""
     name, *parts = text.split(" ")
     if name != _HASH_NAME:
         raise ValueError(f"unknown kind of hashes: {name[:20]!r}")

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 import h5py
-from h5py import h5d, h5ds, h5o, h5t
+from h5py import h5d, h5ds, h5t
 
 from h5lossy import BoundKind
 from h5lossy._blocks import auto_chunks
 from h5lossy.cli._console import printable, shape_text
 from h5lossy.cli._patterns import Chunks, Rule, matches, require_match
-from h5lossy.repacking.objects import absent_filters, path_text, walk
+from h5lossy.repacking.compressing import Plan
+from h5lossy.repacking.objects import absent_filters, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,41 +32,6 @@ TINY_BYTES = 4096
 _NO_BOUND = "no rule gives a bound"
 
 _FLOAT_TYPES = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What becomes of one dataset.
-
-    Attributes
-    ----------
-    file : h5py.File
-        The source.
-    name : bytes
-        Its first path there.
-    kept : str
-        Why it is copied as it is; empty where it is compressed.
-    codec : Codec or None
-        The requested codec and bound, where it is compressed.
-    chunks : tuple of int
-        Its chunks in the target, where it is compressed.
-    """
-
-    file: h5py.File
-    name: bytes
-    kept: str = ""
-    codec: Codec | None = None
-    chunks: tuple[int, ...] = ()
-
-    @property
-    def path(self) -> str:
-        """The first path as text; what is not UTF-8 stands as lone surrogates."""
-        return path_text(self.name)
-
-    @property
-    def dataset(self) -> h5py.Dataset:
-        """The dataset, opened anew: an open one keeps HDF5's cache for its chunks."""
-        return h5py.Dataset(h5o.open(self.file.id, self.name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +95,7 @@ def _require_bound(rule: Rule, plans: Sequence[Plan]) -> None:
 
 
 def _plan(plan: Plan, options: RepackOptions) -> Plan:
+    """Decide what becomes of one dataset."""
     rules = [rule for rule in options.rules if matches(plan.path, rule.pattern)]
     request = options.request
     for rule in rules:
@@ -185,6 +152,7 @@ def _obstacle(dataset: h5py.Dataset) -> str:
 
 
 def _chunk_shape(plan: Plan, wanted: Chunks | None) -> tuple[int, ...]:
+    """Return the chunks that a dataset gets."""
     dataset = plan.dataset
     if wanted == "keep" and dataset.chunks and _fits_frame(dataset.chunks, dataset):
         return tuple(dataset.chunks)
@@ -203,4 +171,5 @@ def _chunk_shape(plan: Plan, wanted: Chunks | None) -> tuple[int, ...]:
 
 
 def _fits_frame(chunks: tuple[int, ...], dataset: h5py.Dataset) -> bool:
+    """Return whether a frame can hold a chunk."""
     return math.prod(chunks) * int(dataset.dtype.itemsize) < 2**32 - 40

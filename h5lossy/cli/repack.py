@@ -25,9 +25,9 @@ from h5lossy.cli._files import open_file
 from h5lossy.cli._new_file import complete_or_absent, discarded_on_failure
 from h5lossy.cli._options import Request, codec_text, range_options, request_option
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
-from h5lossy.cli._plan import Plan, RepackOptions, make_plans
+from h5lossy.cli._plan import RepackOptions, make_plans
 from h5lossy.cli._progress import progress_bar
-from h5lossy.repacking.compressing import CompressedCopy
+from h5lossy.repacking.compressing import CompressedCopy, Plan
 from h5lossy.repacking.copier import FileCopier, copy_user_block, create_like
 from h5lossy.repacking.objects import external_files, object_key, walk
 
@@ -142,14 +142,7 @@ def repack(
     with open_file(source, rdcc_nbytes=_CACHE_BYTES, rdcc_w0=1.0) as file:
         plans = make_plans(file, options)
         copies = [
-            CompressedCopy(
-                file,
-                plan.name,
-                plan.codec,
-                plan.chunks,
-                missing_value,
-                confirm_range=confirm_range,
-            )
+            CompressedCopy(plan, missing_value, confirm_range=confirm_range)
             for plan in plans
             if plan.codec
         ]
@@ -183,7 +176,8 @@ def _write(
 ) -> list[str]:
     """Write the new file and check it. Return notes for the user."""
     total = sum(
-        copy.dataset.nbytes * (1 + verify + (copy.requested.bound.kind is BoundKind.RANGE_RELATIVE))
+        copy.plan.dataset.nbytes
+        * (1 + verify + (copy.requested.bound.kind is BoundKind.RANGE_RELATIVE))
         for copy in copies
     )
     total += sum(plan.dataset.id.get_storage_size() for plan in plans if plan.kept)
@@ -194,7 +188,7 @@ def _write(
             copier = FileCopier(
                 old,
                 new,
-                remake={object_key(copy.dataset.id): copy.create for copy in copies},
+                remake={object_key(copy.plan.dataset.id): copy.create for copy in copies},
                 copied=lambda done: advance(done, "copying"),
             )
             copier.copy()
@@ -231,11 +225,11 @@ def _compressed_before(copies: list[CompressedCopy]) -> list[str]:
     again = []
     for copy in copies:
         try:
-            before = describe(copy.dataset)
+            before = describe(copy.plan.dataset)
         except H5LossyError:  # cd_values of a later version, which reading does not need
             continue
         if before is not None and before.bound != copy.codec.bound:
-            again.append(f"{printable(copy.path)} ({before.bound})")
+            again.append(f"{printable(copy.plan.path)} ({before.bound})")
     if not again:
         return []
     return [
@@ -265,9 +259,9 @@ def _print_results(copies: list[CompressedCopy], *, verified: bool) -> None:
     raw, stored = sum(copy.raw_bytes for copy in copies), sum(copy.stored_bytes for copy in copies)
     rows = [
         (
-            printable(copy.path),
-            _type_text(copy.dataset),
-            shape_text(copy.chunks),
+            printable(copy.plan.path),
+            _type_text(copy.plan.dataset),
+            shape_text(copy.plan.chunks),
             codec_text(copy.codec),
             _bound_text(copy),
             bytes_text(copy.stored_bytes),
