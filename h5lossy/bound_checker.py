@@ -140,7 +140,7 @@ class BoundChecker:
         )
 
     def _problems(self, points: _native.PointsResult) -> list[str]:
-        """Say what is wrong, each kind with its first place."""
+        """Return what is wrong, each kind with its first place."""
         found = []
         if self.missing_change is not None:
             found.append(
@@ -206,7 +206,7 @@ def _in_bound_units(points: _native.PointsResult, kind: BoundKind, extent: Fract
         return math.inf
     try:
         return float(Fraction(largest) / extent)
-    except OverflowError:  # so many ranges that no float can say it
+    except OverflowError:  # more ranges than float64 can hold
         return math.inf
 
 

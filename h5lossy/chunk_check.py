@@ -125,19 +125,21 @@ class ChunkCheck:
         ]
         self._note(self.outdated, None, f"the record is of other data: {'; '.join(others)}")
 
-    def run(self, tell: Callable[[int], None]) -> None:
-        """Decode all stored chunks, and compare them; `tell` takes the bytes that are done."""
+    def run(self, report_bytes: Callable[[int], None]) -> None:
+        """Decode all stored chunks, and compare them; `report_bytes` takes those done."""
         stored = StoredChunks(self._dataset)
         size = self._hashes.chunks_per_hash if self._hashes else 1
         seen = set()
         starts = sorted(chunk_starts(self._dataset))
-        found = (self._chunk(stored, start, tell) for start in starts)
+        found = (self._chunk(stored, start, report_bytes) for start in starts)
         for group, members in itertools.groupby(found, lambda chunk: chunk.number // size):
             seen.add(group)
             self._group(group, list(members))
         self._look_for_lost(seen, size, len(starts))
 
-    def _chunk(self, stored: StoredChunks, start: Place, tell: Callable[[int], None]) -> _Chunk:
+    def _chunk(
+        self, stored: StoredChunks, start: Place, report_bytes: Callable[[int], None]
+    ) -> _Chunk:
         """Decode a chunk, and note what is wrong with it."""
         self.chunks += 1
         place = tuple(s // c for s, c in zip(start, self._described.chunks, strict=True))
@@ -150,7 +152,7 @@ class ChunkCheck:
             self.problem(place, str(error))
             return _Chunk(number, None, has_checksum=True, is_damaged=True)
         self._done += values.nbytes
-        tell(self._done)
+        report_bytes(self._done)
         violation = _violation(frame, values, self._described.bound) if frame else ""
         if violation:
             self.problem(place, violation)

@@ -22,7 +22,7 @@ from h5lossy.missing import Missing, missing_of
 if TYPE_CHECKING:
     from h5lossy.bounds import ErrorBound
 
-#: Gives the blocks of an array or dataset.
+#: Returns the blocks of an array or dataset.
 ReadBlocks: TypeAlias = Callable[[Data], Iterable[np.ndarray[Any, Any]]]
 
 #: A range is refused if the range without an extreme that occurs several times is smaller than this

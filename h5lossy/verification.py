@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Proof that a dataset still holds what was written, and that this was within its bound.
 
-When a dataset is written with ``verify=True``, each chunk is decoded again while its original is at
-hand, and compared with it; the result stands in two attributes (`h5lossy.records`). As every
-decoder gives the same bits on every machine, `verify` can tell later, without the original, that
-what was compared is still what is read.
+When a dataset is written with ``verify=True``, each chunk is decoded again and compared with its
+original; two attributes hold the result (`h5lossy.records`). As every decoder gives the same bits
+on every machine, `verify` can check later, without the original, that the values which were
+compared are those that are read.
 """
 
 from __future__ import annotations
@@ -125,15 +125,15 @@ def verify(
     report = None
     size = described.raw_bytes
     total = size if against is None else 2 * size
-    with reporting(progress, f"verifying {dataset.name}") as tell:
-        check.run(lambda done: tell(done, total))
+    with reporting(progress, f"verifying {dataset.name}") as report_bytes:
+        check.run(lambda done: report_bytes(done, total))
         if against is not None and not check.is_readable:
             check.problem(None, "not compared with the original: not all of it can be decoded")
         elif against is not None:
             from h5lossy.assessment import assess  # noqa: PLC0415
 
             def compared(done: int, whole: int) -> None:
-                tell(size + size * done // max(1, whole), total)
+                report_bytes(size + size * done // max(1, whole), total)
 
             report = assess(against, dataset, progress=compared)
     return Verification(

@@ -29,7 +29,7 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 @contextmanager
 def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Path]:
-    """Give a temporary name, and rename to `path` at the end of the block.
+    """Yield a temporary name, and rename to `path` at the end of the block.
 
     The temporary file is in a folder next to `path` that only this user can open. Folders left
     there by processes of this machine that were killed are deleted. A new file gets the owner,

@@ -28,7 +28,7 @@ _SETTINGS = (
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Tell whether a pattern names a dataset.
+    """Return whether a pattern names a dataset.
 
     Examples
     --------

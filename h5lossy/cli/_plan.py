@@ -118,7 +118,7 @@ def _plan(plan: Plan, options: RepackOptions) -> Plan:
 
 
 def _objection(plan: Plan, codec: Codec | None, rules: Sequence[Rule], skip: Sequence[str]) -> str:
-    """Say why a dataset is better not compressed; nothing if it may be."""
+    """Return why a dataset is better not compressed; nothing if it may be."""
     if any(matches(plan.path, pattern) for pattern in skip):
         return "skipped"
     if codec is None:
@@ -135,7 +135,7 @@ def _objection(plan: Plan, codec: Codec | None, rules: Sequence[Rule], skip: Seq
 
 
 def _obstacle(dataset: h5py.Dataset) -> str:
-    """Say why a dataset can't be compressed; nothing if it can."""
+    """Return why a dataset can't be compressed; nothing if it can."""
     type_id = dataset.id.get_type()
     obstacles = {
         "not float32 or float64": not any(type_id.equal(known) for known in _FLOAT_TYPES),

@@ -134,7 +134,7 @@ class _Frames:
         return ", ".join(counts)
 
     def plain(self) -> dict[str, Any]:
-        """Give it as JSON can hold it."""
+        """Return it as JSON can hold it."""
         counters = {name: dict(getattr(self, name)) for name in ("codecs", "modes", "bounds")}
         return vars(self) | counters
 
@@ -205,7 +205,7 @@ def _print_json(reports: dict[str, _Report], others: list[str], unreadable: dict
 
 
 def _plain(described: DatasetInfo) -> dict[str, Any]:
-    """Give a description as JSON can hold it. JSON has no NaN: that fill value is text."""
+    """Return a description as JSON can hold it. JSON has no NaN: that fill value is text."""
     config = described.config
     fill_value = None if described.fill_value is None else float(described.fill_value)
     finite = fill_value is None or math.isfinite(fill_value)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 #: Takes the bytes that were done since its last call, and what is being done.
 Advance: TypeAlias = Callable[[int, str], object]
 
-#: The attribute that a compressed dataset gets: what was asked for, and what that came to.
+#: The attribute that a compressed dataset gets: the requested settings, and those in use.
 SETTINGS_ATTRIBUTE = "h5lossy"
 
 #: A fixed array, the index of datasets whose extents are limited, takes about 24 bytes for each.
@@ -205,7 +205,7 @@ class CompressedCopy:
             recorder.finish()
 
     def _missing_error(self, change: MissingChange) -> H5LossyError:
-        """Say that a reader would see other points as missing than before.
+        """Return the error for a change of which points a reader takes for missing.
 
         The filter keeps only HDF5's fill value.
         """
