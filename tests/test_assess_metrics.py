@@ -133,7 +133,7 @@ def test_a_report_is_drawn(shape: tuple[int, ...], tmp_path: Path) -> None:
         decoded = file.create_dataset(
             "y", data=y, chunks=None if 0 in shape else tuple(max(1, n // 2) for n in shape) or None
         )
-        report = assess(x, decoded, absolute=0.02, metrics="full", pictures=True)
+        report = assess(x, decoded, absolute=0.02, metrics="full", slices=True)
     figure = report.plot()
     figure.savefig(tmp_path / "r.png", dpi=40)
     assert (tmp_path / "r.png").read_bytes()[:4] == b"\x89PNG"
@@ -160,7 +160,7 @@ def test_numbers_beyond_float64_are_undefined_everywhere() -> None:
     rng = np.random.default_rng(0)
     for scale in (1e300, 1e160, 1e-300):
         x = rng.normal(size=(5, 14, 16)) * scale
-        report = assess(x, x * (1 + 1e-3), metrics="full", pictures=True)
+        report = assess(x, x * (1 + 1e-3), metrics="full", slices=True)
         assert Report.from_json(report.to_json()) == report
         json.loads(report.to_json(), parse_constant=pytest.fail)
         assert report.to_html()

@@ -43,12 +43,12 @@ from h5lossy.assessment.needs import Need, parse_needs
 from h5lossy.assessment.report import (
     BoundCheck,
     Failure,
-    Flip,
     PerChunk,
     Provenance,
     RelativeHistogram,
     Report,
     Size,
+    ThresholdCrossing,
     Violation,
 )
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
@@ -92,7 +92,7 @@ class Settings:
     window: int
     step: int
     lags: int
-    flips: tuple[tuple[str, float], ...]
+    thresholds: tuple[tuple[str, float], ...]
     relative_threshold: float
     metrics: tuple[Metric, ...]
     threads: int
@@ -117,9 +117,9 @@ def assess(
     spacing: float | Sequence[float] | None = None,
     ssim: Mapping[str, int] | None = None,
     lags: int = 10,
-    flips: Mapping[str, float] | None = None,
+    threshold_crossings: Mapping[str, float] | None = None,
     relative_threshold: float = 1e-4,
-    pictures: bool = False,
+    slices: bool = False,
     threads: int | None = None,
     memory_limit: int | str = "256 MiB",
     progress: Callable[[int, int], None] | bool | None = None,
@@ -171,12 +171,12 @@ def assess(
         "window", the side of windows from 2 to 16 (7), and "step" between them (1).
     lags : int, optional
         Largest lag of the autocorrelation, 0 to 16.
-    flips : dict, optional
+    threshold_crossings : dict, optional
         Thresholds by name, up to 8; points that change sides are counted: ``{"rain": 1e-4}``.
     relative_threshold : float, optional
         Points whose error is above so much of their value are counted. Default 1e-4, of which
         Baker et al. (2017) allow 5 %.
-    pictures : bool, optional
+    slices : bool, optional
         Keep slices for `Report.to_html`: the middle one, and the one with the largest error. With a
         pointwise-relative bound, the group "pointwise" too, which it is marked in.
     threads : int, optional
@@ -222,12 +222,12 @@ def assess(
             spacing=spacing,
             ssim=ssim,
             lags=lags,
-            flips=flips,
+            threshold_crossings=threshold_crossings,
             relative_threshold=relative_threshold,
             threads=threads,
             memory_limit=memory_limit,
         )
-        if pictures and promise is not None and promise.kind is BoundKind.POINTWISE_RELATIVE:
+        if slices and promise is not None and promise.kind is BoundKind.POINTWISE_RELATIVE:
             # Its histogram is the one that this bound can be marked in.
             settings = dataclasses.replace(settings, groups=settings.groups | {"pointwise"})
         x.threads = y.threads = threads
@@ -251,11 +251,11 @@ def assess(
                 # As the filter does: what the GPU cannot do, the CPU does.
                 warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
                 report = Assessment(fields, settings, told).run()
-        if pictures and report.valid:
-            from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
+        if slices and report.valid:
+            from h5lossy.assessment._slices import take_slices  # noqa: PLC0415
 
             report = dataclasses.replace(
-                report, pictures=take_pictures(fields, fields.missing.fill, report)
+                report, slices=take_slices(fields, fields.missing.fill, report)
             )
         return report
 
@@ -283,7 +283,7 @@ def make_settings(
     spacing: float | Sequence[float] | None,
     ssim: Mapping[str, int] | None,
     lags: int,
-    flips: Mapping[str, float] | None,
+    threshold_crossings: Mapping[str, float] | None,
     relative_threshold: float,
     threads: int | None,
     memory_limit: int | str,
@@ -299,7 +299,7 @@ def make_settings(
         spacing=_spacing(spacing, rank),
         **_window(ssim),
         lags=_integer("lags", lags, 0, _native.ASSESS_MAX_LAGS),
-        flips=_flips(flips),
+        thresholds=_thresholds(threshold_crossings),
         relative_threshold=_positive("relative_threshold", relative_threshold),
         metrics=own,
         threads=0 if threads is None else _integer("threads", threads, 1),
@@ -451,7 +451,7 @@ class Assessment:
             half_limit=half,
             histogram_limit=_grid_limit(limit[0]) if kind == _native.BOUND_ABSOLUTE else 0.0,
             pointwise_threshold=settings.relative_threshold,
-            flips=tuple(threshold for _, threshold in settings.flips),
+            thresholds=tuple(threshold for _, threshold in settings.thresholds),
             threads=settings.threads,
             lags=settings.lags if fits and "autocorrelation" in settings.groups else 0,
             stencils=fits and "derivatives" in settings.groups,
@@ -600,9 +600,11 @@ class Assessment:
                 if "spectrum" in groups
                 else None
             ),
-            flips=tuple(
-                Flip(name=name, threshold=threshold, count=count)
-                for (name, threshold), count in zip(settings.flips, points.flipped, strict=False)
+            threshold_crossings=tuple(
+                ThresholdCrossing(name=name, threshold=threshold, count=count)
+                for (name, threshold), count in zip(
+                    settings.thresholds, points.threshold_crossings, strict=False
+                )
             ),
             size=self._size(points, sums),
             per_chunk=(
@@ -721,7 +723,7 @@ def _original_ends(points: _native.PointsResult) -> tuple[float, float] | None:
 
     None where the reductions do not tell: values that became NaN or infinite do not count there.
     """
-    made = points.special["nan_made"] + points.special["inf_made"]
+    made = points.special["nan_introduced"] + points.special["inf_introduced"]
     return (points.original_min, points.original_max) if points.valid and not made else None
 
 
@@ -868,17 +870,17 @@ def _window(ssim: Any) -> dict[str, int]:
     }
 
 
-def _flips(flips: Any) -> tuple[tuple[str, float], ...]:
-    most = _native.ASSESS_MAX_FLIPS
+def _thresholds(given: Any) -> tuple[tuple[str, float], ...]:
+    most = _native.ASSESS_MAX_THRESHOLDS
     if (
-        not isinstance(flips, Mapping | None)
-        or len(flips or {}) > most
-        or not all(isinstance(v, Real) and math.isfinite(v) for v in (flips or {}).values())
+        not isinstance(given, Mapping | None)
+        or len(given or {}) > most
+        or not all(isinstance(v, Real) and math.isfinite(v) for v in (given or {}).values())
     ):
         raise InvalidArgumentError(
-            f"flips takes a dict of up to {most} finite thresholds, got {flips!r}"
+            f"threshold_crossings takes a dict of up to {most} finite thresholds, got {given!r}"
         )
-    return tuple((str(name), float(value)) for name, value in (flips or {}).items())
+    return tuple((str(name), float(value)) for name, value in (given or {}).items())
 
 
 def memory_bytes(limit: int | str) -> int:

@@ -55,13 +55,13 @@ def special(x: Field, y: Field, fill: Any = None, mask: Field | None = None) -> 
         "nan_kept": seen & was_nan & np.isnan(y) & same,
         "nan_changed": seen & was_nan & np.isnan(y) & ~same,
         "nan_lost": seen & was_nan & ~np.isnan(y),
-        "nan_made": seen & finite & np.isnan(y),
+        "nan_introduced": seen & finite & np.isnan(y),
         "inf_kept": seen & was_inf & same,
         "inf_changed": seen & was_inf & ~same,
-        "inf_made": seen & finite & np.isinf(y),
+        "inf_introduced": seen & finite & np.isinf(y),
         "fill_kept": seen & is_fill & same,
         "fill_lost": seen & is_fill & ~same,
-        "fill_made": seen & finite & became_fill,
+        "fill_introduced": seen & finite & became_fill,
     }
     return {name: int(np.count_nonzero(where)) for name, where in counts.items()}
 
