@@ -20,11 +20,11 @@ from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, asses
 from h5lossy.assessment._inputs import read_datasets_with
 from h5lossy.batched import read, write
 from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, largest_error
-from h5lossy.codecs import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2, from_filter_options
+from h5lossy.codecs import AATROX, FILTER_ID, PFPL, Aatrox, Auto, CuSZp2, from_filter_options
 from h5lossy.datasets import DatasetInfo, describe
 from h5lossy.errors import (
     BoundError,
-    BrokenPromiseError,
+    BoundViolationError,
     CorruptFrameError,
     DeviceError,
     H5LossyError,
@@ -42,6 +42,7 @@ from h5lossy.verification import Verification, verify
 __version__ = _native.version()
 
 __all__ = [
+    "AATROX",
     "FILTER_ID",
     "PFPL",
     "PLUGIN_PATH",
@@ -50,7 +51,7 @@ __all__ = [
     "Auto",
     "BoundError",
     "BoundKind",
-    "BrokenPromiseError",
+    "BoundViolationError",
     "Config",
     "CorruptFrameError",
     "CuSZp2",

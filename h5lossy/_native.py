@@ -89,7 +89,7 @@ BOUND_NONE: int = _lib.H5L_BOUND_NONE
 ASSESS_MAX_RANK: int = _lib.H5L_ASSESS_MAX_RANK
 ASSESS_MAX_LAGS: int = _lib.H5L_ASSESS_MAX_LAGS
 ASSESS_MAX_WINDOW: int = _lib.H5L_ASSESS_MAX_WINDOW
-ASSESS_MAX_FLIPS: int = _lib.H5L_ASSESS_MAX_FLIPS
+ASSESS_MAX_THRESHOLDS: int = _lib.H5L_ASSESS_MAX_THRESHOLDS
 
 # A shortage of memory is MemoryError, which is what Python's own allocations on the way raise.
 _EXCEPTIONS: dict[int, type[Exception]] = {
@@ -163,7 +163,7 @@ class AssessParams:
     half_limit: tuple[float, float] = (0.0, 0.0)
     histogram_limit: float = 0.0
     pointwise_threshold: float = 0.0
-    flips: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()
     threads: int = 0
     lags: int = 0
     stencils: bool = False
@@ -225,7 +225,7 @@ class PointsResult:
     zeros: int
     zeros_changed: int
     over_threshold: int
-    flipped: tuple[int, ...]
+    threshold_crossings: tuple[int, ...]
     violations: int
     listed: tuple[Point, ...]
     grid_exponent: int
@@ -264,13 +264,13 @@ SPECIAL_KINDS = (
     "nan_kept",
     "nan_changed",
     "nan_lost",
-    "nan_made",
+    "nan_introduced",
     "inf_kept",
     "inf_changed",
-    "inf_made",
+    "inf_introduced",
     "fill_kept",
     "fill_lost",
-    "fill_made",
+    "fill_introduced",
 )
 
 #: One box of `AssessState.boxes`.
@@ -835,8 +835,8 @@ def _c_assess_params(params: AssessParams) -> Any:
     c.half_limit = params.half_limit
     c.histogram_limit = params.histogram_limit
     c.pointwise_threshold = params.pointwise_threshold
-    c.flip_count = len(params.flips)
-    c.flips[0 : len(params.flips)] = params.flips
+    c.threshold_count = len(params.thresholds)
+    c.thresholds[0 : len(params.thresholds)] = params.thresholds
     c.lags = params.lags
     c.stencils = params.stencils
     c.window = params.window
@@ -897,7 +897,7 @@ def _points_result(c: Any) -> PointsResult:
         special=dict(zip(SPECIAL_KINDS, c.special, strict=True)),
         special_first=dict(zip(SPECIAL_KINDS, c.special_first, strict=True)),
         worst=_point(c.worst),
-        flipped=tuple(c.flipped),
+        threshold_crossings=tuple(c.threshold_crossings),
         listed=tuple(_point(c.violation[i]) for i in range(c.listed)),
         log_bins=_numbers(c.log_bins, np.uint64),
         linear_bins=_numbers(c.linear_bins, np.uint64),

@@ -380,7 +380,7 @@ class CuSZp2(Codec):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Aatrox(Codec):
+class AATROX(Codec):
     """AATROX: quantise, take differences in long layers, keep each 32 with their own bit width.
 
     What `PFPL` promises holds here too, and it is used in the same way.
@@ -409,12 +409,16 @@ class Aatrox(Codec):
 
     Examples
     --------
-    >>> Aatrox(pointwise_relative=0.5)
-    Aatrox(pointwise_relative=0.5)
+    >>> AATROX(pointwise_relative=0.5)
+    AATROX(pointwise_relative=0.5)
     """
 
     codec_number: ClassVar[int] = 3
     codec_name: ClassVar[str] = "aatrox"
+
+
+#: The name that `AATROX` had before; code that uses it goes on working.
+Aatrox = AATROX
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -455,7 +459,7 @@ class Auto(Codec):
     codec_name: ClassVar[str] = "auto"
 
 
-CODECS: dict[int, type[Codec]] = {cls.codec_number: cls for cls in (PFPL, CuSZp2, Aatrox, Auto)}
+CODECS: dict[int, type[Codec]] = {cls.codec_number: cls for cls in (PFPL, CuSZp2, AATROX, Auto)}
 """The class of each codec number in cd_values."""
 
 

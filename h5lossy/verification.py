@@ -30,7 +30,7 @@ from h5lossy._values import as_bits, fill_bits, is_big_endian, own_fill_value, u
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy.datasets import describe
 from h5lossy.errors import (
-    BrokenPromiseError,
+    BoundViolationError,
     H5LossyError,
     InvalidArgumentError,
     UnsupportedError,
@@ -293,7 +293,7 @@ class Recorder:
 
         Raises
         ------
-        BrokenPromiseError
+        BoundViolationError
             If a value breaks the bound, or a special value changed.
         """
         original = np.ascontiguousarray(original, self._dtype)
@@ -331,7 +331,7 @@ class Recorder:
 
         Raises
         ------
-        BrokenPromiseError
+        BoundViolationError
             If a value breaks the bound, or a special value changed.
         """
         chunks = self._described.chunks
@@ -379,7 +379,7 @@ class Recorder:
 
         Raises
         ------
-        BrokenPromiseError
+        BoundViolationError
         """
         points = self._state.points_result()
         changed = {
@@ -405,7 +405,7 @@ class Recorder:
         for kind, count in changed.items():
             at = self._place(points.special_first[kind])
             what.append(f"{kind.replace('_', ' ')}: {count}, the first at {at}")
-        raise BrokenPromiseError(f"{self._dataset.name} breaks its promise: {'; '.join(what)}")
+        raise BoundViolationError(f"{self._dataset.name} violates its bound: {'; '.join(what)}")
 
     def finish(self) -> dict[str, Any]:
         """Check once more, and write the record.
@@ -548,7 +548,7 @@ def record(
 
     Raises
     ------
-    BrokenPromiseError
+    BoundViolationError
         If a value breaks the bound, or a special value changed.
     """
     dataset.flush()

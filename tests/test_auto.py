@@ -35,7 +35,7 @@ IN_BLOCKS = [functools.partial(h5lossy.CuSZp2, dimensions=n) for n in (1, 2, 3)]
 def candidates(rank: int, bound: float) -> list[Codec]:
     """Return what auto tries for chunks of so many extents other than 1, in its order."""
     in_blocks = [make(absolute=bound) for make in IN_BLOCKS[: max(rank, 1)]]
-    return [h5lossy.PFPL(absolute=bound), *in_blocks, h5lossy.Aatrox(absolute=bound)]
+    return [h5lossy.PFPL(absolute=bound), *in_blocks, h5lossy.AATROX(absolute=bound)]
 
 
 def make_field(shape: tuple[int, ...], dtype: Any = "<f4") -> Array:
@@ -59,7 +59,7 @@ def test_a_frame_of_auto_is_one_of_another_codec(
     chunk = data.draw(shaped_chunks(dtype, [kind]))
     frame, *others = (
         h5lossy.encode(chunk.values, make(**chunk.bound), fill_value=chunk.fill_value)
-        for make in (h5lossy.Auto, h5lossy.PFPL, *IN_BLOCKS, h5lossy.Aatrox)
+        for make in (h5lossy.Auto, h5lossy.PFPL, *IN_BLOCKS, h5lossy.AATROX)
     )
     assert frame in others
 

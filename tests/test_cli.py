@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 import h5lossy
 from checks import assert_kept
-from h5lossy import PFPL, Aatrox, Auto, CuSZp2, ErrorBound
+from h5lossy import AATROX, PFPL, Auto, CuSZp2, ErrorBound
 from h5lossy.bounds import judged
 from h5lossy.cli import main
 from h5lossy.cli._options import DEFAULT_CODEC
@@ -117,7 +117,7 @@ BOUND_OPTIONS = {
     "no checksum": (["--absolute", "0.1", "--no-checksum"], PFPL(absolute=0.1, checksum=False)),
     "lossless, no checksum": (["--lossless", "--no-checksum"], PFPL(lossless=True, checksum=False)),
     "auto": (["--absolute", "0.1", "--codec", "auto"], Auto(absolute=0.1)),
-    "aatrox": (["--codec", "aatrox", "--range-relative", "0.1"], Aatrox(range_relative=0.1)),
+    "aatrox": (["--codec", "aatrox", "--range-relative", "0.1"], AATROX(range_relative=0.1)),
     "cuszp2": (["--absolute", "0.1", "--codec", "cuszp2"], CuSZp2(absolute=0.1)),
     "cuszp2, fixed, 3": (
         ["--absolute", "0.1", "--codec", "cuszp2", "--mode", "fixed", "--dimensions", "3"],
@@ -590,7 +590,7 @@ def test_info_shows_what_each_codec_was_asked_for_and_what_came_of_it(tmp_path: 
 def test_info_counts_the_codecs_that_auto_picked(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     data = field((64, 64))
-    picked = [PFPL, CuSZp2, CuSZp2, functools.partial(CuSZp2, dimensions=2), Aatrox, PFPL, CuSZp2]
+    picked = [PFPL, CuSZp2, CuSZp2, functools.partial(CuSZp2, dimensions=2), AATROX, PFPL, CuSZp2]
     with h5py.File(path, "w") as file:
         options = {"chunks": (1, 64, 64), "compression": Auto(absolute=1e-3)}
         dataset = file.create_dataset("x", (8, 64, 64), "f4", **options)

@@ -26,7 +26,7 @@ from h5py import h5d, h5f, h5o, h5p, h5s, h5t, h5z
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
-from h5lossy import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2
+from h5lossy import AATROX, FILTER_ID, PFPL, Auto, CuSZp2
 from h5lossy._blocks import block_shape
 from h5lossy.bounds import judged
 from h5lossy.cli import _new_file, main
@@ -308,7 +308,7 @@ CODEC_RULES: dict[str, tuple[list[str], dict[str, Codec]]] = {
     ),
     "the bound of another option": (
         ["--absolute", "2", "--dataset", "y:codec=aatrox"],
-        {"/x": PFPL(absolute=2), "/y": Aatrox(absolute=2)},
+        {"/x": PFPL(absolute=2), "/y": AATROX(absolute=2)},
     ),
     "the codec of another option": (
         ["--codec", "auto", "--dataset", "y:absolute=2"],
@@ -335,7 +335,7 @@ CODEC_RULES: dict[str, tuple[list[str], dict[str, Codec]]] = {
             ),
             *("--dataset", "y:codec=auto"),
         ],
-        {"/x": Aatrox(absolute=1), "/y": Auto(absolute=1)},
+        {"/x": AATROX(absolute=1), "/y": Auto(absolute=1)},
     ),
     "a codec for what has a bound": (
         ["--dataset", "*:codec=auto", "--dataset", "y:absolute=1"],

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import file_attacks
 import h5lossy
 from file_attacks import lose_chunk
-from h5lossy import BrokenPromiseError, IncompleteWriteError, InvalidArgumentError, verification
+from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError, verification
 from h5lossy.cli import main
 from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CODECS = [
     h5lossy.PFPL(absolute=0.01),
     h5lossy.CuSZp2(pointwise_relative=1e-3),
-    h5lossy.Aatrox(absolute=0.01),
+    h5lossy.AATROX(absolute=0.01),
     h5lossy.Auto(absolute=0.01),
     h5lossy.PFPL(range_relative=1e-3),
     h5lossy.PFPL(lossless=True),
@@ -194,7 +194,7 @@ def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.Mon
         )
         with pytest.raises(IncompleteWriteError, match=r"off by more than .* at \(0, 7\)") as info:
             h5lossy.write(t, field()[:16, :16], verify="write")
-        assert isinstance(info.value.__cause__, BrokenPromiseError)
+        assert isinstance(info.value.__cause__, BoundViolationError)
         assert t.id.get_num_chunks() == 0
         assert REPORT_ATTRIBUTE not in t.attrs
 
@@ -208,7 +208,7 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
         found = verification.record(t, x)
         assert found["found"]["violations"] == 0
         assert h5lossy.verify(t).recorded == 16
-        with pytest.raises(BrokenPromiseError, match="off by more than"):
+        with pytest.raises(BoundViolationError, match="off by more than"):
             verification.record(t, x + 1)
 
 

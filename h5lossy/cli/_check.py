@@ -73,7 +73,7 @@ def error_text(summary: ErrorSummary | None) -> str:
 
 
 def verdict(summary: ErrorSummary) -> str:
-    """Say what is wrong with a dataset that breaks its promise.
+    """Say what is wrong with a dataset that violates its bound.
 
     Parameters
     ----------

@@ -311,7 +311,7 @@ class Points {
         x_max_ = larger_or_nan(x_max, x_max_);
         y_min_ = smaller_or_nan(y_min, y_min_);
         y_max_ = larger_or_nan(y_max, y_max_);
-        if (kSimple || plan_.params.flip_count == 0) {
+        if (kSimple || plan_.params.threshold_count == 0) {
           add_plain(a, b);
         } else {
           H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) note(add(pick(a, r), pick(b, r)));
@@ -356,7 +356,7 @@ class Points {
     return {x, y, e, size};
   }
 
-  // Rows of valid points, without thresholds of flips. What is rare is looked for in the highest and lowest high words of the
+  // Rows of valid points, without thresholds. What is rare is looked for in the highest and lowest high words of the
   // numbers: errors that the fine bins do not reach, new extrema, and values of 0, by which nothing can be divided.
   H5L_DEVICE void add_plain(const T (&a)[kRows], const T (&b)[kRows]) {
     i32 top = -2147483647 - 1;
@@ -430,9 +430,9 @@ class Points {
     Extrema own;
     own.add(point.e);
     add_pointwise(point.x, point.e, own);
-    for (u32 f = 0; f < plan_.params.flip_count; ++f) {
-      const double side = plan_.params.flips[f];
-      if ((point.x >= side) != (point.y >= side)) atomic_add(&shared_.totals.flipped[f], u64{1});
+    for (u32 f = 0; f < plan_.params.threshold_count; ++f) {
+      const double side = plan_.params.thresholds[f];
+      if ((point.x >= side) != (point.y >= side)) atomic_add(&shared_.totals.threshold_crossings[f], u64{1});
     }
     return own;
   }
@@ -544,7 +544,7 @@ class Points {
       // As the format has it, other values may turn into a fill value of +0.0.
       if (params.has_fill != 0 && params.fill_bits != 0 && x_bits != params.fill_bits && y_bits == params.fill_bits &&
           is_finite<T>(x_bits)) {
-        count_special(H5L_SPECIAL_FILL_MADE, at);
+        count_special(H5L_SPECIAL_FILL_INTRODUCED, at);
       }
       if (kind != H5L_SPECIAL_KINDS) count_special(kind, at);
     }
@@ -842,7 +842,7 @@ H5L_DEVICE void tell_totals(const PointsPlan& plan) {
     part.special[thread()] = all.special[thread()];
     part.special_first[thread()] = ~all.special_first[thread()];
   }
-  if (thread() < H5L_ASSESS_MAX_FLIPS) part.flipped[thread()] = all.flipped[thread()];
+  if (thread() < H5L_ASSESS_MAX_THRESHOLDS) part.threshold_crossings[thread()] = all.threshold_crossings[thread()];
   if (all.valid == 0) return;
 
   // The first point that counts.

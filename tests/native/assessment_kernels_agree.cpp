@@ -246,9 +246,9 @@ void check(std::vector<std::uint64_t> shape, Random& random) {
     std::memcpy(&params.fill_bits, &fill, sizeof fill);
   }
   if (random.below(3) == 0) {
-    params.flip_count = 2;
-    params.flips[0] = 3;
-    params.flips[1] = 5;
+    params.threshold_count = 2;
+    params.thresholds[0] = 3;
+    params.thresholds[1] = 5;
   }
   params.threads = 1;
   params.lags = static_cast<std::uint32_t>(random.below(2) == 0 ? 4 : random.below(17));

@@ -204,7 +204,7 @@ void keep_valid(const h5l_assess_params& params, const Run<T>& run, u32 start, K
     // As the format has it, other values may turn into a fill value of +0.0.
     if (params.has_fill != 0 && params.fill_bits != 0 && a != params.fill_bits && b == params.fill_bits &&
         is_finite<T>(a)) {
-      count_special(part, H5L_SPECIAL_FILL_MADE, run.first + i, 1);
+      count_special(part, H5L_SPECIAL_FILL_INTRODUCED, run.first + i, 1);
     }
     const u32 kind = kind_of<T>(a, b, params);
     if (kind == H5L_SPECIAL_KINDS) {
@@ -539,13 +539,13 @@ void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* 
     part.zeros += zeros;
   }
   if (params.pointwise_threshold > 0) part.over_threshold += over + zeros_changed;
-  for (u32 f = 0; f < params.flip_count; ++f) {
-    const double side = params.flips[f];
-    u32 flipped = 0;
+  for (u32 f = 0; f < params.threshold_count; ++f) {
+    const double side = params.thresholds[f];
+    u32 crossings = 0;
     for (u32 i = 0; i < count; ++i) {
-      flipped += (static_cast<double>(x[i]) >= side) != (static_cast<double>(y[i]) >= side) ? 1 : 0;
+      crossings += (static_cast<double>(x[i]) >= side) != (static_cast<double>(y[i]) >= side) ? 1 : 0;
     }
-    part.flipped[f] += flipped;
+    part.threshold_crossings[f] += crossings;
   }
   judge(params, first, x, y, number, count, found, zeros_changed, part);
   add_extrema(part, found, static_cast<double>(seen.x_min), static_cast<double>(seen.x_max),

@@ -31,7 +31,7 @@ inline constexpr u32 kLeafGroup = u32{1} << kLeafGroupLevel;
 struct PointsTotals {
   u64 valid, masked, zeros, zeros_changed, over_threshold, violations;
   u64 special[H5L_SPECIAL_KINDS];
-  u64 flipped[H5L_ASSESS_MAX_FLIPS];
+  u64 threshold_crossings[H5L_ASSESS_MAX_THRESHOLDS];
   u64 special_first[H5L_SPECIAL_KINDS];  // lowest numbers of points
   u64 x_min, y_min, e_min, e_min_abs, pointwise_min;
   u64 x_max, y_max, e_max, pointwise_max;
@@ -69,7 +69,7 @@ struct PointsPlan {
   u64 leaves;
   u32 blocks;      // of the launch that goes through all leaves
   u32 is_limited;  // the grid is known: grid_exponent
-  u32 is_simple;   // values are native and aligned to 16 bytes; no mask, fill value or thresholds of flips
+  u32 is_simple;   // values are native and aligned to 16 bytes; no mask, fill value or thresholds
   i32 grid_exponent;
   Seeds* seeds;  // extrema of some leaves, which most values are not beyond: so many
   u32 samples;

@@ -184,7 +184,7 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   const bool is_aligned =
       ((reinterpret_cast<std::uintptr_t>(input.x) | reinterpret_cast<std::uintptr_t>(input.y)) & 15) == 0;
   const bool is_plain = params.original_big_endian == 0 && params.decoded_big_endian == 0 && input.mask == nullptr &&
-                        params.has_fill == 0 && params.flip_count == 0;
+                        params.has_fill == 0 && params.threshold_count == 0;
   plan.is_simple = is_aligned && is_plain ? 1 : 0;
   plan.samples = static_cast<u32>(std::min(leaves, kSampledLeaves));
   plan.head = split.head;

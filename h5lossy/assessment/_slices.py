@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment._walk import Fields, Layout
     from h5lossy.assessment.report import Report
 
-#: Longest side of a picture in points; of a line.
+#: Longest side of a slice in points; of a line.
 _LONGEST = 320
 _LONGEST_LINE = 1200
 
@@ -26,7 +26,7 @@ _PART_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
+class FieldSlice:
     """One slice: two dimensions, or one of a field with one axis. NaN where a point is not valid.
 
     Attributes
@@ -45,7 +45,7 @@ class Picture:
     error: npt.NDArray[np.float64]
 
 
-def take_pictures(fields: Fields, fill: Any, report: Report) -> tuple[Picture, ...]:
+def take_slices(fields: Fields, fill: Any, report: Report) -> tuple[FieldSlice, ...]:
     """Read the middle slice, and the one with the largest error.
 
     Parameters
@@ -56,7 +56,7 @@ def take_pictures(fields: Fields, fill: Any, report: Report) -> tuple[Picture, .
 
     Returns
     -------
-    tuple of Picture
+    tuple of FieldSlice
     """
     layout = fields.layout
     axes = layout.axes
@@ -64,13 +64,13 @@ def take_pictures(fields: Fields, fill: Any, report: Report) -> tuple[Picture, .
         whole = _take(fields, fill, (), "the whole field")
         return () if whole is None else (whole,)
     middle = tuple(layout.shape[i] // 2 for i in range(len(axes) - 2))
-    pictures = [_take(fields, fill, middle, _title("middle slice", layout, middle))]
+    slices = [_take(fields, fill, middle, _title("middle slice", layout, middle))]
     if report.error.max_at is not None and middle:
         worst = tuple(report.error.max_at[axis] for axis in axes[:-2])
         if worst != middle:
             title = _title("slice with the largest error", layout, worst)
-            pictures.append(_take(fields, fill, worst, title))
-    return tuple(picture for picture in pictures if picture is not None)
+            slices.append(_take(fields, fill, worst, title))
+    return tuple(shown for shown in slices if shown is not None)
 
 
 def _title(what: str, layout: Layout, at: tuple[int, ...]) -> str:
@@ -84,7 +84,7 @@ def _title(what: str, layout: Layout, at: tuple[int, ...]) -> str:
     return f"{what} [{index}]"
 
 
-def _take(fields: Fields, fill: Any, at: tuple[int, ...], title: str) -> Picture | None:
+def _take(fields: Fields, fill: Any, at: tuple[int, ...], title: str) -> FieldSlice | None:
     from h5lossy.assessment._assess import count_valid  # noqa: PLC0415
     from h5lossy.assessment._climate import slices  # noqa: PLC0415
 
@@ -113,7 +113,7 @@ def _take(fields: Fields, fill: Any, at: tuple[int, ...], title: str) -> Picture
         original[to] = np.where(valid, x, np.nan)[every]
         decoded[to] = np.where(valid, y, np.nan)[every]
         error[to] = off
-    return Picture(title=title, extent=rest, original=original, decoded=decoded, error=error)
+    return FieldSlice(title=title, extent=rest, original=original, decoded=decoded, error=error)
 
 
 def _largest_of(error: npt.NDArray[np.float64], axis: int, step: int) -> npt.NDArray[np.float64]:
