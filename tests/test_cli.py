@@ -716,7 +716,7 @@ def test_a_warning_is_a_line_on_standard_error_and_prints_names_as_escapes(
     more = {
         "repack": ("--absolute", "1e-3", tmp_path / "b.h5"),
         "assess": (path,),
-        "tune": ("--need", "psnr>=40"),
+        "tune": ("--require", "psnr>=40"),
     }[command]
 
     said = h5lossy_cli(command, path, *more)

@@ -18,8 +18,8 @@ from h5lossy.assessment._assess import (
 )
 from h5lossy.assessment._assessor import Assessor
 from h5lossy.assessment.metrics import Block, Metric
-from h5lossy.assessment.needs import MEASURES, Need, parse_needs
 from h5lossy.assessment.report import SCHEMA, Failure, Report
+from h5lossy.assessment.requirements import MEASURES, Requirement, parse_requirements
 
 __all__ = [
     "GROUPS",
@@ -31,10 +31,10 @@ __all__ = [
     "DivergenceReport",
     "Failure",
     "Metric",
-    "Need",
     "Report",
+    "Requirement",
     "assess",
     "assess_divergence",
     "memory_bytes",
-    "parse_needs",
+    "parse_requirements",
 ]

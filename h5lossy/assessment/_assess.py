@@ -39,7 +39,6 @@ from h5lossy.assessment.metrics import (
     relative_histogram,
     run_metrics,
 )
-from h5lossy.assessment.needs import Need, parse_needs
 from h5lossy.assessment.report import (
     BoundCheck,
     Failure,
@@ -51,6 +50,7 @@ from h5lossy.assessment.report import (
     ThresholdCrossing,
     Violation,
 )
+from h5lossy.assessment.requirements import Requirement, parse_requirements
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy.datasets import describe
 from h5lossy.errors import DeviceError, InvalidArgumentError
@@ -86,7 +86,7 @@ class Settings:
     groups: frozenset[str]
     bound: ErrorBound | None
     bound_source: str
-    needs: tuple[Need, ...]
+    requirements: tuple[Requirement, ...]
     data_range: float | None
     spacing: tuple[float, ...]
     window: int
@@ -108,7 +108,7 @@ def assess(
     range_relative: float | None = None,
     lossless: bool = False,
     bound: ErrorBound | None = None,
-    need: str | None = None,
+    require: str | None = None,
     metrics: str | Iterable[str | Metric] = "standard",
     data_range: float | None = None,
     mask: Any = None,
@@ -143,7 +143,7 @@ def assess(
     absolute, pointwise_relative, range_relative, lossless, bound : optional
         The promise to check, at most one. Default: what the file says, if `decoded` is a dataset
         that h5lossy compressed; otherwise none.
-    need : str, optional
+    require : str, optional
         Further thresholds to meet: "psnr>=70, ssim>=0.9999".
     metrics : str or iterable of str and Metric, optional
         A profile, "bound", "standard", "climate" or "full", or any of these, of the groups "ssim",
@@ -216,7 +216,7 @@ def assess(
             len(x.shape),
             promise,
             source,
-            need=need,
+            require=require,
             metrics=metrics,
             data_range=data_range,
             spacing=spacing,
@@ -277,7 +277,7 @@ def make_settings(
     bound: ErrorBound | None,
     source: str,
     *,
-    need: str | None,
+    require: str | None,
     metrics: str | Iterable[str | Metric],
     data_range: float | None,
     spacing: float | Sequence[float] | None,
@@ -289,12 +289,12 @@ def make_settings(
     memory_limit: int | str,
 ) -> Settings:
     """Check the arguments of `assess` for fields with so many axes."""
-    groups, own = _groups(metrics, need)
+    groups, own = _groups(metrics, require)
     return Settings(
         groups=groups,
         bound=bound,
         bound_source=source,
-        needs=parse_needs(need) if need else (),
+        requirements=parse_requirements(require) if require else (),
         data_range=None if data_range is None else _positive("data_range", data_range),
         spacing=_spacing(spacing, rank),
         **_window(ssim),
@@ -558,7 +558,7 @@ class Assessment:
             valid_min=None if missing.low is None else float(missing.low),
             valid_max=None if missing.high is None else float(missing.high),
             outside=0 if absent is None else absent.outside_points,
-            needs=tuple(map(str, settings.needs)),
+            requirements=tuple(map(str, settings.requirements)),
             failures=(),
             special=numbers.special(points, absent, layout.full_shape),
             original=original,
@@ -625,7 +625,10 @@ class Assessment:
             metrics=own,
             undefined={},
         )
-        failures = [*_failures(report), *(need.failure(report) for need in settings.needs)]
+        failures = [
+            *_failures(report),
+            *(requirement.failure(report) for requirement in settings.requirements),
+        ]
         return dataclasses.replace(
             report,
             failures=tuple(failure for failure in failures if failure),
@@ -799,7 +802,7 @@ def _promise(decoded: Input, given: ErrorBound | None) -> tuple[ErrorBound | Non
     return given, "given"
 
 
-def _groups(metrics: Any, need: str | None) -> tuple[frozenset[str], tuple[Metric, ...]]:
+def _groups(metrics: Any, require: str | None) -> tuple[frozenset[str], tuple[Metric, ...]]:
     """Tell groups from the caller's own metrics."""
     named: set[str] = set()
     own: list[Metric] = []
@@ -827,7 +830,7 @@ def _groups(metrics: Any, need: str | None) -> tuple[frozenset[str], tuple[Metri
         raise InvalidArgumentError(f"metrics need names of their own, got {', '.join(names)}")
     if any(metric.halo < 0 for metric in own):
         raise InvalidArgumentError("a metric's halo is 0 or more planes")
-    wanted = {n.measure.group for n in parse_needs(need)} if need else set()
+    wanted = {n.measure.group for n in parse_requirements(require)} if require else set()
     return frozenset(named | (wanted - {""})), tuple(own)
 
 

@@ -61,7 +61,7 @@ class Assessor:
     planes : tuple of int, optional
         (first, stop) along the first axis: the planes that this assessor answers for, where others
         take the rest and `merge` puts them together. Default: all.
-    absolute, pointwise_relative, range_relative, lossless, bound, need : optional
+    absolute, pointwise_relative, range_relative, lossless, bound, require : optional
         As for `assess`.
     metrics : str or iterable of str, optional
         As for `assess`, but for "climate", "spectrum", "per_chunk", "pointwise" and your own, which
@@ -103,7 +103,7 @@ class Assessor:
         range_relative: float | None = None,
         lossless: bool = False,
         bound: ErrorBound | None = None,
-        need: str | None = None,
+        require: str | None = None,
         metrics: str | Iterable[str] | None = None,
         data_range: float | None = None,
         fill_value: float | Missing | None = None,
@@ -127,7 +127,7 @@ class Assessor:
             len(whole),
             bound_of(bound, absolute, pointwise_relative, range_relative, lossless=lossless),
             "given",
-            need=need,
+            require=require,
             metrics=metrics,
             data_range=data_range,
             spacing=spacing,
