@@ -481,11 +481,12 @@ class Recorder:
 
     def _summary(self) -> dict[str, Any]:
         from h5lossy.assessment import _numbers as numbers  # noqa: PLC0415
+        from h5lossy.assessment._fields import Layout  # noqa: PLC0415
         from h5lossy.assessment._scaling import Sums  # noqa: PLC0415
-        from h5lossy.assessment._walk import Layout  # noqa: PLC0415
+        from h5lossy.assessment._wide import Undefined  # noqa: PLC0415
 
         points = self._state.points_result()
-        undefined = numbers.Undefined()
+        undefined = Undefined()
         layout = Layout.of((max(1, points.count),))
         errors = numbers.errors(points, Sums.streamed(points), layout, None, undefined)
 
