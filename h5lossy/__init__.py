@@ -19,7 +19,8 @@ from h5lossy import _native
 from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
 from h5lossy.assessment._inputs import read_datasets_with
 from h5lossy.batched import read, write
-from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, largest_error
+from h5lossy.bound_checker import largest_error
+from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary
 from h5lossy.codecs import AATROX, FILTER_ID, PFPL, Aatrox, Auto, CuSZp2, from_filter_options
 from h5lossy.datasets import DatasetInfo, describe
 from h5lossy.errors import (

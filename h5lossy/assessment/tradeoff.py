@@ -18,10 +18,11 @@ from h5lossy import _native
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment.report import Report, Size
-from h5lossy.bounds import BoundKind, ErrorBound, confirmed_range
+from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.codecs import PFPL
 from h5lossy.errors import InvalidArgumentError
 from h5lossy.frames import encode, keeping_missing
+from h5lossy.ranges import confirmed_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -15,7 +15,7 @@ import h5py
 import h5lossy
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.cli._console import printable, say
-from h5lossy.cli._judging import FAILED, datasets_in, is_float, no_verdict, open_file, split_place
+from h5lossy.cli._files import FAILED, datasets_in, is_float, no_verdict, open_file, split_place
 from h5lossy.cli._options import FileToWrite, bound_option, missing_option
 from h5lossy.cli._progress import progress_bar
 
