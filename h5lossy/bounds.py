@@ -464,8 +464,8 @@ def judged(original: Data, decoded: Data, bound: ErrorBound, missing: Missing) -
         seen += x.size
     points = state.points_result()
     special = points.special
-    lost = special["nan_made"] + special["inf_made"]
-    kept = {"nan_kept", "inf_kept", "fill_kept", "nan_made", "inf_made"}
+    lost = special["nan_introduced"] + special["inf_introduced"]
+    kept = {"nan_kept", "inf_kept", "fill_kept", "nan_introduced", "inf_introduced"}
     violations = points.violations + lost
     max_error = math.inf if lost else _in_bound_units(points, bound.kind, extent)
     if not violations and bound.kind is not BoundKind.LOSSLESS:

@@ -146,7 +146,9 @@ def test_assess_takes_its_options(files: tuple[Path, Path], tmp_path: Path) -> N
     with h5py.File(tmp_path / "mask.h5", "w") as file:
         file["m"] = np.ones((24, 30, 40), bool)
         file["m"][:, :15] = False
-    options = "--window 5 --step 2 --lags 3 --spacing 1,2,3 --flips zero=0 --data-range 4"
+    options = (
+        "--window 5 --step 2 --lags 3 --spacing 1,2,3 --threshold-crossings zero=0 --data-range 4"
+    )
     out = run(
         "assess",
         f"{files[0]}:/a",
@@ -161,7 +163,7 @@ def test_assess_takes_its_options(files: tuple[Path, Path], tmp_path: Path) -> N
     assert (report["ssim"]["window"], report["ssim"]["value_range"]) == (5, 4)
     assert report["derivatives"]["spacing"] == [1, 2, 3]
     assert len(report["autocorrelation"][0]["values"]) == 3
-    assert report["flips"][0]["name"] == "zero"
+    assert report["threshold_crossings"][0]["name"] == "zero"
 
 
 def test_verify_passes_what_repack_wrote(files: tuple[Path, Path]) -> None:

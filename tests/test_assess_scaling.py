@@ -83,9 +83,9 @@ def test_the_unit_changes_no_number(shape: tuple[int, ...], seed: int, exponent:
     mask = np.zeros(shape, bool)
     if seed % 2:
         x.ravel()[3], mask.ravel()[5] = np.nan, True
-    wanted = assess(x, x + e, metrics=["full", "ssim_zchecker"], mask=mask)
+    wanted = assess(x, x + e, metrics="full", mask=mask)
     unit = np.ldexp(1.0, exponent)
-    found = assess(unit * x, unit * (x + e), metrics=["full", "ssim_zchecker"], mask=mask)
+    found = assess(unit * x, unit * (x + e), metrics="full", mask=mask)
     there = numbers(found)
     for path, value in numbers(wanted).items():
         power = power_of(path)

@@ -4,8 +4,8 @@
 
 ::
 
-    filter  -> dispatch -> codecs -> portable.h
-       \\---> format <-----/
+    filter -> chunk -> runtime -> gpu -> frame -> codecs (and codecs/simd)
+    assess (and assess/cpu, assess/gpu) -> runtime, gpu, frame, codecs
     h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
 """
 
@@ -31,23 +31,24 @@ SOURCES = sorted(
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# What kernels know of the host: plain data, and what a value is to the assessment.
-PLAIN_HEADERS = {"gpu/plans.h", "gpu/assess_plans.h", "assess/slopes.h", "assess/values.h"}
-
-# What the assessment's host and device parts tell each other; it knows no CUDA.
-ASSESS_HEADERS = {"assess/kernels.h", "assess/state.h"}
+# What kernels may include of native/: codec headers, plain data, and what a value is to the
+# assessment.
+PLAIN_HEADERS = {"gpu/plans.h", "assess/gpu/plans.h", "assess/slopes.h", "assess/values.h"}
 
 # What each folder of native/ may include, besides files of its own.
 MAY_INCLUDE = {
     "include": set(),
-    "codecs": {"simd"},  # but not its headers, see below
-    "simd": {"codecs"},
-    "format": {"codecs", "include"},  # of the codecs, only the checksum, see below
-    "gpu": {"codecs", "format", "include"},
-    "dispatch": {"codecs", "format", "gpu", "include"},
-    "assess": {"codecs", "dispatch", "format", "gpu", "include"},
-    "filter": {"dispatch", "format", "include"},
-    ".": {"dispatch", "filter", "format", "gpu", "include"},  # api.cpp
+    "codecs": {"codecs/simd"},  # but not its headers, see below
+    "codecs/simd": {"codecs"},
+    "frame": {"codecs", "include"},  # of the codecs, only the checksum, see below
+    "gpu": {"codecs", "frame", "include"},
+    "runtime": {"codecs", "frame", "gpu", "include"},
+    "chunk": {"codecs", "frame", "gpu", "include", "runtime"},
+    "assess/cpu": {"assess", "codecs"},
+    "assess/gpu": {"assess", "codecs", "frame", "gpu", "include"},
+    "assess": {"assess/gpu", "chunk", "codecs", "frame", "gpu", "include", "runtime"},
+    "filter": {"chunk", "frame", "include", "runtime"},
+    ".": {"assess/gpu", "chunk", "filter", "frame", "gpu", "include", "runtime"},  # api.cpp
 }
 
 
@@ -87,29 +88,26 @@ def importers(*packages: str, among: list[Path]) -> set[str]:
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", sorted(KERNELS.iterdir()), ids=name)
+@pytest.mark.parametrize("path", [p for p in SOURCES if KERNELS in p.parents], ids=name)
 def test_a_kernel_includes_kernels_codecs_and_plans_only(path: Path) -> None:
     for included in includes(path):
         if included == "emulated_gpu.h":  # of tests/native: a CPU in place of a GPU
-            assert path.name == "vocabulary.cuh"
+            assert path.name == "device_primitives.cuh"
             continue
-        beside = (KERNELS / included).is_file()
+        kernel = included.startswith("kernels/") and (ROOT / included).is_file()
         codec = included.startswith("codecs/") and (NATIVE / included).is_file()
-        assert beside or codec or included in PLAIN_HEADERS, included
+        assert kernel or codec or included in PLAIN_HEADERS, included
 
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if NATIVE in p.parents], ids=name)
 def test_a_native_file_includes_only_what_its_folder_may_know(path: Path) -> None:
-    folder = path.relative_to(NATIVE).parts[0] if len(path.relative_to(NATIVE).parts) > 1 else "."
+    folder = str(path.relative_to(NATIVE).parent)
     for included in includes(path):
         if included.startswith("<"):
             continue
         theirs = included.rpartition("/")[0] or "include"
         assert (NATIVE / theirs / Path(included).name).is_file(), f"{included} by its full path"
-        is_plain = folder == "gpu" and included in ASSESS_HEADERS
-        assert theirs == folder or theirs in MAY_INCLUDE[folder] or is_plain, (
-            f"{included} in native/{folder}"
-        )
+        assert theirs == folder or theirs in MAY_INCLUDE[folder], f"{included} in native/{folder}"
 
 
 def is_for_a_cpu(path: Path) -> bool:
@@ -124,7 +122,7 @@ def test_the_headers_for_a_cpu_are_known_to_no_kernel() -> None:
     ours = {f"codecs/{path.name}" for path in HEADERS_OF_CODECS if is_for_a_cpu(path)}
     assert ours == {"codecs/block_tiles.h", "codecs/groups.h"}
     for path in [*HEADERS_OF_CODECS, *SOURCES]:
-        is_kernel = path.suffix in {".cu", ".cuh"} or (path.parent.name == "kernels")
+        is_kernel = KERNELS in path.parents
         if is_kernel or (path in HEADERS_OF_CODECS and not is_for_a_cpu(path)):
             assert not ours.intersection(includes(path)), name(path)
 
@@ -135,7 +133,9 @@ def test_a_codec_header_can_be_read_by_nvrtc(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     if path.name == "portable.h":
         return
-    assert not [included for included in includes(path) if included.startswith(("<", "simd/"))]
+    assert not [
+        included for included in includes(path) if included.startswith(("<", "codecs/simd/"))
+    ]
     assert "std::" not in text
     assert not re.findall(r"__(?:CUDA|NVCC|GNUC|clang|AVX|SSE|ARM)\w*", text)
 
@@ -154,14 +154,14 @@ def test_a_codec_header_stands_in_the_namespace_of_its_backend(path: Path) -> No
 def test_the_frame_knows_no_codec() -> None:
     known = {
         included
-        for path in (NATIVE / "format").iterdir()
+        for path in (NATIVE / "frame").iterdir()
         for included in includes(path)
         if included.startswith("codecs/")
     }
     assert known == {"codecs/checksum.h"}
 
 
-@pytest.mark.parametrize("path", sorted((NATIVE / "simd").glob("*.h")), ids=name)
+@pytest.mark.parametrize("path", sorted((NATIVE / "codecs/simd").glob("*.h")), ids=name)
 def test_vector_code_stands_in_the_namespace_of_its_backend(path: Path) -> None:
     assert "namespace h5lossy::H5L_TARGET::simd" in path.read_text(encoding="utf-8")
 
@@ -185,12 +185,12 @@ def test_hdf5_is_met_in_the_filter_only() -> None:
 
 
 def test_no_codec_stands_outside_codecs_and_the_registry() -> None:
-    codecs = re.findall(r"H5L_CODEC\(\d+, (\w+)\)", (NATIVE / "dispatch/codecs.def").read_text())
+    codecs = re.findall(r"H5L_CODEC\(\d+, (\w+)\)", (NATIVE / "runtime/codecs.def").read_text())
     assert codecs
     for path in SOURCES:
-        folder = path.parent.name
+        folder = path.relative_to(ROOT).parts[-2]
         named = {codec for codec in codecs if re.search(rf"\b{codec}(::|_codec)", path.read_text())}
-        assert not named or folder in {"codecs", "simd", "kernels", "gpu"}, f"{name(path)}: {named}"
+        assert not named or folder in {"codecs", "common", "gpu", "simd"}, f"{name(path)}: {named}"
 
 
 # ------------------------------------------------------------------------------------------------

@@ -366,8 +366,8 @@ def test_missing_values_that_change_and_values_that_become_missing_are_failures(
     x, y = field(), field()
     y[1, 2], y[30, 3], y[40, 4] = 2e20, 1e20, 1e20
     report = assess(x, y, missing_value=1e20, absolute=0.1)
-    assert report.special.failed == {"missing_lost": 1, "missing_made": 2}
-    assert report.special.first["missing_made"] == (30, 3)
+    assert report.special.failed == {"missing_lost": 1, "missing_introduced": 2}
+    assert report.special.first["missing_introduced"] == (30, 3)
     assert {f.check: f.where for f in report.failures}["missing_lost"] == (1, 2)
 
 
@@ -385,7 +385,7 @@ def test_what_is_not_valid_keeps_the_bound_and_counts_in_no_metric(file: h5py.Fi
     y[3, 3] = 1.0
     assert assess(x, y).special.failed == {"missing_lost": 1}
     y[3, 3], y[9, 9] = 50, 50
-    assert assess(x, y).special.failed == {"missing_made": 1}
+    assert assess(x, y).special.failed == {"missing_introduced": 1}
 
 
 def test_an_assessor_finds_the_same(file: h5py.File) -> None:
@@ -422,7 +422,10 @@ def test_masks_of_masked_arrays_count() -> None:
     less = x.copy()
     less[20, 20] = np.ma.masked
     report = assess(x, less)
-    assert (report.special.failed, report.failures[0].where) == ({"missing_made": 1}, (20, 20))
+    assert (report.special.failed, report.failures[0].where) == (
+        {"missing_introduced": 1},
+        (20, 20),
+    )
 
 
 def test_what_the_caller_says_comes_first(file: h5py.File) -> None:

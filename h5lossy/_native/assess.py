@@ -19,7 +19,7 @@ BOUND_NONE: int = lib.H5L_BOUND_NONE
 ASSESS_MAX_RANK: int = lib.H5L_ASSESS_MAX_RANK
 ASSESS_MAX_LAGS: int = lib.H5L_ASSESS_MAX_LAGS
 ASSESS_MAX_WINDOW: int = lib.H5L_ASSESS_MAX_WINDOW
-ASSESS_MAX_FLIPS: int = lib.H5L_ASSESS_MAX_FLIPS
+ASSESS_MAX_THRESHOLDS: int = lib.H5L_ASSESS_MAX_THRESHOLDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class AssessParams(Struct):
     half_limit: tuple[float, float] = (0.0, 0.0)
     histogram_limit: float = 0.0
     pointwise_threshold: float = 0.0
-    flips: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()
     threads: int = 0
     lags: int = 0
     stencils: bool = False
@@ -49,7 +49,7 @@ class AssessParams(Struct):
     def _derived(self) -> dict[str, Any]:
         return {
             "has_fill": self.fill_bits is not None,
-            "flip_count": len(self.flips),
+            "threshold_count": len(self.thresholds),
             "rank": len(self.shape),
         }
 
@@ -112,7 +112,7 @@ class PointsResult(Struct):
     zeros: int
     zeros_changed: int
     over_threshold: int
-    flipped: tuple[int, ...]
+    threshold_crossings: tuple[int, ...]
     violations: int
     listed: tuple[Point, ...]
     grid_exponent: int
@@ -151,13 +151,13 @@ SPECIAL_KINDS = (
     "nan_kept",
     "nan_changed",
     "nan_lost",
-    "nan_made",
+    "nan_introduced",
     "inf_kept",
     "inf_changed",
-    "inf_made",
+    "inf_introduced",
     "fill_kept",
     "fill_lost",
-    "fill_made",
+    "fill_introduced",
 )
 
 #: One box of `AssessState.boxes`.

@@ -35,7 +35,6 @@ from h5lossy.assessment._scaling import Scale, Sums, multiplied
 from h5lossy.assessment._walk import FIRST_CUT, Fields, Layout, Walker, box_grid, position
 from h5lossy.assessment._wide import Wide, known, misfit
 from h5lossy.assessment.metrics import (
-    LocalRangeSimilarity,
     Metric,
     relative_histogram,
     run_metrics,
@@ -44,12 +43,12 @@ from h5lossy.assessment.needs import Need, parse_needs
 from h5lossy.assessment.report import (
     BoundCheck,
     Failure,
-    Flip,
     PerChunk,
     Provenance,
     RelativeHistogram,
     Report,
     Size,
+    ThresholdCrossing,
     Violation,
 )
 from h5lossy.bounds import BoundKind, ErrorBound, exact_limits
@@ -72,7 +71,7 @@ PROFILES: dict[str, frozenset[str]] = {
 }
 
 #: What may be named on its own.
-GROUPS: frozenset[str] = PROFILES["full"] | {"ssim_zchecker"}
+GROUPS: frozenset[str] = PROFILES["full"]
 
 #: Boxes of the map of errors; more chunks are put together.
 _MOST_BOXES = 4096
@@ -93,7 +92,7 @@ class Settings:
     window: int
     step: int
     lags: int
-    flips: tuple[tuple[str, float], ...]
+    thresholds: tuple[tuple[str, float], ...]
     relative_threshold: float
     metrics: tuple[Metric, ...]
     threads: int
@@ -118,9 +117,9 @@ def assess(
     spacing: float | Sequence[float] | None = None,
     ssim: Mapping[str, int] | None = None,
     lags: int = 10,
-    flips: Mapping[str, float] | None = None,
+    threshold_crossings: Mapping[str, float] | None = None,
     relative_threshold: float = 1e-4,
-    pictures: bool = False,
+    slices: bool = False,
     threads: int | None = None,
     memory_limit: int | str = "256 MiB",
     progress: Callable[[int, int], None] | bool | None = None,
@@ -148,9 +147,9 @@ def assess(
         Further thresholds to meet: "psnr>=70, ssim>=0.9999".
     metrics : str or iterable of str and Metric, optional
         A profile, "bound", "standard", "climate" or "full", or any of these, of the groups "ssim",
-        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise" and
-        "ssim_zchecker", and of your own metrics (`h5lossy.assessment.Metric`). The reductions over
-        all points are always computed.
+        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum" and "pointwise", and of
+        your own metrics (`h5lossy.assessment.Metric`). The reductions over all points are always
+        computed.
     data_range : float, optional
         Range that SSIM takes its constants of. Default: max - min of the original's valid values.
     mask : array-like of bool or integers, optional
@@ -172,12 +171,12 @@ def assess(
         "window", the side of windows from 2 to 16 (7), and "step" between them (1).
     lags : int, optional
         Largest lag of the autocorrelation, 0 to 16.
-    flips : dict, optional
+    threshold_crossings : dict, optional
         Thresholds by name, up to 8; points that change sides are counted: ``{"rain": 1e-4}``.
     relative_threshold : float, optional
         Points whose error is above so much of their value are counted. Default 1e-4, of which
         Baker et al. (2017) allow 5 %.
-    pictures : bool, optional
+    slices : bool, optional
         Keep slices for `Report.to_html`: the middle one, and the one with the largest error. With a
         pointwise-relative bound, the group "pointwise" too, which it is marked in.
     threads : int, optional
@@ -223,12 +222,12 @@ def assess(
             spacing=spacing,
             ssim=ssim,
             lags=lags,
-            flips=flips,
+            threshold_crossings=threshold_crossings,
             relative_threshold=relative_threshold,
             threads=threads,
             memory_limit=memory_limit,
         )
-        if pictures and promise is not None and promise.kind is BoundKind.POINTWISE_RELATIVE:
+        if slices and promise is not None and promise.kind is BoundKind.POINTWISE_RELATIVE:
             # Its histogram is the one that this bound can be marked in.
             settings = dataclasses.replace(settings, groups=settings.groups | {"pointwise"})
         x.threads = y.threads = threads
@@ -252,11 +251,11 @@ def assess(
                 # As the filter does: what the GPU cannot do, the CPU does.
                 warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
                 report = Assessment(fields, settings, told).run()
-        if pictures and report.valid:
-            from h5lossy.assessment._pictures import take_pictures  # noqa: PLC0415
+        if slices and report.valid:
+            from h5lossy.assessment._slices import take_slices  # noqa: PLC0415
 
             report = dataclasses.replace(
-                report, pictures=take_pictures(fields, fields.missing.fill, report)
+                report, slices=take_slices(fields, fields.missing.fill, report)
             )
         return report
 
@@ -284,16 +283,13 @@ def make_settings(
     spacing: float | Sequence[float] | None,
     ssim: Mapping[str, int] | None,
     lags: int,
-    flips: Mapping[str, float] | None,
+    threshold_crossings: Mapping[str, float] | None,
     relative_threshold: float,
     threads: int | None,
     memory_limit: int | str,
 ) -> Settings:
     """Check the arguments of `assess` for fields with so many axes."""
     groups, own = _groups(metrics, need)
-    window = _window(ssim)
-    if "ssim_zchecker" in groups:
-        own = (LocalRangeSimilarity(**window), *own)
     return Settings(
         groups=groups,
         bound=bound,
@@ -301,9 +297,9 @@ def make_settings(
         needs=parse_needs(need) if need else (),
         data_range=None if data_range is None else _positive("data_range", data_range),
         spacing=_spacing(spacing, rank),
-        **window,
+        **_window(ssim),
         lags=_integer("lags", lags, 0, _native.ASSESS_MAX_LAGS),
-        flips=_flips(flips),
+        thresholds=_thresholds(threshold_crossings),
         relative_threshold=_positive("relative_threshold", relative_threshold),
         metrics=own,
         threads=0 if threads is None else _integer("threads", threads, 1),
@@ -455,7 +451,7 @@ class Assessment:
             half_limit=half,
             histogram_limit=_grid_limit(limit[0]) if kind == _native.BOUND_ABSOLUTE else 0.0,
             pointwise_threshold=settings.relative_threshold,
-            flips=tuple(threshold for _, threshold in settings.flips),
+            thresholds=tuple(threshold for _, threshold in settings.thresholds),
             threads=settings.threads,
             lags=settings.lags if fits and "autocorrelation" in settings.groups else 0,
             stencils=fits and "derivatives" in settings.groups,
@@ -549,8 +545,6 @@ class Assessment:
         sums = sums or Sums.streamed(points, field)
         undefined.clear()
         own = {metric.name: metric.result() for metric in settings.metrics}
-        if "ssim_zchecker" in own and own["ssim_zchecker"].mean is None:
-            undefined.none("ssim_zchecker", "there is no window of finite numbers")
         errors = numbers.errors(points, sums, layout, params.pointwise_threshold, undefined)
         original = numbers.values(points, sums, "original", undefined)
         report = Report(
@@ -586,7 +580,6 @@ class Assessment:
                 if "ssim" in groups
                 else None
             ),
-            ssim_zchecker=own.pop("ssim_zchecker", None),
             derivatives=(
                 numbers.derivatives(sums, layout, params.spacing, undefined)
                 if "derivatives" in groups
@@ -607,9 +600,11 @@ class Assessment:
                 if "spectrum" in groups
                 else None
             ),
-            flips=tuple(
-                Flip(name=name, threshold=threshold, count=count)
-                for (name, threshold), count in zip(settings.flips, points.flipped, strict=False)
+            threshold_crossings=tuple(
+                ThresholdCrossing(name=name, threshold=threshold, count=count)
+                for (name, threshold), count in zip(
+                    settings.thresholds, points.threshold_crossings, strict=False
+                )
             ),
             size=self._size(points, sums),
             per_chunk=(
@@ -728,7 +723,7 @@ def _original_ends(points: _native.PointsResult) -> tuple[float, float] | None:
 
     None where the reductions do not tell: values that became NaN or infinite do not count there.
     """
-    made = points.special["nan_made"] + points.special["inf_made"]
+    made = points.special["nan_introduced"] + points.special["inf_introduced"]
     return (points.original_min, points.original_max) if points.valid and not made else None
 
 
@@ -828,7 +823,7 @@ def _groups(metrics: Any, need: str | None) -> tuple[frozenset[str], tuple[Metri
             f"{', '.join(sorted(GROUPS))}; got {', '.join(sorted(map(str, unknown)))}"
         )
     names = [metric.name for metric in own]
-    if len(set(names)) < len(names) or "ssim_zchecker" in names:
+    if len(set(names)) < len(names):
         raise InvalidArgumentError(f"metrics need names of their own, got {', '.join(names)}")
     if any(metric.halo < 0 for metric in own):
         raise InvalidArgumentError("a metric's halo is 0 or more planes")
@@ -875,17 +870,17 @@ def _window(ssim: Any) -> dict[str, int]:
     }
 
 
-def _flips(flips: Any) -> tuple[tuple[str, float], ...]:
-    most = _native.ASSESS_MAX_FLIPS
+def _thresholds(given: Any) -> tuple[tuple[str, float], ...]:
+    most = _native.ASSESS_MAX_THRESHOLDS
     if (
-        not isinstance(flips, Mapping | None)
-        or len(flips or {}) > most
-        or not all(isinstance(v, Real) and math.isfinite(v) for v in (flips or {}).values())
+        not isinstance(given, Mapping | None)
+        or len(given or {}) > most
+        or not all(isinstance(v, Real) and math.isfinite(v) for v in (given or {}).values())
     ):
         raise InvalidArgumentError(
-            f"flips takes a dict of up to {most} finite thresholds, got {flips!r}"
+            f"threshold_crossings takes a dict of up to {most} finite thresholds, got {given!r}"
         )
-    return tuple((str(name), float(value)) for name, value in (flips or {}).items())
+    return tuple((str(name), float(value)) for name, value in (given or {}).items())
 
 
 def memory_bytes(limit: int | str) -> int:

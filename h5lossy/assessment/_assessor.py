@@ -64,13 +64,15 @@ class Assessor:
     absolute, pointwise_relative, range_relative, lossless, bound, need : optional
         As for `assess`.
     metrics : str or iterable of str, optional
-        As for `assess`, but for "climate", "spectrum", "per_chunk", "pointwise", "ssim_zchecker"
-        and your own, which need the fields. Default: "standard" without the map of chunks, and
+        As for `assess`, but for "climate", "spectrum", "per_chunk", "pointwise" and your own, which
+        need the fields. Default: "standard" without the map of chunks, and
         without "ssim" where there is no `data_range`.
     data_range : float, optional
         Range of the original, known beforehand: SSIM and a range-relative bound need it.
-    fill_value, missing_value, spacing, ssim, lags, flips, relative_threshold, threads : optional
-        As for `assess`; there is no fill value by default.
+    fill_value : optional
+        As for `assess`; there is none by default.
+    missing_value, spacing, ssim, lags, threshold_crossings, relative_threshold, threads : optional
+        As for `assess`.
 
     Notes
     -----
@@ -109,7 +111,7 @@ class Assessor:
         spacing: float | Sequence[float] | None = None,
         ssim: Mapping[str, int] | None = None,
         lags: int = 10,
-        flips: Mapping[str, float] | None = None,
+        threshold_crossings: Mapping[str, float] | None = None,
         relative_threshold: float = 1e-4,
         threads: int | None = None,
     ) -> None:
@@ -131,7 +133,7 @@ class Assessor:
             spacing=spacing,
             ssim=ssim,
             lags=lags,
-            flips=flips,
+            threshold_crossings=threshold_crossings,
             relative_threshold=relative_threshold,
             threads=threads,
             memory_limit="1 MiB",

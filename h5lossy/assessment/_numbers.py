@@ -154,8 +154,6 @@ def errors(
         rmse = Wide(abs(points.error_min))
         mse = rmse * rmse
     variance = sums.squares_original / n
-    off_middle = sums.mean_original - (low + extent / Wide(2))
-    about_middle = (variance + off_middle * off_middle).sqrt()
     worst = max(points.error_max, -points.error_min)
     mean_abs = sums.sum_abs_error / n
     plain: dict[str, float | Wide] = {
@@ -177,8 +175,6 @@ def errors(
         "nrmse": _ratio(rmse, extent),
         "psnr": decibel(extent, rmse),
         "snr": decibel(variance.sqrt(), rmse),
-        "psnr_zfp": decibel(extent / Wide(2), rmse),
-        "snr_zchecker": decibel(about_middle, rmse),
     }
     return Errors(
         **{name: undefined.checked(f"error.{name}", value) for name, value in plain.items()},

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from h5lossy.assessment._climate import slices
-from h5lossy.assessment._wide import FITS, misfit, scaled
-from h5lossy.assessment.report import LocalSimilarity, RelativeHistogram
+from h5lossy.assessment.report import RelativeHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -163,84 +162,3 @@ def relative_histogram(
         first_octave=first // 8 - 1023,
         counts=tuple(counts[i] for i in range(first, max(counts) + 1)),
     )
-
-
-class LocalRangeSimilarity:
-    """SSIM with the range of each window of the original, as Z-checker and QCAT have it."""
-
-    name = "ssim_zchecker"
-
-    def __init__(self, window: int, step: int) -> None:
-        self.halo = window - 1
-        self._window, self._step = window, step
-        self._sums: list[float] = []
-        self._worst = math.inf
-        self._windows = 0
-
-    @np.errstate(all="ignore")  # what overflows is not finite in the end, and so undefined
-    def update(self, block: Block) -> None:
-        """Take the next block: it has the windows whose lowest corner is in its own planes."""
-        w, step = self._window, self._step
-        first = block.own.start or 0
-        from_own = slice(first, min(block.own.stop + w - 1, len(block.original)))
-        x, y = block.original[from_own], block.decoded[from_own]
-        valid = block.valid[from_own]
-        exponent = misfit(np.abs(x).max(initial=0), power=4)
-        # SSIM does not depend on the unit, except for the range given to constant windows.
-        x, y, one = (
-            np.ldexp(x, -exponent),
-            np.ldexp(y, -exponent),
-            scaled(1.0, min(-exponent, FITS)),
-        )
-        if min(x.shape) < w:
-            return
-        n = w**x.ndim
-        whole = _in_windows(valid.astype(np.float64), w, np.add) == n
-        low, high = _in_windows(x, w, np.minimum), _in_windows(x, w, np.maximum)
-        extent = high - low
-        extent[extent == 0] = one
-        c1, c2 = (0.01 * extent) ** 2, (0.03 * extent) ** 2
-        # About a value of each block, for the sake of digits.
-        pivot = x.reshape(-1)[0]
-        a, b = x - pivot, y - pivot
-        mean_a, mean_b, aa, bb, ab = (
-            _in_windows(f, w, np.add) / n for f in (a, b, a * a, b * b, a * b)
-        )
-        var_a = np.maximum(aa - mean_a * mean_a, 0)
-        var_b = np.maximum(bb - mean_b * mean_b, 0)
-        covariance = ab - mean_a * mean_b
-        mean_a += pivot
-        mean_b += pivot
-        top = (2 * mean_a * mean_b + c1) * (2 * covariance + c2)
-        score = top / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))
-        cut = (slice(-block.start % step, None, step), *[slice(None, None, step)] * (x.ndim - 1))
-        found = score[cut][whole[cut]]
-        if found.size:
-            self._sums.append(float(found.sum()))
-            self._worst = min(self._worst, float(found.min()))
-            self._windows += found.size
-
-    def result(self) -> LocalSimilarity:
-        """Give mean and minimum."""
-        n = self._windows
-        mean = sum(self._sums) / n if n else None
-        ok = mean is not None and math.isfinite(mean)
-        return LocalSimilarity(
-            window=self._window,
-            step=self._step,
-            windows=n,
-            mean=mean if ok else None,
-            min=self._worst if ok else None,
-        )
-
-
-def _in_windows(values: Values, w: int, combine: np.ufunc) -> Values:
-    """Combine what is in each window, axis by axis."""
-    for axis in range(values.ndim):
-        length = values.shape[axis] - w + 1
-        rows = np.moveaxis(values, axis, 0)
-        out = rows[:length].copy()
-        for k in range(1, w):
-            combine(out, rows[k : k + length], out=out)
-        values = np.moveaxis(out, 0, axis)
-    return values

@@ -16,8 +16,8 @@ from h5py import h5d, h5ds, h5o, h5t
 from h5lossy import BoundKind
 from h5lossy._blocks import auto_chunks
 from h5lossy.cli._console import printable, shape_text
-from h5lossy.cli._copy import absent_filters, walk
 from h5lossy.cli._patterns import Chunks, Rule, matches, require_match
+from h5lossy.repacking.copier import absent_filters, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

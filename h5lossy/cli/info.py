@@ -27,10 +27,10 @@ from h5lossy.cli._console import (
     say,
     shape_text,
 )
-from h5lossy.cli._copy import walk
-from h5lossy.cli._judging import UNREADABLE, open_file
+from h5lossy.cli._files import UNREADABLE, open_file
 from h5lossy.cli._options import codec_text, frame_codec_text
 from h5lossy.cli._patterns import matches, require_match
+from h5lossy.repacking.copier import walk
 
 
 @click.command()

@@ -29,15 +29,7 @@ from h5lossy._values import own_fill_value
 from h5lossy.bounds import Extent, LoneExtremes
 from h5lossy.cli._check import Tally, error_text, verdict
 from h5lossy.cli._console import bytes_text, print_table, printable, ratio_text, say, shape_text
-from h5lossy.cli._copy import (
-    FileCopier,
-    companions,
-    copy_user_block,
-    create_like,
-    object_key,
-    walk,
-)
-from h5lossy.cli._judging import open_file
+from h5lossy.cli._files import open_file
 from h5lossy.cli._new_file import complete_or_absent, discarded_on_failure
 from h5lossy.cli._options import Request, codec_text, range_options, request_option
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
@@ -45,6 +37,14 @@ from h5lossy.cli._plan import Plan, Wishes, make_plans
 from h5lossy.cli._progress import Advance, progress_bar
 from h5lossy.frames import keeping_missing
 from h5lossy.missing import missing_when_stored
+from h5lossy.repacking.copier import (
+    FileCopier,
+    companions,
+    copy_user_block,
+    create_like,
+    object_key,
+    walk,
+)
 from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE, Recorder, write_text
 
 if TYPE_CHECKING:

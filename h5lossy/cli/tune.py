@@ -15,7 +15,7 @@ from h5lossy.assessment.tradeoff import Tradeoff
 from h5lossy.assessment.tradeoff import tune as search
 from h5lossy.cli._console import printable, say, shape_text
 from h5lossy.cli._field import codecs_named, plain_number, read_field
-from h5lossy.cli._judging import FAILED, no_verdict
+from h5lossy.cli._files import FAILED, no_verdict
 from h5lossy.cli._options import range_options
 from h5lossy.cli._progress import progress_bar
 

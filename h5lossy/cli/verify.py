@@ -15,7 +15,7 @@ import h5py
 import h5lossy
 from h5lossy import NotComparableError, describe
 from h5lossy.cli._console import one_line, printable, say
-from h5lossy.cli._judging import (
+from h5lossy.cli._files import (
     FAILED,
     NO_VERDICT,
     NOT_COMPARABLE,
