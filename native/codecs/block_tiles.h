@@ -124,7 +124,7 @@ class Exceptions {
   [[nodiscard]] u32 count() const { return found_; }
 
   // Bytes that the section will take, 0 without exceptions. `values` are those of the whole tile.
-  u32 measure(const Insides<n>& insides, const u8* values) {
+  u32 measure(Insides<n> insides, const u8* values) {
     if (found_ == 0) return 0;
     u32 bytes = 4 + sizeof(T);
     bool has_common = false;
@@ -150,7 +150,7 @@ class Exceptions {
   }
 
   // Writes what `measure` measured.
-  u8* write(const Insides<n>& insides, const u8* values, u8* out) const {
+  u8* write(Insides<n> insides, const u8* values, u8* out) const {
     if (found_ == 0) return out;
     u32 set = 0;
     for (u32 g = 0; g < kMaxGroups; ++g) set |= groups_[g].present != 0 ? u32{1} << g : 0;
@@ -189,7 +189,7 @@ class Exceptions {
 
   // Calls visit(block, its positions inside of the data, its values) for the blocks that have exceptions.
   template <class Visit>
-  void for_blocks(const Insides<n>& insides, const u8* values, Visit visit) const {
+  void for_blocks(Insides<n> insides, const u8* values, Visit visit) const {
     for (u32 b = 0; b < insides.blocks(); ++b) {
       if (insides.is_run() && groups_[b / kGroupBlocks].present == 0) {
         b |= kGroupBlocks - 1;
@@ -219,7 +219,7 @@ class Exceptions {
 
 // Puts the exceptions of a section into `values`, all of a tile's. False: the section contradicts itself or the tile.
 template <class T, u32 n>
-bool restore_exceptions(const Insides<n>& insides, const u8* section, u32 section_bytes, u8* values) {
+bool restore_exceptions(Insides<n> insides, const u8* section, u32 section_bytes, u8* values) {
   using W = Word<T>;
   constexpr u32 group_bytes = 12;
   const u32 blocks = insides.blocks();

@@ -63,10 +63,10 @@ u64 mask_of(u32 dimensions, const Box& box) {
   return slice * (first_bits(16 * u32{z}) & 0x0001000100010001u);
 }
 
-// Only where the chunk ends inside of a tile its boxes need masks.
+// Blocks of 32 are runs of values, and so are whole boxes: only where the chunk ends inside of a tile there are masks.
 template <u32 n>
 Insides<n> insides_of(u32 dimensions, const Tile& tile, u64 (&masks)[kMaxTileBoxes]) {
-  if (dimensions == 1 || tile.count == tile.box_count * n) return Insides<n>(tile.count);
+  if (n == 32 || tile.count == tile.box_count * n) return Insides<n>(tile.count);
   for (u32 b = 0; b < tile.box_count; ++b) masks[b] = mask_of(dimensions, tile.boxes[b]);
   return {tile.box_count, masks};
 }

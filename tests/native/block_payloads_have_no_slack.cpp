@@ -114,7 +114,8 @@ std::size_t check_cuszp2(const Method& method, const Tile& tile, const blocks::I
     }
   }
   const std::size_t short_of = (4 - first_bytes % 4) % 4, size = payload.bytes().size();
-  CHECK(size == plane_at + first_bytes + short_of, "%s: %zu bytes", method.name.c_str(), size);
+  CHECK(size == plane_at + first_bytes + short_of, "%s: %zu bytes, expected %zu", method.name.c_str(), size,
+        plane_at + first_bytes + short_of);
   payload.check_pads({{codes_bytes, (4 - codes_bytes % 4) % 4}, {size - short_of, short_of}});
   return short_of;
 }
@@ -137,7 +138,7 @@ void check_cuszp2(const Method& method) {
     for (u32 b = 0; b < i; ++b) {
       auto& size = boxes[b].extents;
       for (u32 axis = 0; axis < kAxes; ++axis) {
-        size[axis] = static_cast<u16>(b % 2 == 0 ? whole[axis] : 1 + random.below(whole[axis]));
+        size[axis] = static_cast<u16>(b % 2 != 0 ? whole[axis] : 1 + random.below(whole[axis]));
       }
       for (u32 e = 0; e < 64; ++e) {
         const bool is_inside =

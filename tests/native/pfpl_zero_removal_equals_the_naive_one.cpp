@@ -10,7 +10,7 @@
 #include "check.h"
 #include "codecs/pfpl_zero_removal.h"
 #include "guarded_memory.h"
-#include "naive_zero_removal.h"
+#include "pfpl_naive_zero_removal.h"
 #include "random.h"
 
 namespace h5lossy::test {
