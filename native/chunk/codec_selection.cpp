@@ -91,7 +91,10 @@ void open_geometry(const FrameHeader& header, Choice& choice) {
   const std::uint32_t count = header.raw_bytes / header.value_bytes;
   std::fill_n(choice.dims, kAxes, 1);
   choice.dims[kAxes - 1] = count;
-  if (choice.header_dims != 0) std::copy_n(header.dims, 3, choice.dims + 1);
+  if (choice.header_dims != 0) {
+    choice.dims[kAxes - 1] = 1;
+    std::copy_n(header.dims, choice.header_dims, std::end(choice.dims) - choice.header_dims);
+  }
   lay_out(choice, header.value_bytes, count);
 }
 

@@ -29,7 +29,7 @@ struct Choice {
   [[nodiscard]] const TileFunctions& functions(std::uint32_t value_bytes) const {
     return value_bytes == 4 ? codec->float32 : codec->float64;
   }
-  [[nodiscard]] std::size_t header_bytes() const { return kHeaderBytes + 4 * std::size_t{header_dims}; }
+  [[nodiscard]] std::uint32_t header_bytes() const { return header_bytes_of(header_dims); }
 };
 
 // A chunk of `count` values as codecs see it: its extents without those of 1. Without a shape, or with one of another

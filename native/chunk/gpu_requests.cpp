@@ -17,7 +17,7 @@ gpu::Method make_method(const Choice& choice, std::uint32_t value_bytes, std::si
   method.codec = codec_name(choice.number);
   method.number = choice.number;
   method.mode = choice.mode;
-  method.header_bytes = static_cast<std::uint32_t>(choice.header_bytes());
+  method.header_bytes = choice.header_bytes();
   method.layout = choice.layout;
   method.tile_values = choice.geometry.max_tile_values();
   gpu::Shape& shape = method.shape;

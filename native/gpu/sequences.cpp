@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstdio>
 
+#include "frame/header.h"
+
 namespace h5lossy::gpu {
 namespace {
 
@@ -122,7 +124,7 @@ EncodeCall sample_call(const EncodeCall& call, const SamplePart& part, u8* frame
   pieces.raw = part.values;
   pieces.raw_stride = part.piece_bytes;
   pieces.frames = frames;
-  pieces.frame_stride = (std::uint64_t{part.piece_bytes} + 40 + 15) / 16 * 16;
+  pieces.frame_stride = (std::uint64_t{part.piece_bytes} + kHeaderBytes + 15) / 16 * 16;
   pieces.frame_bytes = part.sizes;
   return pieces;
 }

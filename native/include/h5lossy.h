@@ -97,8 +97,8 @@ typedef struct h5l_frame_info {
   uint64_t stored_tiles; /* tiles kept as they were */
   double bound;          /* as the user gave it */
   double step;           /* bin width; pointwise-relative: the widest, as a fraction of the value; else 0 */
-  uint32_t rank;         /* 3 where the frame holds dims, else 0 */
-  uint32_t dims[3];      /* z, y, x */
+  uint32_t rank;         /* how many dims the frame holds: 0, 3 or 4 */
+  uint32_t dims[4];      /* (w,) z, y, x */
 } h5l_frame_info;
 
 /* Smallest and largest of the values that count (h5l_value_range). */

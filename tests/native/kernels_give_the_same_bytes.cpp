@@ -113,7 +113,7 @@ std::vector<Bytes> encode_with_kernels(const h5l_params& params, const std::vect
   call.frame_stride = frame_stride;
   call.frame_bytes = frame_bytes.data();
   Aligned workspace(encode_workspace_bytes(call));
-  EmulatedLauncher launcher(call.method.is_split || !call.candidates.empty() ? std::max(blocks, kLeastBlocks) : blocks);
+  EmulatedLauncher launcher(call.method.layout.is_split || !call.candidates.empty() ? std::max(blocks, kLeastBlocks) : blocks);
   CHECK(gpu::encode(launcher, call, workspace.data()), "codec %u", params.codec);
   std::vector<Bytes> result;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -269,8 +269,7 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
       Bytes claims = expected;
       FrameHeader lossless = frame.header;
       lossless.bound_kind = H5L_BOUND_LOSSLESS;
-      lossless.step = 0;
-      lossless.scale = 0;
+      lossless.step_bits = 0;
       write_header(lossless, frame.payload_sum, frame.tiles, claims);
       CHECK(!decode_with_kernels(lossless, claims, first, wanted, part, 0), "%s", method.name.c_str());
     }

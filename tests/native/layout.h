@@ -52,9 +52,9 @@ inline bool read_layout(std::span<const std::uint8_t> frame, Layout& layout) {
   choice.mode = header.mode;
   choice.header_dims = entry->codec->header_dims(header.mode);
   if (choice.header_dims == kNoMode) return true;
+  H5L_TARGET::unpack_dims(read_words({frame, frame.size()}), choice.header_dims, header);
   open_geometry(header, choice);
   layout.geometry = choice.geometry;
-  header.has_dims = choice.header_dims != 0;
   return true;
 }
 
