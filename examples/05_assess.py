@@ -39,7 +39,7 @@ def write_and_verify(path: Path, t: np.ndarray) -> None:
 def measure(path: Path, t: np.ndarray, page: Path) -> None:
     """The bound is the one that the file states."""
     report = h5lossy.assess(
-        t, f"{path}:/t", need="psnr>=60", threshold_crossings={"warm": 280.0}, slices=True
+        t, f"{path}:/t", require="psnr>=60", threshold_crossings={"warm": 280.0}, slices=True
     )
     assert report.ok
     assert report.special.nan_kept == np.isnan(t).sum()

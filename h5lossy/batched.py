@@ -50,7 +50,7 @@ from h5lossy.bounds import BoundKind
 from h5lossy.datasets import describe
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
 from h5lossy.missing import missing_of
-from h5lossy.verification import Recorder
+from h5lossy.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

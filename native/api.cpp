@@ -7,8 +7,9 @@
 #include <span>
 
 #include "chunk/api_guards.h"
+#include "chunk/decode.h"
+#include "chunk/open_frame.h"
 #include "chunk/params.h"
-#include "chunk/tiles.h"
 #include "filter/cd_values.h"
 #include "frame/frame.h"
 #include "frame/message.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "chunk/api_guards.h"
+#include "chunk/decode.h"
 #include "chunk/strided_chunks.h"
-#include "chunk/tiles.h"
 #include "frame/message.h"
 #include "h5lossy.h"
 #include "runtime/pool.h"

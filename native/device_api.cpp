@@ -10,7 +10,6 @@
 #include "chunk/api_guards.h"
 #include "chunk/gpu_requests.h"
 #include "chunk/params.h"
-#include "chunk/tiles.h"
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "gpu/device.h"

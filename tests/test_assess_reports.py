@@ -50,7 +50,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Report:
     y[3, 4, 5], y[7, 8, 9] = np.nan, 1000
     with h5py.File(tmp_path_factory.mktemp("bad") / "<b>&.h5", "w") as file:
         decoded = file.create_dataset("<i>&", data=y, chunks=(5, 10, 20))
-        return assess(x, decoded, absolute=0.125, need="psnr>=90", slices=True)
+        return assess(x, decoded, absolute=0.125, require="psnr>=90", slices=True)
 
 
 @pytest.fixture(params=["good", "bad"])

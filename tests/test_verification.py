@@ -16,9 +16,10 @@ from click.testing import CliRunner
 import file_attacks
 import h5lossy
 from file_attacks import lose_chunk
-from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError, verification
+from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError, records
 from h5lossy.cli import main
-from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
+from h5lossy.recorder import record as record_of
+from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> No
 
 
 def test_many_chunks_share_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
+    monkeypatch.setattr(records, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
@@ -205,11 +206,11 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
         t = file.create_dataset(
             "t", data=x, chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
-        found = verification.record(t, x)
+        found = record_of(t, x)
         assert found["found"]["violations"] == 0
         assert h5lossy.verify(t).recorded == 16
         with pytest.raises(BoundViolationError, match="off by more than"):
-            verification.record(t, x + 1)
+            record_of(t, x + 1)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 60_000, "{}", '{"schema": 9}', 5, np.arange(3)])
@@ -243,7 +244,7 @@ def test_a_record_of_nonsense_under_a_right_digest_is_a_problem(
     with h5py.File(path, "r+") as file:
         attributes = file["t"].attrs
         record = json.loads(attributes[REPORT_ATTRIBUTE]) | {name: content}
-        record["digest"] = verification._digest(record, attributes[HASH_ATTRIBUTE].decode())
+        record["digest"] = records.digest(record, attributes[HASH_ATTRIBUTE].decode())
         attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(record))
     result = CliRunner().invoke(main, ["verify", str(path)])
     assert result.exit_code == 1
@@ -307,8 +308,8 @@ def test_a_record_that_was_edited_is_a_problem(path: Path, edit: Any) -> None:
 
 def test_hashes_do_not_depend_on_the_byte_order() -> None:
     x = field()
-    assert verification.hash_values(x) == verification.hash_values(x.astype(">f4"))
-    assert verification.hash_values(x) != verification.hash_values(x[::-1])
+    assert records.hash_values(x) == records.hash_values(x.astype(">f4"))
+    assert records.hash_values(x) != records.hash_values(x[::-1])
 
 
 def test_the_form_of_a_record_is_known(path: Path) -> None:
@@ -368,7 +369,7 @@ def test_hashes_fit_into_an_attribute_of_an_old_file(tmp_path: Path) -> None:
         for place in range(2**40, 2**60, 2**48 + 2**46):
             u[place] = 1
         file.flush()
-        verification.record(u, _Ones(u.shape))
+        record_of(u, _Ones(u.shape))
     with h5py.File(tmp_path / "a.h5") as file:
         assert h5lossy.verify(file["t"]).recorded == 5000
         assert h5lossy.verify(file["u"]).ok
@@ -402,7 +403,7 @@ def test_chunks_at_the_edge_that_are_exempt_from_filters_are_read(tmp_path: Path
 def test_a_lost_chunk_of_many_that_share_a_hash_is_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
+    monkeypatch.setattr(records, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
@@ -439,7 +440,7 @@ def test_fill_values_need_not_be_in_the_file(tmp_path: Path) -> None:
             compression=h5lossy.PFPL(absolute=0.01),
         )
         t[:16], t[32:] = x[:16], x[32:]
-        verification.record(t, x)
+        record_of(t, x)
         assert h5lossy.verify(t).chunks == 12
         t[16:32] = -999
         file.flush()

@@ -66,7 +66,7 @@ def verdict(report: Report) -> str:
     """Return PASS or FAIL; "measured" where nothing was promised."""
     if not report.ok:
         return "FAIL"
-    return "PASS" if report.bound is not None or report.needs else "measured"
+    return "PASS" if report.bound is not None or report.requirements else "measured"
 
 
 def definitions(report: Report) -> str:
@@ -141,7 +141,7 @@ def _lines(report: Report) -> Iterator[str]:
         )
     for failure in report.failures:
         if failure.check != "bound" and not hasattr(report.special, failure.check):
-            yield _line("need", f"{failure.check} {failure.wanted}, got {failure.got}  FAIL")
+            yield _line("require", f"{failure.check} {failure.wanted}, got {failure.got}  FAIL")
     for name, why in report.undefined.items():
         yield _line("undefined", f"{name}: {why}")
     yield definitions(report)

@@ -623,7 +623,7 @@ class Report:
         Values below or above these are invalid.
     outside : int
         Points that are invalid.
-    needs : tuple of str
+    requirements : tuple of str
         The thresholds that were to be met.
     failures : tuple of Failure
         Every check that failed.
@@ -648,7 +648,7 @@ class Report:
     valid_min: Number = None
     valid_max: Number = None
     outside: int = 0
-    needs: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
     failures: tuple[Failure, ...]
     special: Special
     original: Values

@@ -3,8 +3,10 @@
 
 #include "chunk/api_guards.h"
 
+#include "chunk/decode.h"
+#include "chunk/encode.h"
+#include "chunk/open_frame.h"
 #include "chunk/params.h"
-#include "chunk/tiles.h"
 
 namespace h5lossy {
 

@@ -17,9 +17,11 @@
 #include <span>
 #include <utility>
 
+#include "chunk/decode.h"
+#include "chunk/encode.h"
+#include "chunk/open_frame.h"
 #include "chunk/params.h"
 #include "chunk/swap.h"
-#include "chunk/tiles.h"
 #include "filter/cd_values.h"
 #include "filter/hdf5_symbols.h"
 #include "filter/open_datasets.h"

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "check.h"
+#include "chunk/decode.h"
 #include "chunk/gpu_requests.h"
+#include "chunk/open_frame.h"
 #include "chunk/params.h"
-#include "chunk/tiles.h"
 #include "emulated_kernels.h"
 #include "frame/frame.h"
 #include "frames.h"
