@@ -105,11 +105,6 @@ def assert_close(got: Any, want: Any, tolerance: float, what: str) -> None:
     assert got == want or abs(got - want) <= tolerance * abs(want), f"{what}: {got} != {want}"
 
 
-@pytest.fixture(params=["float32", "float64"])
-def dtype(request: pytest.FixtureRequest) -> np.dtype[Any]:
-    return np.dtype(request.param)
-
-
 def noisy(
     shape: tuple[int, ...], dtype: Any = np.float32, *, size: float = 0.01, seed: int = 0
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -6,7 +6,7 @@
 
     filter -> chunk -> runtime -> gpu -> frame -> codecs (and codecs/simd)
     assess (and assess/cpu, assess/gpu) -> runtime, gpu, frame, codecs
-    h5lossy/*.py -> _native.py -> native/include/h5lossy.h
+    h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def test_no_codec_stands_outside_codecs_and_the_registry() -> None:
 def test_one_module_opens_the_library() -> None:
     assert importers("cffi", among=MODULES) == {
         "h5lossy/_libhdf5.py",
-        "h5lossy/_native.py",
+        "h5lossy/_native/library.py",
         "h5lossy/_space.py",  # libc's fallocate
     }
     assert importers("ctypes", among=MODULES) == set()
@@ -243,7 +243,8 @@ def test_the_command_line_does_not_call_the_library_itself() -> None:
 
 def test_imports_of_the_package_have_no_circle() -> None:
     modules = {path.stem: [path] for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
-    modules["assessment"] = sorted((PACKAGE / "assessment").glob("*.py"))
+    for package in ("_native", "assessment"):
+        modules[package] = sorted((PACKAGE / package).glob("*.py"))
     order = graphlib.TopologicalSorter(
         {
             stem: {m.split(".")[1] for m in theirs if m.startswith("h5lossy.")} - {stem}

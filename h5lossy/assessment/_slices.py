@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from h5lossy._blocks import block_shape, blocks
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from h5lossy.assessment._walk import Fields, Layout
+    from h5lossy.assessment._fields import Fields, Layout
     from h5lossy.assessment.report import Report
 
 #: Longest side of a slice in points; of a line.
@@ -45,13 +45,12 @@ class FieldSlice:
     error: npt.NDArray[np.float64]
 
 
-def take_slices(fields: Fields, fill: Any, report: Report) -> tuple[FieldSlice, ...]:
+def take_slices(fields: Fields, report: Report) -> tuple[FieldSlice, ...]:
     """Read the middle slice, and the one with the largest error.
 
     Parameters
     ----------
     fields : Fields
-    fill : numpy scalar or None
     report : Report
 
     Returns
@@ -61,15 +60,15 @@ def take_slices(fields: Fields, fill: Any, report: Report) -> tuple[FieldSlice, 
     layout = fields.layout
     axes = layout.axes
     if len(axes) < 2:
-        whole = _take(fields, fill, (), "the whole field")
+        whole = _take(fields, (), "the whole field")
         return () if whole is None else (whole,)
     middle = tuple(layout.shape[i] // 2 for i in range(len(axes) - 2))
-    slices = [_take(fields, fill, middle, _title("middle slice", layout, middle))]
+    slices = [_take(fields, middle, _title("middle slice", layout, middle))]
     if report.error.max_at is not None and middle:
         worst = tuple(report.error.max_at[axis] for axis in axes[:-2])
         if worst != middle:
             title = _title("slice with the largest error", layout, worst)
-            slices.append(_take(fields, fill, worst, title))
+            slices.append(_take(fields, worst, title))
     return tuple(shown for shown in slices if shown is not None)
 
 
@@ -84,10 +83,7 @@ def _title(what: str, layout: Layout, at: tuple[int, ...]) -> str:
     return f"{what} [{index}]"
 
 
-def _take(fields: Fields, fill: Any, at: tuple[int, ...], title: str) -> FieldSlice | None:
-    from h5lossy.assessment._assess import count_valid  # noqa: PLC0415
-    from h5lossy.assessment._climate import slices  # noqa: PLC0415
-
+def _take(fields: Fields, at: tuple[int, ...], title: str) -> FieldSlice | None:
     shape = fields.layout.shape
     rest = shape[len(at) :]
     if 0 in rest or not rest:
@@ -99,8 +95,7 @@ def _take(fields: Fields, fill: Any, at: tuple[int, ...], title: str) -> FieldSl
     )
     for part in blocks(rest, block_shape(rest, steps, 8, most_bytes=_PART_BYTES)):
         own = (*(slice(i, i + 1) for i in at), *part)
-        found = slices(fields, own, lambda a, b, m: count_valid(a, b, m, fill))
-        x, y, valid = (f.reshape([s.stop - s.start for s in part]) for f in found)
+        x, y, valid = (f.reshape([s.stop - s.start for s in part]) for f in fields.part(own))
         every = tuple(slice(None, None, step) for step in steps)
         with np.errstate(over="ignore"):
             off = np.where(valid, y - x, np.nan)
