@@ -19,7 +19,8 @@ from h5lossy.assessment._assess import (
 from h5lossy.assessment._assessor import Assessor
 from h5lossy.assessment.metrics import Block, Metric
 from h5lossy.assessment.needs import MEASURES, Need, parse_needs
-from h5lossy.assessment.report import SCHEMA, Failure, Report
+from h5lossy.assessment.report import Report
+from h5lossy.assessment.schema import SCHEMA, Failure
 
 __all__ = [
     "GROUPS",

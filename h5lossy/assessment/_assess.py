@@ -32,6 +32,7 @@ from h5lossy.assessment._inputs import (
     opened,
 )
 from h5lossy.assessment._scaling import Scale, Sums, multiplied
+from h5lossy.assessment._slices import take_slices
 from h5lossy.assessment._walk import FIRST_CUT, Fields, Layout, Walker, box_grid, position
 from h5lossy.assessment._wide import Wide, known, misfit
 from h5lossy.assessment.metrics import (
@@ -41,13 +42,13 @@ from h5lossy.assessment.metrics import (
     run_metrics,
 )
 from h5lossy.assessment.needs import Need, parse_needs
-from h5lossy.assessment.report import (
+from h5lossy.assessment.report import Report
+from h5lossy.assessment.schema import (
     BoundCheck,
     Failure,
     PerChunk,
     Provenance,
     RelativeHistogram,
-    Report,
     Size,
     ThresholdCrossing,
     Violation,
@@ -253,11 +254,12 @@ def assess(
                 warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
                 report = Assessment(fields, settings, told).run()
         if slices and report.valid:
-            from h5lossy.assessment._slices import take_slices  # noqa: PLC0415
 
-            report = dataclasses.replace(
-                report, slices=take_slices(fields, fields.missing.fill, report)
-            )
+            def valid(x: Any, y: Any, marks: Any) -> npt.NDArray[np.bool_]:
+                return count_valid(x, y, marks, fields.missing.fill)
+
+            found = take_slices(fields, valid, report.error.max_at)
+            report = dataclasses.replace(report, slices=found)
         return report
 
 
@@ -622,6 +624,7 @@ class Assessment:
                 decoded=fields.decoded.name,
                 h5lossy=_native.version(),
                 passes=self._passes,
+                units=fields.original.units,
                 amplification=amplification,
                 unpacked=tuple(
                     f"{which}: {field.packing}"

@@ -42,6 +42,7 @@ class _ToCome(Input):
         self.dataset = None
         self.mask = None
         self.packing = None
+        self.units = None
         self.missing = Missing(dtype)
 
 

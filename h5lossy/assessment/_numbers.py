@@ -11,7 +11,7 @@ import numpy as np
 
 from h5lossy.assessment._walk import position
 from h5lossy.assessment._wide import Wide, exponent_of, fits, known, scaled
-from h5lossy.assessment.report import (
+from h5lossy.assessment.schema import (
     AxisCorrelation,
     Correlation,
     Derivatives,

@@ -13,7 +13,7 @@ import numpy as np
 
 from h5lossy.assessment._climate import slices
 from h5lossy.assessment._wide import FITS, misfit, scaled
-from h5lossy.assessment.report import LocalSimilarity, RelativeHistogram
+from h5lossy.assessment.schema import LocalSimilarity, RelativeHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
