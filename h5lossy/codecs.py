@@ -49,7 +49,7 @@ def _choices(bits: dict[Any, int], text: str) -> dict[str, Any]:
 # classes.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no types
-    """What all codecs share: the bound, the checksum, and the way to cd_values and back."""
+    """Base of the codecs: the bound, the checksum, and the way to cd_values and back."""
 
     absolute: float | None = None
     pointwise_relative: float | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,6 +85,7 @@ class Recorder:
         self.checker = BoundChecker(bound or described.bound, missing, threads=threads)
         self._unwritten = unwritten_value(dataset)
         self._hashes: dict[Place, int | None] = {}
+        self._threads = threads or _native.default_threads()
 
     def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
         """Check a block of whole chunks.
@@ -100,13 +102,28 @@ class Recorder:
             self.checker.add(start, original, decoded)
         chunks = self._described.chunks
         corners = (range(0, n, c) for n, c in zip(original.shape, chunks, strict=True))
+        places, parts = [], []
         for corner in itertools.product(*corners):
             inside = tuple(slice(i, i + c) for i, c in zip(corner, chunks, strict=True))
             first = tuple(s + i for s, i in zip(start, corner, strict=True))
             if is_of_chunks:
                 self.checker.add(first, original[inside], decoded[inside])
-            place = tuple(i // c for i, c in zip(first, chunks, strict=True))
-            self._hashes[place] = hash_unless(decoded[inside], self._unwritten)
+            places.append(_place_at(first, chunks))
+            parts.append(decoded[inside])
+        self._hashes |= zip(places, self._hashes_of(parts), strict=True)
+
+    def _hashes_of(self, chunks: list[npt.NDArray[Any]]) -> list[int | None]:
+        """Hash the values of chunks, on all threads."""
+
+        def hashes(some: list[npt.NDArray[Any]]) -> list[int | None]:
+            return [hash_unless(values, self._unwritten) for values in some]
+
+        if len(chunks) < 2:  # Python can't start threads while it exits, and needs none
+            return hashes(chunks)
+        count = -(-len(chunks) // self._threads)
+        with ThreadPoolExecutor(self._threads) as pool:
+            parts = (chunks[i : i + count] for i in range(0, len(chunks), count))
+            return [*itertools.chain.from_iterable(pool.map(hashes, parts))]
 
     def check(self) -> None:
         """Raise `BoundViolationError` if anything that was added so far violates the bound."""

@@ -6,7 +6,7 @@
 
     filter -> chunk -> runtime -> gpu -> frame -> codecs (and codecs/simd)
     assess (and assess/cpu, assess/gpu) -> runtime, gpu, frame, codecs
-    h5lossy/*.py -> _native.py -> native/include/h5lossy.h
+    h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def test_no_codec_stands_outside_codecs_and_the_registry() -> None:
 def test_one_module_opens_the_library() -> None:
     assert importers("cffi", among=MODULES) == {
         "h5lossy/_libhdf5.py",
-        "h5lossy/_native.py",
+        "h5lossy/_native/library.py",
         "h5lossy/_space.py",  # libc's fallocate
     }
     assert importers("ctypes", among=MODULES) == set()

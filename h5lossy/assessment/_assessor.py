@@ -194,7 +194,7 @@ class Assessor:
                 mask=there[2] if there[2].any() else None,
                 origin=(self._own, *zeros[1:]) if along else zeros,
                 own_origin=(self._own, *zeros[1:]) if along else zeros,
-                own_shape=(stop - self._own, *layout.shape[1:]) if along else layout.shape,
+                own_extent=(stop - self._own, *layout.shape[1:]) if along else layout.shape,
             )
         )
 

@@ -340,7 +340,7 @@ class Walker:
             mask=mask,
             origin=(slab.start, *(s.start for s in column.read)),
             own_origin=(slab.own.start, *(s.start for s in column.own)),
-            own_shape=(slab.own.stop - slab.own.start, *column.shape),
+            own_extent=(slab.own.stop - slab.own.start, *column.shape),
         )
         if self._halo:
             if fields is not state:

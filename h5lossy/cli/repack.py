@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import h5py
 
-from h5lossy import BoundKind, H5LossyError, describe
+from h5lossy import BoundKind, H5LossyError
 from h5lossy.cli._console import (
     bytes_text,
     error_text,
@@ -27,6 +27,7 @@ from h5lossy.cli._options import Request, codec_text, range_options, request_opt
 from h5lossy.cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy.cli._plan import RepackOptions, make_plans
 from h5lossy.cli._progress import progress_bar
+from h5lossy.datasets import codec_of
 from h5lossy.repacking.compressing import CompressedCopy, Plan
 from h5lossy.repacking.copier import FileCopier, copy_user_block, create_like
 from h5lossy.repacking.objects import external_files, object_key, walk
@@ -225,7 +226,7 @@ def _compressed_before(copies: list[CompressedCopy]) -> list[str]:
     again = []
     for copy in copies:
         try:
-            before = describe(copy.plan.dataset)
+            before = codec_of(copy.plan.dataset)
         except H5LossyError:  # cd_values of a later version, which reading does not need
             continue
         if before is not None and before.bound != copy.codec.bound:
