@@ -124,7 +124,8 @@ def assess(
                 warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
                 report = make_report(task, Passes(task, limit, advance).run())
         if slices and report.valid:
-            report = dataclasses.replace(report, slices=take_slices(task.fields, report))
+            found = take_slices(task.fields, report.error.max_at)
+            report = dataclasses.replace(report, slices=found)
         return report
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from h5lossy.assessment._wide import Wide, known, misfit
-from h5lossy.assessment.report import Climate, Spectrum
+from h5lossy.assessment.schema import Climate, Spectrum
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -83,6 +83,7 @@ class Input:
         self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
         self.packing = Packing.of(values, self.dtype)
         self.missing = missing_of(values)
+        self.units = _units(values)
 
     @property
     def size(self) -> int:
@@ -122,6 +123,17 @@ class Input:
         """Give values of NumPy's or CuPy's a type that holds them exactly."""
         with np.errstate(invalid="ignore"):  # NaNs that signal
             return part.astype(dtype, copy=False)
+
+
+def _units(values: Any) -> str | None:
+    """Return the attribute ``units`` of the netCDF conventions; None if there is no such text."""
+    try:
+        units = attribute_of(values, "units")
+    except (OSError, TypeError, ValueError):  # a type that h5py does not know
+        return None
+    if isinstance(units, bytes):
+        units = units.decode(errors="replace")
+    return str(units) if isinstance(units, str) else None
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from h5lossy import _native
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._fields import position
 from h5lossy.assessment._wide import Wide
-from h5lossy.assessment.report import (
+from h5lossy.assessment.report import Report
+from h5lossy.assessment.schema import (
     BoundCheck,
     Failure,
     PerChunk,
     Provenance,
-    Report,
     Size,
     ThresholdCrossing,
     Violation,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment._scaling import Sums
     from h5lossy.assessment._task import Task
     from h5lossy.assessment._wide import Undefined
-    from h5lossy.assessment.report import Values
+    from h5lossy.assessment.schema import Values
 
 
 def make_report(task: Task, found: Results) -> Report:
@@ -96,6 +96,7 @@ def make_report(task: Task, found: Results) -> Report:
             decoded=fields.decoded.name,
             h5lossy=_native.version(),
             passes=found.passes,
+            units=fields.original.units,
             amplification=found.amplification,
             unpacked=tuple(
                 f"{which}: {field.packing}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from h5lossy.assessment._fields import position
 from h5lossy.assessment._wide import OVERFLOW, Undefined, Wide, exponent_of, fits, scaled
-from h5lossy.assessment.report import (
+from h5lossy.assessment.schema import (
     AxisCorrelation,
     Correlation,
     Derivatives,

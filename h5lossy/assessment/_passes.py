@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._task import Task
-    from h5lossy.assessment.report import Climate, RelativeHistogram, Spectrum
+    from h5lossy.assessment.schema import Climate, RelativeHistogram, Spectrum
 
     Boxes = tuple[tuple[int, ...], npt.NDArray[Any]]
 

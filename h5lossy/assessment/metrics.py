@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from h5lossy.assessment.report import RelativeHistogram
+from h5lossy.assessment.schema import RelativeHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,11 +9,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from h5lossy.assessment.report import Failure, Report
+from h5lossy.assessment.schema import Failure
 from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from h5lossy.assessment.report import Report
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment._assess import assess
-from h5lossy.assessment.report import Report, Size
+from h5lossy.assessment.schema import Size
 from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.codecs import PFPL
 from h5lossy.errors import InvalidArgumentError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from h5lossy.assessment.report import Report
     from h5lossy.assessment.requirements import Requirement
     from h5lossy.codecs import Codec
     from h5lossy.missing import Missing
