@@ -148,7 +148,7 @@ def _errors(axes: Axes, report: ReportData) -> None:
         exact = "every error is 0" if report.valid else "there is no valid point"
         _no_panel(axes, f"all {beyond} errors are far beyond the bound" if beyond else exact)
         return
-    scale = _scale(histogram.bin_width)
+    scale = _scale(max(histogram.bin_width, limit or 0.0))
     edges = (np.arange(len(counts) + 1) - len(counts) // 2) * (histogram.bin_width / scale)
     end = max(abs(edges[used[0]]), abs(edges[used[-1] + 1]))
     axes.stairs(counts, edges, fill=True)
@@ -168,16 +168,16 @@ def _relative_errors(axes: Axes, report: ReportData) -> None:
     assert histogram is not None
     assert histogram.first_octave is not None
     bins = np.arange(len(histogram.counts) + 1)
-    with np.errstate(over="ignore"):
-        edges = np.ldexp(1 + bins % 8 / 8, histogram.first_octave + bins // 8)
+    # Logarithms, since the edges may be beyond float64.
+    edges = (histogram.first_octave + bins // 8 + np.log2(1 + bins % 8 / 8)) * math.log10(2)
     axes.set_title("Errors relative to the value")
-    axes.stairs(np.array(histogram.counts), np.minimum(edges, np.finfo(np.float64).max), fill=True)
+    axes.stairs(np.array(histogram.counts), edges, fill=True)
     if report.bound is not None and report.bound.kind == "pointwise_relative":
-        axes.axvline(report.bound.value, **_BOUND, label=f"bound, {report.bound.value:.4g}")
+        value = report.bound.value
+        axes.axvline(math.log10(value), **_BOUND, label=f"bound, {value:.4g}")
         _legend(axes)
-    axes.set_xscale("log")
     _count_axis(axes)
-    axes.set_xlabel("|error / value|")
+    axes.set_xlabel("log10 |error / value|")
 
 
 def _legend(axes: Axes) -> None:
@@ -265,8 +265,9 @@ def _images(row: SubFigure, one: FieldSlice, report: ReportData) -> None:
     scale = _scale(float(np.nanmax(np.abs(values), initial=0)))
     ends = {"vmin": np.nanmin(values) / scale, "vmax": np.nanmax(values) / scale}
     worst = float(np.nanmax(np.abs(one.error), initial=0))
-    unit = limit or _scale(worst)
-    reach = max(worst / unit, 1.0 if limit else 0.0) or 1.0
+    in_bounds = limit is not None and worst / limit < _LARGEST
+    unit = limit if limit is not None and in_bounds else _scale(worst)
+    reach = max(worst / unit, 1.0 if in_bounds else 0.0) or 1.0
     colours = {"vmin": -reach, "vmax": reach, "cmap": _with_missing("RdBu_r")}
     panels = row.subplots(1, 3, sharex=True, sharey=True)
     for axes, name, data, options in (
@@ -285,7 +286,9 @@ def _images(row: SubFigure, one: FieldSlice, report: ReportData) -> None:
         axes.set_xlabel(f"axis {one.axes[1]}")
         if name == "decoded":
             _colorbar(row, image, panels[:2], _label("value", report, scale))
-    _colorbar(row, image, panels[2:], "error / bound" if limit else _label("error", report, unit))
+    _colorbar(
+        row, image, panels[2:], "error / bound" if in_bounds else _label("error", report, unit)
+    )
     panels[0].set_ylabel(f"axis {one.axes[0]}")
 
 
@@ -294,7 +297,7 @@ def _curves(row: SubFigure, one: FieldSlice, report: ReportData) -> None:
     limit = _limit(report)
     points = np.linspace(0, max(one.extent[0] - 1, 0), len(one.original))
     scale = _scale(float(np.nanmax(np.abs([one.original, one.decoded]), initial=0)))
-    unit = _scale(float(np.nanmax(np.abs(one.error), initial=0)))
+    unit = _scale(float(np.nanmax(np.abs(one.error), initial=limit or 0)))
     left, right = row.subplots(1, 2, sharex=True)
     # The marker also shows points without neighbours.
     style: Any = {"marker": ".", "markersize": 2, "linewidth": 0.8}
