@@ -32,7 +32,7 @@ ROUNDS = 100
 @pytest.fixture(autouse=True)
 def _change_threads_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let another thread in between any two steps, and make several batches of small data."""
-    monkeypatch.setattr(batched, "BLOCK_BYTES", 4 << 10)
+    monkeypatch.setattr(batched.writer, "BLOCK_BYTES", 4 << 10)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -191,7 +191,7 @@ def test_a_dataset_that_grows_while_its_chunks_are_listed(
             x[4:] = values[4:]
             for_each_chunk(dataset, visit)
 
-        monkeypatch.setattr(batched, "for_each_chunk", grow_first)
+        monkeypatch.setattr(batched.writer, "for_each_chunk", grow_first)
         assert_close(h5lossy.read(x), values[:4])
         assert_close(h5lossy.read(x), values)
 

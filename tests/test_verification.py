@@ -181,13 +181,13 @@ def test_parts_of_chunks_cannot_be_verified(tmp_path: Path) -> None:
 
 def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A decoder that is off by one in one value: there is no real one to be had.
-    right = h5lossy.batched._native.decode
+    right = h5lossy._native.decode
 
     def wrong(frame: Any, out: np.ndarray[Any, Any]) -> None:
         right(frame, out)
         out.flat[7] += 1
 
-    monkeypatch.setattr("h5lossy.batched._native.decode", wrong)
+    monkeypatch.setattr("h5lossy._native.decode", wrong)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (16, 16), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)

@@ -30,7 +30,7 @@ import numpy as np
 from h5py import h5d, h5p, h5z
 from h5py._objects import phil
 
-from h5lossy import _device_chunks, _native
+from h5lossy import _native
 from h5lossy._arrays import (
     as_shown,
     cupy_memory,
@@ -39,13 +39,14 @@ from h5lossy._arrays import (
     new_cupy_memory,
 )
 from h5lossy._blocks import BLOCK_BYTES, MOST_CHUNKS, for_each_chunk, grid_of
-from h5lossy._boxes import Grid, as_selection, chunk_box
 from h5lossy._libhdf5 import chunk_options, put_into_file, stored_size
 from h5lossy._progress import reporting
-from h5lossy._sources import as_stored, check_at_once, make_source
-from h5lossy._space import Space
 from h5lossy._stored import StoredChunks, stored_chunks
 from h5lossy._values import as_bits, is_big_endian, unwritten_value
+from h5lossy.batched import gpu as _device_chunks
+from h5lossy.batched.boxes import Grid, as_selection, chunk_box
+from h5lossy.batched.sources import as_stored, check_at_once, make_source
+from h5lossy.batched.store import Space
 from h5lossy.bounds import BoundKind
 from h5lossy.datasets import describe
 from h5lossy.errors import H5LossyError, IncompleteWriteError, InvalidArgumentError
@@ -58,9 +59,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy._arrays import DeviceMemory
-    from h5lossy._boxes import Box, Pieces, Place, Selection
     from h5lossy._progress import Report
-    from h5lossy._sources import Source
+    from h5lossy.batched.boxes import Box, Pieces, Place, Selection
+    from h5lossy.batched.sources import Source
 
 _Batch = TypeVar("_Batch")
 _Result = TypeVar("_Result")
