@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Proof that a dataset still holds what was written, and that this was within its bound.
 
-When a dataset is written with ``verify="write"``, each chunk is decoded again while its original
+When a dataset is written with ``verify=True``, each chunk is decoded again while its original
 is at hand, and judged. What is found stands in two attributes of the dataset: `REPORT_ATTRIBUTE`,
 JSON with the largest error and other sums, and `HASH_ATTRIBUTE`, a hash of the decoded values of
 each chunk. As every decoder gives the same bits on every machine, `verify` can tell later that what
@@ -726,7 +726,7 @@ def verify(
     >>> codec = h5lossy.PFPL(absolute=0.5)
     >>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
     ...     t = f.create_dataset("t", (100,), "f4", chunks=(64,), compression=codec)
-    ...     h5lossy.write(t, np.arange(100.0), verify="write")
+    ...     h5lossy.write(t, np.arange(100.0), verify=True)
     ...     found = h5lossy.verify(t)
     >>> found.ok, found.chunks, found.recorded
     (True, 2, 2)
@@ -869,7 +869,7 @@ class _Check:
         found = group_hash(written, size) if written else None
         wanted = self._hashes.by_group.get(group)
         if wanted is None and not self.record["complete"]:
-            return  # they were written without verify="write"
+            return  # they were written without verify=True
         if found == wanted:
             self.recorded += len(members)
             return

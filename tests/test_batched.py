@@ -23,7 +23,7 @@ from h5py._hl.dataset import make_new_dset
 from hypothesis import strategies as st
 
 import h5lossy
-from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, batched
+from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, _blocks
 from h5lossy._libhdf5 import stored_size
 from hdf5_helpers import create, creation_list, environment, field, frames, run_python
 
@@ -39,7 +39,7 @@ HAS_FILL_TIME = "fill_time" in inspect.signature(make_new_dset).parameters
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make batches of a few small chunks, so that small datasets take many."""
-    monkeypatch.setattr(batched.writer, "BLOCK_BYTES", 8 << 10)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 8 << 10)
 
 
 @pytest.fixture
@@ -453,7 +453,7 @@ PEAKS = {"f4": 6.5, "f8": 8.5}
 @pytest.mark.parametrize("dtype", PEAKS)
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     batch = 2 << 20
-    monkeypatch.setattr(batched.writer, "BLOCK_BYTES", batch)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", batch)
     rows = np.ones((64, 4096), dtype)  # half a batch's worth
 
     def blocks() -> Iterator[np.ndarray[Any, Any]]:
@@ -477,7 +477,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtyp
 def test_memory_is_bounded_for_small_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batched.writer, "BLOCK_BYTES", 32 << 20)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 32 << 20)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         _, ours = twins(file, (1 << 19,), chunks=(16,))
         out = np.empty(ours.shape, "f4")
@@ -603,7 +603,7 @@ def test_what_came_before_a_failure_is_written(
             yield values[at : min(at + rows, 64)]
         raise ZeroDivisionError
 
-    monkeypatch.setattr(batched.writer, "BLOCK_BYTES", batch)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", batch)
     _, ours = twins(file, (100, 50), chunks=(10, 25))
     with pytest.raises(IncompleteWriteError) as caught:
         h5lossy.write(ours, blocks(), np.s_[5:95])

@@ -318,7 +318,7 @@ class Assessment:
         self,
         fields: Fields,
         settings: Settings,
-        told: Callable[[int, int], None],
+        told: Callable[[int, int], object],
     ) -> None:
         self._fields = fields
         self._fill = fields.missing.fill

@@ -40,8 +40,10 @@ _ALIGNMENT = 16
 _MOST_KINDS = 8
 
 
-def is_possible(memory: DeviceMemory, params: _native.Params) -> bool:
+def is_possible(memory: DeviceMemory, params: _native.Params | None) -> bool:
     """Return whether an array's chunks can be encoded and decoded here."""
+    if params is None:
+        return False
     is_native = memory.dtype.isnative and memory.dtype.itemsize == params.value_bytes
     few_axes = 0 < len(memory.shape) <= _native.MAX_RANK
     return is_native and not params.big_endian and few_axes and memory.size > 0

@@ -55,7 +55,7 @@ def verify(
     """Decode all that h5lossy compressed in FILE, and compare it with the records.
 
     Checksums are checked, and every chunk is decoded as HDF5 would read it. If the data was
-    verified when it was written (by h5lossy repack, or h5lossy.write with verify="write"), the
+    verified when it was written (by h5lossy repack, or h5lossy.write with verify=True), the
     decoded values are compared with the recorded hashes: if these match, the values are bit for bit
     those that were compared with the original. Needs no original. With --against, there is a full
     comparison, as by h5lossy assess.
