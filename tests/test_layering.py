@@ -231,17 +231,23 @@ def test_the_command_line_does_not_call_the_library_itself() -> None:
 
 
 def test_imports_of_the_package_have_no_circle() -> None:
-    modules = {path.stem: [path] for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
-    for package in ("assessment", "batched"):
-        modules[package] = sorted((PACKAGE / package).glob("*.py"))
+    library = [path for path in MODULES if PACKAGE / "cli" not in path.parents]
+    dotted = {name(path).removesuffix(".py").removesuffix("/__init__"): path for path in library}
+    files = {module.replace("/", "."): path for module, path in dotted.items()}
+
+    def module_of(imported: str) -> str:
+        while imported and imported not in files:
+            imported = imported.rpartition(".")[0]
+        in_assessment = imported.startswith("h5lossy.assessment.")
+        return "h5lossy.assessment" if in_assessment else imported
+
+    known: dict[str, set[str]] = {}
+    for module, path in files.items():
+        known.setdefault(module_of(module), set()).update(map(module_of, imports(path)))
     order = graphlib.TopologicalSorter(
-        {
-            stem: {m.split(".")[1] for m in theirs if m.startswith("h5lossy.")} - {stem}
-            for stem, paths in modules.items()
-            for theirs in [set[str]().union(*map(imports, paths))]
-        }
+        {module: theirs - {module, "h5lossy"} for module, theirs in known.items()}
     )
-    assert set(order.static_order()) == set(modules)
+    assert set(order.static_order()) > {"h5lossy.batched.reader", "h5lossy.verification"}
 
 
 @pytest.mark.parametrize("file", ["checks.py", "reference"])
