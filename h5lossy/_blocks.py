@@ -37,19 +37,6 @@ def auto_chunks(
     direction and a slice across any axis touches few of them. A resizable axis that is still
     empty counts as 1024.
 
-    Parameters
-    ----------
-    shape, maxshape : tuple
-        The dataset's extents, now and at most; None is unlimited.
-    value_bytes : int
-        Bytes of one value.
-
-    Returns
-    -------
-    tuple of int
-
-    Examples
-    --------
     >>> auto_chunks((1000, 1801, 3600), (None, 1801, 3600), 4)
     (63, 57, 57)
     """
@@ -70,25 +57,10 @@ def block_shape(
 ) -> tuple[int, ...]:
     """Choose the shape of the blocks that a dataset is copied in.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        The dataset's extents.
-    unit : tuple of int, optional
-        The chunk that must not be split; None where any cut will do.
-    value_bytes : int
-        Bytes of one value.
-    cover : tuple of int, optional
-        Chunk shape of another dataset that is read along: a block grows to whole ones of these
-        first, since each would otherwise be decoded several times.
-    most_bytes : int, optional
-        Largest block in bytes, unless `unit` alone is larger; `BLOCK_BYTES` by default. A block of
-        small chunks is smaller.
-
-    Returns
-    -------
-    tuple of int
-        Multiples of `unit`.
+    Blocks are multiples of `unit`, the extents of a chunk; None where any cut will do. They take at
+    most `most_bytes` (`BLOCK_BYTES` by default), unless one unit is larger, and less if chunks are
+    small. A block grows to whole chunks of `cover` first, those of another dataset that is read
+    along, since each would otherwise be decoded several times.
     """
     sizes = [math.prod(chunk) * value_bytes for chunk in (unit, cover) if chunk]
     most_bytes = min([most_bytes or BLOCK_BYTES, *(MOST_CHUNKS * size for size in sizes)])

@@ -15,8 +15,8 @@ from h5lossy._arrays import cupy_memory
 from h5lossy._blocks import for_each_chunk
 from h5lossy._libhdf5 import stored_size
 from h5lossy._values import unwritten_value
-from h5lossy.batched import gpu
 from h5lossy.batched.boxes import Grid, chunk_box
+from h5lossy.batched.gpu_decoder import decode
 from h5lossy.batched.pipeline import FrameBuffers, overlap
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class GpuReader(ChunkReader):
     def run(self) -> None:
         """Read, or raise MemoryError if the GPU has no memory for a batch."""
         start = tuple(map(operator.mod, self._grid.box.start, self._grid.chunks))
-        for done, left in gpu.decode(self._target, self._grid.chunks, start, self._frame):
+        for done, left in decode(self._target, self._grid.chunks, start, self._frame):
             places = self._places(left)
             for place, is_stored in zip(places.tolist(), self._are_stored(places), strict=True):
                 self._read_whole(tuple(place), is_stored=is_stored)

@@ -13,8 +13,9 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._arrays import cupy_memory
 from h5lossy._values import as_bits, unwritten_value
-from h5lossy.batched import gpu
 from h5lossy.batched.boxes import Grid, chunk_box
+from h5lossy.batched.gpu import is_possible
+from h5lossy.batched.gpu_encoder import encode
 from h5lossy.batched.pipeline import FrameBuffers, overlap
 from h5lossy.batched.sources import as_stored
 from h5lossy.batched.store import ChunkStore
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 
     from h5lossy._arrays import DeviceMemory
     from h5lossy._progress import Report
-    from h5lossy.batched.arguments import Selection
-    from h5lossy.batched.boxes import Box, Pieces, Place
+    from h5lossy.batched.boxes import Box, Pieces, Place, Selection
     from h5lossy.batched.sources import Source
     from h5lossy.verification import Recorder
 
@@ -110,7 +110,7 @@ class ChunkWriter:
         memory, whole = self._source.memory, self._grid.whole
         if memory is not None and whole is not None and self._recorder is None:
             memory = cupy_memory(memory.owner[self._chosen.with_all_axes])
-            if memory.dtype == self._dtype and gpu.is_possible(memory, self._params):
+            if memory.dtype == self._dtype and is_possible(memory, self._params):
                 self._order = partial(self._whole_first, whole)
                 try:
                     self._write_from_gpu(memory, whole)
@@ -221,7 +221,7 @@ class ChunkWriter:
         chunks = self._grid.chunks
         part = cupy_memory(memory.owner[whole.within(self._grid.box).slices])
         places = self._order()
-        for frames in gpu.encode(part, self._params, chunks, int(as_bits(self._fill))):
+        for frames in encode(part, self._params, chunks, int(as_bits(self._fill))):
             for frame, place in zip(frames, places, strict=False):
                 self._store.put(place, frame)
                 self._done += 1

@@ -8,25 +8,26 @@ import math
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import h5py
 import numpy as np
 
+from h5lossy import _native
 from h5lossy._arrays import cupy_memory, cupy_memory_to_fill, is_device_array, new_cupy_memory
 from h5lossy._progress import reporting
 from h5lossy._stored import stored_chunks
-from h5lossy.batched import gpu
-from h5lossy.batched.arguments import as_selection, check_open, checked_threads
-from h5lossy.batched.boxes import Grid
+from h5lossy.batched.boxes import Grid, as_selection
 from h5lossy.batched.chunk_readers import GpuReader, HostReader
+from h5lossy.batched.gpu import is_possible
 from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    import h5py
-
     from h5lossy._arrays import DeviceMemory
     from h5lossy._progress import Progress, Report
     from h5lossy._stored import StoredChunks
-    from h5lossy.batched.arguments import Selection
-    from h5lossy.batched.boxes import Place
+    from h5lossy.batched.boxes import Place, Selection
+
+#: The library starts no more.
+_MOST_THREADS = 1024
 
 
 def read(
@@ -101,6 +102,23 @@ def read(
     return result[()] if out is None else result
 
 
+def checked_threads(threads: Any) -> int:
+    """Return the number of threads to use, or raise `InvalidArgumentError`."""
+    if threads is None:
+        return _native.default_threads()
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+        raise InvalidArgumentError(f"threads must be a number from 1 up, got {threads!r}")
+    return int(min(threads, _MOST_THREADS))
+
+
+def check_open(dataset: Any) -> None:
+    """Raise if this is no dataset of an open file."""
+    if not isinstance(dataset, h5py.Dataset):
+        raise TypeError(f"dataset must be an h5py.Dataset, got {type(dataset).__name__}")
+    if not dataset:
+        raise InvalidArgumentError("the dataset's file is closed")
+
+
 def _read_to_gpu(
     dataset: h5py.Dataset,
     selection: Any,
@@ -122,7 +140,7 @@ def _read_to_gpu(
         return result
     target = cupy_memory(memory.owner[chosen.with_all_axes])
     chunks = stored_chunks(dataset)
-    if chunks is not None and gpu.is_possible(target, chunks.decoding):
+    if chunks is not None and is_possible(target, chunks.decoding):
         try:
             GpuReader(dataset, chunks, chosen.box, target, report).run()
         except MemoryError:

@@ -11,8 +11,9 @@ from h5py._objects import phil
 
 from h5lossy._progress import reporting
 from h5lossy._stored import stored_chunks
-from h5lossy.batched.arguments import as_selection, check_open, checked_threads
+from h5lossy.batched.boxes import as_selection
 from h5lossy.batched.chunk_writer import ChunkWriter
+from h5lossy.batched.reader import check_open, checked_threads
 from h5lossy.batched.sources import all_at_once, make_source
 from h5lossy.bounds import BoundKind
 from h5lossy.datasets import describe
