@@ -349,10 +349,20 @@ def test_a_wrong_selection_is_h5pys_error(file: h5py.File, index: Any) -> None:
 
 
 def sources(values: np.ndarray[Any, Any], folder: Path) -> dict[str, Callable[[], Any]]:
-    """Return ways to give the same values."""
+    """Return ways to give the same values; those of rows 42 to 56 are 3."""
     np.save(folder / "values.npy", values)
     with h5py.File(folder / "source.h5", "w") as file:
         file["x"] = values
+        for compression in ("gzip", PFPL(lossless=True)):
+            x = file.create_dataset(
+                f"compressed{len(file)}",
+                values.shape,
+                ">f4",
+                chunks=(14, 11, 5),
+                fillvalue=3,
+                compression=compression,
+            )
+            x[:42], x[56:] = values[:42], values[56:]
     opened = h5py.File(folder / "source.h5")
 
     def uneven() -> Iterator[np.ndarray[Any, Any]]:
@@ -374,6 +384,8 @@ def sources(values: np.ndarray[Any, Any], folder: Path) -> dict[str, Callable[[]
         "read-only": lambda: np.broadcast_to(values, values.shape),
         "memmap": lambda: np.load(folder / "values.npy", mmap_mode="r"),
         "dataset": lambda: opened["x"],
+        "gzip, some chunks missing": lambda: opened["compressed1"],
+        "ours, some chunks missing": lambda: opened["compressed2"],
         "blocks": lambda: iter(np.array_split(values, 9)),
         "uneven blocks": uneven,
         "extra axis": lambda: values[None],
@@ -382,6 +394,7 @@ def sources(values: np.ndarray[Any, Any], folder: Path) -> dict[str, Callable[[]
 
 def test_sources(file: h5py.File, tmp_path: Path) -> None:
     values = field((70, 40, 9))
+    values[42:56] = 3
     ways = sources(values, tmp_path)
     for make in ways.values():
         theirs, ours = twins(file, values.shape, chunks=(16, 16, 4))
