@@ -48,7 +48,7 @@ def candidates(rank: int, bound: float) -> list[Codec]:
     in_blocks = [
         h5lossy.CuSZp2(absolute=bound, dimensions=n) for n in range(1, min(3, max(rank, 1)) + 1)
     ]
-    return [h5lossy.PFPL(absolute=bound), *in_blocks, h5lossy.Aatrox(absolute=bound)]
+    return [h5lossy.PFPL(absolute=bound), *in_blocks, h5lossy.AATROX(absolute=bound)]
 
 
 def cuts(field: np.ndarray) -> Iterator[np.ndarray]:

@@ -45,7 +45,7 @@ CODECS: dict[str, Callable[[float], Any]] = {
     "cuSZp2-O": lambda bound: h5lossy.CuSZp2(absolute=bound),
     "cuSZp2-O 2-D": lambda bound: h5lossy.CuSZp2(absolute=bound, dimensions=2),
     "cuSZp2-O 3-D": lambda bound: h5lossy.CuSZp2(absolute=bound, dimensions=3),
-    "AATROX": lambda bound: h5lossy.Aatrox(absolute=bound),
+    "AATROX": lambda bound: h5lossy.AATROX(absolute=bound),
     "auto": lambda bound: h5lossy.Auto(absolute=bound),
 }
 PEERS: dict[str, Callable[[float], Any]] = {
@@ -131,7 +131,7 @@ def main() -> None:
             results = {codec: measure(codec, data, fill_value, bound) for codec in CODECS}
             for codec, result in results.items():
                 if result["broken"]:
-                    raise SystemExit(f"{codec} broke its promise on {name}: {result}")
+                    raise SystemExit(f"{codec} violated its bound on {name}: {result}")
             for peer in PEERS:
                 results[peer] = measure_peer(peer, data, fill_value, bound)
             bounds.append({"scale": scale, "bound": bound, "codecs": results})
@@ -151,7 +151,7 @@ def main() -> None:
     names = [*CODECS, *PEERS]
     means: dict[str, dict[str, float]] = {}
     for i, scale in enumerate(SCALES):
-        table = Table(title=f"ratio at {scale:g} of the valid range (!: broke the promise)")
+        table = Table(title=f"ratio at {scale:g} of the valid range (!: violated the bound)")
         table.add_column("field")
         for name in names:
             table.add_column(name, justify="right")

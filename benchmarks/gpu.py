@@ -41,7 +41,7 @@ CODECS = {
     "pfpl": h5lossy.PFPL,
     "cuszp2-plain": lambda **bound: h5lossy.CuSZp2(mode="plain", **bound),
     "cuszp2-outlier": lambda **bound: h5lossy.CuSZp2(mode="outlier", **bound),
-    "aatrox": h5lossy.Aatrox,
+    "aatrox": h5lossy.AATROX,
 }
 
 

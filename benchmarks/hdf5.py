@@ -122,7 +122,7 @@ def filters(bound: float, *, and_lossless: bool) -> tuple[dict[str, Any], list[s
     found |= {
         "PFPL": h5lossy.PFPL(absolute=bound),
         "cuSZp2-O": h5lossy.CuSZp2(absolute=bound),
-        "AATROX": h5lossy.Aatrox(absolute=bound),
+        "AATROX": h5lossy.AATROX(absolute=bound),
         "auto": h5lossy.Auto(absolute=bound),
     }
     if hdf5plugin is None:

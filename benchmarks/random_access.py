@@ -35,7 +35,7 @@ def main() -> None:
         h5lossy.PFPL(absolute=bound),
         h5lossy.CuSZp2(absolute=bound),
         h5lossy.CuSZp2(absolute=bound, dimensions=3),
-        h5lossy.Aatrox(absolute=bound),
+        h5lossy.AATROX(absolute=bound),
     ]
     rows: list[dict[str, Any]] = []
     for codec in codecs:

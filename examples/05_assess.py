@@ -38,12 +38,15 @@ def write_and_verify(path: Path, t: np.ndarray) -> None:
 
 def measure(path: Path, t: np.ndarray, page: Path) -> None:
     """The bound is the one that the file states."""
-    report = h5lossy.assess(t, f"{path}:/t", need="psnr>=60", flips={"warm": 280.0}, pictures=True)
+    report = h5lossy.assess(
+        t, f"{path}:/t", require="psnr>=60", threshold_crossings={"warm": 280.0}, slices=True
+    )
     assert report.ok
     assert report.special.nan_kept == np.isnan(t).sum()
     print(f"largest error {report.error.max_abs:.6f} at {report.error.max_at}, of 0.01 allowed")
     print(f"PSNR {report.error.psnr:.2f} dB, 1 - SSIM {report.ssim.one_minus_mean:.2e}")
-    print(f"{report.flips[0].count} points crossed 280 K; {report.size.ratio:.1f} times smaller")
+    [crossed] = report.threshold_crossings
+    print(f"{crossed.count} points crossed 280 K; {report.size.ratio:.1f} times smaller")
     report.to_html(page)
     assert h5lossy.Report.from_json(report.to_json()) == report
 

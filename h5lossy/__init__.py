@@ -9,8 +9,10 @@
 ...     print(h5lossy.describe(dset).bound)
 absolute 0.001
 
-Importing h5lossy registers the filter in every HDF5 library that the process has loaded
-(`plugins`), and changes nothing else.
+Importing h5lossy registers the filter in every HDF5 library that the process has loaded. It also
+puts a finder at the front of `sys.meta_path`, which registers the filter again right after netCDF4,
+PyTables, GDAL or rasterio is imported, since each of them loads an HDF5 library of its own
+(`plugins`). It changes nothing else, the environment included.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from __future__ import annotations
 from h5lossy import _native
 from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
 from h5lossy.batched import read, write
-from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, largest_error
-from h5lossy.codecs import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2, from_filter_options
+from h5lossy.bound_checker import largest_error
+from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary
+from h5lossy.chunk_check import Problem
+from h5lossy.codecs import AATROX, FILTER_ID, PFPL, Aatrox, Auto, Codec, CuSZp2, from_filter_options
 from h5lossy.datasets import DatasetInfo, describe
 from h5lossy.errors import (
     BoundError,
-    BrokenPromiseError,
+    BoundViolationError,
     CorruptFrameError,
     DeviceError,
     H5LossyError,
@@ -41,6 +45,7 @@ from h5lossy.verification import Verification, verify
 __version__ = _native.version()
 
 __all__ = [
+    "AATROX",
     "FILTER_ID",
     "PFPL",
     "PLUGIN_PATH",
@@ -49,7 +54,8 @@ __all__ = [
     "Auto",
     "BoundError",
     "BoundKind",
-    "BrokenPromiseError",
+    "BoundViolationError",
+    "Codec",
     "Config",
     "CorruptFrameError",
     "CuSZp2",
@@ -65,6 +71,7 @@ __all__ = [
     "LibHDF5",
     "NativeError",
     "NotComparableError",
+    "Problem",
     "Report",
     "TruncatedFrameError",
     "UnsupportedError",

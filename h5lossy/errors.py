@@ -11,7 +11,7 @@
     ├── UnsupportedError     (NotImplementedError)  this version can't: a type, a newer format
     ├── CorruptFrameError    (OSError)              a frame contradicts itself
     │   └── TruncatedFrameError                     a frame ends too early
-    ├── BrokenPromiseError   (RuntimeError)         what was written is not within its bound
+    ├── BoundViolationError  (RuntimeError)         what was written is not within its bound
     ├── IncompleteWriteError (RuntimeError)         `h5lossy.write` ended early
     ├── DeviceError          (RuntimeError)         a GPU failed
     └── NativeError          (RuntimeError)         a fault of h5lossy's own, or of HDF5
@@ -52,8 +52,8 @@ class TruncatedFrameError(CorruptFrameError):
     """A frame that ends too early."""
 
 
-class BrokenPromiseError(H5LossyError, RuntimeError):
-    """Decoded values that break their bound: a fault of ours or the machine. Please report it."""
+class BoundViolationError(H5LossyError, RuntimeError):
+    """Decoded values that violate their bound: a fault of ours or the machine. Please report it."""
 
 
 class IncompleteWriteError(H5LossyError, RuntimeError):

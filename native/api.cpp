@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <span>
 
-#include "dispatch/checked_calls.h"
-#include "dispatch/params.h"
-#include "dispatch/registry.h"
-#include "dispatch/tiles.h"
+#include "chunk/api_guards.h"
+#include "chunk/decode.h"
+#include "chunk/open_frame.h"
+#include "chunk/params.h"
 #include "filter/cd_values.h"
-#include "format/frame.h"
-#include "format/message.h"
+#include "frame/frame.h"
+#include "frame/message.h"
 #include "h5lossy.h"
+#include "runtime/registry.h"
 
 namespace h5lossy {
 namespace {

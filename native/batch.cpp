@@ -11,13 +11,13 @@
 #include <new>
 #include <vector>
 
-#include "dispatch/checked_calls.h"
-#include "dispatch/parts.h"
-#include "dispatch/pool.h"
-#include "dispatch/threads.h"
-#include "dispatch/tiles.h"
-#include "format/message.h"
+#include "chunk/api_guards.h"
+#include "chunk/decode.h"
+#include "chunk/strided_chunks.h"
+#include "frame/message.h"
 #include "h5lossy.h"
+#include "runtime/pool.h"
+#include "runtime/threads.h"
 
 namespace h5lossy {
 namespace {

@@ -7,15 +7,14 @@
 #include <cstring>
 #include <string>
 
-#include "dispatch/calls.h"
-#include "dispatch/checked_calls.h"
-#include "dispatch/device_choice.h"
-#include "dispatch/params.h"
-#include "dispatch/tiles.h"
-#include "format/frame.h"
-#include "format/message.h"
+#include "chunk/api_guards.h"
+#include "chunk/gpu_requests.h"
+#include "chunk/params.h"
+#include "frame/frame.h"
+#include "frame/message.h"
 #include "gpu/device.h"
 #include "h5lossy.h"
+#include "runtime/device_selection.h"
 
 namespace h5lossy {
 namespace {

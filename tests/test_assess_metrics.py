@@ -16,7 +16,6 @@ import h5lossy
 from h5lossy import InvalidArgumentError, Report, assess
 from h5lossy.assessment import Block, Metric, metrics
 from hdf5_helpers import run_python
-from test_assess import GOLDEN, fields
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,30 +99,6 @@ def test_progress_counts_metrics_too() -> None:
     assert told[-1][0] == told[-1][1]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        n
-        for n, c in GOLDEN["cases"].items()
-        if "ssim_win7_step1_localrange" in c["reference_float64"] and "offset" not in n
-    ],
-)
-@pytest.mark.parametrize(("window", "step"), [(7, 1), (7, 2), (8, 1), (8, 2)])
-@pytest.mark.parametrize("values", [1 << 30, 1])
-def test_the_ssim_of_z_checker_comes_out(
-    name: str, window: int, step: int, values: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(metrics, "_VALUES_OF_BLOCK", values)
-    golden = GOLDEN["cases"][name]["reference_float64"]
-    golden = golden[f"ssim_win{window}_step{step}_localrange"]
-    options = {"window": window, "step": step}
-    found = assess(*fields(name), metrics=["ssim_zchecker"], ssim=options).ssim_zchecker
-    assert found is not None
-    assert found.windows == golden["windows"]
-    assert found.mean == pytest.approx(golden["mean"], abs=1e-9)
-    assert found.min == pytest.approx(golden["min"], abs=1e-7)
-
-
 def test_relative_errors_are_counted_in_octaves() -> None:
     x = np.array([1.0, 2.0, 4.0, 0.0, 8.0, np.nan, 1.0])
     y = np.array([1.5, 2.0, 4.5, 1.0, 8.5, np.nan, 1.5625])
@@ -158,7 +133,7 @@ def test_a_report_is_drawn(shape: tuple[int, ...], tmp_path: Path) -> None:
         decoded = file.create_dataset(
             "y", data=y, chunks=None if 0 in shape else tuple(max(1, n // 2) for n in shape) or None
         )
-        report = assess(x, decoded, absolute=0.02, metrics="full", pictures=True)
+        report = assess(x, decoded, absolute=0.02, metrics="full", slices=True)
     figure = report.plot()
     figure.savefig(tmp_path / "r.png", dpi=40)
     assert (tmp_path / "r.png").read_bytes()[:4] == b"\x89PNG"
@@ -185,7 +160,7 @@ def test_numbers_beyond_float64_are_undefined_everywhere() -> None:
     rng = np.random.default_rng(0)
     for scale in (1e300, 1e160, 1e-300):
         x = rng.normal(size=(5, 14, 16)) * scale
-        report = assess(x, x * (1 + 1e-3), metrics=["full", "ssim_zchecker"], pictures=True)
+        report = assess(x, x * (1 + 1e-3), metrics="full", slices=True)
         assert Report.from_json(report.to_json()) == report
         json.loads(report.to_json(), parse_constant=pytest.fail)
         assert report.to_html()

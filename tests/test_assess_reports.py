@@ -37,7 +37,9 @@ def good() -> Report:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, 40, 60)).cumsum(axis=2).astype(np.float32)
     y = (x + rng.uniform(-0.1, 0.1, x.shape)).astype(np.float32)
-    return assess(x, y, absolute=0.125, metrics="full", pictures=True, flips={"zero": 0.0})
+    return assess(
+        x, y, absolute=0.125, metrics="full", slices=True, threshold_crossings={"zero": 0.0}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Report:
     y[3, 4, 5], y[7, 8, 9] = np.nan, 1000
     with h5py.File(tmp_path_factory.mktemp("bad") / "<b>&.h5", "w") as file:
         decoded = file.create_dataset("<i>&", data=y, chunks=(5, 10, 20))
-        return assess(x, decoded, absolute=0.125, need="psnr>=90", pictures=True)
+        return assess(x, decoded, absolute=0.125, require="psnr>=90", slices=True)
 
 
 @pytest.fixture(params=["good", "bad"])
@@ -108,7 +110,7 @@ def table_of(kind: type) -> str:
             "  |", " |"
         )
         for f in dataclasses.fields(kind)
-        if f.name != "pictures"
+        if f.name != "slices"
     ]
     return "\n".join(["| name | type | |", "|---|---|---|", *rows]).replace("``", "`")
 
@@ -132,7 +134,7 @@ def test_the_schema_is_documented(kind: type) -> None:
 
 def test_the_parts_of_the_schema_are_what_a_report_has(good: Report) -> None:
     plain = good.to_dict()
-    assert {"ok", *(f.name for f in dataclasses.fields(Report))} - {"pictures"} == set(plain)
+    assert {"ok", *(f.name for f in dataclasses.fields(Report))} - {"slices"} == set(plain)
     assert plain["error"].keys() == {f.name for f in dataclasses.fields(type(good.error))}
 
 
@@ -156,7 +158,7 @@ def test_the_text_says_what_matters(good: Report, bad: Report) -> None:
     assert f"0 of {good.valid} points over it" in text
     text = bad.to_text()
     assert "FAIL" in text.splitlines()[0]
-    assert "nan made 1 (first at (3, 4, 5))" in text
+    assert "nan introduced 1 (first at (3, 4, 5))" in text
     assert "at (7, 8, 9)" in text
     assert "chunk (1, 0, 0)" in text
     assert "psnr >= 90" in text
@@ -240,7 +242,7 @@ def test_the_page_is_written(good: Report, tmp_path: Path) -> None:
 def test_every_shape_has_a_page(shape: tuple[int, ...]) -> None:
     x = np.arange(math.prod(shape), dtype=float).reshape(shape)
     page = _Page()
-    page.feed(assess(x, x + 0.5, pictures=True, metrics="full").to_html())
+    page.feed(assess(x, x + 0.5, slices=True, metrics="full").to_html())
     assert "measured" in page.text
 
 
@@ -308,7 +310,7 @@ def test_a_browser_shows_the_page(report: Report, tmp_path: Path) -> None:
     assert b"CONSOLE" not in run.stderr  # no complaint of the page
     shown = pixels(picture.read_bytes())
     assert shown.shape[:2] == (900, 1100)
-    # The verdict stands at the top, in green or red; there are bars, and pictures in many colours.
+    # The verdict stands at the top, in green or red; there are bars, and images in many colours.
     top = shown[:110, 700:].reshape(-1, 3)
     wanted = (10, 125, 79) if report.ok else (192, 49, 43)
     assert (top == wanted).all(axis=1).sum() > 500
@@ -326,7 +328,7 @@ def test_every_bound_is_marked_in_a_histogram(bound: float, offset: float) -> No
         ("range_relative", "histogram of errors"),
         ("pointwise_relative", "histogram of relative errors"),
     ):
-        html = assess(x, y, pictures=True, **{kind: bound}).to_html()
+        html = assess(x, y, slices=True, **{kind: bound}).to_html()
         drawn = html.partition(f'aria-label="{title}">')[2].partition("</svg>")[0]
         marks = re.findall(r'<line x1="([\d.]+)"[^>]*stroke="var\(--bad\)"', drawn)
         assert len(marks) == (1 if kind == "pointwise_relative" else 2)
@@ -341,7 +343,7 @@ def test_every_bound_is_marked_in_a_histogram(bound: float, offset: float) -> No
 def test_lines_break_where_points_are_not_valid() -> None:
     x = np.sin(np.arange(300.0))
     x[50:60], x[100], x[102] = np.nan, np.nan, np.nan
-    html = assess(x, x + 0.25 * np.cos(x), absolute=0.25, pictures=True).to_html()
+    html = assess(x, x + 0.25 * np.cos(x), absolute=0.25, slices=True).to_html()
     assert [html.count(f"<figcaption>{name}</figcaption>") for name in ("original", "decoded")] == [
         1,
         1,

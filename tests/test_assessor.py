@@ -15,7 +15,11 @@ from hypothesis import given, settings
 
 from h5lossy import Assessor, InvalidArgumentError, assess
 
-OPTIONS: dict[str, Any] = {"absolute": 0.005, "data_range": 8.0, "flips": {"zero": 0.0}}
+OPTIONS: dict[str, Any] = {
+    "absolute": 0.005,
+    "data_range": 8.0,
+    "threshold_crossings": {"zero": 0.0},
+}
 
 
 def pair(shape: tuple[int, ...], kind: str = "f4") -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +71,7 @@ def test_processes_put_their_parts_together(shape: tuple[int, ...], ranks: int) 
         part = Assessor(shape, "f4", planes=(first, stop), **OPTIONS)
         begin, end = part.wanted
         assert begin == first
-        assert end == min(stop + part.reach, shape[0])
+        assert end == min(stop + part.halo, shape[0])
         part.update(x[begin:end], y[begin:end])
         parts.append(pickle.loads(pickle.dumps(part)))
     last = parts.pop()
@@ -75,7 +79,15 @@ def test_processes_put_their_parts_together(shape: tuple[int, ...], ranks: int) 
         last.merge(part)
     mine = numbers_of(last.result())
     theirs = numbers_of(assess(x, y, metrics=["ssim", "derivatives", "autocorrelation"], **OPTIONS))
-    for name in ("special", "histogram", "points", "valid", "failures", "flips", "undefined"):
+    for name in (
+        "special",
+        "histogram",
+        "points",
+        "valid",
+        "failures",
+        "threshold_crossings",
+        "undefined",
+    ):
         assert mine[name] == theirs[name]
     assert mine["error"]["max_at"] == theirs["error"]["max_at"]
     for part in ("original", "error", "correlation", "ssim", "derivatives"):

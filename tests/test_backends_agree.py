@@ -157,9 +157,9 @@ def test_an_empty_variable_asks_for_no_backend(tmp_path: Path) -> None:
     assert done.stdout.decode().strip() == BACKENDS[0]
 
 
-@hypothesis.given(data=st.data())
+@hypothesis.given(dtype=st.sampled_from(DTYPES), data=st.data())
 def test_the_same_values_give_the_same_frame_twice(
-    codec: type[Codec], dtype: np.dtype[Any], data: st.DataObject
+    codec: type[Codec], dtype: str, data: st.DataObject
 ) -> None:
     chunk = data.draw(chunks(dtype))
     setting = codec(**chunk.bound)

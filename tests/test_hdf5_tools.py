@@ -17,7 +17,7 @@ from h5py import h5z
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
-from h5lossy import FILTER_ID, PFPL, Aatrox, Auto, CuSZp2
+from h5lossy import AATROX, FILTER_ID, PFPL, Auto, CuSZp2
 from hdf5_helpers import (
     bound_of,
     cd_values,
@@ -42,7 +42,7 @@ CODECS = {
     "lossless": PFPL(lossless=True),
     "cuszp2": CuSZp2(absolute=1e-3),
     "cuszp2 in another mode": CuSZp2(pointwise_relative=1e-4, mode="plain", dimensions=3),
-    "aatrox": Aatrox(absolute=1e-3),
+    "aatrox": AATROX(absolute=1e-3),
     "auto": Auto(absolute=1e-3),
 }
 ABSOLUTE = CODECS["absolute"]

@@ -4,9 +4,9 @@
 
 ::
 
-    filter  -> dispatch -> codecs -> portable.h
-       \\---> format <-----/
-    h5lossy/*.py -> _native.py -> native/include/h5lossy.h
+    filter -> chunk -> runtime -> gpu -> frame -> codecs (and codecs/simd)
+    assess (and assess/cpu, assess/gpu) -> runtime, gpu, frame, codecs
+    h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ import ast
 import graphlib
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
 NATIVE = ROOT / "native"
@@ -31,23 +35,24 @@ SOURCES = sorted(
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# What kernels know of the host: plain data, and what a value is to the assessment.
-PLAIN_HEADERS = {"gpu/plans.h", "gpu/assess_plans.h", "assess/slopes.h", "assess/values.h"}
-
-# What the assessment's host and device parts tell each other; it knows no CUDA.
-ASSESS_HEADERS = {"assess/kernels.h", "assess/state.h"}
+# What kernels may include of native/: codec headers, plain data, and what a value is to the
+# assessment.
+PLAIN_HEADERS = {"gpu/plans.h", "assess/gpu/plans.h", "assess/slopes.h", "assess/values.h"}
 
 # What each folder of native/ may include, besides files of its own.
 MAY_INCLUDE = {
     "include": set(),
-    "codecs": {"simd"},  # but not its headers, see below
-    "simd": {"codecs"},
-    "format": {"codecs", "include"},  # of the codecs, only the checksum, see below
-    "gpu": {"codecs", "format", "include"},
-    "dispatch": {"codecs", "format", "gpu", "include"},
-    "assess": {"codecs", "dispatch", "format", "gpu", "include"},
-    "filter": {"dispatch", "format", "include"},
-    ".": {"dispatch", "filter", "format", "gpu", "include"},  # api.cpp
+    "codecs": {"codecs/simd"},  # but not its headers, see below
+    "codecs/simd": {"codecs"},
+    "frame": {"codecs", "include"},  # of the codecs, only the checksum, see below
+    "gpu": {"codecs", "frame", "include"},
+    "runtime": {"codecs", "frame", "gpu", "include"},
+    "chunk": {"codecs", "frame", "gpu", "include", "runtime"},
+    "assess/cpu": {"assess", "codecs"},
+    "assess/gpu": {"assess", "codecs", "frame", "gpu", "include"},
+    "assess": {"assess/gpu", "chunk", "codecs", "frame", "gpu", "include", "runtime"},
+    "filter": {"chunk", "frame", "include", "runtime"},
+    ".": {"assess/gpu", "chunk", "filter", "frame", "gpu", "include", "runtime"},  # api.cpp
 }
 
 
@@ -87,29 +92,41 @@ def importers(*packages: str, among: list[Path]) -> set[str]:
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", sorted(KERNELS.iterdir()), ids=name)
-def test_a_kernel_includes_kernels_codecs_and_plans_only(path: Path) -> None:
-    for included in includes(path):
-        if included == "emulated_gpu.h":  # of tests/native: a CPU in place of a GPU
-            assert path.name == "vocabulary.cuh"
-            continue
-        beside = (KERNELS / included).is_file()
-        codec = included.startswith("codecs/") and (NATIVE / included).is_file()
-        assert beside or codec or included in PLAIN_HEADERS, included
+def offenders(folder: Path, may_include: Callable[[Path, str], bool]) -> list[str]:
+    """Return the includes that are not allowed, as "file includes header"."""
+    paths = [path for path in SOURCES if folder in path.parents]
+    assert paths
+    return [
+        f"{name(path)} includes {included}"
+        for path in paths
+        for included in includes(path)
+        if not may_include(path, included)
+    ]
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if NATIVE in p.parents], ids=name)
-def test_a_native_file_includes_only_what_its_folder_may_know(path: Path) -> None:
-    folder = path.relative_to(NATIVE).parts[0] if len(path.relative_to(NATIVE).parts) > 1 else "."
-    for included in includes(path):
-        if included.startswith("<"):
-            continue
-        theirs = included.rpartition("/")[0] or "include"
-        assert (NATIVE / theirs / Path(included).name).is_file(), f"{included} by its full path"
-        is_plain = folder == "gpu" and included in ASSESS_HEADERS
-        assert theirs == folder or theirs in MAY_INCLUDE[folder] or is_plain, (
-            f"{included} in native/{folder}"
-        )
+def kernel_may_include(path: Path, included: str) -> bool:
+    if included == "emulated_gpu.h":  # of tests/native: a CPU in place of a GPU
+        return path.name == "device_primitives.cuh"
+    kernel = included.startswith("kernels/") and (ROOT / included).is_file()
+    codec = included.startswith("codecs/") and (NATIVE / included).is_file()
+    return kernel or codec or included in PLAIN_HEADERS
+
+
+def native_file_may_include(path: Path, included: str) -> bool:
+    folder = str(path.relative_to(NATIVE).parent)
+    theirs = included.rpartition("/")[0] or "include"
+    by_full_path = (NATIVE / theirs / Path(included).name).is_file()
+    return included.startswith("<") or (
+        by_full_path and (theirs == folder or theirs in MAY_INCLUDE[folder])
+    )
+
+
+def test_a_kernel_includes_kernels_codecs_and_plans_only() -> None:
+    assert not offenders(KERNELS, kernel_may_include)
+
+
+def test_a_native_file_includes_only_what_its_folder_may_know() -> None:
+    assert not offenders(NATIVE, native_file_may_include)
 
 
 def is_for_a_cpu(path: Path) -> bool:
@@ -124,46 +141,40 @@ def test_the_headers_for_a_cpu_are_known_to_no_kernel() -> None:
     ours = {f"codecs/{path.name}" for path in HEADERS_OF_CODECS if is_for_a_cpu(path)}
     assert ours == {"codecs/block_tiles.h", "codecs/groups.h"}
     for path in [*HEADERS_OF_CODECS, *SOURCES]:
-        is_kernel = path.suffix in {".cu", ".cuh"} or (path.parent.name == "kernels")
+        is_kernel = KERNELS in path.parents
         if is_kernel or (path in HEADERS_OF_CODECS and not is_for_a_cpu(path)):
             assert not ours.intersection(includes(path)), name(path)
 
 
-@pytest.mark.parametrize("path", [p for p in HEADERS_OF_CODECS if not is_for_a_cpu(p)], ids=name)
-def test_a_codec_header_can_be_read_by_nvrtc(path: Path) -> None:
+def test_a_codec_header_can_be_read_by_nvrtc() -> None:
     # NVRTC has no standard headers, and only portable.h asks which compiler is reading.
-    text = path.read_text(encoding="utf-8")
-    if path.name == "portable.h":
-        return
-    assert not [included for included in includes(path) if included.startswith(("<", "simd/"))]
-    assert "std::" not in text
-    assert not re.findall(r"__(?:CUDA|NVCC|GNUC|clang|AVX|SSE|ARM)\w*", text)
+    foreign = re.compile(r"std::|__(?:CUDA|NVCC|GNUC|clang|AVX|SSE|ARM)\w*")
+    for path in HEADERS_OF_CODECS:
+        if path.name == "portable.h" or is_for_a_cpu(path):
+            continue
+        found = [line for line in includes(path) if line.startswith(("<", "codecs/simd/"))]
+        found += foreign.findall(path.read_text(encoding="utf-8"))
+        assert not found, name(path)
 
 
-@pytest.mark.parametrize(
-    "path",
-    # Not those that hold nothing but types.
-    [p for p in (NATIVE / "codecs").glob("*.h") if p.name not in {"codec.h", "range.h"}],
-    ids=name,
-)
-def test_a_codec_header_stands_in_the_namespace_of_its_backend(path: Path) -> None:
-    # The linker merges inline functions of one name, whatever instructions they hold.
-    assert re.search(r"namespace (h5lossy::)?H5L_TARGET", path.read_text(encoding="utf-8"))
+def test_codec_headers_and_vector_code_stand_in_the_namespace_of_their_backend() -> None:
+    # The linker merges inline functions of one name, whatever instructions they hold. Two headers
+    # hold nothing but types.
+    headers = [p for p in HEADERS_OF_CODECS if p.name not in {"codec.h", "range.h"}]
+    for path in headers:
+        assert re.search(r"namespace (h5lossy::)?H5L_TARGET", path.read_text()), name(path)
+    for path in (NATIVE / "codecs/simd").glob("*.h"):
+        assert "namespace h5lossy::H5L_TARGET::simd" in path.read_text(), name(path)
 
 
 def test_the_frame_knows_no_codec() -> None:
     known = {
         included
-        for path in (NATIVE / "format").iterdir()
+        for path in (NATIVE / "frame").iterdir()
         for included in includes(path)
         if included.startswith("codecs/")
     }
     assert known == {"codecs/checksum.h"}
-
-
-@pytest.mark.parametrize("path", sorted((NATIVE / "simd").glob("*.h")), ids=name)
-def test_vector_code_stands_in_the_namespace_of_its_backend(path: Path) -> None:
-    assert "namespace h5lossy::H5L_TARGET::simd" in path.read_text(encoding="utf-8")
 
 
 def test_nothing_needs_the_headers_of_hdf5_or_cuda() -> None:
@@ -185,12 +196,12 @@ def test_hdf5_is_met_in_the_filter_only() -> None:
 
 
 def test_no_codec_stands_outside_codecs_and_the_registry() -> None:
-    codecs = re.findall(r"H5L_CODEC\(\d+, (\w+)\)", (NATIVE / "dispatch/codecs.def").read_text())
+    codecs = re.findall(r"H5L_CODEC\(\d+, (\w+)\)", (NATIVE / "runtime/codecs.def").read_text())
     assert codecs
     for path in SOURCES:
-        folder = path.parent.name
+        folder = path.relative_to(ROOT).parts[-2]
         named = {codec for codec in codecs if re.search(rf"\b{codec}(::|_codec)", path.read_text())}
-        assert not named or folder in {"codecs", "simd", "kernels", "gpu"}, f"{name(path)}: {named}"
+        assert not named or folder in {"codecs", "common", "gpu", "simd"}, f"{name(path)}: {named}"
 
 
 # ------------------------------------------------------------------------------------------------
@@ -201,7 +212,7 @@ def test_no_codec_stands_outside_codecs_and_the_registry() -> None:
 def test_one_module_opens_the_library() -> None:
     assert importers("cffi", among=MODULES) == {
         "h5lossy/_libhdf5.py",
-        "h5lossy/_native.py",
+        "h5lossy/_native/library.py",
         "h5lossy/batched/store.py",  # libc's fallocate
     }
     assert importers("ctypes", among=MODULES) == set()
@@ -231,23 +242,17 @@ def test_the_command_line_does_not_call_the_library_itself() -> None:
 
 
 def test_imports_of_the_package_have_no_circle() -> None:
-    library = [path for path in MODULES if PACKAGE / "cli" not in path.parents]
-    dotted = {name(path).removesuffix(".py").removesuffix("/__init__"): path for path in library}
-    files = {module.replace("/", "."): path for module, path in dotted.items()}
-
-    def module_of(imported: str) -> str:
-        while imported and imported not in files:
-            imported = imported.rpartition(".")[0]
-        in_assessment = imported.startswith("h5lossy.assessment.")
-        return "h5lossy.assessment" if in_assessment else imported
-
-    known: dict[str, set[str]] = {}
-    for module, path in files.items():
-        known.setdefault(module_of(module), set()).update(map(module_of, imports(path)))
+    modules = {path.stem: [path] for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
+    for package in ("_native", "assessment", "batched", "repacking"):
+        modules[package] = sorted((PACKAGE / package).glob("*.py"))
     order = graphlib.TopologicalSorter(
-        {module: theirs - {module, "h5lossy"} for module, theirs in known.items()}
+        {
+            stem: {m.split(".")[1] for m in theirs if m.startswith("h5lossy.")} - {stem}
+            for stem, paths in modules.items()
+            for theirs in [set[str]().union(*map(imports, paths))]
+        }
     )
-    assert set(order.static_order()) > {"h5lossy.batched.reader", "h5lossy.verification"}
+    assert set(order.static_order()) == set(modules)
 
 
 @pytest.mark.parametrize("file", ["checks.py", "reference"])
@@ -260,8 +265,8 @@ def test_judge_and_reference_know_nothing_of_the_library(file: str) -> None:
         assert not re.findall(r"^\s*(?:from|import) h5lossy", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *MODULES], ids=name)
-def test_every_source_file_says_whose_it_is(path: Path) -> None:
-    head = path.read_text(encoding="utf-8").split("\n")[:2]
-    assert head[0].endswith("SPDX-FileCopyrightText: The h5lossy authors")
-    assert head[1].endswith("SPDX-License-Identifier: BSD-3-Clause")
+def test_every_source_file_says_whose_it_is() -> None:
+    for path in (*SOURCES, *MODULES):
+        head = path.read_text(encoding="utf-8").split("\n")[:2]
+        assert head[0].endswith("SPDX-FileCopyrightText: The h5lossy authors"), name(path)
+        assert head[1].endswith("SPDX-License-Identifier: BSD-3-Clause"), name(path)

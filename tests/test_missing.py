@@ -19,11 +19,11 @@ from click.testing import CliRunner, Result
 
 import h5lossy
 from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, assess
-from h5lossy.bounds import value_range
 from h5lossy.cli import main
 from h5lossy.errors import InvalidArgumentError
 from h5lossy.frames import keeping_missing
 from h5lossy.missing import Missing, missing_of, missing_when_stored
+from h5lossy.ranges import value_range
 from matrix import CODEC_NAMES
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def test_repack_asks_about_a_range_of_marks(tmp_path: Path) -> None:
     h5lossy_command(*settings, "--force", "--confirm-range")
     for command, *options, status in (
         ("sweep", "--bounds", "1e-2", 1),
-        ("tune", "--need", "psnr>=40", 2),
+        ("tune", "--require", "psnr>=40", 2),
     ):
         said = h5lossy_command(command, source, *options, status=status)
         assert "--missing-value -1e+34" in said.output
@@ -350,7 +350,7 @@ def test_missing_values_count_in_no_metric(file: h5py.File) -> None:
     x, y = (file.create_dataset(name, data=field()) for name in "xy")
     y[5:] += np.float32(0.5)
     x.attrs["missing_value"] = 1e20
-    report = assess(x, y, need="psnr>=100, ssim>=0.9999", metrics="full")
+    report = assess(x, y, require="psnr>=100, ssim>=0.9999", metrics="full")
     wanted = assess(x[5:], y[5:])
     assert not report.ok
     assert report.valid == wanted.valid == 2700
@@ -366,8 +366,8 @@ def test_missing_values_that_change_and_values_that_become_missing_are_failures(
     x, y = field(), field()
     y[1, 2], y[30, 3], y[40, 4] = 2e20, 1e20, 1e20
     report = assess(x, y, missing_value=1e20, absolute=0.1)
-    assert report.special.failed == {"missing_lost": 1, "missing_made": 2}
-    assert report.special.first["missing_made"] == (30, 3)
+    assert report.special.failed == {"missing_lost": 1, "missing_introduced": 2}
+    assert report.special.first["missing_introduced"] == (30, 3)
     assert {f.check: f.where for f in report.failures}["missing_lost"] == (1, 2)
 
 
@@ -385,7 +385,7 @@ def test_what_is_not_valid_keeps_the_bound_and_counts_in_no_metric(file: h5py.Fi
     y[3, 3] = 1.0
     assert assess(x, y).special.failed == {"missing_lost": 1}
     y[3, 3], y[9, 9] = 50, 50
-    assert assess(x, y).special.failed == {"missing_made": 1}
+    assert assess(x, y).special.failed == {"missing_introduced": 1}
 
 
 def test_an_assessor_finds_the_same(file: h5py.File) -> None:
@@ -422,7 +422,10 @@ def test_masks_of_masked_arrays_count() -> None:
     less = x.copy()
     less[20, 20] = np.ma.masked
     report = assess(x, less)
-    assert (report.special.failed, report.failures[0].where) == ({"missing_made": 1}, (20, 20))
+    assert (report.special.failed, report.failures[0].where) == (
+        {"missing_introduced": 1},
+        (20, 20),
+    )
 
 
 def test_what_the_caller_says_comes_first(file: h5py.File) -> None:
@@ -435,8 +438,8 @@ def test_what_the_caller_says_comes_first(file: h5py.File) -> None:
 
 
 def test_met_thresholds_pass() -> None:
-    report = assess(field(), field(), need="psnr>=10")
-    assert (report.ok, report.needs) == (True, ("psnr>=10",))
+    report = assess(field(), field(), require="psnr>=10")
+    assert (report.ok, report.requirements) == (True, ("psnr>=10",))
     assert report.to_text().splitlines()[0].endswith("PASS")
     assert assess(field(), field()).to_text().splitlines()[0].endswith("measured")
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The sum that the library tests itself against is the reference's, and shows wrong arithmetic.
 
-``native/dispatch/self_test.cpp`` encodes values on which rounding, fusing and flushing would show,
+``native/runtime/self_test.cpp`` encodes values on which rounding, fusing and flushing would show,
 and compares one number. Here the same values go through the reference.
 """
 

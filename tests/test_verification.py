@@ -16,9 +16,10 @@ from click.testing import CliRunner
 import file_attacks
 import h5lossy
 from file_attacks import lose_chunk
-from h5lossy import BrokenPromiseError, IncompleteWriteError, InvalidArgumentError, verification
+from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError, records
 from h5lossy.cli import main
-from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
+from h5lossy.recorder import record as record_of
+from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CODECS = [
     h5lossy.PFPL(absolute=0.01),
     h5lossy.CuSZp2(pointwise_relative=1e-3),
-    h5lossy.Aatrox(absolute=0.01),
+    h5lossy.AATROX(absolute=0.01),
     h5lossy.Auto(absolute=0.01),
     h5lossy.PFPL(range_relative=1e-3),
     h5lossy.PFPL(lossless=True),
@@ -148,7 +149,7 @@ def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> No
 
 
 def test_many_chunks_share_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
+    monkeypatch.setattr(records, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
@@ -179,20 +180,21 @@ def test_parts_of_chunks_cannot_be_verified(tmp_path: Path) -> None:
 
 def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A decoder that is off by one in one value: there is no real one to be had.
-    right = h5lossy._native.decode
+    right = h5lossy._native.decode_parts
 
-    def wrong(frame: Any, out: np.ndarray[Any, Any]) -> None:
-        right(frame, out)
-        out.flat[7] += 1
+    def wrong(params: Any, parts: Any, frames: Any, threads: int) -> Any:
+        failures = right(params, parts, frames, threads)
+        parts.array.flat[7] += 1
+        return failures
 
-    monkeypatch.setattr("h5lossy._native.decode", wrong)
+    monkeypatch.setattr("h5lossy._native.decode_parts", wrong)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (16, 16), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
         with pytest.raises(IncompleteWriteError, match=r"off by more than .* at \(0, 7\)") as info:
             h5lossy.write(t, field()[:16, :16], verify=True)
-        assert isinstance(info.value.__cause__, BrokenPromiseError)
+        assert isinstance(info.value.__cause__, BoundViolationError)
         assert t.id.get_num_chunks() == 0
         assert REPORT_ATTRIBUTE not in t.attrs
 
@@ -203,11 +205,11 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
         t = file.create_dataset(
             "t", data=x, chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
-        found = verification.record(t, x)
+        found = record_of(t, x)
         assert found["found"]["violations"] == 0
         assert h5lossy.verify(t).recorded == 16
-        with pytest.raises(BrokenPromiseError, match="off by more than"):
-            verification.record(t, x + 1)
+        with pytest.raises(BoundViolationError, match="off by more than"):
+            record_of(t, x + 1)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 60_000, "{}", '{"schema": 9}', 5, np.arange(3)])
@@ -241,7 +243,7 @@ def test_a_record_of_nonsense_under_a_right_digest_is_a_problem(
     with h5py.File(path, "r+") as file:
         attributes = file["t"].attrs
         record = json.loads(attributes[REPORT_ATTRIBUTE]) | {name: content}
-        record["digest"] = verification._digest(record, attributes[HASH_ATTRIBUTE].decode())
+        record["digest"] = records.digest(record, attributes[HASH_ATTRIBUTE].decode())
         attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(record))
     result = CliRunner().invoke(main, ["verify", str(path)])
     assert result.exit_code == 1
@@ -305,8 +307,8 @@ def test_a_record_that_was_edited_is_a_problem(path: Path, edit: Any) -> None:
 
 def test_hashes_do_not_depend_on_the_byte_order() -> None:
     x = field()
-    assert verification.hash_values(x) == verification.hash_values(x.astype(">f4"))
-    assert verification.hash_values(x) != verification.hash_values(x[::-1])
+    assert records.hash_values(x) == records.hash_values(x.astype(">f4"))
+    assert records.hash_values(x) != records.hash_values(x[::-1])
 
 
 def test_the_form_of_a_record_is_known(path: Path) -> None:
@@ -366,7 +368,7 @@ def test_hashes_fit_into_an_attribute_of_an_old_file(tmp_path: Path) -> None:
         for place in range(2**40, 2**60, 2**48 + 2**46):
             u[place] = 1
         file.flush()
-        verification.record(u, _Ones(u.shape))
+        record_of(u, _Ones(u.shape))
     with h5py.File(tmp_path / "a.h5") as file:
         assert h5lossy.verify(file["t"]).recorded == 5000
         assert h5lossy.verify(file["u"]).ok
@@ -400,7 +402,7 @@ def test_chunks_at_the_edge_that_are_exempt_from_filters_are_read(tmp_path: Path
 def test_a_lost_chunk_of_many_that_share_a_hash_is_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
+    monkeypatch.setattr(records, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
@@ -437,7 +439,7 @@ def test_fill_values_need_not_be_in_the_file(tmp_path: Path) -> None:
             compression=h5lossy.PFPL(absolute=0.01),
         )
         t[:16], t[32:] = x[:16], x[32:]
-        verification.record(t, x)
+        record_of(t, x)
         assert h5lossy.verify(t).chunks == 12
         t[16:32] = -999
         file.flush()

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import h5lossy
-from h5lossy import PFPL, Aatrox, CuSZp2, _native
+from h5lossy import AATROX, PFPL, CuSZp2, _native
 from reference import aatrox, blocks, cuszp2
 from reference import frame as frames
 from reference import pfpl as reference
@@ -135,7 +135,7 @@ STEP_1 = Quantiser(Kind.ABSOLUTE, reference.float_to_bits(1.0))
 FILL_BITS = int(np.array([-999.0], "<f4").view("<u4")[0])
 
 CUSZP2 = code_blocks("cuszp2.md", "Worked example")
-AATROX = code_blocks("aatrox.md", "Worked example")
+AATROX_PAGE = code_blocks("aatrox.md", "Worked example")
 
 
 def hex_lines(block: str) -> bytes:
@@ -163,7 +163,7 @@ def values_with_exceptions() -> np.ndarray:
 
 
 def test_the_rows_of_the_block_codecs_follow_from_each_other() -> None:
-    ours, theirs = integer_rows(CUSZP2[0]), integer_rows(AATROX[0])
+    ours, theirs = integer_rows(CUSZP2[0]), integer_rows(AATROX_PAGE[0])
     assert ours["q"].size == 32
     assert ours["q"].tolist() == theirs["q"].tolist()
     assert np.diff(ours["q"], prepend=0).tolist() == ours["d"].tolist()
@@ -179,7 +179,7 @@ def test_the_payloads_of_one_block_are_those_of_the_pages() -> None:
         assert cuszp2.encode_tile(bits, F32, STEP_1, mode=mode) == payload
         decoded = cuszp2.decode_tile(payload, 32, F32, STEP_1, mode=mode)
         assert decoded.tolist() == bits.tolist()
-    payload = hex_lines(AATROX[1])
+    payload = hex_lines(AATROX_PAGE[1])
     assert aatrox.encode_tile(bits, F32, STEP_1) == payload
     assert aatrox.decode_tile(payload, 32, F32, STEP_1).tolist() == bits.tolist()
 
@@ -189,7 +189,7 @@ def test_the_payloads_with_exceptions_are_those_of_the_pages() -> None:
     payload = hex_lines(CUSZP2[2])
     assert cuszp2.encode_tile(bits, F32, STEP_1, FILL_BITS, mode=0x11) == payload
     assert cuszp2.decode_tile(payload, 64, F32, STEP_1, mode=0x11).tolist() == bits.tolist()
-    payload = hex_lines(AATROX[2])
+    payload = hex_lines(AATROX_PAGE[2])
     assert aatrox.encode_tile(bits, F32, STEP_1, FILL_BITS) == payload
     assert aatrox.decode_tile(payload, 64, F32, STEP_1).tolist() == bits.tolist()
 
@@ -223,7 +223,7 @@ def test_the_library_writes_and_reads_the_payloads_of_one_block() -> None:
     for codec, payload in (
         (CuSZp2(absolute=0.5, mode="plain"), bytes.fromhex(plain.replace("|", " "))),
         (CuSZp2(absolute=0.5), bytes.fromhex(outlier.replace("|", " "))),
-        (Aatrox(absolute=0.5), hex_lines(AATROX[1])),
+        (AATROX(absolute=0.5), hex_lines(AATROX_PAGE[1])),
     ):
         frame = h5lossy.encode(values, codec)
         assert payload_of(frame) == payload
@@ -233,7 +233,7 @@ def test_the_library_writes_and_reads_the_payloads_of_one_block() -> None:
 
 def test_the_library_writes_and_reads_the_payloads_with_exceptions() -> None:
     values = values_with_exceptions()
-    for codec, page in ((CuSZp2(absolute=0.5), CUSZP2), (Aatrox(absolute=0.5), AATROX)):
+    for codec, page in ((CuSZp2(absolute=0.5), CUSZP2), (AATROX(absolute=0.5), AATROX_PAGE)):
         frame = h5lossy.encode(values, codec, fill_value=-999.0)
         assert payload_of(frame) == hex_lines(page[2])
         assert h5lossy.decode(frame).tobytes() == values.tobytes()
@@ -268,7 +268,7 @@ def test_the_remarks_beside_the_exceptions_are_true() -> None:
     bits = values_with_exceptions().view("<u4").reshape(inside.shape)
     is_exception = np.isnan(bits.view("<f4")) | (bits == FILL_BITS)
     section = blocks.pack_exceptions(bits, is_exception, inside)
-    for page in (CUSZP2, AATROX):
+    for page in (CUSZP2, AATROX_PAGE):
         [masked] = re.findall(r"mask of block 0: values (\d+), (\d+)$", page[2], re.MULTILINE)
         assert np.flatnonzero(is_exception[0]).tolist() == list(map(int, masked))
         assert section in hex_lines(page[2])

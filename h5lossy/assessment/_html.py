@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from h5lossy.assessment._pictures import Picture
+    from h5lossy.assessment._slices import FieldSlice
     from h5lossy.assessment.report import Report
 
 _STYLE = """
@@ -127,8 +127,8 @@ def _parts(report: Report) -> Iterable[str]:
     yield _section("Errors", _histogram(report))
     yield _section("Autocorrelation of the error", _autocorrelation(report))
     yield "</div>"
-    for i, picture in enumerate(report.pictures or ()):
-        yield (_section("Slices", "") if i == 0 else "") + _panels(picture, report)
+    for i, shown in enumerate(report.slices or ()):
+        yield (_section("Slices", "") if i == 0 else "") + _panels(shown, report)
     yield '<div class="columns">'
     yield _section("Largest error of each chunk", _chunk_map(report))
     yield _section("Errors relative to the value", _relative(report))
@@ -430,7 +430,7 @@ def _image(
     high: float,
     colours: Sequence[tuple[int, int, int]],
 ) -> str:
-    """Return a picture as a data URI: a bitmap with a palette, which every browser reads."""
+    """Return an image as a data URI: a bitmap with a palette, which every browser reads."""
     with np.errstate(all="ignore"):
         span = high / 2 - low / 2  # halves do not overflow
         scaled = (values / 2 - low / 2) / span if span > 0 else np.zeros_like(values)
@@ -477,43 +477,43 @@ def _panel(
     )
 
 
-def _panels(picture: Picture, report: Report) -> str:
-    if picture.original.ndim == 1:
-        return _curves(picture, report)
-    there = picture.original[np.isfinite(picture.original)]
+def _panels(shown: FieldSlice, report: Report) -> str:
+    if shown.original.ndim == 1:
+        return _curves(shown, report)
+    there = shown.original[np.isfinite(shown.original)]
     if not there.size:
         return ""
     low, high = float(there.min()), float(there.max())
     limit = report.bound.limit if report.bound is not None else None
-    worst = float(np.nanmax(np.abs(picture.error)))
+    worst = float(np.nanmax(np.abs(shown.error)))
     unit = limit or worst or 1.0
     reach = max(1.0, worst / unit) if limit else 1.0
     values = (f"{low:.4g}", f"{high:.4g}")
     what = "error in units of the bound" if limit else "error"
     name = (f"{-reach:.3g}", f"{reach:.3g}") if limit else (f"{-unit:.3g}", f"{unit:.3g}")
     return (
-        f'<p class="soft">{escape(picture.title)}</p><div class="panels">'
-        + _panel(picture.original, (low, high), _SEQUENTIAL, "original", values)
-        + _panel(picture.decoded, (low, high), _SEQUENTIAL, "decoded", values)
-        + _panel(picture.error / unit, (-reach, reach), _DIVERGING, what, name)
+        f'<p class="soft">{escape(shown.title)}</p><div class="panels">'
+        + _panel(shown.original, (low, high), _SEQUENTIAL, "original", values)
+        + _panel(shown.decoded, (low, high), _SEQUENTIAL, "decoded", values)
+        + _panel(shown.error / unit, (-reach, reach), _DIVERGING, what, name)
         + "</div>"
     )
 
 
-def _curves(picture: Picture, report: Report) -> str:
+def _curves(shown: FieldSlice, report: Report) -> str:
     """Draw a field with one axis: both fields, and the error. Lines break where a point is not valid."""
     limit = report.bound.limit if report.bound is not None else None
     height = 170
     drawings = []
     for values, label, colour in (
-        (picture.original, "original", "var(--blue)"),
-        (picture.decoded, "decoded", "var(--blue)"),
-        (picture.error, "error, in units of the bound" if limit else "error", "var(--bad)"),
+        (shown.original, "original", "var(--blue)"),
+        (shown.decoded, "decoded", "var(--blue)"),
+        (shown.error, "error, in units of the bound" if limit else "error", "var(--bad)"),
     ):
         there = np.isfinite(values)
         if not there.any():
             continue
-        scale = limit if limit and values is picture.error else 1.0
+        scale = limit if limit and values is shown.error else 1.0
         low, high = float(values[there].min()), float(values[there].max())
         spread = high / 2 - low / 2 or 1.0  # halves do not overflow
         xs = np.linspace(_LEFT, _WIDTH - _RIGHT, max(2, len(values)))[: len(values)]

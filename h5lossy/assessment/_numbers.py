@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy.assessment._walk import position
-from h5lossy.assessment._wide import Wide, exponent_of, fits, known, scaled
+from h5lossy.assessment._fields import position
+from h5lossy.assessment._wide import OVERFLOW, Undefined, Wide, exponent_of, fits, scaled
 from h5lossy.assessment.report import (
     AxisCorrelation,
     Correlation,
@@ -33,32 +33,16 @@ if TYPE_CHECKING:
 
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
+    from h5lossy.assessment._fields import Layout
     from h5lossy.assessment._scaling import Scale, Sums
-    from h5lossy.assessment._walk import Layout
 
 NO_POINTS = "there is no valid point"
 NO_ORIGINAL = "the original has no valid value"
 CONSTANT = "the original or the decoded field is constant"
 CONSTANT_ERROR = "the error is the same everywhere"
-OVERFLOW = "beyond the range of float64"
 
 _LOG_BINS = 2048  # of one sign
 _NORMAL_95 = 1.96  # what 95 % of a normal distribution stays within, in standard deviations
-
-
-class Undefined(dict[str, str]):
-    """Collects why numbers are None."""
-
-    def checked(self, name: str, value: float | Wide, *, infinite: bool = False) -> Number:
-        """Return a number, or None for what is not one; infinities only where they have a sense."""
-        number = value if infinite and value in (math.inf, -math.inf) else known(value)
-        if number is None:
-            self[name] = OVERFLOW
-        return number
-
-    def none(self, name: str, why: str) -> None:
-        """Note why a number is not defined."""
-        self[name] = why
 
 
 def special(points: PointsResult, absent: Absent | None, shape: tuple[int, ...]) -> Special:
@@ -154,8 +138,6 @@ def errors(
         rmse = Wide(abs(points.error_min))
         mse = rmse * rmse
     variance = sums.squares_original / n
-    off_middle = sums.mean_original - (low + extent / Wide(2))
-    about_middle = (variance + off_middle * off_middle).sqrt()
     worst = max(points.error_max, -points.error_min)
     mean_abs = sums.sum_abs_error / n
     plain: dict[str, float | Wide] = {
@@ -177,8 +159,6 @@ def errors(
         "nrmse": _ratio(rmse, extent),
         "psnr": decibel(extent, rmse),
         "snr": decibel(variance.sqrt(), rmse),
-        "psnr_zfp": decibel(extent / Wide(2), rmse),
-        "snr_zchecker": decibel(about_middle, rmse),
     }
     return Errors(
         **{name: undefined.checked(f"error.{name}", value) for name, value in plain.items()},

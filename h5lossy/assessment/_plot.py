@@ -14,7 +14,7 @@ from h5lossy.assessment import _text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h5lossy.assessment._pictures import Picture
+    from h5lossy.assessment._slices import FieldSlice
     from h5lossy.assessment.report import Report
 
 
@@ -35,8 +35,8 @@ def figure(report: Report) -> Any:
         drawings.append(lambda axes: _chunks(axes, report))
     if report.spectrum is not None and report.spectrum.ratio:
         drawings.append(lambda axes: _spectrum(axes, report))
-    pictures = report.pictures or ()
-    rows = -(-len(drawings) // 2) + len(pictures)
+    slices = report.slices or ()
+    rows = -(-len(drawings) // 2) + len(slices)
     drawn = Figure(figsize=(11, 3.4 * rows), layout="constrained")
     parts = drawn.subfigures(rows, 1, squeeze=False)[:, 0]
     title = f"{_text.verdict(report)}: {report.provenance.decoded}"
@@ -49,8 +49,8 @@ def figure(report: Report) -> Any:
             parts[i // 2].subplots(1, len(pair), squeeze=False)[0], pair, strict=True
         ):
             draw(axes)
-    for part, picture in zip(parts[-(-len(drawings) // 2) :], pictures, strict=True):
-        _slices(part, picture, report)
+    for part, shown in zip(parts[-(-len(drawings) // 2) :], slices, strict=True):
+        _slices(part, shown, report)
     return drawn
 
 
@@ -130,29 +130,29 @@ def _spectrum(axes: Any, report: Report) -> None:
     axes.plot(range(1, len(ratios) + 1), ratios)
 
 
-def _slices(part: Any, picture: Picture, report: Report) -> None:
-    part.suptitle(picture.title)
+def _slices(part: Any, shown: FieldSlice, report: Report) -> None:
+    part.suptitle(shown.title)
     limit = _limit(report)
     unit, what = (limit, "error over the bound") if limit else (1.0, "error")
     panels = part.subplots(1, 3)
-    if picture.original.ndim == 1:
+    if shown.original.ndim == 1:
         for axes, values, name in zip(
             panels,
-            (picture.original, picture.decoded, picture.error / unit),
+            (shown.original, shown.decoded, shown.error / unit),
             ("original", "decoded", what),
             strict=True,
         ):
             axes.plot(values)
             axes.set_title(name)
         return
-    there = picture.original[np.isfinite(picture.original)]
+    there = shown.original[np.isfinite(shown.original)]
     ends = {"vmin": there.min(), "vmax": there.max()} if there.size else {}
-    error = picture.error / unit
+    error = shown.error / unit
     sizes = np.abs(error[np.isfinite(error)])
     reach = max(float(sizes.max(initial=0.0)), 1.0 if limit else 0.0) or 1.0
     for axes, values, name, options in zip(
         panels,
-        (picture.original, picture.decoded, error),
+        (shown.original, shown.decoded, error),
         ("original", "decoded", what),
         (ends, ends, {"vmin": -reach, "vmax": reach, "cmap": "RdBu_r"}),
         strict=True,

@@ -66,7 +66,7 @@ def verdict(report: Report) -> str:
     """Return PASS or FAIL; "measured" where nothing was promised."""
     if not report.ok:
         return "FAIL"
-    return "PASS" if report.bound is not None or report.needs else "measured"
+    return "PASS" if report.bound is not None or report.requirements else "measured"
 
 
 def definitions(report: Report) -> str:
@@ -125,14 +125,13 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _unpacked_lines(report)
     yield from _error_lines(report)
     yield from _field_lines(report)
-    if report.ssim_zchecker is not None:
-        yield _line(
-            "z-checker", f"SSIM {number(report.ssim_zchecker.mean, 9)} (range of each window)"
-        )
     for name, value in report.metrics.items():
         yield _line("metric", f"{name}: {_short(value)}")
-    for flip in report.flips:
-        yield _line("flips", f"{flip.name} ({flip.threshold:g}): {flip.count} points change sides")
+    for crossing in report.threshold_crossings:
+        yield _line(
+            "crossings",
+            f"{crossing.name} ({crossing.threshold:g}): {crossing.count} points cross it",
+        )
     if report.size is not None:
         s = report.size
         yield _line(
@@ -142,7 +141,7 @@ def _lines(report: Report) -> Iterator[str]:
         )
     for failure in report.failures:
         if failure.check != "bound" and not hasattr(report.special, failure.check):
-            yield _line("need", f"{failure.check} {failure.wanted}, got {failure.got}  FAIL")
+            yield _line("require", f"{failure.check} {failure.wanted}, got {failure.got}  FAIL")
     for name, why in report.undefined.items():
         yield _line("undefined", f"{name}: {why}")
     yield definitions(report)
@@ -208,12 +207,12 @@ def _error_lines(report: Report) -> Iterator[str]:
 def _field_lines(report: Report) -> Iterator[str]:
     correlation = report.correlation
     nines = f"({number(correlation.nines, 2)} nines)"
-    likeness = f"pearson {lost(correlation.one_minus_pearson)} {nines}"
+    similarity = f"pearson {lost(correlation.one_minus_pearson)} {nines}"
     windows = ""
     if report.ssim is not None:
         worst = lost(report.ssim.one_minus_min)
         windows = f"SSIM {lost(report.ssim.one_minus_mean)} (min {worst})"
-    yield _line("likeness", likeness, windows)
+    yield _line("similarity", similarity, windows)
     if report.derivatives is not None:
         d = report.derivatives
         yield _line(
@@ -262,21 +261,17 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
             "pointwise relative, mean / max",
             f"{number(error.pointwise.mean, 3)} / {number(error.pointwise.max, 3)}",
         ),
-        ("likeness", "Pearson", lost(report.correlation.one_minus_pearson)),
-        ("likeness", "nines of Pearson", number(report.correlation.nines, 3)),
+        ("similarity", "Pearson", lost(report.correlation.one_minus_pearson)),
+        ("similarity", "nines of Pearson", number(report.correlation.nines, 3)),
     ]
     if report.ssim is not None:
-        table.append(("likeness", "SSIM, mean", lost(report.ssim.one_minus_mean)))
+        table.append(("similarity", "SSIM, mean", lost(report.ssim.one_minus_mean)))
         table.append(
             (
-                "likeness",
+                "similarity",
                 "SSIM, worst window",
                 f"{lost(report.ssim.one_minus_min)} {place(report.ssim.min_at)}".strip(),
             )
-        )
-    if report.ssim_zchecker is not None:
-        table.append(
-            ("likeness", "SSIM, range of each window", number(report.ssim_zchecker.mean, 9))
         )
     if report.derivatives is not None:
         d = report.derivatives
@@ -305,8 +300,12 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
             )
         )
     table += [
-        ("flips", f"{flip.name} ({flip.threshold:g})", f"{flip.count} points")
-        for flip in report.flips
+        (
+            "threshold crossings",
+            f"{crossing.name} ({crossing.threshold:g})",
+            f"{crossing.count} points",
+        )
+        for crossing in report.threshold_crossings
     ]
     table += [("metrics", name, _short(value)) for name, value in report.metrics.items()]
     kept = special.nan_kept + special.inf_kept + special.fill_kept + special.missing_kept

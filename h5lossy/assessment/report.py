@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
 #: Name of the definitions and of the JSON form. It changes when either does.
-SCHEMA = "h5lossy.report/1"
+SCHEMA = "h5lossy.report/2"
 
 #: A number, or None where it is not defined.
 Number = float | None
@@ -38,7 +38,7 @@ class Failure:
     Attributes
     ----------
     check : str
-        What was checked: "bound", "nan_made", "psnr" and so on.
+        What was checked: "bound", "nan_introduced", "psnr" and so on.
     wanted : str
         What was asked for, in words.
     got : str
@@ -62,13 +62,13 @@ class Special:
 
     Attributes
     ----------
-    nan_kept, nan_changed, nan_lost, nan_made : int
+    nan_kept, nan_changed, nan_lost, nan_introduced : int
         Points.
-    inf_kept, inf_changed, inf_made : int
+    inf_kept, inf_changed, inf_introduced : int
         Points; an infinity that is lost is changed.
-    fill_kept, fill_lost, fill_made : int
+    fill_kept, fill_lost, fill_introduced : int
         Points.
-    missing_kept, missing_lost, missing_made : int
+    missing_kept, missing_lost, missing_introduced : int
         Points that hold a missing value other than the fill value, or an invalid value. Invalid
         points count as kept if they are still invalid; their bound is checked as well.
     first : dict
@@ -78,16 +78,16 @@ class Special:
     nan_kept: int
     nan_changed: int
     nan_lost: int
-    nan_made: int
+    nan_introduced: int
     inf_kept: int
     inf_changed: int
-    inf_made: int
+    inf_introduced: int
     fill_kept: int
     fill_lost: int
-    fill_made: int
+    fill_introduced: int
     missing_kept: int = 0
     missing_lost: int = 0
-    missing_made: int = 0
+    missing_introduced: int = 0
     first: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
@@ -199,11 +199,6 @@ class Errors:
         20 log10(range / RMSE), in dB.
     snr : float or None
         10 log10(variance / MSE), in dB.
-    psnr_zfp : float or None
-        What ``zfp -s`` prints as PSNR: with half the range. To compare with old results only.
-    snr_zchecker : float or None
-        What Z-checker prints as SNR: with the mean square distance from the middle of the range
-        instead of the variance. To compare with old results only.
     quantiles : Quantiles
     pointwise : Pointwise
     """
@@ -225,8 +220,6 @@ class Errors:
     nrmse: Number
     psnr: Number
     snr: Number
-    psnr_zfp: Number
-    snr_zchecker: Number
     quantiles: Quantiles
     pointwise: Pointwise
 
@@ -371,28 +364,6 @@ class Similarity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalSimilarity:
-    """SSIM with the range of each window instead of the field's, to compare with old results.
-
-    Attributes
-    ----------
-    window : int
-        Side, in points.
-    step : int
-        Distance, in points.
-    windows : int
-        Windows without an invalid point.
-    mean, min : float or None
-    """
-
-    window: int
-    step: int
-    windows: int
-    mean: Number
-    min: Number
-
-
-@dataclass(frozen=True, kw_only=True)
 class RelativeHistogram:
     """Counts of sizes of error over the size of the value, where that is not 0.
 
@@ -534,7 +505,7 @@ class Spectrum:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flip:
+class ThresholdCrossing:
     """Points that changed from one side of a threshold to the other.
 
     Attributes
@@ -652,7 +623,7 @@ class Report:
         Values below or above these are invalid.
     outside : int
         Points that are invalid.
-    needs : tuple of str
+    requirements : tuple of str
         The thresholds that were to be met.
     failures : tuple of Failure
         Every check that failed.
@@ -677,7 +648,7 @@ class Report:
     valid_min: Number = None
     valid_max: Number = None
     outside: int = 0
-    needs: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
     failures: tuple[Failure, ...]
     special: Special
     original: Values
@@ -688,19 +659,18 @@ class Report:
     histogram: Histogram
     relative_histogram: RelativeHistogram | None
     ssim: Similarity | None
-    ssim_zchecker: LocalSimilarity | None
     derivatives: Derivatives | None
     autocorrelation: tuple[AxisCorrelation, ...] | None
     climate: Climate | None
     spectrum: Spectrum | None
-    flips: tuple[Flip, ...]
+    threshold_crossings: tuple[ThresholdCrossing, ...]
     size: Size | None
     per_chunk: PerChunk | None
     provenance: Provenance
     metrics: dict[str, Any]
     undefined: dict[str, str]
     schema: str = SCHEMA
-    pictures: Any = field(default=None, compare=False, repr=False)
+    slices: Any = field(default=None, compare=False, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -712,7 +682,7 @@ class Report:
         return {"schema": self.schema, "ok": self.ok} | {
             f.name: _plain(getattr(self, f.name))
             for f in dataclasses.fields(self)
-            if f.name not in {"schema", "pictures"}
+            if f.name not in {"schema", "slices"}
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:

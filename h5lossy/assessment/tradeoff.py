@@ -18,17 +18,18 @@ from h5lossy import _native
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment.report import Report, Size
-from h5lossy.bounds import BoundKind, ErrorBound, confirmed_range
+from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.codecs import PFPL
 from h5lossy.errors import InvalidArgumentError
 from h5lossy.frames import encode, keeping_missing
+from h5lossy.ranges import confirmed_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-    from h5lossy.assessment.needs import Need
+    from h5lossy.assessment.requirements import Requirement
     from h5lossy.codecs import Codec
     from h5lossy.missing import Missing
 
@@ -201,7 +202,7 @@ class Tuned:
 
 def tune(
     values: npt.NDArray[Any],
-    needs: Sequence[Need],
+    requirements: Sequence[Requirement],
     codecs: Sequence[type[Codec]],
     *,
     chunks: tuple[int, ...],
@@ -220,7 +221,7 @@ def tune(
     ----------
     values : numpy.ndarray
         float32 or float64.
-    needs : sequence of Need
+    requirements : sequence of Requirement
     codecs : sequence of type of Codec
     chunks : tuple of int
     missing : Missing
@@ -246,7 +247,7 @@ def tune(
     extent = 0.0 if ends is None else ends[1] - ends[0]
     if not 0 < extent < math.inf:
         raise InvalidArgumentError("the data has no range to look for a bound in; keep it lossless")
-    groups = {need.measure.group for need in needs} - {""}
+    groups = {one.measure.group for one in requirements} - {""}
     sample = _sample(values)
     sample_chunks = tuple(min(c, n) for c, n in zip(chunks, sample.shape, strict=True))
     tries = 0
@@ -278,7 +279,7 @@ def tune(
         def on_all(step: int, codec: type[Codec] = codec) -> bool:
             nonlocal best
             found = try_out(values, codec(absolute=bound(step)), chunks)
-            fits = found.report.ok and all(need.holds(found.report) for need in needs)
+            fits = found.report.ok and all(one.holds(found.report) for one in requirements)
             tried.append(found)
             if told is not None:
                 told(found, fits=fits)
@@ -286,7 +287,7 @@ def tune(
                 best = found
             return fits
 
-        first = step = _search(on_sample, needs)
+        first = step = _search(on_sample, requirements)
         if step is None:
             continue
         while step <= _OCTAVES * _PER_OCTAVE and not on_all(step):
@@ -306,32 +307,32 @@ def _sample(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.concatenate([values[s : s + _SAMPLE_PLANES] for s in starts])
 
 
-def _search(report: Callable[[int], Report], needs: Sequence[Need]) -> int | None:
+def _search(report: Callable[[int], Report], requirements: Sequence[Requirement]) -> int | None:
     """Return the first step, from loose to tight, at which all thresholds hold; None for none."""
     last = _OCTAVES * _PER_OCTAVE
-    ordered = [need for need in needs if need.measure.follows_bound]
-    others = [need for need in needs if not need.measure.follows_bound]
+    ordered = [one for one in requirements if one.measure.follows_bound]
+    others = [one for one in requirements if not one.measure.follows_bound]
     low, high = 0, last  # the answer of the ordered ones is in [low, high]
     while ordered and low < high:
         middle = (low + high) // 2
-        if all(need.holds(report(middle)) for need in ordered):
+        if all(one.holds(report(middle)) for one in ordered):
             high = middle
         else:
             low = middle + 1
-    if not all(need.holds(report(low)) for need in ordered):
+    if not all(one.holds(report(low)) for one in ordered):
         return None
     if not others:
         return low
     # Tighter by octaves until all hold twice in a row, and back in small steps while they do.
     step, held = low, 0
     while step <= last:
-        held = held + 1 if all(need.holds(report(step)) for need in needs) else 0
+        held = held + 1 if all(one.holds(report(step)) for one in requirements) else 0
         if held == 2 or (held and step == low):
             break
         step += _PER_OCTAVE
     if not held:
         return None
     step = min(step, last)
-    while step > low and all(need.holds(report(step - 1)) for need in needs):
+    while step > low and all(one.holds(report(step - 1)) for one in requirements):
         step -= 1
     return step

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from h5lossy._progress import Report
     from h5lossy.batched.boxes import Box, Pieces, Place, Selection
     from h5lossy.batched.sources import Source
-    from h5lossy.verification import Recorder
+    from h5lossy.recorder import Recorder
 
 
 class _Batch(NamedTuple):
@@ -173,25 +174,14 @@ class ChunkWriter:
         )
         buffer = self._buffers.next(len(parts))
         frames = _native.encode_parts(self._params, parts, buffer, self._threads)
-        if self._recorder is not None:
-            self._check(self._recorder, batch, frames)
+        if self._recorder is not None:  # the batch consists of whole chunks
+            decoded = np.empty_like(batch.values)
+            parts = dataclasses.replace(parts, array=decoded)
+            for error in _native.decode_parts(self._params, parts, frames, self._threads).values():
+                raise error
+            self._recorder.add(batch.pieces.bounds.start, batch.values, decoded)
+            self._recorder.check()
         return frames
-
-    def _check(
-        self, recorder: Recorder, batch: _Batch, frames: list[npt.NDArray[np.uint8]]
-    ) -> None:
-        """Decode a batch of whole chunks, and compare it with the originals."""
-        pieces = batch.pieces
-        for i, frame in enumerate(frames):
-            chunk = np.empty(self._grid.chunks, self._dtype)
-            _native.decode(frame, chunk)
-            box = pieces.box(i)
-            recorder.add(
-                pieces.place(i),
-                batch.values[box.within(pieces.bounds).slices],
-                chunk[tuple(map(slice, box.shape))],
-            )
-        recorder.check()
 
     def _put(self, batch: _Batch, frames: list[npt.NDArray[np.uint8]]) -> None:
         """Write a batch."""

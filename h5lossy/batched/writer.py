@@ -19,6 +19,7 @@ from h5lossy.bounds import BoundKind
 from h5lossy.datasets import describe
 from h5lossy.errors import InvalidArgumentError
 from h5lossy.missing import missing_of
+from h5lossy.recorder import Recorder
 
 if TYPE_CHECKING:
     import h5py
@@ -133,9 +134,6 @@ def write(
             writer.run()
             return
         _require(dataset, whole_chunks=writer.has_whole_chunks_only())
-        # Imported here, so that `read` is there for what verification is built on.
-        from h5lossy.verification import Recorder  # noqa: PLC0415
-
         recorder = Recorder(dataset, threads=count)
         writer.run(recorder)
         with phil:  # other threads may add to the record, too

@@ -13,7 +13,7 @@ import click
 from h5lossy import read
 from h5lossy._blocks import auto_chunks
 from h5lossy._values import checked_dtype
-from h5lossy.cli._judging import datasets_in, is_float, open_file, split_place
+from h5lossy.cli._files import datasets_in, is_float, open_file, split_place
 from h5lossy.cli._options import CODEC_NAMES
 from h5lossy.cli._patterns import parse_chunks
 from h5lossy.missing import Missing, missing_when_stored

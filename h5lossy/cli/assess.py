@@ -15,7 +15,7 @@ import h5py
 import h5lossy
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.cli._console import printable, say
-from h5lossy.cli._judging import FAILED, datasets_in, is_float, no_verdict, open_file, split_place
+from h5lossy.cli._files import FAILED, datasets_in, is_float, no_verdict, open_file, split_place
 from h5lossy.cli._options import FileToWrite, bound_option, missing_option
 from h5lossy.cli._progress import progress_bar
 
@@ -33,7 +33,9 @@ def _threshold(text: str) -> tuple[str, float]:
     except ValueError:
         number = float("nan")
     if not separator or math.isnan(number):
-        raise click.UsageError(f"--flips takes NAME=THRESHOLD, such as rain=1e-4, got {text!r}")
+        raise click.UsageError(
+            f"--threshold-crossings takes NAME=THRESHOLD, such as rain=1e-4, got {text!r}"
+        )
     return name, number
 
 
@@ -51,7 +53,7 @@ def _threshold(text: str) -> tuple[str, float]:
 )
 @bound_option
 @click.option(
-    "--need",
+    "--require",
     metavar="THRESHOLDS",
     help="More to meet, such as 'psnr>=70, ssim>=0.9999, max_error<=0.1'.",
 )
@@ -81,7 +83,7 @@ def _threshold(text: str) -> tuple[str, float]:
 @click.option("--step", default=1, show_default=True, help="Distance of SSIM's windows.")
 @click.option("--lags", default=10, show_default=True, help="Lags of the autocorrelation, 0 to 16.")
 @click.option(
-    "--flips",
+    "--threshold-crossings",
     multiple=True,
     metavar="NAME=THRESHOLD",
     help="Count points that change from one side of a threshold to the other. May be repeated.",
@@ -100,7 +102,7 @@ def _threshold(text: str) -> tuple[str, float]:
     "--html",
     type=FileToWrite(),
     metavar="FILE",
-    help="Write one HTML page with pictures; for one dataset.",
+    help="Write one HTML page with slices; for one dataset.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code is the verdict.")
 def assess(
@@ -126,7 +128,7 @@ def assess(
     """
     reports: list[Report] = []
     with no_verdict():
-        settings = _settings(options, bound) | {"pictures": html is not None}
+        settings = _settings(options, bound) | {"slices": html is not None}
         pairs = list(_pairs(original, decoded, patterns))
         if html is not None and len(pairs) > 1:
             raise click.UsageError(
@@ -148,14 +150,14 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
     spacing = options["spacing"]
     settings = {
         "bound": bound,
-        "need": options["need"],
+        "require": options["require"],
         "metrics": [name.strip() for name in str(options["metrics"]).split(",")],
         "data_range": options["data_range"],
         "mask": options["mask"],
         "missing_value": options["missing_value"],
         "ssim": {"window": options["window"], "step": options["step"]},
         "lags": options["lags"],
-        "flips": dict(map(_threshold, options["flips"])),
+        "threshold_crossings": dict(map(_threshold, options["threshold_crossings"])),
         "threads": options["threads"],
         "memory_limit": options["memory_limit"],
     }

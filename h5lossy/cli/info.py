@@ -27,10 +27,10 @@ from h5lossy.cli._console import (
     say,
     shape_text,
 )
-from h5lossy.cli._copy import walk
-from h5lossy.cli._judging import UNREADABLE, open_file
+from h5lossy.cli._files import UNREADABLE, open_file
 from h5lossy.cli._options import codec_text, frame_codec_text
 from h5lossy.cli._patterns import matches, require_match
+from h5lossy.repacking.objects import path_text, walk
 
 
 @click.command()
@@ -63,7 +63,7 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
     """
     with open_file(path) as file:
         datasets = {
-            name.decode(errors="surrogateescape"): h5py.Dataset(obj)
+            path_text(name): h5py.Dataset(obj)
             for name, obj in walk(file)
             if isinstance(obj, h5d.DatasetID)
         }
@@ -134,7 +134,7 @@ class _Frames:
         return ", ".join(counts)
 
     def plain(self) -> dict[str, Any]:
-        """Give it as JSON can hold it."""
+        """Return it as JSON can hold it."""
         counters = {name: dict(getattr(self, name)) for name in ("codecs", "modes", "bounds")}
         return vars(self) | counters
 
@@ -205,7 +205,7 @@ def _print_json(reports: dict[str, _Report], others: list[str], unreadable: dict
 
 
 def _plain(described: DatasetInfo) -> dict[str, Any]:
-    """Give a description as JSON can hold it. JSON has no NaN: that fill value is text."""
+    """Return a description as JSON can hold it. JSON has no NaN: that fill value is text."""
     config = described.config
     fill_value = None if described.fill_value is None else float(described.fill_value)
     finite = fill_value is None or math.isfinite(fill_value)

@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "assess/gpu/lane.h"
 #include "assess/kernels.h"
 #include "assess/state.h"
 #include "assess/take.h"
-#include "dispatch/checked_calls.h"
-#include "dispatch/pool.h"
-#include "dispatch/registry.h"
-#include "dispatch/swap.h"
-#include "dispatch/threads.h"
-#include "format/message.h"
-#include "gpu/assess_lane.h"
+#include "chunk/api_guards.h"
+#include "chunk/swap.h"
+#include "frame/message.h"
 #include "h5lossy.h"
+#include "runtime/pool.h"
+#include "runtime/registry.h"
+#include "runtime/threads.h"
 
 namespace h5lossy {
 
@@ -90,9 +90,9 @@ h5l_status check(const h5l_assess_params* params, const Message& why) {
     return why.fail(H5L_INVALID_ARGUMENT, "histogram_limit must be 0 or from 1e-300 up, got %g",
                     params->histogram_limit);
   }
-  if (params->flip_count > H5L_ASSESS_MAX_FLIPS) {
-    return why.fail(H5L_INVALID_ARGUMENT, "at most %d thresholds of flips, got %u", H5L_ASSESS_MAX_FLIPS,
-                    params->flip_count);
+  if (params->threshold_count > H5L_ASSESS_MAX_THRESHOLDS) {
+    return why.fail(H5L_INVALID_ARGUMENT, "at most %d thresholds, got %u", H5L_ASSESS_MAX_THRESHOLDS,
+                    params->threshold_count);
   }
   return H5L_OK;
 }

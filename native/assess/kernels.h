@@ -55,7 +55,7 @@ struct PointsPart {
   double pointwise_min, pointwise_max;
   h5l_assess_point worst;
   u64 zeros, zeros_changed, over_threshold, violations;
-  u64 flipped[H5L_ASSESS_MAX_FLIPS];
+  u64 threshold_crossings[H5L_ASSESS_MAX_THRESHOLDS];
   h5l_assess_point violation[H5L_ASSESS_LISTED];
   i32 grid_exponent;
   u32 bins[kTableBins];

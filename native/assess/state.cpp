@@ -83,7 +83,7 @@ struct Totals {
   double x_min, x_max, y_min, y_max, e_min, e_max, e_min_abs, pointwise_min, pointwise_max;
   h5l_assess_point worst;
   std::uint64_t zeros, zeros_changed, over_threshold, violations;
-  const u64* flipped;
+  const u64* threshold_crossings;
 };
 
 void add_totals(h5l_assess_points_result& all, const Totals& more) {
@@ -99,7 +99,7 @@ void add_totals(h5l_assess_points_result& all, const Totals& more) {
   all.zeros_changed += more.zeros_changed;
   all.over_threshold += more.over_threshold;
   all.violations += more.violations;
-  for (int i = 0; i < H5L_ASSESS_MAX_FLIPS; ++i) all.flipped[i] += more.flipped[i];
+  for (int i = 0; i < H5L_ASSESS_MAX_THRESHOLDS; ++i) all.threshold_crossings[i] += more.threshold_crossings[i];
   if (more.valid == 0) return;
   const bool first = all.valid == 0;
   all.valid += more.valid;
@@ -157,9 +157,10 @@ void take_pivot(State& state, double original, double decoded) {
 void add_part(State& state, const PointsPart& part) {
   for (u32 i = 0; i < part.leaf_count; ++i) state.moments.push(part.leaves[i]);
   h5l_assess_points_result& all = state.points;
-  add_totals(all, {part.valid, part.masked, part.special, part.special_first, part.x_min, part.x_max, part.y_min,
-                   part.y_max, part.e_min, part.e_max, part.e_min_abs, part.pointwise_min, part.pointwise_max,
-                   part.worst, part.zeros, part.zeros_changed, part.over_threshold, part.violations, part.flipped});
+  add_totals(all,
+             {part.valid, part.masked, part.special, part.special_first, part.x_min, part.x_max, part.y_min, part.y_max,
+              part.e_min, part.e_max, part.e_min_abs, part.pointwise_min, part.pointwise_max, part.worst, part.zeros,
+              part.zeros_changed, part.over_threshold, part.violations, part.threshold_crossings});
   add_violations(all, part.violation, part.listed);
   add_bins(all, part);
 }
@@ -198,15 +199,15 @@ void add_state(State& state, const State& other) {
   h5l_assess_points_result& all = state.points;
   u64 special[H5L_SPECIAL_KINDS];
   u64 special_first[H5L_SPECIAL_KINDS];
-  u64 flipped[H5L_ASSESS_MAX_FLIPS];
+  u64 threshold_crossings[H5L_ASSESS_MAX_THRESHOLDS];
   std::copy(more.special, more.special + H5L_SPECIAL_KINDS, special);
   std::copy(more.special_first, more.special_first + H5L_SPECIAL_KINDS, special_first);
-  std::copy(more.flipped, more.flipped + H5L_ASSESS_MAX_FLIPS, flipped);
+  std::copy(more.threshold_crossings, more.threshold_crossings + H5L_ASSESS_MAX_THRESHOLDS, threshold_crossings);
   all.count += more.count;
   add_totals(all, {more.valid, more.masked, special, special_first, more.original_min, more.original_max,
                    more.decoded_min, more.decoded_max, more.error_min, more.error_max, more.error_min_abs,
                    more.pointwise_min, more.pointwise_max, more.worst, more.zeros, more.zeros_changed,
-                   more.over_threshold, more.violations, flipped});
+                   more.over_threshold, more.violations, threshold_crossings});
   add_violations(all, more.violation, more.listed);
   for (int i = 0; i < H5L_ASSESS_LOG_BINS; ++i) all.log_bins[i] += more.log_bins[i];
   std::uint64_t bins[H5L_ASSESS_LINEAR_BINS];

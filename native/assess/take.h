@@ -4,8 +4,8 @@
 // h5l_assess_points and h5l_assess_field for values wherever they are.
 #pragma once
 
-#include "format/message.h"
-#include "gpu/assess.h"
+#include "assess/gpu/sequences.h"
+#include "frame/message.h"
 #include "h5lossy.h"
 
 namespace h5lossy::assess {

@@ -133,8 +133,8 @@ H5L_FN u32 kind_of(Word<T> x, Word<T> y, const h5l_assess_params& params) {
     return same ? H5L_SPECIAL_NAN_KEPT : H5L_SPECIAL_NAN_CHANGED;
   }
   if (!is_finite<T>(x)) return same ? H5L_SPECIAL_INF_KEPT : H5L_SPECIAL_INF_CHANGED;
-  if (is_nan<T>(y)) return H5L_SPECIAL_NAN_MADE;
-  return is_finite<T>(y) ? kValid : H5L_SPECIAL_INF_MADE;
+  if (is_nan<T>(y)) return H5L_SPECIAL_NAN_INTRODUCED;
+  return is_finite<T>(y) ? kValid : H5L_SPECIAL_INF_INTRODUCED;
 }
 
 // Sums of a leaf's points, whose x and errors e are counted from pivots.

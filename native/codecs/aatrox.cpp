@@ -7,8 +7,8 @@
 
 #include "codecs/block_tiles.h"
 #include "codecs/codec.h"
-#include "simd/block_planes.h"
-#include "simd/rows.h"
+#include "codecs/simd/block_planes.h"
+#include "codecs/simd/block_rows.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {

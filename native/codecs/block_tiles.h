@@ -7,8 +7,8 @@
 
 #include "codecs/blocks.h"
 #include "codecs/portable.h"
-#include "simd/bins.h"
-#include "simd/rows.h"
+#include "codecs/simd/block_bins.h"
+#include "codecs/simd/block_rows.h"
 
 namespace h5lossy::H5L_TARGET::blocks {
 

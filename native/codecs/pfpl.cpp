@@ -7,10 +7,10 @@
 
 #include "codecs/codec.h"
 #include "codecs/groups.h"
-#include "simd/planes.h"
-#include "simd/sums.h"
-#include "simd/words.h"
-#include "simd/zeros.h"
+#include "codecs/simd/pfpl_planes.h"
+#include "codecs/simd/pfpl_words.h"
+#include "codecs/simd/pfpl_zero_removal.h"
+#include "codecs/simd/sums.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "dispatch/params.h"
-#include "format/frame.h"
+#include "chunk/params.h"
+#include "frame/frame.h"
 
 namespace h5lossy {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "format/message.h"
+#include "frame/message.h"
 #include "h5lossy.h"
 
 namespace h5lossy {

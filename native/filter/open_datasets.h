@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "filter/hdf5_symbols.h"
-#include "format/frame.h"
+#include "frame/frame.h"
 #include "h5lossy.h"
 
 namespace h5lossy {

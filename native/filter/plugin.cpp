@@ -17,17 +17,19 @@
 #include <span>
 #include <utility>
 
-#include "dispatch/float_environment.h"
-#include "dispatch/params.h"
-#include "dispatch/registry.h"
-#include "dispatch/swap.h"
-#include "dispatch/threads.h"
-#include "dispatch/tiles.h"
+#include "chunk/decode.h"
+#include "chunk/encode.h"
+#include "chunk/open_frame.h"
+#include "chunk/params.h"
+#include "chunk/swap.h"
 #include "filter/cd_values.h"
 #include "filter/hdf5_symbols.h"
 #include "filter/open_datasets.h"
-#include "format/frame.h"
+#include "frame/frame.h"
 #include "h5lossy.h"
+#include "runtime/float_environment.h"
+#include "runtime/registry.h"
+#include "runtime/threads.h"
 
 namespace h5lossy {
 namespace {

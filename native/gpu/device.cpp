@@ -139,7 +139,7 @@ CudaResult Device::start(std::string& why) {
   if (result == 0) {
     {
       const Current current(*this);
-      result = current.ok() ? load("kernels", how_) : kCudaInvalidContext;
+      result = current.ok() ? load("codecs", how_) : kCudaInvalidContext;
     }
     if (result != 0) driver_.release_context(device);
   }
@@ -178,7 +178,7 @@ const Kernel* Device::kernel(const char* name) {
 }
 
 CudaResult Device::find(const char* name, Kernel& kernel, std::string& how) {
-  const char* const unit = std::strncmp(name, "assess_", 7) == 0 ? "assess" : "kernels";
+  const char* const unit = std::strncmp(name, "assess_", 7) == 0 ? "assess" : "codecs";
   CudaResult result = load(unit, how);
   const CudaModule module = units_[unit].module;
   const std::string symbol = std::string("h5l_") + name;

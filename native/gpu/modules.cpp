@@ -144,7 +144,7 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, const Target& t
 
 Code find_code(const char* unit, int major, int minor) {
   Code code;
-  const std::string main_source = std::string(unit) + ".cu";
+  const std::string main_source = "kernels/" + std::string(unit) + "/kernels.cu";
   if (const H5LEmbeddedFile* const built_in = find_file(unit); built_in != nullptr) {
     code.image = built_in->begin;
     code.how = "built in";

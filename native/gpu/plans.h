@@ -47,7 +47,7 @@ struct EncodePlan {
   u32 chunk_step, index_step;  // from an item to the one that a thread block takes next: chunks, and items in one
   u32 with_checksum;
   Shape shape;
-  u32* sizes;       // of each item, where items are tiles; 0 at the start: see placing.cuh
+  u32* sizes;       // of each item, where items are tiles; 0 at the start: see kernels/common/lookback.cuh
   u32* group_sums;  // of groups of these, or of each tile's parts; 0 at the start
   u32 groups_per_chunk;
   u64* parts;  // where they are parts of tiles: a word for each, 0 at the start, and behind them three more for each

@@ -230,7 +230,7 @@ double h5l_absolute_bound(double range_relative, double min, double max);
 #define H5L_ASSESS_MAX_RANK 4
 #define H5L_ASSESS_MAX_LAGS 16
 #define H5L_ASSESS_MAX_WINDOW 16
-#define H5L_ASSESS_MAX_FLIPS 8
+#define H5L_ASSESS_MAX_THRESHOLDS 8
 #define H5L_ASSESS_LISTED 16
 #define H5L_ASSESS_LOG_BINS 4096
 #define H5L_ASSESS_LINEAR_BINS 258
@@ -240,16 +240,16 @@ double h5l_absolute_bound(double range_relative, double min, double max);
 
 /* What became of values that are not compared as numbers; an index of h5l_assess_points_result.special. A point is
  * counted by what it was in the original. */
-#define H5L_SPECIAL_NAN_KEPT 0    /* every bit is kept */
-#define H5L_SPECIAL_NAN_CHANGED 1 /* still a NaN, but with other bits */
-#define H5L_SPECIAL_NAN_LOST 2    /* became a number or infinite */
-#define H5L_SPECIAL_NAN_MADE 3    /* a finite value became NaN */
+#define H5L_SPECIAL_NAN_KEPT 0       /* every bit is kept */
+#define H5L_SPECIAL_NAN_CHANGED 1    /* still a NaN, but with other bits */
+#define H5L_SPECIAL_NAN_LOST 2       /* became a number or infinite */
+#define H5L_SPECIAL_NAN_INTRODUCED 3 /* a finite value became NaN */
 #define H5L_SPECIAL_INF_KEPT 4
-#define H5L_SPECIAL_INF_CHANGED 5 /* became anything else */
-#define H5L_SPECIAL_INF_MADE 6    /* a finite value became infinite */
+#define H5L_SPECIAL_INF_CHANGED 5    /* became anything else */
+#define H5L_SPECIAL_INF_INTRODUCED 6 /* a finite value became infinite */
 #define H5L_SPECIAL_FILL_KEPT 7
-#define H5L_SPECIAL_FILL_LOST 8 /* became anything else */
-#define H5L_SPECIAL_FILL_MADE 9 /* a valid value became the fill value (and counts as valid) */
+#define H5L_SPECIAL_FILL_LOST 8       /* became anything else */
+#define H5L_SPECIAL_FILL_INTRODUCED 9 /* a valid value became the fill value (and counts as valid) */
 #define H5L_SPECIAL_KINDS 10
 
 /* What to assess. Zero-initialise it, then set what applies; all calls for one state get the same. */
@@ -267,13 +267,13 @@ typedef struct h5l_assess_params {
   double half_limit[2];
   double histogram_limit; /* the linear histogram covers errors up to it, and counts larger ones apart; 0: all errors */
   double pointwise_threshold; /* counts |y - x| > threshold |x|; 0: not */
-  uint32_t flip_count;
-  uint32_t lags;     /* of the autocorrelation, at most H5L_ASSESS_MAX_LAGS; 0: none */
-  double flips[8];   /* counts points that change from one side of a threshold to the other */
-  uint32_t stencils; /* 1: gradient and Laplacian */
-  uint32_t window;   /* side of SSIM's windows, 2 to H5L_ASSESS_MAX_WINDOW; 0: no SSIM */
-  uint32_t step;     /* distance of windows, from 1 up */
-  uint32_t rank;     /* of the field for stencils, lags and windows: 1 to 4 extents, none of them 1 unless it is all */
+  uint32_t threshold_count;
+  uint32_t lags;        /* of the autocorrelation, at most H5L_ASSESS_MAX_LAGS; 0: none */
+  double thresholds[8]; /* counts points that change from one side of a threshold to the other */
+  uint32_t stencils;    /* 1: gradient and Laplacian */
+  uint32_t window;      /* side of SSIM's windows, 2 to H5L_ASSESS_MAX_WINDOW; 0: no SSIM */
+  uint32_t step;        /* distance of windows, from 1 up */
+  uint32_t rank; /* of the field for stencils, lags and windows: 1 to 4 extents, none of them 1 unless it is all */
   uint64_t shape[4];
   double spacing[4];  /* distance of points along each axis */
   double value_range; /* SSIM's range, above 0 and finite; a piece before it is known does no SSIM */
@@ -303,7 +303,7 @@ typedef struct h5l_assess_points_result {
   double sum_abs_error, sum_pointwise;
   uint64_t zeros, zeros_changed; /* original values that are 0 */
   uint64_t over_threshold;
-  uint64_t flipped[8];
+  uint64_t threshold_crossings[8];
   uint64_t violations;
   uint32_t listed;                /* entries of violation */
   int32_t grid_exponent;          /* bins of the linear histogram are 2^this wide; INT32_MIN: all errors are 0 */

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "check.h"
-#include "format/checksum.h"
+#include "frame/checksum.h"
 #include "frames.h"
 #include "seal.h"
 

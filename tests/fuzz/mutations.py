@@ -25,7 +25,7 @@ from h5py import h5o
 import h5lossy
 from fuzz.seeds import LIBHDF5, NAME
 from h5lossy import FILTER_ID
-from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
+from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import cd_values, filters, stored_chunks
 from reference import frame as reference
 from reference.common import FLOAT_TYPES
@@ -282,7 +282,7 @@ def _other_frame(rng: random.Random, dataset: h5py.Dataset, frame: bytes) -> tup
         frame = empty_tiles(rng.choice((1 << 24, 1 << 28, 0xFFFFFFD0)), dtype.itemsize)
     elif how == "looser":
         values = np.linspace(0, 1, count).astype(dtype)
-        frame = h5lossy.encode(values, h5lossy.Aatrox(absolute=0.1))
+        frame = h5lossy.encode(values, h5lossy.AATROX(absolute=0.1))
     elif how == "cut":
         frame = frame[: rng.randrange(1, max(2, len(frame)))]
     elif how == "noise":

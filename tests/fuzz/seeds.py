@@ -183,7 +183,7 @@ def _with_unfiltered_edges(folder: Path) -> Seed:
 def _sparse(folder: Path) -> Seed:
     """Make a file with one chunk of many million."""
     path = folder / "seed.h5"
-    creation = creation_list((1 << 10,), h5lossy.Aatrox(absolute=1e-3).filter_options)
+    creation = creation_list((1 << 10,), h5lossy.AATROX(absolute=1e-3).filter_options)
     # The index of another format has room for all of them, and HDF5 itself looks at each.
     with h5py.File(path, "w", libver="earliest") as file:
         create(file, NAME, (1 << 38,), "f4", creation)[:1000] = field((1000,), seed=101)

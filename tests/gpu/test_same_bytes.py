@@ -94,7 +94,7 @@ def test_torch_tensors() -> None:
 
 def test_other_streams() -> None:
     cupy = pytest.importorskip("cupy")
-    codec = h5lossy.Aatrox(absolute=1e-3)
+    codec = h5lossy.AATROX(absolute=1e-3)
     values = data.make("rough", (1_000_003,), "f4")
     expected = h5lossy.encode(values, codec)
     for non_blocking in (False, True):

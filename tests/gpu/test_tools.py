@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CODECS: dict[str, Codec] = {
     "pfpl": h5lossy.PFPL(absolute=1e-3),
     "cuszp2": h5lossy.CuSZp2(absolute=1e-3),
-    "aatrox": h5lossy.Aatrox(pointwise_relative=1e-3),
+    "aatrox": h5lossy.AATROX(pointwise_relative=1e-3),
     "auto": h5lossy.Auto(range_relative=1e-3),
 }
 

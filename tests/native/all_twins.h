@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dispatch/registry.h"
+#include "runtime/registry.h"
 #include "twins.h"
 
 namespace h5lossy {

@@ -196,7 +196,7 @@ void wrong_requests_are_refused() {
   REQUIRE(refused([](auto& p, auto&) { p.bound_kind = H5L_BOUND_RANGE_RELATIVE; }));
   REQUIRE(refused([](auto& p, auto&) { p.limit[0] = NAN; }));
   REQUIRE(refused([](auto& p, auto&) { p.histogram_limit = -1; }));
-  REQUIRE(refused([](auto& p, auto&) { p.flip_count = 9; }));
+  REQUIRE(refused([](auto& p, auto&) { p.threshold_count = 9; }));
   REQUIRE(refused([](auto& p, auto&) { p.rank = 5; }));
   REQUIRE(refused([](auto& p, auto&) { p.rank = 0; }));
   REQUIRE(refused([](auto& p, auto&) { p.lags = 17; }));

@@ -18,11 +18,11 @@
 #include "emulated_kernels.h"
 #include "random.h"
 
-#include "assess_lags.cuh"
-#include "assess_points.cuh"
-#include "assess_sliding.cuh"
-#include "assess_stencils.cuh"
-#include "assess_windows.cuh"
+#include "kernels/assess/lags.cuh"
+#include "kernels/assess/points.cuh"
+#include "kernels/assess/sliding.cuh"
+#include "kernels/assess/stencils.cuh"
+#include "kernels/assess/windows.cuh"
 
 namespace h5lossy::test {
 namespace {
@@ -35,7 +35,7 @@ void list_kernels() {
   using namespace H5L_TARGET;
 #define H5L_KERNEL(name, Plan, Shared, blocks, function) \
   kernels<gpu::Plan>()[#name] = {sizeof(Shared), kThreadsWith<Shared>, [](const gpu::Plan& plan) { function(plan); }};
-#include "assess.def"
+#include "kernels/assess/kernels.def"
 #undef H5L_KERNEL
 }
 
@@ -246,9 +246,9 @@ void check(std::vector<std::uint64_t> shape, Random& random) {
     std::memcpy(&params.fill_bits, &fill, sizeof fill);
   }
   if (random.below(3) == 0) {
-    params.flip_count = 2;
-    params.flips[0] = 3;
-    params.flips[1] = 5;
+    params.threshold_count = 2;
+    params.thresholds[0] = 3;
+    params.thresholds[1] = 5;
   }
   params.threads = 1;
   params.lags = static_cast<std::uint32_t>(random.below(2) == 0 ? 4 : random.below(17));

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "check.h"
-#include "dispatch/pool.h"
 #include "frames.h"
+#include "runtime/pool.h"
 #include "values.h"
 
 #if defined(__SSE2__)

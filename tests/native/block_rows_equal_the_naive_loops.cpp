@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What native/simd/ does with the words of one block, compiled for one backend, is what naive loops do: differences along
+// What native/codecs/simd/ does with the words of one block, compiled for one backend, is what naive loops do: differences along
 // any prediction and their sums, planes to the byte and back, bins of hostile values. For blocks of 32 and 64 values of
 // both types; planes are written no further than kPlanesOverrun says, and read not at all behind their end.
 
@@ -14,12 +14,12 @@
 
 #include "check.h"
 #include "codecs/cuszp2.h"
-#include "dispatch/registry.h"
+#include "codecs/simd/block_bins.h"
+#include "codecs/simd/block_planes.h"
+#include "codecs/simd/block_rows.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "simd/bins.h"
-#include "simd/block_planes.h"
-#include "simd/rows.h"
+#include "runtime/registry.h"
 #include "values.h"
 
 namespace h5lossy::test {

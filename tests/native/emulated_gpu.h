@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A GPU on one CPU thread, to run the kernels where there is none: the device's part of kernels/vocabulary.cuh. Every GPU
+// A GPU on one CPU thread, to run the kernels where there is none: the device's part of kernels/common/device_primitives.cuh. Every GPU
 // thread is a fiber, which runs until it waits for others. Slow, and strict: a barrier or an exchange that some threads of
 // a warp or a block do not come to, and blocks that wait for each other for ever, end the program with a message.
 //

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "check.h"
-#include "vocabulary.cuh"
+#include "kernels/common/device_primitives.cuh"
 
 namespace h5lossy::test {
 

@@ -12,19 +12,19 @@
 #include <vector>
 
 #include "check.h"
+#include "chunk/geometry.h"
 #include "codecs/bounds.h"
 #include "codecs/codec.h"
-#include "dispatch/geometry.h"
-#include "dispatch/registry.h"
-#include "format/checksum.h"
+#include "frame/checksum.h"
 #include "frames.h"
 #include "methods.h"
 #include "quantizers.h"
+#include "runtime/registry.h"
 #include "values.h"
 
 namespace h5lossy::this_machine {
 #define H5L_CODEC(number, name) extern const Codec name##_codec;
-#include "dispatch/codecs.def"
+#include "runtime/codecs.def"
 #undef H5L_CODEC
 }  // namespace h5lossy::this_machine
 
@@ -36,7 +36,7 @@ const Codec& on_this_machine(std::uint32_t codec) {
 #define H5L_CODEC(number, name) \
   case number:                  \
     return this_machine::name##_codec;
-#include "dispatch/codecs.def"
+#include "runtime/codecs.def"
 #undef H5L_CODEC
     default:
       CHECK(false, "codec %u", codec);

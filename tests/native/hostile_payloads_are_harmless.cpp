@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "check.h"
+#include "chunk/geometry.h"
 #include "codecs/bounds.h"
-#include "dispatch/geometry.h"
 #include "guarded_memory.h"
 #include "methods.h"
 #include "quantizers.h"

@@ -12,24 +12,25 @@
 #include <vector>
 
 #include "check.h"
-#include "dispatch/calls.h"
-#include "dispatch/params.h"
-#include "dispatch/registry.h"
-#include "dispatch/tiles.h"
+#include "chunk/decode.h"
+#include "chunk/gpu_requests.h"
+#include "chunk/open_frame.h"
+#include "chunk/params.h"
 #include "emulated_kernels.h"
-#include "format/frame.h"
+#include "frame/frame.h"
 #include "frames.h"
 #include "gpu/sequences.h"
 #include "methods.h"
+#include "runtime/registry.h"
 #include "values.h"
 
-#include "aatrox_decode.cuh"
-#include "aatrox_encode.cuh"
-#include "cuszp2_decode.cuh"
-#include "cuszp2_encode.cuh"
-#include "finishing.cuh"
-#include "pfpl_decode.cuh"
-#include "pfpl_encode.cuh"
+#include "kernels/codecs/aatrox_decode.cuh"
+#include "kernels/codecs/aatrox_encode.cuh"
+#include "kernels/codecs/cuszp2_decode.cuh"
+#include "kernels/codecs/cuszp2_encode.cuh"
+#include "kernels/codecs/pfpl_decode.cuh"
+#include "kernels/codecs/pfpl_encode.cuh"
+#include "kernels/common/frame_header.cuh"
 
 namespace h5lossy::test {
 namespace {
@@ -46,7 +47,7 @@ void list_kernels() {
   using namespace H5L_TARGET;
 #define H5L_KERNEL(name, Plan, Shared, blocks, function) \
   kernels<gpu::Plan>()[#name] = {sizeof(Shared), kThreadsWith<Shared>, [](const gpu::Plan& plan) { function(plan); }};
-#include "kernels.def"
+#include "kernels/codecs/kernels.def"
 #undef H5L_KERNEL
 }
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "check.h"
-#include "dispatch/geometry.h"
-#include "dispatch/registry.h"
-#include "format/frame.h"
+#include "chunk/geometry.h"
+#include "frame/frame.h"
+#include "runtime/registry.h"
 
 namespace h5lossy::test {
 

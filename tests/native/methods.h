@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "check.h"
-#include "dispatch/registry.h"
 #include "frames.h"
 #include "random.h"
+#include "runtime/registry.h"
 
 namespace h5lossy::test {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "check.h"
-#include "dispatch/registry.h"
 #include "frames.h"
+#include "runtime/registry.h"
 
 namespace h5lossy::test {
 namespace {

@@ -34,7 +34,7 @@ int main() {
   char folder[] = "/tmp/h5lossy-kernels-XXXXXX";
   CHECK(mkdtemp(folder) != nullptr, "no folder");
   setenv("H5LOSSY_CACHE_DIR", folder, 1);
-  for (const char* const unit : {"kernels", "assess"}) {
+  for (const char* const unit : {"codecs", "assess"}) {
     const gpu::Code first = gpu::find_code(unit, 9, 0);
     const bool is_skipped =
         starts_with(first.how, "built in") || starts_with(first.how, "this build") || gpu::open_nvrtc() == nullptr;

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <span>
 
-#include "format/checksum.h"
+#include "frame/checksum.h"
 #include "layout.h"
 
 namespace h5lossy::test {

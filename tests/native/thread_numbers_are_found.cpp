@@ -12,7 +12,7 @@
 #include <string>
 
 #include "check.h"
-#include "dispatch/threads.h"
+#include "runtime/threads.h"
 
 namespace h5lossy::test {
 namespace {

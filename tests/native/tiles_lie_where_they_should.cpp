@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "check.h"
-#include "dispatch/geometry.h"
+#include "chunk/geometry.h"
 #include "guarded_memory.h"
 #include "methods.h"
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The vector code of native/simd/ as plain functions, one table for each backend, so that tests can call each by itself.
+// The vector code of native/codecs/simd/ as plain functions, one table for each backend, so that tests can call each by itself.
 // twins.cpp is compiled once for each, with the backend's instructions.
 #pragma once
 

@@ -55,13 +55,13 @@ def special(x: Field, y: Field, fill: Any = None, mask: Field | None = None) -> 
         "nan_kept": seen & was_nan & np.isnan(y) & same,
         "nan_changed": seen & was_nan & np.isnan(y) & ~same,
         "nan_lost": seen & was_nan & ~np.isnan(y),
-        "nan_made": seen & finite & np.isnan(y),
+        "nan_introduced": seen & finite & np.isnan(y),
         "inf_kept": seen & was_inf & same,
         "inf_changed": seen & was_inf & ~same,
-        "inf_made": seen & finite & np.isinf(y),
+        "inf_introduced": seen & finite & np.isinf(y),
         "fill_kept": seen & is_fill & same,
         "fill_lost": seen & is_fill & ~same,
-        "fill_made": seen & finite & became_fill,
+        "fill_introduced": seen & finite & became_fill,
     }
     return {name: int(np.count_nonzero(where)) for name, where in counts.items()}
 
@@ -313,12 +313,9 @@ def ssim(
     *,
     window: int = 7,
     step: int = 1,
-    value_range: float | None,
+    value_range: float,
 ) -> dict[str, Any] | None:
-    """Return structural similarity over all whole windows with valid points only.
-
-    `value_range` None takes each window's own range of the original, 1 where that is 0.
-    """
+    """Return structural similarity over all whole windows with valid points only."""
     if min(x.shape) < window:
         return None
     a, b = x.astype(np.float64), y.astype(np.float64)
@@ -328,10 +325,7 @@ def ssim(
         cut = tuple(slice(i, i + window) for i in corner)
         if not valid[cut].all():
             continue
-        r = value_range
-        if r is None:
-            r = float(a[cut].max() - a[cut].min()) or 1.0
-        lost.append(window_similarity(a[cut], b[cut], r))
+        lost.append(window_similarity(a[cut], b[cut], value_range))
         where.append(corner)
     if not lost:
         return None

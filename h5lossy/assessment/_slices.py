@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Slices of both fields for the HTML page, made small enough for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from h5lossy._blocks import block_shape, blocks
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from h5lossy.assessment._fields import Fields, Layout
+    from h5lossy.assessment.report import Report
+
+#: Longest side of a slice in points; of a line.
+_LONGEST = 320
+_LONGEST_LINE = 1200
+
+#: What is read of a slice at once, as float64.
+_PART_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldSlice:
+    """One slice: two dimensions, or one of a field with one axis. NaN where a point is not valid.
+
+    Attributes
+    ----------
+    title : str
+    extent : tuple of int
+        Points of the slice itself.
+    original, decoded, error : numpy.ndarray
+        The first two are every n-th point; of the error the largest of n stands for all.
+    """
+
+    title: str
+    extent: tuple[int, ...]
+    original: npt.NDArray[np.float64]
+    decoded: npt.NDArray[np.float64]
+    error: npt.NDArray[np.float64]
+
+
+def take_slices(fields: Fields, report: Report) -> tuple[FieldSlice, ...]:
+    """Read the middle slice, and the one with the largest error.
+
+    Parameters
+    ----------
+    fields : Fields
+    report : Report
+
+    Returns
+    -------
+    tuple of FieldSlice
+    """
+    layout = fields.layout
+    axes = layout.axes
+    if len(axes) < 2:
+        whole = _take(fields, (), "the whole field")
+        return () if whole is None else (whole,)
+    middle = tuple(layout.shape[i] // 2 for i in range(len(axes) - 2))
+    slices = [_take(fields, middle, _title("middle slice", layout, middle))]
+    if report.error.max_at is not None and middle:
+        worst = tuple(report.error.max_at[axis] for axis in axes[:-2])
+        if worst != middle:
+            title = _title("slice with the largest error", layout, worst)
+            slices.append(_take(fields, worst, title))
+    return tuple(shown for shown in slices if shown is not None)
+
+
+def _title(what: str, layout: Layout, at: tuple[int, ...]) -> str:
+    if not at:
+        return "the whole field"
+    places = dict(zip(layout.axes, at, strict=False))
+    index = ", ".join(
+        str(places[axis]) if axis in places else ":" if axis in layout.axes else "0"
+        for axis in range(len(layout.full_shape))
+    )
+    return f"{what} [{index}]"
+
+
+def _take(fields: Fields, at: tuple[int, ...], title: str) -> FieldSlice | None:
+    shape = fields.layout.shape
+    rest = shape[len(at) :]
+    if 0 in rest or not rest:
+        return None
+    longest = _LONGEST if len(rest) > 1 else _LONGEST_LINE
+    steps = tuple(max(1, -(-n // longest)) for n in rest)
+    original, decoded, error = (
+        np.empty([-(-n // step) for n, step in zip(rest, steps, strict=True)]) for _ in range(3)
+    )
+    for part in blocks(rest, block_shape(rest, steps, 8, most_bytes=_PART_BYTES)):
+        own = (*(slice(i, i + 1) for i in at), *part)
+        x, y, valid = (f.reshape([s.stop - s.start for s in part]) for f in fields.part(own))
+        every = tuple(slice(None, None, step) for step in steps)
+        with np.errstate(over="ignore"):
+            off = np.where(valid, y - x, np.nan)
+        off[np.isinf(off)] = np.nan  # no colour for what no float64 can say
+        for axis, step in enumerate(steps):
+            off = _largest_of(off, axis, step)
+        to = tuple(
+            slice(s.start // step, -(-s.stop // step)) for s, step in zip(part, steps, strict=True)
+        )
+        original[to] = np.where(valid, x, np.nan)[every]
+        decoded[to] = np.where(valid, y, np.nan)[every]
+        error[to] = off
+    return FieldSlice(title=title, extent=rest, original=original, decoded=decoded, error=error)
+
+
+def _largest_of(error: npt.NDArray[np.float64], axis: int, step: int) -> npt.NDArray[np.float64]:
+    """Take of every `step` values along an axis the one that is largest in size."""
+    if step == 1:
+        return error
+    error = np.moveaxis(error, axis, 0)
+    short = -len(error) % step
+    padded = np.concatenate([error, np.full((short, *error.shape[1:]), np.nan)])
+    groups = padded.reshape(-1, step, *error.shape[1:])
+    sizes = np.where(np.isnan(groups), -1.0, np.abs(groups))
+    best = np.take_along_axis(groups, sizes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.moveaxis(best, 0, axis)

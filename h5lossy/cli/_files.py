@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Opening files, finding datasets in them, and the exit codes of commands that check them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from os import R_OK, access, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import h5py
+
+from h5lossy import H5LossyError, NotComparableError
+from h5lossy.cli._console import one_line
+from h5lossy.cli._patterns import matches, require_match
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from os import PathLike
+
+#: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
+FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
+
+#: What may be raised for a dataset that can't be read.
+UNREADABLE = (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError, TypeError)
+
+
+@contextmanager
+def no_verdict() -> Iterator[None]:
+    """Turn what keeps a check from being made into its exit codes."""
+    try:
+        yield
+    except NotComparableError as error:
+        raise Ended(one_line(error), NOT_COMPARABLE) from error
+    except Ended:
+        raise
+    except click.ClickException as error:
+        raise Ended(error.format_message(), NO_VERDICT) from error
+    except (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError) as error:
+        raise Ended(one_line(error), NO_VERDICT) from error
+
+
+class Ended(click.ClickException):
+    """Ends the command with a message and an exit code."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(" ".join(text.split()))
+        self._code = code
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        """What click ends the process with."""
+        return self._code
+
+
+def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
+    """Open an HDF5 file for reading; end with a message that says why that can't be done."""
+    try:
+        return h5py.File(path, "r", **options)
+    except FileNotFoundError:
+        why = "does not exist"
+    except OSError as error:
+        is_other = Path(path).is_file() and access(path, R_OK) and not h5py.is_hdf5(path)
+        why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"
+    raise Ended(f"{fspath(path)} {why}", NO_VERDICT)
+
+
+def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Dataset]:
+    """Return the datasets of a file that globs name; all where there are none."""
+    found: dict[str, h5py.Dataset] = {}
+
+    def take(name: str, obj: object) -> None:
+        if isinstance(obj, h5py.Dataset):
+            found[f"/{name}"] = obj
+
+    file.visititems(take)
+    for pattern in patterns:
+        require_match("--dataset", pattern, found)
+    if not patterns:
+        return found
+    return {
+        name: dataset
+        for name, dataset in found.items()
+        if any(matches(name, pattern) for pattern in patterns)
+    }
+
+
+def is_float(dataset: h5py.Dataset) -> bool:
+    """Return whether a dataset has float values; False for types that NumPy does not have."""
+    try:
+        return bool(dataset.dtype.kind == "f" and dataset.shape is not None)
+    except TypeError:
+        return False
+
+
+def split_place(text: str) -> tuple[str, str | None]:
+    """Split ``file.h5:/path`` into both; without a path the second is None.
+
+    Examples
+    --------
+    >>> split_place("a.h5:/ocean/salt"), split_place("a.h5")
+    (('a.h5', '/ocean/salt'), ('a.h5', None))
+    """
+    file, separator, path = text.rpartition(":/")
+    return (file, f"/{path}") if separator else (text, None)

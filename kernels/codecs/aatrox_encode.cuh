@@ -1,0 +1,542 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// AATROX's encoder: a thread block for a part of a tile, a thread for a block of 32 values.
+#pragma once
+
+#include "kernels/codecs/aatrox_parts.cuh"
+
+namespace h5lossy::H5L_TARGET::aatrox {
+
+// The places of a thread block's items, where an item is a part of a tile. One warp finds them.
+template <class T>
+class PartPlaces {
+ public:
+  struct Shared {
+    u32 known_chunk;  // the first item of a chunk and 1; 0: none is known
+    u32 known_tile, known_end;
+    u32 begin;  // of the tile that the last one is a part of
+    TileLayout layout;
+  };
+
+  H5L_DEVICE explicit PartPlaces(Shared& shared) : shared_(shared) {
+    if (thread() == 0) shared_.known_chunk = 0;
+  }
+
+  H5L_DEVICE void ask(const EncodePlan& plan, const Spot& spot) {
+    const u64* const own = own_word(plan, spot);
+    own_ = own == nullptr ? kPublished : load_relaxed(own);
+    sum_ = load_sum(plan, spot, known_tile(spot) + lane());
+  }
+
+  // Where the part's tile begins in its chunk's payload, and its layout.
+  H5L_DEVICE void find(const EncodePlan& plan, const OwnTile& part) {
+    const Spot& spot = part.spot;
+    const u32 first_tile = known_tile(spot), tile = spot.index / kTileParts;
+    u32 bytes = 0;
+    constexpr u32 in_flight = 4;
+    for (u32 t = first_tile + lane(); t < tile + lane(); t += in_flight * kWarpThreads) {
+      u32 found[in_flight];
+      H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
+        const bool is_asked = k == 0 && t == first_tile + lane();
+        found[k] = is_asked ? sum_ : load_sum(plan, spot, t + k * kWarpThreads);
+      }
+      H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
+        while ((found[k] & kComplete) == 0) {
+          wait_a_little();
+          found[k] = load_sum(plan, spot, t + k * kWarpThreads);
+        }
+        if (t + k * kWarpThreads < tile) bytes += bytes_of_sum<T>(found[k]);
+      }
+    }
+    const u64* const own = own_word(plan, spot);
+    if (own != nullptr) own_ = wait_for(own, own_);
+    const u32 left = plan.shape.count - tile * kTileValues, values = left < kTileValues ? left : kTileValues;
+    const TileLayout layout = layout_of<T>(own == nullptr ? 0 : own_, values, spot.index % kTileParts);
+    const u32 begin = (first_tile == 0 ? 0 : shared_.known_end) + sum_of_warp(bytes);
+    sync_warp();  // nobody needs any more what was known
+    if (lane() != 0) return;
+    shared_.begin = begin;
+    shared_.layout = layout;
+    shared_.known_chunk = spot.item - spot.index + 1;
+    shared_.known_tile = tile + 1;
+    shared_.known_end = begin + layout.bytes;
+  }
+
+ private:
+  // The tile behind those whose end is known.
+  [[nodiscard]] H5L_DEVICE u32 known_tile(const Spot& spot) const {
+    const bool knows =
+        shared_.known_chunk == spot.item - spot.index + 1 && shared_.known_tile <= spot.index / kTileParts;
+    return knows ? shared_.known_tile : 0;
+  }
+
+  // The word of the lane's part of an item's tile; null: there is none.
+  H5L_DEVICE static const u64* own_word(const EncodePlan& plan, const Spot& spot) {
+    const u32 part = spot.index / kTileParts * kTileParts + lane() % kTileParts;
+    return part < plan.items_per_chunk ? plan.parts + (spot.item - spot.index) + part : nullptr;
+  }
+
+  // Of a tile before an item's.
+  H5L_DEVICE static u32 load_sum(const EncodePlan& plan, const Spot& spot, u32 tile) {
+    if (tile >= spot.index / kTileParts) return kComplete;
+    return load_relaxed(plan.group_sums + spot.chunk * plan.groups_per_chunk + tile);
+  }
+
+  Shared& shared_;
+  u64 own_ = kPublished;
+  u32 sum_ = kComplete;
+};
+
+// What a part knows of its exceptions, and of each thread's. In shared memory, not in registers, which would be missing for
+// the usual parts.
+struct ThreadExceptions {
+  u32 exceptions;  // which of the thread's values
+  u16 bits_at;
+  u8 mask_at, has_mask : 1, has_bits : 1;
+};
+struct alignas(16) Exceptions {
+  ThreadExceptions threads[kThreads];
+  u64 common;
+  u32 groups[kWarps][3];  // present, full, uniform
+  u32 any_ordinary;       // values in the part
+};
+
+// A part's shares of the payload in the staging area: codes, this, what there is to know of exceptions, planes.
+struct alignas(16) StagedHead {
+  u8 codes[kThreads];
+  u64 initial;         // bits of the part's first bin
+  u32 has_exceptions;  // whether there are any
+};
+H5L_FN constexpr u32 staged_bytes(u32 planes_words, bool has_exceptions) {
+  return static_cast<u32>(sizeof(StagedHead)) + (has_exceptions ? static_cast<u32>(sizeof(Exceptions)) : 0) +
+         (4 * planes_words + 15) / 16 * 16;
+}
+
+template <class T>
+struct alignas(16) EncodeShared {
+  u8 input[kPartValues * sizeof(T)];           // rows of values
+  u8 staged[kPartValues * sizeof(T) * 9 / 8];  // parts that wait for their places; a single one always finds room
+  alignas(16) u8 value_before[16];             // the value in front of the part
+  alignas(16) u32 totals[kWarps];
+  T warp_ends[kWarps];
+  T firsts[kThreads], lasts[kThreads];  // ordinary bins of each thread
+  u8 has_ordinary[kThreads];
+  T initial;  // the part's first bin
+  T bin_before;
+  u32 has_bin_before;
+  u64 common;
+  u32 section_totals[kWarps];
+  u32 first_exceptions[kWarps];
+  Exceptions exceptions;
+  LoopShared<PartPlaces<T>> loop;
+};
+
+template <class T, class Q>
+class Encoder {
+  using W = Word<T>;
+  using Shared = EncodeShared<T>;
+  static constexpr u32 kValueWords = sizeof(T) / 4;
+  static constexpr u32 kNone = 32 * kThreads;
+
+  // What the sum over blocks is made of: words of planes, warps with exceptions, and from kLayersAt on a bit for each warp
+  // whose layer has codes.
+  static constexpr u32 kExceptionsAt = 16, kLayersAt = 24;
+
+ public:
+  using Places = PartPlaces<T>;
+  static constexpr u32 kRoom = sizeof(Shared::staged);
+  static constexpr u32 kMostWaiting = 3;
+  static_assert(staged_bytes(kThreads*(kMaxWidth<T> + 1), true) <= kRoom);
+
+  H5L_DEVICE Encoder(Shared& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {}
+
+  // Where an item's values are.
+  H5L_DEVICE void find_values(OwnTile& part) const {
+    const u32 left = plan_.shape.count - part.spot.index * kPartValues;
+    part.values = raw_of(plan_, part.spot.chunk) + u64{part.spot.index} * (kPartValues * sizeof(T));
+    part.raw_bytes = (left < kPartValues ? left : kPartValues) * static_cast<u32>(sizeof(T));
+  }
+  H5L_DEVICE static u32 part_of(const OwnTile& part) { return part.spot.index % kTileParts; }
+
+  H5L_DEVICE void start(const OwnTile& part) {
+    start_rows<kRowBytes<T>, sizeof(T)>(shared_.input, part.values, part.raw_bytes);
+    if (thread() == 0 && part_of(part) != 0) copy_async<sizeof(T)>(shared_.value_before, part.values - sizeof(T));
+  }
+
+  // The part's word, for the first thread.
+  H5L_DEVICE u64 measure(const OwnTile& tile) {
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile.spot.chunk));
+    const u32 count = tile.raw_bytes / static_cast<u32>(sizeof(T)), part_number = part_of(tile);
+    const u32 begin = thread() * kThreadValues;
+    const u32 inside = begin >= count ? 0 : static_cast<u32>(first_bits(count - begin < 32 ? count - begin : 32));
+    finish_start<kRowBytes<T>>(tile.values, tile.raw_bytes);
+    if (inside != ~0u) clear_outside<T>(shared_.input, inside);
+
+    bool is_fine = !is_near_fill<kRowBytes<T>>(q, shared_.input);
+    T values[kThreadValues], bins[kThreadValues];
+    load_row<kRowBytes<T>>(shared_.input, values);
+    is_fine &= bins_of_row(q, values, bins);
+    u32 exceptions = 0;
+    T before = bins[0];  // of the thread's first bin
+    bool has_before = true;
+    if (thread() == 0 && part_number != 0) {
+      W bin = 0;
+      has_before = bin_of(q, *reinterpret_cast<const W*>(shared_.value_before), bin);
+      if (has_before) before = number_of_bin<T>(bin);
+    }
+    if (lane() == kWarpThreads - 1) shared_.warp_ends[warp()] = bins[kThreadValues - 1];
+    if (any_in_block(!is_fine || !has_before)) {
+      exceptions = bins_with_exceptions(q, tile, inside, is_fine, has_before, before, bins);
+    }
+    const T other = shuffle_up(bins[kThreadValues - 1], 1);
+    if (lane() != 0) before = other;
+    if (lane() == 0 && warp() != 0) before = shared_.warp_ends[warp() - 1];
+    if (thread() == 0) {
+      shared_.initial = bins[0];
+      if (part_number == 0) before = bins[0];
+    }
+
+    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
+      words_[i] = word_of_difference(subtract(bins[i], i == 0 ? before : bins[i == 0 ? 0 : i - 1]));
+    }
+    if (inside != ~0u) {
+      H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
+        if ((inside >> i & 1) == 0) words_[i] = 0;
+      }
+    }
+    W any = 0;
+    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) any |= words_[i];
+    width_ = width_of(static_cast<W>((any & kDifferenceBits<T>) >> 1));
+
+    const u32 own = width_ == 0 ? 0 : width_ + 1;
+    const u32 inclusive = scan_of_warp(own);
+    const bool has_codes = any_in_warp(width_ != 0), has_exceptions = any_in_warp(exceptions != 0);
+    if (lane() == kWarpThreads - 1) {
+      shared_.totals[warp()] =
+          inclusive | (has_exceptions ? 1u << kExceptionsAt : 0) | (has_codes ? 1u << (kLayersAt + warp()) : 0);
+    }
+    sync_block();
+    planes_at_ = inclusive - own;
+    u32 totals = 0;
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
+      if (w < warp()) planes_at_ += shared_.totals[w] % (1u << kExceptionsAt);
+      totals += shared_.totals[w];
+    }
+    PartWord part = {};
+    part.planes = totals % (1u << kExceptionsAt);
+    part.layers = totals >> kLayersAt;
+    part.has_ordinary = true;
+    part.initial_is_zero = shared_.initial == T{0};
+    has_exceptions_ = (totals >> kExceptionsAt) % 8 != 0;
+    room_ = staged_bytes(part.planes, has_exceptions_);
+    if (has_exceptions_) measure_section(tile, inside, exceptions, part);
+    return pack(part);
+  }
+
+  H5L_DEVICE void publish(OwnTile& tile, u64 word) const {
+    const PartWord part = unpack(word);
+    const Spot& spot = tile.spot;
+    tile.bytes = 4 * part.planes;
+    store_relaxed(plan_.parts + spot.item, word);
+    atomic_add(plan_.group_sums + spot.chunk * plan_.groups_per_chunk + spot.index / kTileParts,
+               summand_of<T>(part, part_of(tile) == 0));
+  }
+
+  // Bytes that the part takes of the staging area.
+  [[nodiscard]] H5L_DEVICE u32 room() const { return room_; }
+
+  // The rows of values take the words while another part is placed.
+  H5L_DEVICE void stash() { store_row<kRowBytes<T>>(shared_.input, words_); }
+  H5L_DEVICE void unstash() { load_row<kRowBytes<T>>(shared_.input, words_); }
+
+  // Stages the part's shares of the payload.
+  H5L_DEVICE void write(const OwnTile&, u32 at) {
+    u8* const out = shared_.staged + at;
+    auto& head = *reinterpret_cast<StagedHead*>(out);
+    head.codes[thread()] = static_cast<u8>(width_);
+    if (thread() == 0) {
+      head.initial = bit_cast<W>(shared_.initial);
+      head.has_exceptions = has_exceptions_ ? 1 : 0;
+    }
+    u32* const planes = planes_of(out, has_exceptions_);
+    store_planes<kMaxWidth<T> + 1>(words_, width_ == 0 ? 0 : width_ + 1, 1, 0, planes + planes_at_);
+    if (!has_exceptions_) return;
+    static_assert(sizeof(Exceptions) % 16 == 0);
+    const Quad* const from = reinterpret_cast<const Quad*>(&shared_.exceptions);
+    Quad* const to = reinterpret_cast<Quad*>(out + sizeof(StagedHead));
+    for (u32 i = thread(); i < sizeof(Exceptions) / 16; i += kThreads) to[i] = from[i];
+  }
+
+  // Takes the part's shares to their places.
+  H5L_DEVICE u32 emit(const OwnTile& part, u32& table_sum) const {
+    const TileLayout& layout = shared_.loop.places.layout;
+    const u32 begin = shared_.loop.places.begin, tile = part.spot.index / kTileParts;
+    StagedHead& head = *reinterpret_cast<StagedHead*>(shared_.staged + part.at);
+    const auto& exceptions = *reinterpret_cast<const Exceptions*>(shared_.staged + part.at + sizeof(StagedHead));
+    const bool has_exceptions = head.has_exceptions != 0;
+    if (has_exceptions && part_of(part) == 0 && exceptions.any_ordinary == 0) {
+      if (thread() == 0) find_initial(part, head);
+      sync_block();
+    }
+    u8* const to = place_tile(plan_, part.spot.chunk, tile, begin, begin + layout.bytes, table_sum, part_of(part) == 0);
+    if (to == nullptr) return 0;
+    const u32 sum = emit_shares(to, part, tile, layout, head);
+    return has_exceptions ? sum + emit_section(to, part, tile, layout, exceptions) : sum;
+  }
+
+ private:
+  // Where planes are staged.
+  H5L_DEVICE static u32* planes_of(u8* staged, bool has_exceptions) {
+    return reinterpret_cast<u32*>(staged + sizeof(StagedHead) + (has_exceptions ? sizeof(Exceptions) : 0));
+  }
+
+  H5L_DEVICE u32 emit_shares(u8* to, const OwnTile& tile_part, u32 tile, const TileLayout& layout,
+                             const StagedHead& head) const {
+    const u32 part = part_of(tile_part);
+    if (layout.form == Form::stored) {
+      const u32 first = part * kPartValues * static_cast<u32>(sizeof(T));
+      const u32* const words = reinterpret_cast<const u32*>(tile_part.values);
+      return h5lossy::H5L_TARGET::emit(to + first, words, tile_part.raw_bytes, first / 4, tile);
+    }
+    const T initial = bit_cast<T>(static_cast<W>(head.initial));
+    WordWriter writer(to, tile);
+    if (layout.form != Form::full) {
+      if (layout.form == Form::constant_bin && layout.bytes != 0 && part == 0 && thread() == 0) {
+        const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile_part.spot.chunk));
+        writer.put_value(0, bits_of(q, bin_of_number(initial)));
+      }
+      return writer.sum();
+    }
+    // Codes of the part's layers.
+    const u32 own_layers = layout.layers >> (kPartLayers * part) & 0xF;
+    const u32 first_code = 1 + kLayerBlocks / 4 * ones(layout.layers & ((u32{1} << (kPartLayers * part)) - 1));
+    const u32 codes = tile_part.raw_bytes / static_cast<u32>(sizeof(T));
+    if (thread() < kThreads / 4) {
+      const u32 layer = thread() / 8;
+      if ((own_layers >> layer & 1) != 0 && thread() * 4 * kBlockValues < codes) {
+        const u32 at = first_code + 8 * ones(own_layers & ((u32{1} << layer) - 1)) + thread() % 8;
+        writer.put(at, reinterpret_cast<const u32*>(head.codes)[thread()]);
+      }
+    }
+    const u32 initial_at = padded(layout.codes_bytes) / 4;
+    if (part == 0 && thread() == 0) {
+      writer.put(0, layout.layers);
+      writer.put_value(initial_at, bin_of_number(initial));
+    }
+    const u32 planes_at = initial_at + kValueWords + layout.planes_before;
+    const u32* const planes = planes_of(shared_.staged + tile_part.at, head.has_exceptions != 0);
+    const u32 sum = h5lossy::H5L_TARGET::emit(to + 4 * planes_at, planes, tile_part.bytes, planes_at, tile);
+    return sum + writer.sum();
+  }
+
+  // The part's shares of the section of exceptions.
+  H5L_DEVICE u32 emit_section(u8* to, const OwnTile& tile_part, u32 tile, const TileLayout& layout,
+                              const Exceptions& exceptions) const {
+    WordWriter writer(to, tile);
+    const ThreadExceptions own = exceptions.threads[thread()];
+    const W common = static_cast<W>(exceptions.common);
+    const u32 part = part_of(tile_part);
+    if (layout.form == Form::constant_bits) {
+      if (part == 0 && thread() == 0) writer.put_value(0, common);
+      return writer.sum();
+    }
+    if (layout.form != Form::full) return 0;
+    const u32 at = padded(layout.codes_bytes) / 4 + kValueWords + layout.planes;
+    constexpr u32 head = 1 + kValueWords;
+    const u32 groups_before = layout.groups & ((u32{1} << (kPartLayers * part)) - 1);
+    const u32 own_groups = layout.groups >> (kPartLayers * part) & 0xF;
+    if (groups_before == 0 && thread() == 0) {
+      writer.put(at, layout.groups);
+      writer.put_value(at + 1, common);
+    }
+    if (thread() < kPartLayers && (own_groups >> thread() & 1) != 0) {
+      const u32 place = at + head + 3 * (ones(groups_before) + ones(own_groups & lanes_below()));
+      for (u32 i = 0; i < 3; ++i) writer.put(place + i, exceptions.groups[thread()][i]);
+    }
+    const u32 masks = at + head + 3 * ones(layout.groups);
+    if (own.has_mask != 0) writer.put(masks + layout.masks_before + own.mask_at, own.exceptions);
+    if (own.has_bits != 0) {
+      u32 next = masks + layout.masks + (layout.bits_before + own.bits_at) * kValueWords;
+      for (u32 mask = own.exceptions; mask != 0; mask &= mask - 1, next += kValueWords) {
+        writer.put_value(next, own_value(tile_part, lowest_bit(u64{mask})));
+      }
+    }
+    return writer.sum();
+  }
+
+  // Stages the first bin of the tile, where the first part has exceptions only. By one thread; all parts' words are there.
+  H5L_DEVICE void find_initial(const OwnTile& tile_part, StagedHead& head) const {
+    const Spot& spot = tile_part.spot;
+    const u32 item = spot.item, left = plan_.items_per_chunk - spot.index,
+              parts = left < kTileParts ? left : kTileParts;
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
+    head.initial = 0;  // the bits of T{0}
+    for (u32 i = 1; i < parts; ++i) {
+      const PartWord part = unpack(wait_for(plan_.parts + item + i));
+      if (!part.has_ordinary) continue;
+      const T first = border_bin(q, part, reinterpret_cast<const W*>(tile_part.values) + i * kPartValues,
+                                 &records()[item + i].first);
+      head.initial = bit_cast<W>(first);
+      return;
+    }
+  }
+
+  // The bin of the first or last ordinary value of a part, which may be another thread block's: `recorded`, if the part has
+  // exceptions, else that of the `value` at its end, for then there is no record.
+  H5L_DEVICE static T border_bin(const Q& q, const PartWord& part, const W* value, const u64* recorded) {
+    if (part.groups != 0) {
+      fence();
+      return bit_cast<T>(static_cast<W>(*recorded));
+    }
+    W bin = 0;
+    bin_of(q, *value, bin);
+    return number_of_bin<T>(bin);
+  }
+
+  H5L_DEVICE PartRecord* records() const {
+    return reinterpret_cast<PartRecord*>(plan_.parts + plan_.chunks * plan_.items_per_chunk);
+  }
+  [[nodiscard]] H5L_DEVICE W own_value(const OwnTile& part, u32 i) const {
+    return reinterpret_cast<const W*>(part.values)[thread() * kThreadValues + i];
+  }
+
+  // Exceptions take the bin of the value before them in the tile, or else of the first one behind them that is ordinary.
+  // Which of the thread's values are exceptions.
+  H5L_DEVICE u32 bins_with_exceptions(const Q& q, const OwnTile& tile, u32 inside, bool is_fine, bool has_before,
+                                      T& before, T (&bins)[kThreadValues]) {
+    const u32 item = tile.spot.item, part_number = part_of(tile);
+    RowBins<T> found;
+    found.has_ordinary = inside != 0;
+    found.first = found.last = bins[0];
+    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
+      if ((inside >> i & 1) != 0) found.last = bins[i];
+    }
+    if (!is_fine) found = bins_one_by_one<T>(q, shared_.input, inside);
+    if (thread() == 0) {
+      if (part_number == 0) has_before = false;
+      if (part_number != 0 && !has_before) {
+        for (u32 i = 1; i <= part_number && !has_before; ++i) {
+          const PartWord part = unpack(wait_for(plan_.parts + item - i));
+          if (!part.has_ordinary) continue;
+          before = border_bin(q, part, reinterpret_cast<const W*>(tile.values) - ((i - 1) * kPartValues + 1),
+                              &records()[item - i].last);
+          has_before = true;
+        }
+      }
+      shared_.bin_before = before;
+      shared_.has_bin_before = has_before ? 1 : 0;
+    }
+    shared_.firsts[thread()] = found.first;
+    shared_.lasts[thread()] = found.last;
+    shared_.has_ordinary[thread()] = found.has_ordinary ? 1 : 0;
+    sync_block();
+    T start = found.first;
+    bool has_start = false;
+    for (u32 t = thread(); t > 0 && !has_start; --t) {
+      has_start = shared_.has_ordinary[t - 1] != 0;
+      if (has_start) start = shared_.lasts[t - 1];
+    }
+    if (!has_start && shared_.has_bin_before != 0) {
+      has_start = true;
+      start = shared_.bin_before;
+    }
+    if (!has_start) {
+      start = 0;
+      for (u32 t = thread(); t < kThreads && !has_start; ++t) {
+        has_start = shared_.has_ordinary[t] != 0;
+        if (has_start) start = shared_.firsts[t];
+      }
+    }
+    if (!is_fine) {
+      if (found.exceptions != 0) fill_forward<T>(shared_.input, inside, found.exceptions, start);
+      load_row<kRowBytes<T>>(shared_.input, bins);
+    }
+    if (lane() == kWarpThreads - 1) shared_.warp_ends[warp()] = bins[kThreadValues - 1];
+    if (thread() == 0 && !has_before) before = bins[0];
+    sync_block();
+    return found.exceptions;
+  }
+
+  H5L_DEVICE void measure_section(const OwnTile& tile, u32 inside, u32 exceptions, PartWord& part) {
+    const u32 item = tile.spot.item;
+    u32 least = exceptions == 0 ? kNone : thread() * 32 + lowest_bit(u64{exceptions});
+    for (u32 by = 16; by != 0; by /= 2) {
+      const u32 other = shuffle_xor(least, by);
+      least = other < least ? other : least;
+    }
+    if (lane() == 0) shared_.first_exceptions[warp()] = least;
+    sync_block();
+    if (thread() == 0) {
+      least = kNone;
+      for (u32 w = 0; w < kWarps; ++w)
+        least = shared_.first_exceptions[w] < least ? shared_.first_exceptions[w] : least;
+      W common = reinterpret_cast<const W*>(tile.values)[least];
+      for (u32 i = part_of(tile); i > 0; --i) {
+        if (unpack(wait_for(plan_.parts + item - i)).groups == 0) continue;
+        fence();
+        common = static_cast<W>(records()[item - i].common);
+        break;
+      }
+      shared_.common = common;
+    }
+    sync_block();
+    const W common = static_cast<W>(shared_.common);
+    bool is_uniform = true;
+    for (u32 mask = exceptions; mask != 0; mask &= mask - 1) {
+      is_uniform &= own_value(tile, lowest_bit(u64{mask})) == common;
+    }
+    const bool is_present = exceptions != 0, is_full = exceptions == inside;
+    part.has_ordinary = any_in_block(!is_full);
+    part.only_common = !any_in_block(!is_full || !is_uniform);
+    const bool has_mask = is_present && !is_full, has_bits = is_present && !is_uniform;
+    const u32 own = (has_mask ? 1u : 0) | (has_bits ? ones(exceptions) : 0) << 16;
+    u32 totals = 0;
+    const u32 before = scan_of_block(own, shared_.section_totals, totals);
+    shared_.exceptions.threads[thread()] = {exceptions, static_cast<u16>(before >> 16), static_cast<u8>(before),
+                                            static_cast<u8>(has_mask ? 1 : 0), static_cast<u8>(has_bits ? 1 : 0)};
+    if (thread() == 0) {
+      shared_.exceptions.common = common;
+      shared_.exceptions.any_ordinary = part.has_ordinary ? 1 : 0;
+    }
+    part.masks = totals & 0xFFFF;
+    part.bits = totals >> 16;
+    const u32 present = ballot(is_present), full = ballot(is_present && is_full),
+              uniform = ballot(is_present && is_uniform);
+    if (lane() == 0) {
+      shared_.exceptions.groups[warp()][0] = present;
+      shared_.exceptions.groups[warp()][1] = full;
+      shared_.exceptions.groups[warp()][2] = uniform;
+    }
+    sync_block();
+    H5L_UNROLL for (u32 g = 0; g < kWarps; ++g) part.groups |= shared_.exceptions.groups[g][0] != 0 ? 1u << g : 0;
+    if (thread() != 0) return;
+    PartRecord record = {common, 0, 0};
+    for (u32 t = 0; t < kThreads; ++t) {
+      if (shared_.has_ordinary[t] == 0) continue;
+      record.last = bit_cast<W>(shared_.lasts[t]);
+    }
+    for (u32 t = 0; t < kThreads; ++t) {
+      if (shared_.has_ordinary[t] == 0) continue;
+      record.first = bit_cast<W>(shared_.firsts[t]);
+      break;
+    }
+    records()[item] = record;
+    fence();
+  }
+
+  Shared& shared_;
+  const EncodePlan& plan_;
+  W words_[kThreadValues];
+  u32 width_ = 0, planes_at_ = 0, room_ = 0;
+  bool has_exceptions_ = false;
+};
+
+template <class T, class Q>
+H5L_DEVICE void encode(const EncodePlan& plan) {
+  auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
+  Encoder<T, Q> encoder(shared, plan);
+  encode_tiles<false>(plan, encoder, shared.loop);
+}
+
+}  // namespace h5lossy::H5L_TARGET::aatrox

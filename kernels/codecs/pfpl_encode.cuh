@@ -1,0 +1,395 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// PFPL's encoder: a thread block for a tile of 16 KiB, a thread for 128 bytes of it. docs/format/pfpl.md is the format,
+// docs/design/gpu.md says why it is done this way.
+#pragma once
+
+#include "codecs/pfpl.h"
+#include "kernels/common/lookback.cuh"
+#include "kernels/common/quantizing.cuh"
+
+namespace h5lossy::H5L_TARGET::pfpl {
+
+inline constexpr u32 kRowBytes = kTileBytes / kThreads;  // values of a thread
+inline constexpr u32 kBitmap0Words = kBitmap0Bytes / 4;
+inline constexpr u32 kStreamWords = kStreamBytes / 4;
+
+// Of the area for payloads that wait for their places. What may need more than a tile and the last bitmaps is stored.
+template <class T>
+inline constexpr u32 kRoom = (sizeof(T) == 4 ? 1 : 2) * kTileBytes + 512;
+
+template <class T>
+struct alignas(16) EncodeShared {
+  u8 input[kTileBytes];  // rows of values; then, of some tiles, the stream of planes
+  u8 staged[kRoom<T>];
+  u32 before_bitmap0[4];  // zeros
+  u32 bitmap0[kBitmap0Words];
+  u16 places[kBitmap0Words];  // of the first byte that a word of bitmap0 tells of, among those of its eight planes
+  u8 bitmap1[kBitmap1Bytes];
+  u32 totals[kWarps];
+  u32 warp_ends[2 * kWarps];  // last word of each warp
+  LoopShared<TilePlaces> loop;
+};
+
+template <class T, class Q>
+class Encoder {
+  using W = Word<T>;
+  static constexpr u32 kValues = kRowBytes / sizeof(T);
+  static constexpr u32 kWords = kRowBytes / 4;              // of the stream of planes, of a thread
+  static constexpr W kBias = static_cast<W>(kWordBias<Q>);  // differences are without it
+
+ public:
+  static constexpr bool kIsLossless = kIsLosslessQuantizer<Q>;
+  using Places = TilePlaces;
+  static constexpr u32 kRoom = pfpl::kRoom<T>;
+  static constexpr u32 kMostWaiting = 2;
+
+  H5L_DEVICE Encoder(EncodeShared<T>& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {
+    if (thread() < 4) shared.before_bitmap0[thread()] = 0;
+  }
+
+  // Where a tile's values are.
+  H5L_DEVICE void find_values(OwnTile& tile) const {
+    const u32 left = plan_.shape.raw_bytes - tile.spot.index * kTileBytes;
+    tile.values = raw_of(plan_, tile.spot.chunk) + u64{tile.spot.index} * kTileBytes;
+    tile.raw_bytes = left < kTileBytes ? left : kTileBytes;
+  }
+
+  H5L_DEVICE void start(const OwnTile& tile) {
+    start_rows<kRowBytes, sizeof(T)>(shared_.input, tile.values, tile.raw_bytes);
+  }
+
+  // Bytes of the payload, as many as the values have where they are to be stored; for the first thread only.
+  H5L_DEVICE u32 measure(const OwnTile& tile) {
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile.spot.chunk));
+    const u32 raw_bytes = tile.raw_bytes;
+    finish_start<kRowBytes>(tile.values, raw_bytes);
+    W words[kValues];
+    bool has_words = words_of_row(q, raw_bytes, words);
+    residuals_of(words);
+    // Either way defines all of words_ behind its barrier, or the words of the tile before would be kept in registers.
+    if (sizeof(T) == 4 && raw_bytes == kTileBytes) {
+      if constexpr (sizeof(T) == 4) planes_in_registers(words);
+      has_words = !any_in_block(!has_words);  // also: bitmap0 is complete
+    } else {
+      planes_in_shared_memory(raw_bytes, words);
+      has_words = !any_in_block(!has_words);  // also: the stream is complete
+      take_stream();
+      sync_block();
+    }
+    const u32 size = measure_bitmaps();
+    if (!has_words || room_ > kRoom) room_ = 0;
+    return has_words && size < raw_bytes ? size : raw_bytes;
+  }
+
+  // At least as many bytes as the payload has, which most threads do not know yet.
+  [[nodiscard]] H5L_DEVICE u32 room() const { return room_ == 0 ? 16 : room_; }
+
+  // The rows of values take the words while another tile is placed.
+  H5L_DEVICE void stash() { store_row<kRowBytes>(shared_.input, words_); }
+  H5L_DEVICE void unstash() { load_row<kRowBytes>(shared_.input, words_); }
+
+  // Writes the payload that was measured to the staging area, from byte `at` of it on.
+  H5L_DEVICE void write(const OwnTile&, u32 at) {
+    if (room_ == 0) return;
+    u8* const out = shared_.staged + at;
+    const u8* const bitmap0 = reinterpret_cast<const u8*>(shared_.bitmap0) + 16 * thread();
+    u8* kept = out + (kept0_ & 0xFFFF);
+    for (u32 changes = kept0_ >> 16; changes != 0; changes &= changes - 1) *kept++ = bitmap0[lowest_one(changes)];
+    if (warp() == 0) write_last_bitmaps(out);
+    // A warp has seen to the bitmap of eight planes.
+    static_assert(kWords == 8 * kWarps);
+    u8* bytes = out;
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
+      if ((planes_used_ << (8 * w) >> 24) != 0) {
+        H5L_UNROLL for (u32 j = 8 * w; j < 8 * w + 8; ++j) {
+          // A plane whose bytes are all zero in this warp has nothing to write.
+          if ((planes_used_ >> (31 - j) & 1) != 0) write_bytes(bytes, j * kThreads + thread(), words_[j]);
+        }
+      }
+      bytes += shared_.totals[w] & 0xFFFF;
+    }
+  }
+
+  H5L_DEVICE void publish(OwnTile& tile, u32 bytes) const { publish_size(plan_, tile, bytes); }
+
+  // Takes a payload to its place.
+  H5L_DEVICE u32 emit(const OwnTile& tile, u32& table_sum) const {
+    const u32 begin = shared_.loop.places.begin;
+    u8* const to = place_tile(plan_, tile.spot.chunk, tile.spot.index, begin, begin + tile.bytes, table_sum);
+    if (to == nullptr) return 0;
+    if (tile.bytes == tile.raw_bytes) return h5lossy::H5L_TARGET::emit(to, tile, tile.values);
+    return h5lossy::H5L_TARGET::emit(to, tile, shared_.staged + tile.at);
+  }
+
+ private:
+  // The words of the thread's values. False: one has none.
+  H5L_DEVICE bool words_of_row(const Q& q, u32 raw_bytes, W (&words)[kValues]) {
+    bool is_good = !is_near_fill<kRowBytes>(q, shared_.input);
+    load_row<kRowBytes>(shared_.input, words);
+    if constexpr (kIsLossless) {
+      return true;
+    } else {
+      const u32 first = thread() * kValues * static_cast<u32>(sizeof(T));
+      const u32 count = raw_bytes <= first ? 0 : (raw_bytes - first) / static_cast<u32>(sizeof(T));
+      is_good &= zigzags_of(q, words);
+      if (count >= kValues && is_good) return true;
+      bool has_words = true;
+      H5L_NO_UNROLL for (u32 v = 0; v < kValues; ++v) {
+        W* const value = value_in_rows<kRowBytes, W>(shared_.input, thread(), v);
+        W word = 0;
+        if (v < count) has_words &= word_of(q, *value, word);
+        *value = word + kBias;
+      }
+      load_row<kRowBytes>(shared_.input, words);
+      return has_words;
+    }
+  }
+
+  // From words to differences of neighbours in negabinary.
+  H5L_DEVICE void residuals_of(W (&words)[kValues]) {
+    W* const warp_ends = reinterpret_cast<W*>(shared_.warp_ends);
+    if (lane() == kWarpThreads - 1) warp_ends[warp()] = words[kValues - 1];
+    W before = shuffle_up(words[kValues - 1], 1);
+    sync_block();  // also: nobody reads the input any more
+    if (lane() == 0) before = warp() == 0 ? kBias : warp_ends[warp() - 1];
+    H5L_UNROLL for (u32 v = kValues - 1; v > 0; --v) words[v] = to_negabinary(static_cast<W>(words[v] - words[v - 1]));
+    words[0] = to_negabinary(static_cast<W>(words[0] - before));
+  }
+
+  // A full tile of float32: thread t has group t, and word t of every plane, which take the words' place.
+  H5L_DEVICE void planes_in_registers(const u32 (&row)[32]) {
+    u32(&words)[32] = words_;
+    H5L_UNROLL for (u32 v = 0; v < 32; ++v) words[v] = row[v];
+    // Which planes have a one in which byte: byte b of a plane's word is values 31 - 8 b - 7 to 31 - 8 b.
+    u32 used[4];
+    H5L_UNROLL for (u32 b = 0; b < 4; ++b) {
+      used[b] = words[24 - 8 * b];
+      H5L_UNROLL for (u32 i = 1; i < 8; ++i) used[b] |= words[24 - 8 * b + i];
+    }
+    planes_used_ = or_of_warp(used[0] | used[1] | used[2] | used[3]);
+    bitmap_of_flags(used);
+    // Bytes s of four values make a row of eight planes.
+    if (planes_used_ >> 16 == 0) {
+      H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+        const u32 low = permute(words[31 - r], words[23 - r], 0x5410),
+                  high = permute(words[15 - r], words[7 - r], 0x5410);
+        words[31 - r] = permute(low, high, 0x6420);
+        words[23 - r] = permute(low, high, 0x7531);
+      }
+    } else {
+      H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+        u32 &a = words[31 - r], &b = words[23 - r], &c = words[15 - r], &d = words[7 - r];
+        const u32 low01 = permute(a, b, 0x5140), high01 = permute(a, b, 0x7362);
+        const u32 low23 = permute(c, d, 0x5140), high23 = permute(c, d, 0x7362);
+        a = permute(low01, low23, 0x5410);
+        b = permute(low01, low23, 0x7632);
+        c = permute(high01, high23, 0x5410);
+        d = permute(high01, high23, 0x7632);
+      }
+    }
+    H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+      if (((planes_used_ >> (8 * s)) & 0xFF) == 0) continue;
+      u32 rows[8];
+      H5L_UNROLL for (u32 r = 0; r < 8; ++r) rows[r] = words[31 - 8 * s - r];
+      transpose_bytes(rows);
+      H5L_UNROLL for (u32 c = 0; c < 8; ++c) words[31 - 8 * s - c] = rows[c];
+    }
+  }
+
+  // bitmap0 from flags: bit k of used[b] is that of byte b of the thread's word in plane 31 - k. A word of bitmap0 is what
+  // eight threads know of one plane, four bits each.
+  H5L_DEVICE void bitmap_of_flags(const u32 (&used)[4]) {
+    // Bytes 0 to 3 of the result m are those of number m of the four: bit 8 b + i is plane bit 8 m + i. Words 1 and 2 change
+    // places, which the last steps undo.
+    const u32 low01 = permute(used[0], used[2], 0x5140), high01 = permute(used[0], used[2], 0x7362);
+    const u32 low23 = permute(used[1], used[3], 0x5140), high23 = permute(used[1], used[3], 0x7362);
+    u32 nibbles[4] = {permute(low01, low23, 0x5410), permute(low01, low23, 0x7632), permute(high01, high23, 0x5410),
+                      permute(high01, high23, 0x7632)};
+    const u32 in_eight = lane() % 8;
+    H5L_UNROLL for (u32 m = 0; m < 4; ++m) {
+      u32 word = 0;
+      if (((planes_used_ >> (8 * m)) & 0xFF) != 0) {
+        word = swap_bits<4, 2>(nibbles[m]);
+        word = swap_bits<3, 1>(word);
+        word = swap_bits<2, 0>(word);
+        // Now four bits for each plane. Exchanged among eight threads: thread i gets those of plane bit 8 m + i.
+        u32 other = shuffle_xor(word, 4);
+        word = permute(word, other, (in_eight & 4) != 0 ? 0x3276 : 0x5410);
+        other = shuffle_xor(word, 2);
+        word = permute(word, other, (in_eight & 2) != 0 ? 0x3715 : 0x6240);
+        other = shuffle_xor(word, 1);
+        word = (in_eight & 1) != 0 ? merge<0xF0F0F0F0u>(word, other >> 4) : merge<0x0F0F0F0Fu>(word, other << 4);
+      }
+      shared_.bitmap0[(31 - (8 * m + in_eight)) * (kThreads / 8) + thread() / 8] = word;
+    }
+  }
+
+  // Exchanges bits i and j, i > j, of the numbers of a word's bits.
+  template <u32 i, u32 j>
+  H5L_DEVICE static u32 swap_bits(u32 word) {
+    constexpr u32 distance = (1u << i) - (1u << j);
+    constexpr u32 mask = [] {
+      u32 bits = 0;
+      for (u32 n = 0; n < 32; ++n) {
+        if ((n >> i & 1) == 0 && (n >> j & 1) == 1) bits |= 1u << n;
+      }
+      return bits;
+    }();
+    const u32 swapped = (word ^ (word >> distance)) & mask;
+    return word ^ swapped ^ (swapped << distance);
+  }
+
+  // All other tiles: the stream of planes in shared memory.
+  H5L_DEVICE void planes_in_shared_memory(u32 raw_bytes, const W (&words)[kValues]) {
+    constexpr u32 group_values = kGroupValues<T>;
+    u8* const stream = shared_.input;
+    const u32 count = raw_bytes / static_cast<u32>(sizeof(T));
+    const u32 groups = count / group_values;
+    const u32 first = thread() * kValues;
+    if (first + kValues <= groups * group_values) {
+      const u32 group = first / group_values, in_group = first % group_values;
+      if constexpr (sizeof(T) == 4) {
+        H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+          u32 rows[8];
+          H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+            rows[r] = gather_bytes(words[31 - r], words[23 - r], words[15 - r], words[7 - r], s);
+          }
+          transpose_bytes(rows);
+          H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
+            reinterpret_cast<u32*>(stream)[(31 - (8 * s + c)) * groups + group] = rows[c];
+          }
+        }
+      } else {
+        // 16 values are two bytes of a plane's word; two times eight planes are transposed at once.
+        u8* const bytes = stream + group * 8 + (48 - in_group) / 8;
+        H5L_UNROLL for (u32 s = 0; s < 8; s += 2) {
+          u32 rows[8];
+          H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+            const u32 a = half_of(words[15 - r], s), b = half_of(words[7 - r], s);
+            rows[r] = permute(a, b, s % 4 == 0 ? 0x5140 : 0x7362);
+          }
+          transpose_bytes(rows);
+          H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
+            *reinterpret_cast<u16*>(bytes + (63 - (8 * s + c)) * groups * 8) = static_cast<u16>(rows[c]);
+            *reinterpret_cast<u16*>(bytes + (63 - (8 * s + 8 + c)) * groups * 8) = static_cast<u16>(rows[c] >> 16);
+          }
+        }
+      }
+    } else {
+      // What is in no whole group follows as it is, and zeros.
+      H5L_UNROLL for (u32 v = 0; v < kValues; ++v) {
+        if (first + v >= groups * group_values) {
+          reinterpret_cast<W*>(stream)[first + v] = first + v < count ? words[v] : W{0};
+        }
+      }
+    }
+  }
+
+  // The thread's words of the stream, as if they were those of planes, and bitmap0.
+  H5L_DEVICE void take_stream() {
+    const u32* const stream = reinterpret_cast<const u32*>(shared_.input);
+    u8* const bytes = reinterpret_cast<u8*>(shared_.bitmap0);
+    planes_used_ = ~u32{0};
+    H5L_UNROLL for (u32 j = 0; j < kWords; ++j) {
+      const u32 w = j * kThreads + thread();
+      words_[j] = stream[w];
+      const u32 flags = nonzero_bytes(u64{words_[j]});
+      const u32 next = shuffle_xor(flags, 1);
+      if (lane() % 2 == 0) bytes[w / 2] = static_cast<u8>(flags | next << 4);
+    }
+  }
+
+  // Bit i: byte i of a bitmap's word differs from the one before it; `before` is the word before.
+  H5L_DEVICE static u32 changes_of(u32 word, u32 before) {
+    return nonzero_bytes(u64{word ^ funnel_left(before, word, 8)});
+  }
+
+  // The size of the payload, for the first thread.
+  H5L_DEVICE u32 measure_bitmaps() {
+    // Each thread has 16 bytes of bitmap0, so two of bitmap1.
+    const Quad words = *reinterpret_cast<const Quad*>(shared_.bitmap0 + 4 * thread());
+    const u32 before = *(shared_.bitmap0 + 4 * thread() - 1);
+    const u32 changes0 = changes_of(words.x, before) | changes_of(words.y, words.x) << 4 |
+                         changes_of(words.z, words.y) << 8 | changes_of(words.w, words.z) << 12;
+    reinterpret_cast<u16*>(shared_.bitmap1)[thread()] = static_cast<u16>(changes0);
+    const u32 counts[4] = {ones(words.x), ones(words.y), ones(words.z), ones(words.w)};
+    const u32 own = (counts[0] + counts[1] + counts[2] + counts[3]) | ones(changes0) << 16;
+    const u32 inclusive = scan_of_warp(own);
+    if (lane() == kWarpThreads - 1) shared_.totals[warp()] = inclusive;
+    u32 place = (inclusive - own) & 0xFFFF;
+    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+      shared_.places[4 * thread() + i] = static_cast<u16>(place);
+      place += counts[i];
+    }
+    sync_block();
+    u32 before_it = inclusive - own, totals = 0;
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
+      if (w < warp()) before_it += shared_.totals[w];
+      totals += shared_.totals[w];
+    }
+    const u32 nonzero_bytes_there = totals & 0xFFFF;
+    kept0_ = (nonzero_bytes_there + (before_it >> 16)) | changes0 << 16;
+    const u32 kept1_at = nonzero_bytes_there + (totals >> 16);
+    constexpr u32 most_behind = kBitmap1Bytes + kBitmap1Bytes / 8 + kBitmap3Bytes;
+    room_ = nonzero_bytes_there == 0 ? 0 : (kept1_at + most_behind + 15) / 16 * 16;
+    if (warp() != 0) return 0;
+    // Each thread has eight bytes of bitmap1, so one of bitmap2.
+    const u64 word = reinterpret_cast<const u64*>(shared_.bitmap1)[lane()];
+    u32 last = static_cast<u32>(word >> 56);
+    last = shuffle_up(last, 1);
+    const u32 changes1 = nonzero_bytes(word ^ (word << 8 | (lane() == 0 ? 0 : last)));
+    const u32 byte_before = shuffle_up(changes1, 1);
+    const u32 changes2 = ballot(changes1 != (lane() == 0 ? 0 : byte_before));
+    const u32 kept = scan_of_warp(ones(changes1));
+    kept1_ = (kept1_at + kept - ones(changes1)) | changes1 << 16;
+    const u32 kept2_at = kept1_at + shuffle(kept, kWarpThreads - 1);
+    return nonzero_bytes_there == 0 ? 0 : kept2_at + ones(changes2) + kBitmap3Bytes;
+  }
+
+  // Kept bytes of bitmaps 1 and 2, and bitmap 3: by the first warp.
+  H5L_DEVICE void write_last_bitmaps(u8* payload) {
+    const u32 changes1 = kept1_ >> 16;
+    u8* out = payload + (kept1_ & 0xFFFF);
+    for (u32 changes = changes1; changes != 0; changes &= changes - 1) {
+      *out++ = shared_.bitmap1[8 * lane() + lowest_one(changes)];
+    }
+    const u32 byte_before = shuffle_up(changes1, 1);
+    const u32 changes2 = ballot(changes1 != (lane() == 0 ? 0 : byte_before));
+    out = payload + shuffle((kept1_ & 0xFFFF) + ones(changes1), kWarpThreads - 1);
+    if ((changes2 >> lane() & 1) != 0) out[ones(changes2 & lanes_below())] = static_cast<u8>(changes1);
+    out += ones(changes2);
+    if (lane() < kBitmap3Bytes) out[lane()] = static_cast<u8>(changes2 >> (8 * lane()));
+  }
+
+  // The non-zero bytes of word w of the stream. `bytes`: where the first one of its eight planes goes.
+  H5L_DEVICE void write_bytes(u8* bytes, u32 w, u32 word) const {
+    const u32 flags = shared_.bitmap0[w / 8];
+    const u32 shift = 4 * (w % 8);
+    u8* out = bytes + shared_.places[w / 8] + ones(flags & ((u32{1} << shift) - 1));
+    const u32 own = flags >> shift;
+    if ((own & 1) != 0) *out++ = static_cast<u8>(word);
+    if ((own & 2) != 0) *out++ = static_cast<u8>(word >> 8);
+    if ((own & 4) != 0) *out++ = static_cast<u8>(word >> 16);
+    if ((own & 8) != 0) *out = static_cast<u8>(word >> 24);
+  }
+
+  EncodeShared<T>& shared_;
+  const EncodePlan& plan_;
+  u32 words_[kWords];  // of the stream of planes: number i * kThreads + thread()
+  u32 planes_used_ = 0;
+  u32 room_ = 0;   // 0: nothing to write
+  u32 kept0_ = 0;  // where the thread's kept bytes of bitmap0 go, and, from bit 16 on, which they are
+  u32 kept1_ = 0;  // of the first warp: the same of bitmap1
+};
+
+// One thread block of the grid.
+template <class T, class Q>
+H5L_DEVICE void encode(const EncodePlan& plan) {
+  auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
+  Encoder<T, Q> encoder(shared, plan);
+  encode_tiles<Encoder<T, Q>::kIsLossless>(plan, encoder, shared.loop);
+}
+
+}  // namespace h5lossy::H5L_TARGET::pfpl

@@ -1,0 +1,408 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What is done for whole chunks: headers and stored frames after encoding, opening frames before decoding, and the range of
+// a chunk's values before a range-relative bound.
+#pragma once
+
+#include "codecs/bounds.h"
+#include "kernels/common/lookback.cuh"
+#include "kernels/common/tile_io.cuh"
+
+namespace h5lossy::H5L_TARGET {
+
+using gpu::FinishPlan;
+using gpu::OpenPlan;
+
+// Absolute and range-relative frames are for the same kernels.
+H5L_DEVICE u32 kind_class(u32 kind) { return kind == static_cast<u32>(BoundKind::range_relative) ? 0 : kind; }
+
+struct FinishShared {
+  u32 totals[kWarps];
+};
+
+// A frame's header (docs/format/frame.md) as words; its own sum is still 0.
+struct HeaderWords {
+  u32 words[13];
+  u32 count;
+};
+
+H5L_DEVICE HeaderWords make_header(const FinishPlan& plan, const Quantizer& quantizer, bool is_stored,
+                                   u32 payload_sum) {
+  const EncodePlan& encode = plan.encode;
+  HeaderWords header = {};
+  header.count = is_stored ? 10 : encode.header_bytes / 4;
+  const u32 codec = is_stored ? 0 : plan.codec;
+  const u32 mode = is_stored ? 0 : encode.mode;
+  const u32 kind = is_stored ? plan.requested_kind : static_cast<u32>(quantizer.kind);
+  header.words[0] = 0x594C3548;  // "H5LY"
+  header.words[1] = 1 | header.count << 8 | codec << 16 | (plan.value_bytes | (plan.big_endian != 0 ? 0x80u : 0)) << 24;
+  header.words[2] = kind | mode << 8 | (encode.with_checksum != 0 ? 1u : 0) << 16;
+  header.words[3] = encode.shape.raw_bytes;
+  header.words[5] = encode.with_checksum != 0 ? payload_sum : 0;
+  const u64 bound = bit_cast<u64>(plan.bound);
+  header.words[6] = static_cast<u32>(bound);
+  header.words[7] = static_cast<u32>(bound >> 32);
+  u64 step = quantizer.kind == BoundKind::pointwise_relative ? quantizer.scale : bit_cast<u64>(quantizer.step);
+  if (is_stored || quantizer.kind == BoundKind::lossless) step = 0;
+  header.words[8] = static_cast<u32>(step);
+  header.words[9] = static_cast<u32>(step >> 32);
+  for (u32 i = 0; i < 3; ++i) header.words[10 + i] = encode.shape.dims[i];
+  return header;
+}
+
+// Writes a header with its sum, over all words but its own, of which `table_sum` is the tile table's share. By one thread.
+H5L_DEVICE void write_header(HeaderWords header, u32 table_sum, u8* frame) {
+  u32 sum = table_sum;
+  for (u32 i = 0; i < header.count; ++i) {
+    if (i != 4) sum += mix(header.words[i] + (i < 4 ? i + 1 : i) * 0x9E3779B9u);
+  }
+  header.words[4] = sum;
+  for (u32 i = 0; i < header.count; ++i) reinterpret_cast<u32*>(frame)[i] = header.words[i];
+}
+
+// A column of thread blocks for each chunk (block_row). The first one writes the header; all together store the chunk where
+// its frame would not shrink.
+template <bool is_lossless>
+H5L_DEVICE void finish_frames(const FinishPlan& plan) {
+  const EncodePlan& encode = plan.encode;
+  const u32 chunk = block_row();
+  const Quantizer& quantizer = quantizer_of(encode, chunk);
+  if ((quantizer.kind == BoundKind::lossless) != is_lossless) return;
+  u32* const totals = reinterpret_cast<FinishShared*>(shared_memory())->totals;
+  u8* const frame = frame_of(encode, chunk);
+  const u32 payload = encode.totals[chunk];
+  const u64 frame_bytes = encode.header_bytes + u64{4} * encode.shape.tiles + payload;
+  u32 sum = 0;
+  if (frame_bytes < u64{40} + encode.shape.raw_bytes) {
+    if (block_number() != 0) return;
+    if (thread() != 0) return;
+    write_header(make_header(plan, quantizer, false, encode.sums[chunk]), encode.table_sums[chunk], frame);
+    plan.frame_bytes[chunk] = frame_bytes;
+    return;
+  }
+  // The checksum of what did not shrink is of no use; the stored values' goes where it was, once all blocks are here. They
+  // add to a second word.
+  const u32* const words = reinterpret_cast<const u32*>(raw_of(encode, chunk));
+  u32* const out = reinterpret_cast<u32*>(frame + 40);
+  const u32 count = encode.shape.raw_bytes / 4;
+  for (u32 i = block_number() * kThreads + thread(); i < count; i += grid_blocks() * kThreads) {
+    out[i] = words[i];
+    sum += mix(words[i] + (i + 1) * 0x9E3779B9u);
+  }
+  u32 total = 0;
+  scan_of_block(sum, totals, total);
+  if (thread() != 0) return;
+  atomic_add(plan.done + 2 * chunk + 1, total);
+  fence();
+  if (atomic_add_and_get(plan.done + 2 * chunk, 1) + 1 != grid_blocks()) return;
+  const u32 stored_sum = atomic_add_and_get(plan.done + 2 * chunk + 1, 0);
+  write_header(make_header(plan, quantizer, true, stored_sum), 0, frame);
+  plan.frame_bytes[chunk] = u64{40} + encode.shape.raw_bytes;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Before decoding
+
+// Whether a frame's step is one that an encoder may have written.
+H5L_DEVICE bool is_step(u64 bits, u32 kind, u32 value_bytes) {
+  if (kind == static_cast<u32>(BoundKind::lossless)) return bits == 0;
+  const bool is_f32 = value_bytes == 4;
+  if (kind == static_cast<u32>(BoundKind::pointwise_relative)) {
+    return bits % 2 == 1 && bits >= 3 && bits <= (u64{1} << (is_f32 ? 23 : 52)) + 1;
+  }
+  const double step = bit_cast<double>(bits);
+  const double smallest = is_f32 ? 0x1p-125 : 0x1p-1021, largest = is_f32 ? 0x1p125 : 0x1p1021;
+  return step >= smallest && step <= largest && (!is_f32 || static_cast<double>(static_cast<float>(step)) == step);
+}
+
+// What the first fields say, compared with what is asked for.
+struct FrameOpening {
+  gpu::FrameForm form;
+  u32 header_bytes, tiles;
+};
+
+H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32 (&words)[13], u64 bytes) {
+  constexpr FrameOpening none = {gpu::FrameForm::none, 0, 0};
+  if (bytes < 40) return none;
+  const gpu::Shape& shape = plan.decode.shape;
+  const u32 codec = words[1] >> 16 & 0xFF, type = words[1] >> 24;
+  const u32 kind = words[2] & 0xFF, mode = words[2] >> 8 & 0xFF, flags = words[2] >> 16;
+  const bool is_first_version = words[0] == 0x594C3548 && (words[1] & 0xFF) == 1 && flags >> 8 == 0;
+  if (!is_first_version || words[3] != shape.raw_bytes || kind > 3) return none;
+  if (type != (plan.value_bytes | (plan.big_endian != 0 ? 0x80u : 0))) return none;
+  const u64 bound = words[6] | u64{words[7]} << 32;
+  if (bound >> 52 >= 0x7FF) return none;  // negative or not finite
+  const u64 step = words[8] | u64{words[9]} << 32;
+  if ((flags & 1) == 0 && words[5] != 0) return none;
+  FrameOpening opening = {gpu::FrameForm::none, 40, 0};
+  if (codec == 0 && mode == 0) {
+    opening.form = step == 0 ? gpu::FrameForm::stored : gpu::FrameForm::none;
+  } else if (codec == 1 && mode == 0 && kind == 3) {
+    opening.form = gpu::FrameForm::lossless;
+    opening.tiles = plan.lossless_tiles;
+  } else if (kind != 3 && codec == plan.codec && mode == plan.decode.mode &&
+             kind_class(kind) == kind_class(plan.kind)) {
+    opening.form = gpu::FrameForm::main;
+    opening.header_bytes = plan.decode.header_bytes;
+    opening.tiles = shape.tiles;
+  }
+  if (opening.form != gpu::FrameForm::stored && !is_step(step, kind, plan.value_bytes)) return none;
+  // Headers of later versions may be longer: the host reads those.
+  if ((words[1] >> 8 & 0xFF) * 4 != opening.header_bytes) return none;
+  if (opening.header_bytes + u64{4} * opening.tiles > bytes) return none;
+  bool has_dims = true;
+  H5L_UNROLL for (u32 i = 0; i < 3; ++i) has_dims = has_dims && words[10 + i] == shape.dims[i];
+  return opening.header_bytes != 52 || has_dims ? opening : none;
+}
+
+// A column of thread blocks for each frame (block_row), of which the first opens the frame, and all clear what its decoders
+// tell each other. What is taken amiss, the host looks at: it knows the words for it.
+H5L_DEVICE void open_frames(const OpenPlan& plan) {
+  const DecodePlan& decode = plan.decode;
+  auto& shared = *reinterpret_cast<FinishShared*>(shared_memory());
+  const u32 chunk = block_row();
+  for (u32 i = block_number() * kThreads + thread(); i < plan.told_words; i += grid_blocks() * kThreads) {
+    decode.told[u64{chunk} * plan.told_words + i] = 0;
+  }
+  if (block_number() != 0) return;
+  if (thread() < decode.slots) decode.sums[chunk * decode.slots + thread()] = {};
+  const u32* const frame = reinterpret_cast<const u32*>(decode.frames + chunk * decode.frame_stride);
+  const u64 bytes = plan.frame_bytes[chunk];
+  // All is asked for at once that is read of nearly every frame.
+  u32 words[13];
+  H5L_UNROLL for (u32 i = 0; i < 13; ++i) words[i] = 4 * i + 4 <= bytes ? load_constant(frame + i) : 0;
+  const u32 main_words = decode.header_bytes / 4 + decode.shape.tiles;
+  const u32 last_of_main = u64{4} * main_words <= bytes && main_words != 0 ? load_constant(frame + main_words - 1) : 0;
+  const FrameOpening opening = open_header(plan, words, bytes);
+  bool is_fine = opening.form != gpu::FrameForm::none;
+  const u64 payload_at = opening.header_bytes + u64{4} * opening.tiles;
+  // Where all tiles are decoded, whoever decodes one adds its entry's share.
+  const bool is_whole = decode.wanted == decode.shape.count && opening.form != gpu::FrameForm::stored;
+  u32 sum = 0;
+  u32 last = 0;
+  if (is_fine) {
+    const u32 summed = is_whole ? opening.header_bytes / 4 : static_cast<u32>(payload_at / 4);
+    for (u32 i = thread(); i < summed; i += kThreads) {
+      if (i != 4) sum += mix(frame[i] + (i < 4 ? i + 1 : i) * 0x9E3779B9u);
+    }
+    const u32* const ends = frame + opening.header_bytes / 4;
+    for (u32 i = thread(); !is_whole && i < opening.tiles; i += kThreads) {
+      is_fine = is_fine && (i == 0 || ends[i - 1] <= ends[i]);
+    }
+    last = opening.form == gpu::FrameForm::stored ? decode.shape.raw_bytes
+           : opening.tiles == 0                   ? 0
+           : opening.form == gpu::FrameForm::main ? last_of_main
+                                                  : ends[opening.tiles - 1];
+    is_fine = is_fine && payload_at + last == bytes;
+  }
+  u32 total = 0;
+  scan_of_block(sum, shared.totals, total);
+  is_fine = is_fine && (is_whole || total == words[4]);
+  is_fine = !any_in_block(!is_fine);
+  if (thread() != 0) return;
+  DecodeJob job = {};
+  job.form = is_fine ? opening.form : gpu::FrameForm::none;
+  if (is_fine) {
+    job.payload_bytes = last;
+    job.check_sum = (words[2] >> 16 & 1) != 0 && decode.wanted == decode.shape.count ? 1 : 0;
+    job.payload_sum = words[5];
+    job.check_table = is_whole ? 1 : 0;
+    job.table_sum = words[4] - total;
+    job.step = words[8] | u64{words[9]} << 32;
+  }
+  plan.jobs[chunk] = job;
+  decode.statuses[chunk] = static_cast<u32>(is_fine ? gpu::DecodeStatus::ok : gpu::DecodeStatus::other);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Range-relative bounds
+
+// A number's bits so that they have the order of the numbers; finite ones give neither 0 nor all ones.
+template <class W>
+H5L_DEVICE u64 ordered(W bits) {
+  constexpr W sign = W{1} << (8 * sizeof(W) - 1);
+  return (bits & sign) != 0 ? static_cast<W>(~bits) : static_cast<W>(bits | sign);
+}
+template <class W>
+H5L_DEVICE W unordered(u64 key) {
+  constexpr W sign = W{1} << (8 * sizeof(W) - 1);
+  const W bits = static_cast<W>(key);
+  return (bits & sign) != 0 ? static_cast<W>(bits & ~sign) : static_cast<W>(~bits);
+}
+
+template <class T>
+H5L_DEVICE void range_of_chunk(const gpu::RangePlan& plan) {
+  using W = Word<T>;
+  const W* const values = reinterpret_cast<const W*>(plan.raw + block_row() * plan.raw_stride);
+  u64 largest = 0, smallest = 0;
+  for (u32 i = block_number() * kThreads + thread(); i < plan.count; i += grid_blocks() * kThreads) {
+    const W bits = values[i], size = bits & ~kSignBit<T>;
+    if (size >= kInfinity<T> || (plan.has_fill != 0 && bits == static_cast<W>(plan.fill_bits))) continue;
+    if (plan.skip_zeros != 0 && size == 0) continue;
+    const u64 key = ordered(bits), complement = static_cast<W>(~key);
+    largest = key > largest ? key : largest;
+    smallest = complement > smallest ? complement : smallest;
+  }
+  for (u32 by = 16; by != 0; by /= 2) {
+    const u64 other = shuffle_xor(largest, by), other_smallest = shuffle_xor(smallest, by);
+    largest = other > largest ? other : largest;
+    smallest = other_smallest > smallest ? other_smallest : smallest;
+  }
+  if (lane() != 0) return;
+  atomic_max(plan.ends + 2 * block_row(), largest);
+  atomic_max(plan.ends + 2 * block_row() + 1, smallest);
+}
+
+H5L_DEVICE void measure_ranges(const gpu::RangePlan& plan) {
+  plan.value_bytes == 4 ? range_of_chunk<float>(plan) : range_of_chunk<double>(plan);
+}
+
+template <class T>
+H5L_DEVICE Quantizer quantizer_of_range(const gpu::RangePlan& plan, u64 largest, u64 smallest) {
+  double bound = 0;
+  if (largest != 0) {
+    const T max = bit_cast<T>(unordered<Word<T>>(largest));
+    const T min = bit_cast<T>(unordered<Word<T>>(static_cast<Word<T>>(~smallest)));
+    bound = bound_of_range(plan.bound, static_cast<double>(min), static_cast<double>(max));
+  }
+  return make_absolute<T>(plan.quantizer, bound);
+}
+
+// One thread for each chunk.
+H5L_DEVICE void make_quantizers(const gpu::RangePlan& plan) {
+  const u32 i = block_number() * kThreads + thread();
+  if (i >= plan.chunks) return;
+  const u64 largest = plan.ends[2 * i], smallest = plan.ends[2 * i + 1];
+  plan.quantizers[i] = plan.value_bytes == 4 ? quantizer_of_range<float>(plan, largest, smallest)
+                                             : quantizer_of_range<double>(plan, largest, smallest);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Codec auto
+
+// Thread blocks for each piece: copies it into the sample.
+H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
+  const gpu::SamplePart& part = plan.parts[plan.part];
+  const u32 chunk = block_row() / part.sampled, j = block_row() % part.sampled;
+  const u64 piece = ((2 * u64{j} + 1) * part.pieces - 1) / (2 * u64{part.sampled});
+  const u8* const first = plan.raw + chunk * plan.raw_stride + part.first_byte;
+  const u32* const from = reinterpret_cast<const u32*>(first + piece * part.run_bytes);
+  u32* const to = reinterpret_cast<u32*>(part.values + u64{block_row()} * part.piece_bytes);
+  for (u32 i = block_number() * kThreads + thread(); i < part.piece_bytes / 4; i += grid_blocks() * kThreads) {
+    to[i] = from[u64{i / (part.run_bytes / 4)} * (part.apart_bytes / 4) + i % (part.run_bytes / 4)];
+  }
+  if (part.of_pieces != nullptr && block_number() == 0 && thread() == 0) {
+    part.of_pieces[block_row()] = plan.quantizers[chunk];
+  }
+}
+
+// A thread block for each chunk: whether the sample's frames are smaller than those of the earlier candidates. The sampled
+// part of a chunk, with at most 40 bytes for each 8192 values, is less than 2^32 bytes.
+H5L_DEVICE void compare_candidates(const gpu::AutoPlan& plan) {
+  const u32 chunk = block_row();
+  u64 estimate = 0;
+  for (u32 i = 0; i < plan.part_count; ++i) {
+    const gpu::SamplePart& part = plan.parts[i];
+    u32 sum = 0, total = 0;
+    for (u32 j = thread(); j < part.sampled; j += kThreads) {
+      sum += static_cast<u32>(part.sizes[u64{chunk} * part.sampled + j]);
+    }
+    if (i != 0) sync_block();
+    scan_of_block(sum, reinterpret_cast<FinishShared*>(shared_memory())->totals, total);
+    estimate += u64{part.weight} * total;
+  }
+  if (thread() != 0 || (plan.candidate != 0 && estimate >= plan.least[chunk])) return;
+  plan.least[chunk] = estimate;
+  plan.picked[chunk] = plan.candidate;
+}
+
+// One thread for each chunk.
+H5L_DEVICE void list_picked(const gpu::AutoPlan& plan) {
+  const u32 i = block_number() * kThreads + thread();
+  if (i >= plan.chunks) return;
+  Quantizer quantizer = plan.quantizers == nullptr ? plan.quantizer : plan.quantizers[i];
+  if (plan.picked[i] != plan.candidate) quantizer.kind = BoundKind::lossless;
+  plan.chosen[i] = quantizer;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Chunks and arrays
+
+template <class W>
+H5L_DEVICE W swapped(W word) {
+  W result = 0;
+  H5L_UNROLL for (u32 i = 0; i < sizeof(W); ++i) result = static_cast<W>(result << 8 | (word >> (8 * i) & 0xFF));
+  return result;
+}
+
+H5L_DEVICE void swap_values(const gpu::SwapPlan& plan) {
+  for (u64 i = block_number() * kThreads + thread(); i < plan.count; i += u64{grid_blocks()} * kThreads) {
+    if (plan.value_bytes == 4) {
+      u32* const value = reinterpret_cast<u32*>(plan.values) + i;
+      *value = swapped(*value);
+    } else {
+      u64* const value = reinterpret_cast<u64*>(plan.values) + i;
+      *value = swapped(*value);
+    }
+  }
+}
+
+// Thread blocks for each frame.
+H5L_DEVICE void pack_frames(const gpu::PackPlan& plan) {
+  const u32 frame = block_row();
+  u32 quads = 0;  // in front of this one: 16 bytes each
+  for (u32 i = thread(); i < frame; i += kThreads) quads += static_cast<u32>((plan.frame_bytes[i] + 15) / 16);
+  u32 begin = 0;
+  scan_of_block(quads, reinterpret_cast<FinishShared*>(shared_memory())->totals, begin);
+  const Quad* const from = reinterpret_cast<const Quad*>(plan.frames + frame * plan.frame_stride);
+  Quad* const to = reinterpret_cast<Quad*>(plan.packed) + begin;
+  const u32 count = static_cast<u32>((plan.frame_bytes[frame] + 15) / 16);
+  for (u32 i = block_number() * kThreads + thread(); i < count; i += grid_blocks() * kThreads) to[i] = from[i];
+}
+
+// Copies the values of a chunk, numbered by block_row, from the array or to it.
+template <class W, bool to_array>
+H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
+  u64 origin[8];
+  u64 number = plan.first_chunk + block_row();
+  u64 values = 1;
+  H5L_UNROLL for (u32 i = 0; i < 8; ++i) {  // the last axis first, and no index but a constant one
+    const u32 axis = 7 - i;
+    origin[axis] = 0;
+    if (axis >= plan.rank) continue;
+    const u64 chunks = (plan.start[axis] + plan.extents[axis] + plan.chunk[axis] - 1) / plan.chunk[axis];
+    origin[axis] = number % chunks * plan.chunk[axis];
+    number /= chunks;
+    values *= plan.chunk[axis];
+  }
+  W* const chunk = reinterpret_cast<W*>(plan.chunk_values + block_row() * plan.chunk_stride);
+  for (u64 i = block_number() * kThreads + thread(); i < values; i += u64{grid_blocks()} * kThreads) {
+    u32 left = static_cast<u32>(i);
+    i64 offset = 0;
+    bool is_inside = true;
+    H5L_UNROLL for (u32 k = 0; k < 8; ++k) {
+      const u32 axis = 7 - k;
+      if (axis >= plan.rank) continue;
+      // In front of the array this is huge.
+      const u64 at = origin[axis] + left % plan.chunk[axis] - plan.start[axis];
+      left /= plan.chunk[axis];
+      is_inside = is_inside && at < plan.extents[axis];
+      offset += static_cast<i64>(at) * plan.strides[axis];
+    }
+    if constexpr (to_array) {
+      if (is_inside) *reinterpret_cast<W*>(plan.array + offset) = chunk[i];
+    } else {
+      chunk[i] = is_inside ? *reinterpret_cast<const W*>(plan.array + offset) : static_cast<W>(plan.padding);
+    }
+  }
+}
+
+H5L_DEVICE void gather_chunks(const gpu::ChunkPlan& plan) {
+  plan.value_bytes == 4 ? copy_chunk<u32, false>(plan) : copy_chunk<u64, false>(plan);
+}
+H5L_DEVICE void scatter_chunks(const gpu::ChunkPlan& plan) {
+  plan.value_bytes == 4 ? copy_chunk<u32, true>(plan) : copy_chunk<u64, true>(plan);
+}
+
+}  // namespace h5lossy::H5L_TARGET

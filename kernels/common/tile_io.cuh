@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What all decoders share. A thread block decodes a tile (of AATROX: a part of one), and trusts nothing that a frame says: a
+// payload that breaks a rule sets its frame's status, and every read and write stays inside of the frame, of the chunk and
+// of shared memory.
+#pragma once
+
+#include "kernels/common/device_primitives.cuh"
+#include "kernels/common/quantizing.cuh"
+
+namespace h5lossy::H5L_TARGET {
+
+using gpu::DecodeJob;
+using gpu::DecodePlan;
+using gpu::DecodeSums;
+using gpu::FrameForm;
+
+// Where a tile's payload lies among those of its frame.
+struct TileSpan {
+  u32 begin, bytes;
+  bool is_sane;
+};
+
+H5L_DEVICE const u8* frame_of(const DecodePlan& plan) { return plan.frames + block_row() * plan.frame_stride; }
+H5L_DEVICE const u8* payloads_of(const DecodePlan& plan) {
+  return frame_of(plan) + plan.header_bytes + u64{4} * plan.shape.tiles;
+}
+H5L_DEVICE u8* raw_of(const DecodePlan& plan) { return plan.raw + block_row() * plan.raw_stride; }
+
+// Several thread blocks may say so.
+H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
+  if (thread() == 0) store_relaxed(plan.statuses + block_row(), static_cast<u32>(gpu::DecodeStatus::corrupt));
+}
+
+template <class T, class Q>
+H5L_DEVICE Q quantizer_of(const DecodeJob& job) {
+  Quantizer q;
+  q.scale = job.step;
+  q.step = bit_cast<double>(job.step);
+  return quantizer_as<T, Q>(q);
+}
+
+// A value that stands at a word.
+template <class W>
+H5L_DEVICE W value_at(const u32* word) {
+  if constexpr (sizeof(W) == 4) {
+    return load_constant(word);
+  } else {
+    return load_constant(word) | static_cast<W>(load_constant(word + 1)) << 32;
+  }
+}
+
+// Thread blocks of one frame add to several sums, so that they do not wait for each other's additions.
+H5L_DEVICE DecodeSums* sums_of(const DecodePlan& plan, u32 item) {
+  return plan.sums + block_row() * plan.slots + (item & (plan.slots - 1));
+}
+
+// Calls decode(tile, part, span) for what this thread block takes of its frame, where each tile has so many parts: one of
+// them, or every n-th one, where there are fewer thread blocks.
+template <u32 parts, bool takes_many, class Decode>
+H5L_DEVICE void for_own_items(const DecodePlan& plan, const DecodeJob& job, u32 tile_bytes, Decode decode) {
+  if (job.form != plan.form) return;
+  for (u32 item = block_number(); item < plan.tiles * parts; item += grid_blocks()) {
+    if (takes_many && item != block_number()) sync_block();  // nobody uses shared memory for the one before any more
+    const u32 tile = plan.first_tile + item / parts, part = item % parts;
+    const u32* const ends = reinterpret_cast<const u32*>(frame_of(plan) + plan.header_bytes) + tile;
+    const u32 begin = tile == 0 ? 0 : load_constant(ends - 1), end = load_constant(ends), bytes = end - begin;
+    if (job.check_table != 0 && part == 0 && thread() == 0) {
+      atomic_add(&sums_of(plan, tile)->table, mix(end + (plan.header_bytes / 4 + tile) * 0x9E3779B9u));
+    }
+    const bool is_sane = begin <= end && end <= job.payload_bytes && bytes <= tile_bytes;
+    decode(tile, part, TileSpan{begin, bytes, is_sane});
+    if (!takes_many) break;
+  }
+}
+
+// A payload is read in steps that each need the one before, so the parts of its tile ask for all of it at once, each for a
+// share: then no step waits for the device's memory.
+H5L_DEVICE void prefetch_share(const u8* payload, u32 bytes, u32 part, u32 parts) {
+  const u32 share = bytes / parts;
+  for (u32 at = thread() * kLineBytes; at < share; at += kThreads * kLineBytes) prefetch(payload + part * share + at);
+}
+
+// What a thread adds up of the checksum of a tile's payload.
+class PayloadSum {
+ public:
+  H5L_DEVICE PayloadSum(const DecodePlan& plan, const DecodeJob& job, u32 tile)
+      : plan_(plan), is_asked_(job.check_sum != 0), tile_(tile) {}
+
+  [[nodiscard]] H5L_DEVICE bool is_asked() const { return is_asked_; }
+  // Word `number` of the payload, which is padded with zeros. Where the word is not there after all, without a branch.
+  H5L_DEVICE void add(u32 word, u32 number, bool is_there = true) {
+    const u32 own = mix(word + (tile_ * 0x85EBCA77u + 0x9E3779B9u) + number * 0x9E3779B9u);
+    sum_ += is_there ? own : 0;
+  }
+  // Words [first, end), of which each thread takes its own.
+  H5L_DEVICE void add_words(const u32* payload, u32 first, u32 end, u32 own = thread(), u32 threads = kThreads) {
+    if (!is_asked_) return;
+    H5L_NO_UNROLL for (u32 i = first + own; i < end; i += threads) add(load_constant(payload + i), i);
+  }
+  H5L_DEVICE void finish() const {
+    if (!is_asked_) return;
+    const u32 sum = sum_of_warp(sum_);
+    if (lane() == 0) atomic_add(&sums_of(plan_, tile_)->payload, sum);
+  }
+
+ private:
+  const DecodePlan& plan_;
+  const bool is_asked_;
+  const u32 tile_;
+  u32 sum_ = 0;
+};
+
+// Stores the rows, which hold `count` values from number `first` of the chunk on, as far as they are wanted. Every thread
+// has just written its own.
+template <u32 row_bytes, class W>
+H5L_DEVICE void finish_values(const DecodePlan& plan, const u8* rows, u64 first, u32 count) {
+  u8* const raw = raw_of(plan);
+  if (first >= plan.first && first + count <= plan.first + plan.wanted) {
+    finish_rows<row_bytes, W>(rows, raw + (first - plan.first) * sizeof(W), count * static_cast<u32>(sizeof(W)));
+    return;
+  }
+  sync_block();
+  for (u32 i = thread(); i < count; i += kThreads) {
+    if (first + i < plan.first || first + i >= plan.first + plan.wanted) continue;
+    reinterpret_cast<W*>(raw)[first + i - plan.first] = *reinterpret_cast<const W*>(
+        rows + place_in_rows<row_bytes>(i * sizeof(W) / row_bytes, i * sizeof(W) % row_bytes / 16) +
+        i * sizeof(W) % 16);
+  }
+}
+
+// Stores values as they stand in a payload, `count` of them from number `first` of the chunk on, as far as they are wanted.
+// word(i) is the i-th word of them.
+template <class W, class WordOf>
+H5L_DEVICE void copy_values(const DecodePlan& plan, u64 first, u32 count, WordOf word) {
+  constexpr u32 value_words = sizeof(W) / 4;
+  u32* const raw = reinterpret_cast<u32*>(raw_of(plan));
+  H5L_NO_UNROLL for (u32 i = thread(); i < count * value_words; i += kThreads) {
+    const u32 own = word(i);
+    const u64 number = first + i / value_words;
+    if (number >= plan.first && number < plan.first + plan.wanted)
+      raw[(number - plan.first) * value_words + i % value_words] = own;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The end of a call
+
+// A frame that is stored: a column of thread blocks copies it.
+H5L_DEVICE void copy_stored(const DecodePlan& plan, const DecodeJob& job) {
+  const u32 value_words = plan.shape.raw_bytes / plan.shape.count / 4;
+  const u32* const from = reinterpret_cast<const u32*>(frame_of(plan) + 40) + plan.first * value_words;
+  u32* const to = reinterpret_cast<u32*>(raw_of(plan));
+  PayloadSum sum(plan, job, 0);
+  for (u64 i = block_number() * kThreads + thread(); i < plan.wanted * value_words; i += grid_blocks() * kThreads) {
+    const u32 word = load_constant(from + i);
+    to[i] = word;
+    if (sum.is_asked()) sum.add(word, static_cast<u32>(i));
+  }
+  sum.finish();
+}
+
+// Whether the sums are those of the header. Frames of the main form have been decoded by a launch before this one; of the
+// others the thread block that is the last to come here knows.
+H5L_DEVICE void check_sums(const DecodePlan& plan, const DecodeJob& job) {
+  if (job.check_sum == 0 && job.check_table == 0) return;
+  if (job.form == FrameForm::main) {
+    if (block_number() != 0) return;
+  } else {
+    sync_block();
+    bool is_last = false;
+    if (thread() == 0) {
+      fence();
+      is_last = atomic_add_and_get(&sums_of(plan, 0)->done, 1) + 1 == grid_blocks();
+      fence();  // what the others have added is read after their word that they are done
+    }
+    if (!any_in_block(is_last)) return;
+  }
+  if (warp() != 0) return;
+  static_assert(gpu::kMostSlots <= kWarpThreads);
+  const DecodeSums* const sums = sums_of(plan, lane());
+  const bool is_slot = lane() < plan.slots;
+  const u32 payload = sum_of_warp(is_slot ? load_relaxed(&sums->payload) : 0);
+  const u32 table = sum_of_warp(is_slot ? load_relaxed(&sums->table) : 0);
+  if (lane() != 0) return;
+  if (job.check_table != 0 && table != job.table_sum) {
+    plan.statuses[block_row()] = static_cast<u32>(gpu::DecodeStatus::other);
+  } else if (job.check_sum != 0 && payload != job.payload_sum) {
+    plan.statuses[block_row()] = static_cast<u32>(gpu::DecodeStatus::corrupt);
+  }
+}
+
+}  // namespace h5lossy::H5L_TARGET

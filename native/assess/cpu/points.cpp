@@ -1,0 +1,698 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Reductions over all points in one sweep (pattern I): special values, extrema, moments, histograms, and the bound in
+// exact arithmetic.
+
+#include <math.h>
+
+#include <memory>
+#include <utility>
+
+#include "assess/cpu/lanes.h"
+#include "assess/kernels.h"
+#include "assess/values.h"
+
+namespace h5lossy::H5L_TARGET {
+namespace {
+
+using assess::kFinestGrid;
+using assess::kLeafValues;
+using assess::kLinearBins;
+using assess::kNoGrid;
+using assess::kWidestGrid;
+using assess::Moments;
+using assess::PointsPart;
+
+// Values that are summed while they are in the nearest cache.
+template <class T>
+constexpr u32 kBlock = 16384 / sizeof(T);
+
+// Points that are looked at together, where some may not be valid or break the bound.
+constexpr u32 kRun = 64;
+
+// Rounds of all lanes that are taken at a time: the upper halves of two vectors fill one.
+constexpr u32 kRounds = 2;
+
+// Errors are counted by sign, exponent (2^-127 and less to 2^129 and more) and six bits of the mantissa: from that both
+// histograms can be had, whatever the width of the linear bins turns out to be. There are two tables, since a counter
+// that has just been written is slow to read.
+constexpr u32 kCountersOfOctave = 64;
+constexpr u32 kCounters = 256 * kCountersOfOctave;  // of one sign
+constexpr u32 kNoCounter = 2 * kCounters;           // one that nobody reads
+struct Counters {
+  u32 count[2][2 * kCounters + 16];
+};
+
+// What a first look at the values of a leaf tells. Extrema are right where all values are finite.
+template <class T>
+struct Survey {
+  T x_min, x_max, y_min, y_max;
+  bool all_finite, has_zeros;  // of x
+};
+
+template <class T>
+Survey<T> survey(const T* x, const T* y, u32 count) {
+  constexpr Word<T> kNoSign = ~(Word<T>{1} << (8 * sizeof(T) - 1));
+  T low[2] = {x[0], y[0]};
+  T high[2] = {x[0], y[0]};
+  Word<T> least = bit_cast<Word<T>>(x[0]) & kNoSign;
+  Word<T> most = 0;
+  const auto include = [&](u32 which, T value) {
+    const Word<T> size = bit_cast<Word<T>>(value) & kNoSign;
+    low[which] = value < low[which] ? value : low[which];
+    high[which] = value > high[which] ? value : high[which];
+    least = which == 0 && size < least ? size : least;
+    most = size > most ? size : most;
+  };
+  using V = Vector<T>;
+  using W = Vector<SignedWord<T>>;  // sizes are below 2^31 or 2^63
+  constexpr u32 kStep = kLanes<T>;
+  if (count >= kStep) {
+    const auto take = [](const T* from) { return load<V>(reinterpret_cast<const u8*>(from)); };
+    V x_min = take(x), x_max = x_min, y_min = take(y), y_max = y_min;
+    W x_least = bit_cast<W>(x_min) & static_cast<SignedWord<T>>(kNoSign);
+    W all_most = {};
+    const auto add = [&](u32 i) {
+      const V a = take(x + i);
+      const V b = take(y + i);
+      const W of_a = bit_cast<W>(a) & static_cast<SignedWord<T>>(kNoSign);
+      const W of_b = bit_cast<W>(b) & static_cast<SignedWord<T>>(kNoSign);
+      x_min = smaller(a, x_min);
+      x_max = larger(a, x_max);
+      y_min = smaller(b, y_min);
+      y_max = larger(b, y_max);
+      x_least = smaller(of_a, x_least);
+      all_most = larger(larger(of_a, of_b), all_most);
+    };
+    for (u32 i = 0; i + kStep <= count; i += kStep) add(i);
+    add(count - kStep);
+    for (u32 i = 0; i < kStep; ++i) {
+      low[0] = x_min[i] < low[0] ? x_min[i] : low[0];
+      high[0] = x_max[i] > high[0] ? x_max[i] : high[0];
+      low[1] = y_min[i] < low[1] ? y_min[i] : low[1];
+      high[1] = y_max[i] > high[1] ? y_max[i] : high[1];
+      const auto of_x = static_cast<Word<T>>(x_least[i]);
+      const auto of_both = static_cast<Word<T>>(all_most[i]);
+      least = of_x < least ? of_x : least;
+      most = of_both > most ? of_both : most;
+    }
+  } else {
+    for (u32 i = 0; i < count; ++i) {
+      include(0, x[i]);
+      include(1, y[i]);
+    }
+  }
+  return {low[0], high[0], low[1], high[1], most < kExponent<T>, least == 0};
+}
+
+void count_special(PointsPart& part, u32 kind, u64 at, u32 count) {
+  if (part.special[kind] == 0) part.special_first[kind] = at;
+  part.special[kind] += count;
+}
+
+bool is_clear(const u8* mask, u32 count) {
+  u8 any = 0;
+  for (u32 i = 0; i < count; ++i) any |= mask[i];
+  return any == 0;
+}
+
+// Some consecutive points of a leaf.
+template <class T>
+struct Run {
+  const T* x;
+  const T* y;
+  const u8* mask;  // null: none of them is masked
+  u64 first;
+  u32 count;
+};
+
+template <class T>
+bool counts(const h5l_assess_params& params, Word<T> x, Word<T> y) {
+  const auto fill = static_cast<Word<T>>(params.fill_bits);
+  const bool has_fill = params.has_fill != 0;
+  const bool is_special = ((x & kExponent<T>) == kExponent<T>) | ((y & kExponent<T>) == kExponent<T>) |
+                          (has_fill & ((x == fill) | (y == fill)));
+  return !is_special;
+}
+
+// Whether all points of a run are valid, and none became the fill value.
+template <class T>
+bool is_plain(const h5l_assess_params& params, const Run<T>& run) {
+  Word<T> found = 0;
+  for (u32 i = 0; i < run.count; ++i) {
+    found |= static_cast<Word<T>>(!counts<T>(params, bit_cast<Word<T>>(run.x[i]), bit_cast<Word<T>>(run.y[i])));
+  }
+  return found == 0 && run.mask == nullptr;
+}
+
+// Whether all points of a run are one value in both fields, as they are where there is no data.
+template <class T>
+bool is_constant(const Run<T>& run) {
+  const auto value = bit_cast<Word<T>>(run.x[0]);
+  Word<T> found = 0;
+  for (u32 i = 0; i < run.count; ++i) {
+    found |= (bit_cast<Word<T>>(run.x[i]) ^ value) | (bit_cast<Word<T>>(run.y[i]) ^ value);
+  }
+  return found == 0 && run.mask == nullptr;
+}
+
+// Valid points of a leaf, and their numbers in it.
+template <class T>
+struct Kept {
+  T x[kLeafValues];
+  T y[kLeafValues];
+  u16 number[kLeafValues];
+  u32 count;
+};
+
+// Keeps the valid points of a run, whose first has the number `start` in its leaf, and counts the others.
+template <class T>
+void keep_valid(const h5l_assess_params& params, const Run<T>& run, u32 start, Kept<T>& kept, PointsPart& part) {
+  if (is_plain(params, run)) {
+    for (u32 i = 0; i < run.count; ++i) {
+      kept.x[kept.count + i] = run.x[i];
+      kept.y[kept.count + i] = run.y[i];
+      kept.number[kept.count + i] = static_cast<u16>(start + i);
+    }
+    kept.count += run.count;
+    return;
+  }
+  if (is_constant(run)) {  // and so all of one kind, and not valid
+    const auto value = bit_cast<Word<T>>(run.x[0]);
+    count_special(part, kind_of<T>(value, value, params), run.first, run.count);
+    return;
+  }
+  u32 count = kept.count;  // in a register
+  const auto keep = [&](u32 i) {
+    kept.x[count] = run.x[i];
+    kept.y[count] = run.y[i];
+    kept.number[count] = static_cast<u16>(start + i);
+    ++count;
+  };
+  for (u32 i = 0; i < run.count; ++i) {
+    if (run.mask != nullptr && run.mask[i] != 0) {
+      ++part.masked;
+      continue;
+    }
+    const Word<T> a = bit_cast<Word<T>>(run.x[i]);
+    const Word<T> b = bit_cast<Word<T>>(run.y[i]);
+    if (counts<T>(params, a, b)) {
+      keep(i);
+      continue;
+    }
+    // As the format has it, other values may turn into a fill value of +0.0.
+    if (params.has_fill != 0 && params.fill_bits != 0 && a != params.fill_bits && b == params.fill_bits &&
+        is_finite<T>(a)) {
+      count_special(part, H5L_SPECIAL_FILL_INTRODUCED, run.first + i, 1);
+    }
+    const u32 kind = kind_of<T>(a, b, params);
+    if (kind == H5L_SPECIAL_KINDS) {
+      keep(i);
+    } else {
+      count_special(part, kind, run.first + i, 1);
+    }
+  }
+  kept.count = count;
+}
+
+// What the sums of a leaf start from, and the threshold of relative errors.
+struct Reference {
+  double pivot_x, pivot_e, threshold;
+};
+
+// What is known of the points of a lane or, with vectors, of several.
+template <class V, class Count>
+struct Sums {
+  V x, xx, e, ee, xe, abs_e, pointwise;  // about the pivots
+  V e_min, e_max, abs_min, pointwise_min, pointwise_max;
+  Count over, changed;
+};
+
+// Adds points and returns their errors. Without kZeros no value of the original is 0.
+template <bool kZeros, class V, class Count>
+[[gnu::always_inline]] inline V add_errors(V a, V b, const Reference& reference, Sums<V, Count>& s) {
+  const V e = b - a;
+  const V size = magnitude(e);
+  const V from_x = a - reference.pivot_x;
+  const V from_e = e - reference.pivot_e;
+  V pointwise = size / magnitude(a);
+  if constexpr (kZeros) {
+    s.pointwise_min = smaller(a == 0 ? s.pointwise_min : pointwise, s.pointwise_min);
+    s.changed = a == 0 ? (e != 0 ? s.changed + 1 : s.changed) : s.changed;
+    pointwise = a == 0 ? V{} : pointwise;
+  } else {
+    s.pointwise_min = smaller(pointwise, s.pointwise_min);
+  }
+  s.pointwise_max = larger(pointwise, s.pointwise_max);
+  s.over = pointwise > reference.threshold ? s.over + 1 : s.over;
+  s.e_min = smaller(e, s.e_min);
+  s.e_max = larger(e, s.e_max);
+  s.abs_min = smaller(size, s.abs_min);
+  s.x += from_x;
+  s.xx = fused_multiply_add(from_x, from_x, s.xx);
+  s.e += from_e;
+  s.ee = fused_multiply_add(from_e, from_e, s.ee);
+  s.xe = fused_multiply_add(from_x, from_e, s.xe);
+  s.abs_e += size;
+  s.pointwise += pointwise;
+  return e;
+}
+
+// The counter of an error, from the upper half of its bits.
+template <class W>
+[[gnu::always_inline]] inline W counter_of(W high) {
+  constexpr i32 kFirst = (1023 - 127) * kCountersOfOctave;
+  W at = (high & 0x7FFFFFFF) >> 14;
+  at = at > kFirst ? at - kFirst : at - at;
+  at = at < static_cast<i32>(kCounters) ? at : at - at + static_cast<i32>(kCounters - 1);
+  return at | ((high >> 17) & static_cast<i32>(kCounters));
+}
+
+// The upper halves of the words of two vectors, in some order.
+template <int... kAt>
+[[gnu::always_inline]] inline Vector<i32> upper_halves(Vector<i32> a, Vector<i32> b,
+                                                       std::integer_sequence<int, kAt...> /*order*/) {
+  constexpr int kCount = sizeof...(kAt);
+  return __builtin_shufflevector(a, b, ((kAt / 4 * 4 + kAt % 2 * 2 + 1) + (kAt % 4 / 2) * kCount)...);
+}
+
+// The sums of all lanes, as they lie in memory.
+struct LaneSums {
+  Lanes x, xx, e, ee, xe, abs_e, pointwise;
+  Lanes e_min, e_max, abs_min, pointwise_min, pointwise_max;
+  alignas(64) i64 over[kSumLanes] = {};
+  alignas(64) i64 changed[kSumLanes] = {};
+};
+
+template <class To, class From>
+[[gnu::always_inline]] inline To load_from(const From* from) {
+  To value;
+  memcpy(&value, from, sizeof value);
+  return value;
+}
+
+// Sums of some lanes, from `lane` on. By value, each on its own, so that they can be in registers.
+template <class V, class Count>
+[[gnu::always_inline]] inline Sums<V, Count> load_sums(const LaneSums& all, u32 lane) {
+  const auto of = [lane](const Lanes& lanes) { return load_from<V>(lanes.lane + lane); };
+  return {of(all.x),
+          of(all.xx),
+          of(all.e),
+          of(all.ee),
+          of(all.xe),
+          of(all.abs_e),
+          of(all.pointwise),
+          of(all.e_min),
+          of(all.e_max),
+          of(all.abs_min),
+          of(all.pointwise_min),
+          of(all.pointwise_max),
+          load_from<Count>(all.over + lane),
+          load_from<Count>(all.changed + lane)};
+}
+
+template <class V, class Count>
+[[gnu::always_inline]] inline void store_sums(const Sums<V, Count>& s, u32 lane, LaneSums& all) {
+  const auto give = [lane](V value, Lanes& lanes) { memcpy(lanes.lane + lane, &value, sizeof value); };
+  const auto give_count = [lane](Count value, i64* counts) { memcpy(counts + lane, &value, sizeof value); };
+  give(s.x, all.x), give(s.xx, all.xx), give(s.e, all.e), give(s.ee, all.ee), give(s.xe, all.xe);
+  give(s.abs_e, all.abs_e), give(s.pointwise, all.pointwise), give(s.e_min, all.e_min), give(s.e_max, all.e_max);
+  give(s.abs_min, all.abs_min), give(s.pointwise_min, all.pointwise_min), give(s.pointwise_max, all.pointwise_max);
+  give_count(s.over, all.over), give_count(s.changed, all.changed);
+}
+
+// Has the lines of the next leaf come, evenly, while this one is summed. They may be behind the end: nothing is read.
+template <class T>
+[[gnu::always_inline]] inline void prefetch_ahead(const T* values, u32 lane, u32 round) {
+  const auto* const bytes = reinterpret_cast<const u8*>(values + kLeafValues + round + lane * kRounds);
+  for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64) __builtin_prefetch(bytes + at);
+}
+
+// Counters of the errors of two vectors. They are written two steps before they are read, since the processor would
+// wait for them.
+class Waiting {
+ public:
+  Waiting() {
+    for (auto& step : at_) {
+      for (u32& at : step) at = kNoCounter;
+    }
+  }
+
+  [[gnu::always_inline]] void count_and_keep(Vector<double> first, Vector<double> second, Counters& counters) {
+    using Halves = Vector<i32>;
+    u32* const at = at_[next_];
+    count(at, counters);
+    const Halves index = counter_of(upper_halves(bit_cast<Halves>(first), bit_cast<Halves>(second),
+                                                 std::make_integer_sequence<int, kLanes<i32>>()));
+    memcpy(at, &index, sizeof index);
+    asm volatile("" : "+m"(at_));  // through memory: taking a vector apart is slower
+    next_ ^= 1;
+  }
+
+  void count_rest(Counters& counters) const {
+    for (const auto& at : at_) count(at, counters);
+  }
+
+ private:
+  [[gnu::always_inline]] static void count(const u32* at, Counters& counters) {
+#pragma GCC unroll 16
+    for (u32 k = 0; k < kLanes<i32>; ++k) ++counters.count[k % 2][at[k]];
+  }
+
+  alignas(64) u32 at_[2][kLanes<i32>];
+  u32 next_ = 0;
+};
+
+// Adds `count` points, the first of them in lane 0. Lanes are taken some at a time, so that all their sums stay in
+// registers: the values pass by that often.
+template <bool kZeros, class T>
+void add_block(const T* x, const T* y, u32 count, const Reference& reference, LaneSums& all, Counters& counters) {
+  constexpr u32 kStep = kRounds * kSumLanes;
+  const u32 whole = count / kStep * kStep;
+  for (u32 lane = 0; lane < kSumLanes && whole != 0; lane += kDoubles) {
+    auto sums = load_sums<Vector<double>, Vector<i64>>(all, lane);
+    Waiting waiting;
+    for (u32 round = 0; round < whole; round += kStep) {
+      prefetch_ahead(x, lane, round);
+      prefetch_ahead(y, lane, round);
+      const u32 i = round + lane;
+      const Vector<double> first =
+          add_errors<kZeros>(load_as_doubles<T>(x + i), load_as_doubles<T>(y + i), reference, sums);
+      const Vector<double> second = add_errors<kZeros>(load_as_doubles<T>(x + i + kSumLanes),
+                                                       load_as_doubles<T>(y + i + kSumLanes), reference, sums);
+      waiting.count_and_keep(first, second, counters);
+    }
+    waiting.count_rest(counters);
+    store_sums(sums, lane, all);
+  }
+  for (u32 i = whole; i < count; ++i) {
+    auto sums = load_sums<double, i64>(all, i % kSumLanes);
+    const double e = add_errors<kZeros>(static_cast<double>(x[i]), static_cast<double>(y[i]), reference, sums);
+    ++counters.count[0][counter_of(static_cast<i32>(bit_cast<u64>(e) >> 32))];
+    store_sums(sums, i % kSumLanes, all);
+  }
+}
+
+// Makes the table of a part: the width of its bins is for errors up to `most` in size.
+void make_table(const Counters& counters, double most, PointsPart& part) {
+  if (most > 0) {
+    int exponent = kWidestGrid + 7;
+    if (most < HUGE_VAL) static_cast<void>(frexp(most, &exponent));  // most < 2^exponent
+    const i32 wanted = exponent - 7;                                 // 128 bins for each sign
+    part.grid_exponent = wanted < kFinestGrid ? kFinestGrid : wanted > kWidestGrid ? kWidestGrid : wanted;
+  }
+  for (u32 sign = 0; sign < 2; ++sign) {
+    u32* const linear = part.bins + sign * 128;
+    u32* const log = part.bins + kLinearBins + sign * (H5L_ASSESS_LOG_BINS / 2);
+    for (u32 octave = 0; octave < 256; ++octave) {
+      const u32* const from[2] = {counters.count[0] + sign * kCounters + octave * kCountersOfOctave,
+                                  counters.count[1] + sign * kCounters + octave * kCountersOfOctave};
+      u32 count[kCountersOfOctave];
+      u32 any = 0;
+      for (u32 i = 0; i < kCountersOfOctave; ++i) any |= count[i] = from[0][i] + from[1][i];
+      if (any == 0) continue;
+      // The octave begins at 2^above widths.
+      const i32 above = part.grid_exponent == kNoGrid ? -1 : static_cast<i32>(octave) - 127 - part.grid_exponent;
+      for (u32 i = 0; i < kCountersOfOctave; ++i) {
+        if (above >= 3 && above < 7) {
+          linear[(kCountersOfOctave + i) >> (6 - above)] += count[i];
+        } else {
+          log[octave * 8 + i / 8] += count[i];
+        }
+      }
+    }
+  }
+}
+
+// Extrema of a leaf.
+struct LeafExtrema {
+  double e_min, e_max, abs_min, abs_max, pointwise_min, pointwise_max;
+};
+
+LeafExtrema extrema_of(const LaneSums& sums) {
+  const auto least = [](const Lanes& lanes) {
+    double found = lanes.lane[0];
+    for (const double value : lanes.lane) found = smaller(value, found);
+    return found;
+  };
+  const auto most = [](const Lanes& lanes) {
+    double found = lanes.lane[0];
+    for (const double value : lanes.lane) found = larger(value, found);
+    return found;
+  };
+  const double e_min = least(sums.e_min);
+  const double e_max = most(sums.e_max);
+  return {e_min,
+          e_max,
+          least(sums.abs_min),
+          -e_min > e_max ? -e_min : e_max,
+          least(sums.pointwise_min),
+          most(sums.pointwise_max)};
+}
+
+void add_extrema(PointsPart& part, const LeafExtrema& found, double x_min, double x_max, double y_min, double y_max) {
+  const bool is_first = part.valid == 0;
+  const auto down = [is_first](double& least, double other) { least = is_first || other < least ? other : least; };
+  const auto up = [is_first](double& most, double other) { most = is_first || other > most ? other : most; };
+  down(part.x_min, x_min);
+  up(part.x_max, x_max);
+  down(part.y_min, y_min);
+  up(part.y_max, y_max);
+  down(part.e_min, found.e_min);
+  up(part.e_max, found.e_max);
+  down(part.e_min_abs, found.abs_min);
+  down(part.pointwise_min, found.pointwise_min);
+  up(part.pointwise_max, found.pointwise_max);
+}
+
+// Lists and counts the points of a leaf that break the bound, where any may.
+template <class T>
+void judge(const h5l_assess_params& params, u64 first, const T* x, const T* y, const u16* number, u32 count,
+           const LeafExtrema& found, u64 zeros_changed, PointsPart& part) {
+  const double limit = params.limit[0];
+  switch (params.bound_kind) {
+    case H5L_BOUND_ABSOLUTE:
+      if (found.abs_max < limit) return;
+      break;
+    case H5L_BOUND_POINTWISE_RELATIVE:
+      // A quotient is off by a rounding or two.
+      if (zeros_changed == 0 && limit > 1e-280 && found.pointwise_max < limit * (1 - 0x1p-50)) return;
+      break;
+    case H5L_BOUND_LOSSLESS:
+      if (memcmp(x, y, count * sizeof(T)) == 0) return;
+      break;
+    default:
+      return;
+  }
+  for (u32 start = 0; start < count; start += kRun) {
+    const u32 end = count - start < kRun ? count : start + kRun;
+    if (params.bound_kind == H5L_BOUND_ABSOLUTE) {  // most errors of a leaf are away from the bound
+      u64 near = 0;
+      for (u32 i = start; i < end; ++i) {
+        near |= static_cast<u64>(!(fabs(static_cast<double>(y[i]) - static_cast<double>(x[i])) < limit));
+      }
+      if (near == 0) continue;
+    }
+    for (u32 i = start; i < end; ++i) {
+      if (!breaks(params, x[i], y[i])) continue;
+      ++part.violations;
+      if (part.listed < H5L_ASSESS_LISTED) {
+        part.violation[part.listed++] = {first + (number == nullptr ? i : number[i]), static_cast<double>(x[i]),
+                                         static_cast<double>(y[i])};
+      }
+    }
+  }
+}
+
+template <class T>
+void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* y, const Survey<T>& seen,
+               const u16* number, u32 count, Counters& counters, PointsPart& part, Moments& leaf) {
+  const double x0 = static_cast<double>(x[0]);
+  const double e0 = static_cast<double>(y[0]) - x0;
+  const Reference reference{x0, e0, params.pointwise_threshold > 0 ? params.pointwise_threshold : HUGE_VAL};
+  LaneSums sums;
+  for (u32 i = 0; i < kSumLanes; ++i) {
+    sums.e_min.lane[i] = sums.e_max.lane[i] = e0;
+    sums.abs_min.lane[i] = fabs(e0);
+    sums.pointwise_min.lane[i] = HUGE_VAL;
+  }
+  for (u32 start = 0; start < count; start += kBlock<T>) {
+    const u32 n = count - start < kBlock<T> ? count - start : kBlock<T>;
+    if (seen.has_zeros) {
+      add_block<true>(x + start, y + start, n, reference, sums, counters);
+    } else {
+      add_block<false>(x + start, y + start, n, reference, sums, counters);
+    }
+  }
+  const LeafExtrema found = extrema_of(sums);
+  u64 zeros_changed = 0;
+  u64 over = 0;
+  for (u32 i = 0; i < kSumLanes; ++i) {
+    zeros_changed += static_cast<u64>(sums.changed[i]);
+    over += static_cast<u64>(sums.over[i]);
+  }
+  part.zeros_changed += zeros_changed;
+  if (seen.has_zeros) {
+    u64 zeros = 0;
+    for (u32 i = 0; i < count; ++i) zeros += x[i] == 0 ? 1 : 0;
+    part.zeros += zeros;
+  }
+  if (params.pointwise_threshold > 0) part.over_threshold += over + zeros_changed;
+  for (u32 f = 0; f < params.threshold_count; ++f) {
+    const double side = params.thresholds[f];
+    u32 crossings = 0;
+    for (u32 i = 0; i < count; ++i) {
+      crossings += (static_cast<double>(x[i]) >= side) != (static_cast<double>(y[i]) >= side) ? 1 : 0;
+    }
+    part.threshold_crossings[f] += crossings;
+  }
+  judge(params, first, x, y, number, count, found, zeros_changed, part);
+  add_extrema(part, found, static_cast<double>(seen.x_min), static_cast<double>(seen.x_max),
+              static_cast<double>(seen.y_min), static_cast<double>(seen.y_max));
+  if (part.valid == 0 || found.abs_max > fabs(part.worst.decoded - part.worst.original)) {
+    for (u32 i = 0; i < count; ++i) {
+      const double a = static_cast<double>(x[i]);
+      const double b = static_cast<double>(y[i]);
+      if (fabs(b - a) != found.abs_max) continue;
+      part.worst = {first + (number == nullptr ? i : number[i]), a, b};
+      break;
+    }
+  }
+  part.valid += count;
+
+  leaf = moments_of(count, x0, e0,
+                    {total(sums.x), total(sums.e), total(sums.xx), total(sums.ee), total(sums.xe), total(sums.abs_e),
+                     total(sums.pointwise)});
+}
+
+template <class T>
+void add_leaves(const h5l_assess_params& params, u64 first, const T* x, const T* y, const u8* mask, u32 count,
+                Counters& counters, PointsPart& part) {
+  for (u32 start = 0; start < count; start += kLeafValues) {
+    const u32 n = count - start < kLeafValues ? count - start : kLeafValues;
+    Moments& leaf = part.leaves[part.leaf_count++];
+    const u8* const own_mask = mask == nullptr || is_clear(mask + start, n) ? nullptr : mask + start;
+    const Run<T> run{x + start, y + start, own_mask, first + start, n};
+    if (own_mask == nullptr) {
+      const Survey<T> seen = survey(run.x, run.y, n);
+      if (seen.all_finite && (params.has_fill == 0 || is_plain(params, run))) {
+        add_valid<T>(params, run.first, run.x, run.y, seen, nullptr, n, counters, part, leaf);
+        continue;
+      }
+    }
+    Kept<T> kept;
+    kept.count = 0;
+    for (u32 at = 0; at < n; at += kRun) {
+      const u32 size = n - at < kRun ? n - at : kRun;
+      const u8* const of_run = own_mask == nullptr || is_clear(own_mask + at, size) ? nullptr : own_mask + at;
+      keep_valid<T>(params, {run.x + at, run.y + at, of_run, run.first + at, size}, at, kept, part);
+    }
+    leaf = {};
+    if (kept.count == 0) continue;
+    const Survey<T> seen = survey(kept.x, kept.y, kept.count);
+    add_valid<T>(params, run.first, kept.x, kept.y, seen, kept.number, kept.count, counters, part, leaf);
+  }
+}
+
+void points(const h5l_assess_params& params, u64 first, const void* x, const void* y, const u8* mask, u32 count,
+            PointsPart& part) {
+  const std::unique_ptr<Counters> counters(new Counters());  // all zeros
+  if (params.value_bytes == 4) {
+    add_leaves(params, first, static_cast<const float*>(x), static_cast<const float*>(y), mask, count, *counters, part);
+  } else {
+    add_leaves(params, first, static_cast<const double*>(x), static_cast<const double*>(y), mask, count, *counters,
+               part);
+  }
+  if (part.valid == 0) return;
+  const double most = -part.e_min > part.e_max ? -part.e_min : part.e_max;
+  make_table(*counters, params.histogram_limit > 0 ? params.histogram_limit : most, part);
+}
+
+// A segment of a row, all of it in one box. Eight lanes: a box may be narrow.
+template <class T>
+void add_segment(const assess::View& view, const assess::Rules& rules, const u64* at, u32 count, h5l_assess_box& box) {
+  constexpr u32 kBoxLanes = 8;
+  const u8* const original = address(view.original, view.original_strides, at, view.origin);
+  const u8* const decoded = address(view.decoded, view.decoded_strides, at, view.origin);
+  const u8* const mask = view.mask == nullptr ? nullptr : address(view.mask, view.mask_strides, at, view.origin);
+  double squares[kBoxLanes] = {};
+  double most[kBoxLanes] = {};
+  u64 valid = 0;
+  const auto add = [&](u32 i, double x, double y) {
+    const double size = fabs(y - x);
+    squares[i % kBoxLanes] += size * size;
+    most[i % kBoxLanes] = size > most[i % kBoxLanes] ? size : most[i % kBoxLanes];
+    ++valid;
+  };
+  const bool plain = rules.all_valid && !rules.original_big_endian && !rules.decoded_big_endian;
+  u32 i = 0;
+  if (plain) {
+    for (; i + kBoxLanes <= count; i += kBoxLanes) {
+      for (u32 k = 0; k < kBoxLanes; ++k) {
+        const double size = fabs(static_cast<double>(load<T>(decoded + (i + k) * sizeof(T))) -
+                                 static_cast<double>(load<T>(original + (i + k) * sizeof(T))));
+        squares[k] += size * size;
+        most[k] = size > most[k] ? size : most[k];
+      }
+    }
+    valid += i;
+  }
+  h5l_assess_params params = {};
+  params.has_fill = rules.has_fill ? 1 : 0;
+  params.fill_bits = rules.fill_bits;
+  for (; i < count; ++i) {
+    if (mask != nullptr && mask[i] != 0) continue;
+    const Word<T> x = word_at<T>(original, i, rules.original_big_endian);
+    const Word<T> y = word_at<T>(decoded, i, rules.decoded_big_endian);
+    const u32 kind = kind_of<T>(x, y, params);
+    if (kind != H5L_SPECIAL_KINDS) {
+      box.special_failures +=
+          kind != H5L_SPECIAL_NAN_KEPT && kind != H5L_SPECIAL_INF_KEPT && kind != H5L_SPECIAL_FILL_KEPT ? 1 : 0;
+      continue;
+    }
+    if (rules.has_fill && rules.fill_bits != 0 && y == rules.fill_bits) ++box.special_failures;
+    add(i, static_cast<double>(bit_cast<T>(x)), static_cast<double>(bit_cast<T>(y)));
+  }
+  for (u32 width = kBoxLanes / 2; width != 0; width /= 2) {
+    for (u32 k = 0; k < width; ++k) {
+      squares[k] += squares[k + width];
+      most[k] = most[k + width] > most[k] ? most[k + width] : most[k];
+    }
+  }
+  box.valid += valid;
+  box.error_squares += squares[0];
+  box.error_max_abs = most[0] > box.error_max_abs ? most[0] : box.error_max_abs;
+}
+
+void boxes(u32 value_bytes, const assess::View& view, const assess::Rules& rules, const u64 row[4], u64 count,
+           u64 box_columns, h5l_assess_box* boxes) {
+  u64 at[4] = {row[0], row[1], row[2], row[3]};
+  const u64 end = row[3] + count;
+  while (at[3] < end) {
+    const u64 box = at[3] / box_columns;
+    const u64 most = (box + 1) * box_columns < end ? (box + 1) * box_columns : end;
+    const u64 longest = at[3] + 0x40000000u;
+    const u64 stop = most < longest ? most : longest;
+    const u32 n = static_cast<u32>(stop - at[3]);
+    if (value_bytes == 4) {
+      add_segment<float>(view, rules, at, n, boxes[box]);
+    } else {
+      add_segment<double>(view, rules, at, n, boxes[box]);
+    }
+    at[3] = stop;
+  }
+}
+
+}  // namespace
+
+extern const assess::Kernels assess_kernels;
+
+extern bool stencils(u32 value_bytes, const assess::View& view, const assess::Rules& rules,
+                     const assess::FieldPlan& plan, const assess::Column& column, assess::StencilCell* cells);
+extern bool windows(u32 value_bytes, const assess::View& view, const assess::Rules& rules,
+                    const assess::FieldPlan& plan, const assess::Column& column, assess::WindowCell* cells);
+
+const assess::Kernels assess_kernels = {points, stencils, windows, boxes};
+
+}  // namespace h5lossy::H5L_TARGET

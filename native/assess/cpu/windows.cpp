@@ -1,0 +1,676 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Structural similarity in sliding windows (pattern III). Sums over a window are built axis by axis: columns, then rows of
+// these, then planes from a ring, then volumes. Along a row the places 2 j + 1 and 2 j + 2 are a pair: a sum is the tree of
+// the pairs that are in the window, and before and behind it what has no partner there. Along other axes places come in
+// blocks of the window's side, at its multiples: a sum is what the block of its first place has from there on, added up from
+// the block's end, and what the next block has up to its last place, added up from the beginning. All this is shared by
+// windows that meet there, so that the work grows with the side little or not at all; no sum drifts, and none depends on
+// where a piece begins. Squares are added with one rounding.
+// Behind the sums over rows, windows stand in groups of two vectors, those that begin at even places before the others.
+
+#include <stdlib.h>
+
+#include <utility>
+
+#include "assess/cpu/lanes.h"
+#include "assess/kernels.h"
+
+namespace h5lossy::H5L_TARGET {
+namespace {
+
+using assess::Column;
+using assess::FieldPlan;
+using assess::kLineColumns;
+using assess::kWindowCellsAcross;
+using assess::kWindowColumns;
+using assess::kWindowRows;
+using assess::Rules;
+using assess::View;
+using assess::WindowCell;
+
+constexpr u32 kMaxWindow = H5L_ASSESS_MAX_WINDOW;
+enum Axis : u32 { kW, kZ, kY, kX };
+
+// What is summed, of s = x + y - 2 pivot and d = y - x: s, d, their squares, and the number of valid points.
+constexpr u32 kQuantities = 5;
+
+// Windows of a group, and where the group's i-th one stands.
+constexpr u32 kWindowGroup = 2 * kDoubles;
+constexpr u32 in_group(u32 i) { return i / kWindowGroup * kWindowGroup + i % 2 * kDoubles + i % kWindowGroup / 2; }
+
+template <bool kSquares>
+[[gnu::always_inline]] inline Vector<double> added(Vector<double> term, Vector<double> sum) {
+  if constexpr (kSquares) return fused_multiply_add(term, term, sum);
+  return term + sum;
+}
+
+// Sums of `side` rows, or of their squares, for the places from `first` to before `last` of a block, from row 0 of the block
+// on. `count` is rounded up to whole vectors, and so many are read behind the rows. Inlined where the numbers are known, it
+// has all in registers.
+template <bool kSquares>
+[[gnu::always_inline]] inline void add_block_of(u32 side, u32 first, u32 last, const double* const* rows, u32 count,
+                                                double* const* to) {
+  struct {
+    const double* row[2 * kMaxWindow - 1];
+    double* to[kMaxWindow];
+  } own;  // in registers: a store may not change these
+#pragma GCC unroll 32
+  for (u32 k = first; k < last + side - 1; ++k) own.row[k] = rows[k];
+#pragma GCC unroll 16
+  for (u32 k = first; k < last; ++k) own.to[k] = to[k];
+  for (u32 i = 0; i < count; i += kDoubles) {
+    Vector<double> lower[kMaxWindow];
+    lower[side - 1] = load_doubles(own.row[side - 1] + i);
+    if (kSquares) lower[side - 1] *= lower[side - 1];
+#pragma GCC unroll 16
+    for (u32 k = side - 1; k > first; --k) lower[k - 1] = added<kSquares>(load_doubles(own.row[k - 1] + i), lower[k]);
+    if (first == 0) store_doubles(own.to[0] + i, lower[0]);
+    if (last == 1) continue;
+    Vector<double> upper = load_doubles(own.row[side] + i);
+    if (kSquares) upper *= upper;
+    if (first <= 1) store_doubles(own.to[1] + i, lower[1] + upper);
+#pragma GCC unroll 16
+    for (u32 k = 2; k < last; ++k) {
+      upper = added<kSquares>(load_doubles(own.row[side + k - 1] + i), upper);
+      if (k >= first) store_doubles(own.to[k] + i, lower[k] + upper);
+    }
+  }
+}
+
+template <u32 kSide, bool kSquares>
+void add_block(const double* const* rows, u32 count, double* const* to) {
+  add_block_of<kSquares>(kSide, 0, kSide, rows, count, to);
+}
+
+template <bool kSquares>
+void add_part_of_block(u32 side, u32 first, u32 last, const double* const* rows, u32 count, double* const* to) {
+  add_block_of<kSquares>(side, first, last, rows, count, to);
+}
+
+// What stands in memory of two rows, where every point counts and values need no turning round.
+struct PlainRow {
+  const u8 *original, *decoded;
+};
+
+// The same for what is summed of such rows, at once: to[k] are the four quantities' rows for place k.
+template <class T>
+[[gnu::always_inline]] inline void add_plain_block_of(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count,
+                                                      double* const (*to)[4], double pivot) {
+  using V = Vector<double>;
+  for (u32 i = 0; i < count; i += kDoubles) {
+    // Adds what is in a row.
+    const auto take = [&](u32 k, bool is_first, V* sums) {
+      const V x = load_as_doubles<T>(rows[k].original + i * sizeof(T));
+      const V d = load_as_doubles<T>(rows[k].decoded + i * sizeof(T)) - x;
+      const V s = x + x + d - pivot;
+      sums[0] = is_first ? s : s + sums[0];
+      sums[1] = is_first ? d : d + sums[1];
+      sums[2] = is_first ? s * s : fused_multiply_add(s, s, sums[2]);
+      sums[3] = is_first ? d * d : fused_multiply_add(d, d, sums[3]);
+    };
+    V lower[kMaxWindow][4];
+    take(side - 1, true, lower[side - 1]);
+#pragma GCC unroll 16
+    for (u32 k = side - 1; k > first; --k) {
+#pragma GCC unroll 4
+      for (u32 q = 0; q < 4; ++q) lower[k - 1][q] = lower[k][q];
+      take(k - 1, false, lower[k - 1]);
+    }
+    V upper[4] = {};
+#pragma GCC unroll 16
+    for (u32 k = 0; k < last; ++k) {
+      if (k != 0) take(side + k - 1, k == 1, upper);
+#pragma GCC unroll 4
+      for (u32 q = 0; q < 4; ++q) {
+        if (k >= first) store_doubles(to[k][q] + i, k == 0 ? lower[0][q] : lower[k][q] + upper[q]);
+      }
+    }
+  }
+}
+
+template <class T, u32 kSide>
+void add_plain_block(const PlainRow* rows, u32 count, double* const (*to)[4], double pivot) {
+  add_plain_block_of<T>(kSide, 0, kSide, rows, count, to, pivot);
+}
+
+template <class T>
+void add_part_of_plain_block(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count, double* const (*to)[4],
+                             double pivot) {
+  add_plain_block_of<T>(side, first, last, rows, count, to, pivot);
+}
+
+constexpr u32 lower_power(u32 n) {
+  u32 power = 1;
+  while (2 * power < n) power *= 2;
+  return power;
+}
+
+// Values from place kPlaces on, of vectors that stand one behind the other.
+template <u32 kPlaces, int... kAt>
+[[gnu::always_inline]] inline Vector<double> shifted(const Vector<double>* from,
+                                                     std::integer_sequence<int, kAt...> /*places*/) {
+  constexpr int kShift = kPlaces % kDoubles;
+  if constexpr (kShift == 0) {
+    return from[kPlaces / kDoubles];
+  } else {
+    return __builtin_shufflevector(from[kPlaces / kDoubles], from[kPlaces / kDoubles + 1], (kAt + kShift)...);
+  }
+}
+
+template <u32 kPlaces>
+[[gnu::always_inline]] inline Vector<double> shifted(const Vector<double>* from) {
+  return shifted<kPlaces>(from, std::make_integer_sequence<int, kDoubles>());
+}
+
+// Of two vectors, what stands at even (kFirst 0) or odd places.
+template <int kFirst, int... kAt>
+[[gnu::always_inline]] inline Vector<double> every_other(Vector<double> low, Vector<double> high,
+                                                         std::integer_sequence<int, kAt...> /*places*/) {
+  return __builtin_shufflevector(low, high, (2 * kAt + kFirst)...);
+}
+
+template <int kFirst>
+[[gnu::always_inline]] inline Vector<double> every_other(const double* from) {
+  return every_other<kFirst>(load_doubles(from), load_doubles(from + kDoubles),
+                             std::make_integer_sequence<int, kDoubles>());
+}
+
+// The tree of kPairs pairs that follow each other.
+template <u32 kPairs, u32 kFrom = 0>
+[[gnu::always_inline]] inline Vector<double> tree_of(const Vector<double>* pairs) {
+  if constexpr (kPairs == 1) {
+    return shifted<kFrom>(pairs);
+  } else {
+    constexpr u32 kFirst = lower_power(kPairs);
+    return tree_of<kFirst, kFrom>(pairs) + tree_of<kPairs - kFirst, kFrom + kFirst>(pairs);
+  }
+}
+
+// What is read behind the last window of a group, or written behind a row that begins anywhere, at most.
+constexpr u32 kReadAhead = kSumLanes + kMaxWindow;
+
+// Sums of kTerms neighbours in one row, for groups of windows. What stands at even and at odd places is apart; pair i is
+// the i-th of the odd ones and the one behind it.
+template <u32 kTerms>
+void add_along(const double* row, u32 count, double* to) {
+  constexpr u32 kPairs = kTerms / 2;
+  constexpr u32 kAhead = (kPairs + kDoubles - 1) / kDoubles + 1;
+  static_assert(kAhead * kWindowGroup <= kReadAhead);
+  Vector<double> even[kAhead + 1];
+  Vector<double> odd[kAhead + 1];
+  Vector<double> pairs[kAhead];
+#pragma GCC unroll 32
+  for (u32 k = 0; k < kAhead; ++k) {
+    even[k + 1] = every_other<0>(row + k * kWindowGroup);
+    odd[k + 1] = every_other<1>(row + k * kWindowGroup);
+  }
+#pragma GCC unroll 32
+  for (u32 k = 0; k + 1 < kAhead; ++k) pairs[k + 1] = odd[k + 1] + shifted<1>(even + k + 1);
+  for (u32 i = 0; i < count; i += kWindowGroup) {
+#pragma GCC unroll 32
+    for (u32 k = 0; k < kAhead; ++k) {
+      even[k] = even[k + 1];
+      odd[k] = odd[k + 1];
+    }
+    even[kAhead] = every_other<0>(row + i + kAhead * kWindowGroup);
+    odd[kAhead] = every_other<1>(row + i + kAhead * kWindowGroup);
+#pragma GCC unroll 32
+    for (u32 k = 0; k + 1 < kAhead; ++k) pairs[k] = pairs[k + 1];
+    pairs[kAhead - 1] = odd[kAhead - 1] + shifted<1>(even + kAhead - 1);
+    Vector<double> from_even = even[0];
+    Vector<double> from_odd = odd[0];
+    if constexpr (kTerms % 2 == 0) {
+      if constexpr (kPairs != 1) from_even = from_even + tree_of<kPairs - 1>(pairs);
+      from_even = from_even + shifted<kPairs - 1>(odd);
+      from_odd = tree_of<kPairs>(pairs);
+    } else if constexpr (kPairs != 0) {
+      const Vector<double> both = tree_of<kPairs>(pairs);
+      from_even = from_even + both;
+      from_odd = both + shifted<kPairs>(odd);
+    }
+    store_doubles(to + i, from_even);
+    store_doubles(to + i + kDoubles, from_odd);
+  }
+}
+
+using AddBlock = void (*)(const double* const*, u32, double* const*);
+using AddPlainBlock = void (*)(const PlainRow*, u32, double* const (*)[4], double);
+using AddAlong = void (*)(const double*, u32, double*);
+struct Adders {
+  AddBlock block, squares;
+  AddPlainBlock plain_f32, plain_f64;
+  AddAlong along;
+};
+
+template <u32... kTerms>
+constexpr auto adders(std::integer_sequence<u32, kTerms...> /*terms*/) {
+  struct {
+    Adders of[sizeof...(kTerms) + 1];
+  } table = {{{},
+              {add_block<kTerms + 1, false>, add_block<kTerms + 1, true>, add_plain_block<float, kTerms + 1>,
+               add_plain_block<double, kTerms + 1>, add_along<kTerms + 1>}...}};
+  return table;
+}
+
+constexpr auto kAdders = adders(std::make_integer_sequence<u32, kMaxWindow>());
+
+template <class T>
+void add_plain_rows_up(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count, double* const (*to)[4],
+                       double pivot) {
+  if (first == 0 && last == side) {
+    const Adders& adders_of = kAdders.of[side];
+    (sizeof(T) == 4 ? adders_of.plain_f32 : adders_of.plain_f64)(rows, count, to, pivot);
+  } else {
+    add_part_of_plain_block<T>(side, first, last, rows, count, to, pivot);
+  }
+}
+
+template <bool kSquares>
+void add_rows(u32 side, u32 first, u32 last, const double* const* rows, u32 count, double* const* to) {
+  if (first == 0 && last == side) {
+    const Adders& adders_of = kAdders.of[side];
+    (kSquares ? adders_of.squares : adders_of.block)(rows, count, to);
+  } else {
+    add_part_of_block<kSquares>(side, first, last, rows, count, to);
+  }
+}
+
+template <class T>
+class Climber {
+ public:
+  Climber(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, double* memory)
+      : view_(view),
+        rules_(rules),
+        plan_(plan),
+        column_(column),
+        cell_columns_(cell_columns(plan)),
+        lead_(static_cast<u32>(column.first[kX] % cell_columns_)),
+        columns_(all_columns(plan, column)),
+        rows_(own(column, kY)),
+        cells_across_((columns_ - 1) / cell_columns_ + 1),
+        stride_(whole_groups(columns_)),
+        plane_(plane_doubles(rules, plan, column)),
+        volumes_(own(column, kZ)) {
+    const u32 wide = wide_stride(plan, column);
+    const auto take = [&memory](u64 count) {
+      double* const taken = memory;
+      memory += count;
+      return taken;
+    };
+    ring_ = take(ring_planes(plan) * plane_);
+    outer_ = plan.window[kW] == 1 ? nullptr : take(plan.window[kW] * volumes_ * plane_);
+    read_ = take(u64{kReadRows} * (rows_ + plan.window[kY] - 1) * wide);
+    column_sums_ = take(u64{kQuantities} * plan.window[kY] * wide);
+    for (u32 place = 0; place < plan.window[kZ]; ++place) {
+      for (double*& row : sums_[place]) row = take(padded(cell_columns_));
+    }
+    there_ = take(cells_across_ * padded(cell_columns_));
+    lost_ = take(padded(cell_columns_));
+    wide_ = wide;
+    quantities_ = quantities_of(rules);
+    for (u32 i = lead_; i < columns_; ++i) {
+      const u32 cell = i / cell_columns_;
+      const bool counts = (column.first[kX] - lead_ + i) % plan.step == 0;
+      there_[cell * padded(cell_columns_) + in_group(i % cell_columns_)] = counts ? 1 : 0;
+    }
+  }
+
+  static u64 memory_doubles(const Rules& rules, const FieldPlan& plan, const Column& column) {
+    const u64 cell = padded(cell_columns(plan));
+    const u64 cells = cell * (all_columns(plan, column) / cell_columns(plan) + 2);
+    const u64 rows = own(column, kY);
+    const u64 plane = plane_doubles(rules, plan, column);
+    const u64 outer = plan.window[kW] == 1 ? 0 : plan.window[kW] * own(column, kZ) * plane;
+    return ring_planes(plan) * plane + outer + plan.window[kZ] * kQuantities * cell + cells +
+           (kReadRows * (rows + plan.window[kY] - 1) + kQuantities * plan.window[kY]) * wide_stride(plan, column);
+  }
+
+  void climb(WindowCell* cells) {
+    const u32 deep = plan_.window[kZ];
+    const u32 outer = plan_.window[kW];
+    const u64 cells_of_plane =
+        ((column_.end[kY] - 1) / kWindowRows - column_.first[kY] / kWindowRows + 1) * cells_across_;
+    for (u64 w = column_.first[kW]; w < column_.end[kW] + outer - 1; ++w) {
+      u64 added = column_.first[kZ];
+      for (u64 z = column_.first[kZ]; z < column_.end[kZ];) {
+        // The planes of windows that are left in a block.
+        const u64 block = z / deep * deep;
+        const u64 end = block + deep < column_.end[kZ] ? block + deep : column_.end[kZ];
+        for (; added < end + deep - 1; ++added) add_plane(w, added);
+        if (outer != 1) keep_volumes(w, z, end);
+        if (w + 1 >= column_.first[kW] + outer) {
+          const u64 corner_w = w + 1 - outer;
+          const u64 plane = (corner_w - column_.first[kW]) * volumes_ + (z - column_.first[kZ]);
+          judge(corner_w, z, end, cells + plane * cells_of_plane, cells_of_plane);
+        }
+        z = end;
+      }
+    }
+  }
+
+ private:
+  static constexpr u32 kReadRows = 3;  // s, d and validity of each row of points
+
+  // Without points to leave out nothing has to be counted.
+  static u32 quantities_of(const Rules& rules) { return rules.all_valid ? kQuantities - 1 : kQuantities; }
+  static u32 whole_groups(u32 count) { return (count + kWindowGroup - 1) / kWindowGroup * kWindowGroup; }
+  static u32 own(const Column& column, u32 axis) { return static_cast<u32>(column.end[axis] - column.first[axis]); }
+  static u32 cell_columns(const FieldPlan& plan) { return plan.rank == 1 ? kLineColumns : kWindowColumns; }
+
+  // Rows begin where a cell does, so that pairs and cells are the same wherever a piece begins.
+  static u32 all_columns(const FieldPlan& plan, const Column& column) {
+    return own(column, kX) + static_cast<u32>(column.first[kX] % cell_columns(plan));
+  }
+  static u32 wide_stride(const FieldPlan& plan, const Column& column) {
+    return padded(padded(all_columns(plan, column)) + plan.window[kX] - 1) + kReadAhead;
+  }
+
+  // And a little more: planes whole pages apart would compete for the same places of the cache.
+  static u64 plane_doubles(const Rules& rules, const FieldPlan& plan, const Column& column) {
+    return u64{quantities_of(rules)} * own(column, kY) * whole_groups(all_columns(plan, column)) + 72;
+  }
+
+  static u32 ring_planes(const FieldPlan& plan) { return 2 * plan.window[kZ] - 1; }
+
+  double* plane_row(double* plane, u32 quantity, u32 row) const {
+    return plane + (u64{quantity} * rows_ + row) * stride_;
+  }
+  [[nodiscard]] double* ring_plane(u64 z) const { return ring_ + (z % ring_planes(plan_)) * plane_; }
+  [[nodiscard]] double* volume(u64 w, u64 z) const {
+    return outer_ + ((w % plan_.window[kW]) * volumes_ + (z - column_.first[kZ])) * plane_;
+  }
+
+  // Sums over y and x of the plane (w, z) go to the ring.
+  void add_plane(u64 w, u64 z) {
+    const u32 high = plan_.window[kY];
+    const u32 read_rows = rows_ + high - 1;
+    const bool swaps = rules_.original_big_endian || rules_.decoded_big_endian;
+    const bool is_plain = rules_.all_valid && !swaps && plan_.unit == 1 && lead_ == 0;
+    const auto column_sums = [&](u32 k, u32 q) { return column_sums_ + (u64{k} * kQuantities + q) * wide_; };
+    // Rows of s, d and validity.
+    const auto read_row = [&](u32 i, u32 y) { return read_ + (u64{i} * read_rows + y) * wide_; };
+    for (u32 y = 0; y < read_rows && !is_plain; ++y) {
+      const u64 at[4] = {w, z, column_.first[kY] + y, column_.first[kX]};
+      read_points_of_row(at, columns_ - lead_ + plan_.window[kX] - 1,
+                         {read_row(0, y) + lead_, read_row(1, y) + lead_, read_row(2, y) + lead_});
+    }
+    double* const plane = ring_plane(z);
+    for (u32 y = 0; y < rows_;) {
+      // The rows of windows that are left in a block.
+      const auto first = static_cast<u32>((column_.first[kY] + y) % high);
+      const u32 last = first + (rows_ - y) < high ? first + (rows_ - y) : high;
+      if (is_plain) add_plain_rows(w, z, y, first, last);
+      for (u32 q = 0; q < quantities_; ++q) {
+        const auto row = [&](u32 k) { return read_row(q == 4 ? 2 : q % 2, y + k - first); };
+        const auto to = [&](u32 k) { return column_sums(k, q); };
+        const u32 count = columns_ + plan_.window[kX] - 1;
+        if (!is_plain && (q == 2 || q == 3)) {
+          add_up<true>(high, first, last, count, row, to);
+        } else if (!is_plain) {
+          add_up<false>(high, first, last, count, row, to);
+        }
+        for (u32 k = first; k < last; ++k) {
+          kAdders.of[plan_.window[kX]].along(column_sums(k, q), columns_, plane_row(plane, q, y + k - first));
+        }
+      }
+      y += last - first;
+    }
+  }
+
+  void read_points_of_row(const u64* at, u32 count, Row row) {
+    read_points<T>(view_, rules_, at, count, row);
+    const double unit = sizeof(T) == 8 ? plan_.unit : 1.0;
+    const double pivot = 2 * rules_.pivot_x * unit;
+    const u32 n = padded(count);  // whole vectors; what is behind the row is used by no window
+    for (u32 i = 0; i < n && sizeof(T) == 8; ++i) {
+      row.x[i] *= unit;
+      row.e[i] *= unit;
+    }
+    if (rules_.all_valid) {
+      for (u32 i = 0; i < n; ++i) row.x[i] = row.x[i] + row.x[i] + row.e[i] - pivot;
+    } else {
+      for (u32 i = 0; i < n; ++i) row.x[i] = (row.x[i] + row.x[i] + row.e[i] - pivot) * row.valid[i];
+    }
+  }
+
+  // A part of a row that will be read soon: of the next plane, which nobody has read so far.
+  void prefetch(const u8* row, const i64* strides, u32 count) const {
+    const i64 ahead = plan_.present[kZ] ? strides[kZ] : kRowsAhead * strides[kY];
+    for (u32 byte = 0; byte < count * sizeof(T) + 63; byte += 64) __builtin_prefetch(row + ahead + byte);
+  }
+
+  // Sums over y straight from memory, for places `first` to `last` of the block that has row y of the column at `first`.
+  void add_plain_rows(u64 w, u64 z, u32 y, u32 first, u32 last) const {
+    const u32 side = plan_.window[kY];
+    const u32 count = columns_ + plan_.window[kX] - 1;
+    const u32 whole = count / kDoubles * kDoubles;
+    const double pivot = 2 * rules_.pivot_x;
+    PlainRow rows[2 * kMaxWindow - 1];
+    PlainRow rests[2 * kMaxWindow - 1];
+    u8 rest[2 * kMaxWindow - 1][2][kDoubles * sizeof(T)] = {};
+    for (u32 k = first; k < last + side - 1; ++k) {
+      const u64 at[4] = {w, z, column_.first[kY] + y + k - first, column_.first[kX]};
+      rows[k] = {address(view_.original, view_.original_strides, at, view_.origin),
+                 address(view_.decoded, view_.decoded_strides, at, view_.origin)};
+      prefetch(rows[k].original, view_.original_strides, count);
+      prefetch(rows[k].decoded, view_.decoded_strides, count);
+      memcpy(rest[k][0], rows[k].original + whole * sizeof(T), (count - whole) * sizeof(T));
+      memcpy(rest[k][1], rows[k].decoded + whole * sizeof(T), (count - whole) * sizeof(T));
+      rests[k] = {rest[k][0], rest[k][1]};
+    }
+    double* to[kMaxWindow][4];
+    double* rest_to[kMaxWindow][4];
+    for (u32 k = first; k < last; ++k) {
+      for (u32 q = 0; q < 4; ++q) {
+        to[k][q] = column_sums_ + (u64{k} * kQuantities + q) * wide_;
+        rest_to[k][q] = to[k][q] + whole;
+      }
+    }
+    add_plain_rows_up<T>(side, first, last, rows, whole, to, pivot);
+    if (whole != count) add_plain_rows_up<T>(side, first, last, rests, kDoubles, rest_to, pivot);
+  }
+
+  // Sums of `side` rows for places of a block, from `first` to before `last`: row(k) is the block's row k.
+  template <bool kSquares, class RowAt, class To>
+  void add_up(u32 side, u32 first, u32 last, u32 count, const RowAt& row, const To& to) const {
+    const double* rows[2 * kMaxWindow - 1] = {};
+    double* sums[kMaxWindow] = {};
+    for (u32 k = first; k < last + side - 1; ++k) rows[k] = row(k);
+    for (u32 k = first; k < last; ++k) sums[k] = to(k);
+    add_rows<kSquares>(side, first, last, rows, count, sums);
+  }
+
+  // Parts of rows of sums over whole boxes in z, y and x, for the planes z to `end` of one block.
+  template <class To>
+  void add_up_ring(u64 z, u64 end, u32 q, u32 y, u32 column, u32 count, const To& to) const {
+    const u32 deep = plan_.window[kZ];
+    const u64 block = z / deep * deep;
+    add_up<false>(
+        deep, static_cast<u32>(z - block), static_cast<u32>(end - block), count,
+        [&](u32 k) { return plane_row(ring_plane(block + k), q, y) + column; }, [&](u32 k) { return to(block + k); });
+  }
+
+  void keep_volumes(u64 w, u64 z, u64 end) const {
+    for (u32 q = 0; q < quantities_; ++q) {
+      for (u32 y = 0; y < rows_; ++y) {
+        add_up_ring(z, end, q, y, 0, stride_, [&](u64 place) { return plane_row(volume(w, place), q, y); });
+      }
+    }
+  }
+
+  // Windows of the planes z to `end`, which are in one block.
+  void judge(u64 w, u64 z, u64 end, WindowCell* cells, u64 cells_of_plane) {
+    const u32 step = plan_.step;
+    const auto planes = static_cast<u32>(end - z);
+    for (u64 i = 0; i < planes * cells_of_plane; ++i) cells[i] = {{0, 0}, -1, {0, 0, 0, 0}};
+    if (w % step != 0) return;
+    for (u32 y = 0; y < rows_; ++y) {
+      const u64 at = column_.first[kY] + y;
+      WindowCell* const row_cells = cells + (at / kWindowRows - column_.first[kY] / kWindowRows) * cells_across_;
+      const bool ends = (at + 1) % kWindowRows == 0 || y + 1 == rows_;
+      for (u32 i = 0; i < cells_across_; ++i) {
+        const u32 first = i * cell_columns_;
+        const u32 count = columns_ - first < cell_columns_ ? columns_ - first : cell_columns_;
+        if (at % step == 0) {
+          for (u32 q = 0; q < quantities_; ++q) add_up_planes(w, z, end, q, y, first, whole_groups(count));
+        }
+        for (u32 plane = 0; plane < planes; ++plane) {
+          Lanes& sum = lanes_[plane * cells_across_ + i];
+          WindowCell& cell = row_cells[plane * cells_of_plane + i];
+          if (at % step == 0 && (z + plane) % step == 0) {
+            const u64 row[4] = {w, z + plane, at, column_.first[kX] - lead_ + first};
+            judge_row(sums_[plane], there_ + i * padded(cell_columns_), count, row, sum, cell);
+          }
+          if (!ends) continue;
+          cell.sums.sum = 2 * total(sum);
+          sum = {};
+        }
+      }
+    }
+  }
+
+  // Part of a row of sums over whole windows, for the planes z to `end` of one block, as far as they are wanted.
+  void add_up_planes(u64 w, u64 z, u64 end, u32 q, u32 y, u32 column, u32 count) const {
+    const auto to = [&](u64 place) { return sums_[place - z][q]; };
+    if (outer_ == nullptr && plan_.step == 1) {
+      add_up_ring(z, end, q, y, column, count, to);
+      return;
+    }
+    for (u64 place = z; place < end; ++place) {
+      if (place % plan_.step != 0) continue;
+      if (outer_ == nullptr) {
+        add_up_ring(place, place + 1, q, y, column, count, to);
+        continue;
+      }
+      const u32 side = plan_.window[kW];
+      const auto first = static_cast<u32>(w % side);
+      add_up<false>(
+          side, first, first + 1, count, [&](u32 k) { return plane_row(volume(w - first + k, place), q, y) + column; },
+          [&](u32 /*one*/) { return to(place); });
+    }
+  }
+
+  // The part of a row that is in one cell.
+  void judge_row(const double* const* sums, const double* there, u32 count, const u64* at, Lanes& sum,
+                 WindowCell& cell) {
+    const double most = quantities_ == kQuantities ? judge_windows<true>(sums, there, count, sum, cell)
+                                                   : judge_windows<false>(sums, there, count, sum, cell);
+    if (!(2 * most > cell.worst)) return;
+    worst_ = most;
+    cell.worst = 2 * most;
+    u32 i = 0;
+    while (lost_[in_group(i)] != most) ++i;
+    for (u32 axis = kW; axis <= kX; ++axis) cell.at[axis] = at[axis];
+    cell.at[kX] += i;
+  }
+
+  // Half of 1 - SSIM of each window, from s and d: with l and cs its two factors, 1 - l cs comes without cancellation from
+  // what the means and what the variances lose, with one division. Its divisor is cut to 47 bits: GPUs find such a quotient
+  // with few instructions. Where numbers are infinite or nearly so the error is beyond all measure; sums of float32 are not.
+  // Returns the largest of a row, or -1 where it is below what another cell has.
+  template <bool kMasked>
+  double judge_windows(const double* const* sums, const double* there, u32 count, Lanes& sum, WindowCell& cell) {
+    using V = Vector<double>;
+    const double unit = sizeof(T) == 8 ? plan_.unit : 1.0;
+    const struct {
+      double points, pivot, c1, c2;
+      const double *s, *d, *ss, *dd, *valid, *there;
+      double* lost;
+      u32 count;
+    } own = {plan_.points, plan_.points * (2 * rules_.pivot_x * unit),
+             plan_.c1,     plan_.c2,
+             sums[0],      sums[1],
+             sums[2],      sums[3],
+             sums[4],      there,
+             lost_,        count};
+    const V zero = {};
+    const V points = zero + own.points;
+    const V c1 = zero + own.c1;
+    V most = zero - 1.0;
+    V windows = zero;
+    // What is lost in the windows of a vector, 0 where none counts.
+    const auto judge = [&](u32 i) {
+      const V s = load_doubles(own.s + i);
+      const V d = load_doubles(own.d + i);
+      const V error_squares = d * d;
+      const V whole = s + own.pivot;
+      const V mean_part = fused_multiply_add(whole, whole, c1);
+      const V spread_s = larger(fused_multiply_add(points, load_doubles(own.ss + i), -(s * s)), zero) + own.c2;
+      const V spread_d = larger(fused_multiply_add(points, load_doubles(own.dd + i), -error_squares), zero);
+      const V lost = fused_multiply_add(spread_d, mean_part, error_squares * spread_s);
+      const V all = (mean_part + error_squares) * (spread_s + spread_d);
+      V found = lost / bit_cast<V>(bit_cast<Vector<u64>>(all) & ~u64{63});
+      if constexpr (sizeof(T) == 8) found = all < 0x1p1000 ? found : zero + 0.5;
+      auto counts = load_doubles(own.there + i) != 0.0;
+      if constexpr (kMasked) counts = counts & (load_doubles(own.valid + i) == own.points);
+      const V that = counts ? found : zero - 1.0;
+      windows += counts ? zero + 1.0 : zero;
+      store_doubles(own.lost + i, that);
+      most = larger(that, most);
+      return larger(that, zero);
+    };
+    V lanes[kGroup];
+#pragma GCC unroll 16
+    for (u32 g = 0; g < kGroup; ++g) lanes[g] = load_doubles(sum.lane + g * kDoubles);
+    for (u32 from = 0; from < own.count; from += 2 * kSumLanes) {
+#pragma GCC unroll 16
+      for (u32 g = 0; g < kGroup; ++g) {
+        const u32 i = from + g * kWindowGroup;
+        if (i >= own.count) break;
+        const V even = judge(i);
+        lanes[g] += even + judge(i + kDoubles);
+      }
+    }
+#pragma GCC unroll 16
+    for (u32 g = 0; g < kGroup; ++g) store_doubles(sum.lane + g * kDoubles, lanes[g]);
+    double found = -1;
+    for (u32 i = 0; i < kDoubles; ++i) {
+      found = most[i] > found ? most[i] : found;
+      cell.sums.windows += windows[i];
+    }
+    return found >= worst_ ? found : -1;
+  }
+
+  const View& view_;
+  const Rules& rules_;
+  const FieldPlan& plan_;
+  const Column& column_;
+  u32 cell_columns_;
+  u32 lead_;  // columns of the first cell that the column has not
+  u32 columns_, rows_, cells_across_, stride_, wide_ = 0;
+  u64 plane_;
+  u64 volumes_;
+  u32 quantities_;
+  double worst_ = -1;  // of the column so far
+  double* ring_;
+  double* outer_;
+  double* read_;
+  double* column_sums_;
+  double* sums_[kMaxWindow][kQuantities];
+  double* there_;  // 1 where a window of the row counts, cell by cell
+  double* lost_;
+  Lanes lanes_[kMaxWindow * kWindowCellsAcross];
+};
+
+template <class T>
+bool climb(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, WindowCell* cells) {
+  const u64 bytes = Climber<T>::memory_doubles(rules, plan, column) * sizeof(double);
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 64, bytes) != 0) return false;
+  memset(memory, 0, bytes);  // vectors read behind rows
+  Climber<T>(view, rules, plan, column, static_cast<double*>(memory)).climb(cells);
+  free(memory);
+  return true;
+}
+
+}  // namespace
+
+bool windows(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
+             WindowCell* cells) {
+  return value_bytes == 4 ? climb<float>(view, rules, plan, column, cells)
+                          : climb<double>(view, rules, plan, column, cells);
+}
+
+}  // namespace h5lossy::H5L_TARGET

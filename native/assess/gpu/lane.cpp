@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "assess/gpu/lane.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "assess/gpu/plans.h"
+
+namespace h5lossy::gpu {
+namespace {
+
+constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;
+
+// So much a kernel brings, which begins sooner than a copy.
+constexpr std::size_t kMostBrought = std::size_t{64} << 10;
+
+CudaPointer address(const void* pointer) { return static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer)); }
+
+}  // namespace
+
+AssessLane::AssessLane(Device& device)
+    : device_(device),
+      current_(device),
+      lane_(device),
+      is_ready_(current_.ok() && lane_->reserve(0, kPinnedBytes)),
+      launcher_(device, lane_->stream()) {}
+
+std::unique_ptr<AssessLane> AssessLane::open(const void* values, std::string& why) {
+  if (Device::count(why) == 0) return nullptr;
+  const int ordinal = Device::of_pointer(values);
+  if (ordinal < 0) {
+    why = "the values must be in the memory of a GPU";
+    return nullptr;
+  }
+  Device* const device = Device::open(ordinal, why);
+  if (device == nullptr) return nullptr;
+  std::unique_ptr<AssessLane> lane(new AssessLane(*device));
+  if (lane->is_ready_) return lane;
+  why = lane->error();
+  return nullptr;
+}
+
+AssessLane::~AssessLane() { device_.driver().wait_for_stream(lane_->stream()); }
+
+// What is started later works on the memory later: only to get more of it takes waiting.
+std::uint8_t* AssessLane::reserve(std::size_t bytes) {
+  const bool is_there = bytes <= lane_->memory_bytes() || (wait() && lane_->reserve(bytes, kPinnedBytes));
+  return is_there ? lane_->memory() : nullptr;
+}
+
+bool AssessLane::download(void* to, const void* from, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    if (pinned_used_ == kPinnedBytes && !wait()) return false;
+    const std::size_t now = std::min(bytes - done, kPinnedBytes - pinned_used_);
+    if (!start_copy(lane_->pinned() + pinned_used_, static_cast<const std::uint8_t*>(from) + done, now)) return false;
+    copies_.push_back({static_cast<std::uint8_t*>(to) + done, pinned_used_, now});
+    pinned_used_ += now;
+    done += now;
+  }
+  return true;
+}
+
+bool AssessLane::start_copy(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
+  const bool has_words =
+      ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from) | bytes) & 7) == 0;
+  if (has_words && bytes <= kMostBrought) {
+    const BringPlan plan = {reinterpret_cast<const u64*>(from), reinterpret_cast<u64*>(to), bytes / sizeof(u64)};
+    const auto blocks = static_cast<std::uint32_t>((plan.words + kThreads - 1) / kThreads);
+    return launcher_.launch("assess_bring", blocks, 1, &plan, sizeof plan, false);
+  }
+  const CudaResult result = device_.driver().copy_to_host(to, address(from), bytes, lane_->stream());
+  if (result != 0) device_.report(result, "copy to the host");
+  return result == 0;
+}
+
+bool AssessLane::wait() {
+  const CudaResult result = device_.driver().wait_for_stream(lane_->stream());
+  if (result != 0) device_.report(result, "kernels");
+  for (const Copy& copy : copies_) {
+    if (result == 0) std::memcpy(copy.to, lane_->pinned() + copy.at, copy.bytes);
+  }
+  copies_.clear();
+  pinned_used_ = 0;
+  const auto functions = std::exchange(after_copies_, {});
+  for (const auto& function : functions) {
+    if (result == 0) function();
+  }
+  return result == 0;
+}
+
+std::string AssessLane::error() const {
+  const std::string said = device_.take_error();
+  return said.empty() ? device_.name() + " cannot run the kernels of the assessment" : said;
+}
+
+}  // namespace h5lossy::gpu

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// A lane of a GPU as what the assessment works with.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "assess/gpu/sequences.h"
+#include "gpu/device.h"
+
+namespace h5lossy::gpu {
+
+class AssessLane : public AssessDevice {
+ public:
+  // The GPU that a pointer belongs to; null, and why, where there is none.
+  static std::unique_ptr<AssessLane> open(const void* values, std::string& why);
+  ~AssessLane() override;
+  AssessLane(const AssessLane&) = delete;
+  AssessLane& operator=(const AssessLane&) = delete;
+
+  Launcher& launcher() override { return launcher_; }
+  std::uint8_t* reserve(std::size_t bytes) override;
+  bool download(void* to, const void* from, std::size_t bytes) override;
+  void then(std::function<void()> function) override { after_copies_.push_back(std::move(function)); }
+  bool wait() override;
+  [[nodiscard]] std::string error() const override;
+
+ private:
+  explicit AssessLane(Device& device);
+  bool start_copy(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes);
+  struct Copy {
+    void* to;
+    std::size_t at, bytes;  // in pinned memory
+  };
+
+  Device& device_;
+  Current current_;
+  LaneUse lane_;
+  bool is_ready_;
+  StreamLauncher launcher_;
+  std::vector<Copy> copies_;
+  std::vector<std::function<void()>> after_copies_;
+  std::size_t pinned_used_ = 0;
+};
+
+}  // namespace h5lossy::gpu

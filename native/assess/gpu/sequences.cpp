@@ -1,0 +1,496 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "assess/gpu/sequences.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "assess/gpu/plans.h"
+
+namespace h5lossy::gpu {
+namespace {
+
+using namespace assess;
+
+constexpr std::size_t kAlignment = 256;
+
+// Leaves of one launch: counters of 32 bits hold what they count.
+constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
+
+// Where fine bins should be is looked up in so many leaves.
+constexpr std::uint64_t kSampledLeaves = 128;
+
+// Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
+constexpr std::uint64_t kMostCellBytes = std::uint64_t{5} << 28;
+constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
+
+// Hands out pieces of memory, aligned. Without memory it only counts.
+class Pieces {
+ public:
+  explicit Pieces(std::uint8_t* memory) : memory_(memory) {}
+  template <class T>
+  T* take(std::uint64_t count) {
+    T* const piece = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
+    bytes_ += (static_cast<std::size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return piece;
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::uint8_t* memory_;
+  std::size_t bytes_ = 0;
+};
+
+std::uint32_t grid_for(Launcher& launcher, const char* kernel, std::uint64_t blocks) {
+  const std::uint64_t most = std::uint64_t{8} * launcher.resident_blocks(kernel);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, std::max<std::uint64_t>(1, most)));
+}
+
+template <class Plan>
+bool launch(Launcher& launcher, const char* kernel, std::uint64_t blocks, const Plan& plan) {
+  return launcher.resident_blocks(kernel) != 0 &&
+         launcher.launch(kernel, grid_for(launcher, kernel, blocks), 1, &plan, sizeof plan, false);
+}
+
+const char* typed(std::uint32_t value_bytes, const char* f32, const char* f64) { return value_bytes == 4 ? f32 : f64; }
+
+// How parts go into a tree: those up to where it has whole groups, groups, and the rest.
+struct Groups {
+  std::uint64_t head, groups, tail;
+  Groups(std::uint64_t pushed, std::uint64_t count, std::uint32_t group)
+      : head(std::min<std::uint64_t>(count, (group - pushed % group) % group)),
+        groups((count - head) / group),
+        tail(count - head - groups * group) {}
+};
+
+// Parts that are on the device, one behind the other: added up there to sums of groups, these to sums of groups of theirs, and
+// so on, as far as there are whole ones. The host gets what is left at each level.
+template <class Part>
+class Grouped {
+ public:
+  // `pushed` of them have gone into the tree before.
+  Grouped(std::uint64_t pushed, std::uint64_t count) {
+    for (bool is_last = false; !is_last;) {
+      const Groups split(pushed, count, kGroup);
+      levels_.push_back({split, std::vector<Part>(split.head + split.tail)});
+      is_last = split.groups == 0;
+      pushed = (pushed + split.head) / kGroup;
+      count = split.groups;
+    }
+  }
+
+  // How many sums there are, of all levels.
+  [[nodiscard]] std::uint64_t sums() const {
+    std::uint64_t count = 0;
+    for (const Level& level : levels_) count += level.split.groups;
+    return count;
+  }
+
+  bool fetch(AssessDevice& device, const char* kernel, std::uint64_t groups_per_block, const Part* from, Part* sums) {
+    for (Level& level : levels_) {
+      const auto [head, groups, tail] = level.split;
+      const GroupPlan plan = {reinterpret_cast<const u8*>(from + head), reinterpret_cast<u8*>(sums), groups};
+      const bool is_started =
+          (groups == 0 ||
+           launch(device.launcher(), kernel, (groups + groups_per_block - 1) / groups_per_block, plan)) &&
+          device.download(level.rest.data(), from, head * sizeof(Part)) &&
+          device.download(level.rest.data() + head, from + head + groups * kGroup, tail * sizeof(Part));
+      if (!is_started) return false;
+      from = sums;
+      sums += groups;
+    }
+    return true;
+  }
+
+  // Calls add(part, its level in the tree) in the order of the parts.
+  template <class Add>
+  void for_each(Add add) const {
+    u32 own = 0;
+    for (const Level& level : levels_) {
+      for (std::uint64_t i = 0; i < level.split.head; ++i) add(level.rest[i], own * kGroupLevel);
+      ++own;
+    }
+    for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
+      --own;
+      for (std::uint64_t i = level->split.head; i < level->rest.size(); ++i) add(level->rest[i], own * kGroupLevel);
+    }
+  }
+
+ private:
+  struct Level {
+    Groups split;
+    std::vector<Part> rest;
+  };
+  std::vector<Level> levels_;
+};
+
+i32 grid_of(double limit) {
+  int exponent = 0;
+  static_cast<void>(std::frexp(limit, &exponent));
+  return std::clamp(exponent - 7, kFinestGrid, kWidestGrid);
+}
+
+// Pieces of memory of the device: what is 0 at the start of a turn and what comes back are adjacent.
+struct PointsMemory {
+  std::uint8_t *turn, *told;
+  std::size_t turn_bytes, told_bytes;
+};
+
+PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) {
+  PointsMemory memory = {};
+  plan.largest = pieces.take<u64>(1);
+  const std::size_t before_turn = pieces.bytes();
+  plan.totals = pieces.take<PointsTotals>(1);
+  plan.table = pieces.take<u32>(kBlockBins);
+  memory.turn = reinterpret_cast<std::uint8_t*>(plan.totals);
+  const std::size_t before_told = pieces.bytes();
+  plan.outcome = pieces.take<PointsOutcome>(1);
+  memory.told = reinterpret_cast<std::uint8_t*>(plan.outcome);
+  memory.turn_bytes = pieces.bytes() - before_turn;
+  plan.cleared = pieces.bytes() / sizeof(u64) - 1;
+  // One piece for both, copied to the host up to its last number: the padding behind it is never written.
+  const std::uint64_t single = split.head + split.tail;
+  const std::size_t before_moments = pieces.bytes();
+  plan.rest = pieces.take<Moments>(single + split.groups);
+  if (plan.rest != nullptr) plan.sums = plan.rest + single;
+  memory.told_bytes = before_moments - before_told + (single + split.groups) * sizeof(Moments);
+  plan.moments = pieces.take<Moments>(split.groups * kLeafGroup);
+  plan.worst = pieces.take<BlockWorst>(plan.blocks);
+  plan.lists = pieces.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
+  plan.seeds = pieces.take<Seeds>(plan.samples);
+  return memory;
+}
+
+bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, const PointsInput& input,
+                     std::uint64_t first, std::uint64_t leaves, State& state) {
+  Launcher& launcher = device.launcher();
+  const char* const kernel = typed(params.value_bytes, "assess_points_f32", "assess_points_f64");
+  const std::uint64_t resident = launcher.resident_blocks(kernel);
+  if (resident == 0) return false;
+  const Groups split(state.moments.pushed(), leaves, kLeafGroup);
+  PointsPlan plan = {};
+  plan.params = params;
+  plan.x = input.x;
+  plan.y = input.y;
+  plan.mask = input.mask;
+  plan.first = first;
+  plan.leaves = leaves;
+  plan.blocks = static_cast<u32>(std::min<std::uint64_t>(resident, (leaves + kThreads / 32 - 1) / (kThreads / 32)));
+  plan.is_limited = params.histogram_limit > 0 ? 1 : 0;
+  if (plan.is_limited != 0) plan.grid_exponent = grid_of(params.histogram_limit);
+  const bool is_aligned =
+      ((reinterpret_cast<std::uintptr_t>(input.x) | reinterpret_cast<std::uintptr_t>(input.y)) & 15) == 0;
+  const bool is_plain = params.original_big_endian == 0 && params.decoded_big_endian == 0 && input.mask == nullptr &&
+                        params.has_fill == 0 && params.threshold_count == 0;
+  plan.is_simple = is_aligned && is_plain ? 1 : 0;
+  plan.samples = static_cast<u32>(std::min(leaves, kSampledLeaves));
+  plan.head = split.head;
+  plan.groups = split.groups;
+  Pieces counted(nullptr);
+  take_memory(counted, split, plan);
+  std::uint8_t* const workspace = device.reserve(counted.bytes());
+  if (workspace == nullptr) return false;
+  Pieces pieces(workspace);
+  const PointsMemory memory = take_memory(pieces, split, plan);
+  const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
+  const char* const tell = typed(params.value_bytes, "assess_tell_points_f32", "assess_tell_points_f64");
+  const auto tellers = static_cast<std::uint32_t>(2 + kBinBlocks + split.groups);
+  std::vector<u64> told(memory.told_bytes / sizeof(u64));
+  const auto* const outcome = reinterpret_cast<const PointsOutcome*>(told.data());
+  // Where errors are much larger than in the leaves that were looked at, once more.
+  for (int turn = 0; turn < 2; ++turn) {
+    const bool is_started = (turn == 0 ? launcher.launch(sample, plan.samples, 1, &plan, sizeof plan, false)
+                                       : launcher.clear(memory.turn, memory.turn_bytes)) &&
+                            launcher.launch(kernel, plan.blocks, 1, &plan, sizeof plan, false) &&
+                            launcher.launch(tell, tellers, 1, &plan, sizeof plan, false) &&
+                            device.download(told.data(), memory.told, memory.told_bytes) && device.wait();
+    if (!is_started) return false;
+    if (outcome->too_narrow != 0) continue;
+    if (outcome->part.valid != 0) take_pivot(state, outcome->first.original, outcome->first.decoded);
+    add_part(state, outcome->part);  // has no leaves
+    const auto told_at = [&](const Moments* piece) {
+      return reinterpret_cast<const Moments*>(reinterpret_cast<const std::uint8_t*>(told.data()) +
+                                              (reinterpret_cast<const std::uint8_t*>(piece) - memory.told));
+    };
+    const Moments* const rest = told_at(plan.rest);
+    const Moments* const sums = told_at(plan.sums);
+    for (std::uint64_t i = 0; i < split.head; ++i) state.moments.push(rest[i]);
+    for (std::uint64_t i = 0; i < split.groups; ++i) state.moments.push(sums[i], kLeafGroupLevel);
+    for (std::uint64_t i = split.head; i < split.head + split.tail; ++i) state.moments.push(rest[i]);
+    return true;
+  }
+  return false;
+}
+
+// Cells of [first, end) in both axes along which they are cut.
+std::uint64_t cells_along(std::uint64_t first, std::uint64_t end, std::uint64_t length) {
+  return (end - 1) / length - first / length + 1;
+}
+
+CellsPlan plan_for(const FieldInput& input) {
+  CellsPlan plan = {};
+  plan.view = input.view;
+  plan.rules = input.rules;
+  plan.field = input.field;
+  plan.cell_rows = static_cast<u32>(input.cell_rows);
+  plan.cell_columns = static_cast<u32>(input.cell_columns);
+  for (int axis = 0; axis < 4; ++axis) {
+    plan.first[axis] = input.first[axis];
+    plan.end[axis] = input.end[axis];
+  }
+  plan.rows_of_cells = static_cast<u32>(cells_along(plan.first[2], plan.end[2], input.cell_rows));
+  plan.columns_of_cells = static_cast<u32>(cells_along(plan.first[3], plan.end[3], input.cell_columns));
+  plan.cells =
+      (plan.end[0] - plan.first[0]) * (plan.end[1] - plan.first[1]) * plan.rows_of_cells * plan.columns_of_cells;
+  return plan;
+}
+
+// Calls run(plan) for parts of the input that take at most so much memory, in the order of their cells.
+template <class Bytes, class Run>
+bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run run) {
+  const CellsPlan plan = plan_for(input);
+  if (bytes(plan) <= most) return run(plan);
+  const std::uint64_t units[4] = {1, 1, input.cell_rows, input.cell_columns};
+  for (int axis = 0; axis < 4; ++axis) {
+    const std::uint64_t cells = cells_along(input.first[axis], input.end[axis], units[axis]);
+    if (cells == 1) continue;
+    FieldInput lower = input;
+    FieldInput upper = input;
+    lower.end[axis] = upper.first[axis] = (input.first[axis] / units[axis] + cells / 2) * units[axis];
+    return for_each_part(lower, most, bytes, run) && for_each_part(upper, most, bytes, run);
+  }
+  return run(plan);  // a single cell
+}
+
+// Whether all points of a field in two or three axes count, as they stand in memory.
+bool is_plain(const FieldInput& input) {
+  const Rules& rules = input.rules;
+  const bool swaps = rules.original_big_endian || rules.decoded_big_endian;
+  return rules.all_valid && !swaps && (input.field.rank == 2 || input.field.rank == 3);
+}
+
+bool has_plain_lags(const FieldInput& input) {
+  if (input.field.lags == 0 || input.field.lags > kMostPlainLags || !is_plain(input)) return false;
+  // Kernels have offsets of 32 bits for the rows of a cell, and for the planes that a warp reads.
+  const auto is_near = [](std::int64_t stride) { return stride >= 0 && stride < (std::int64_t{1} << 27); };
+  const View& view = input.view;
+  return is_near(view.original_strides[1]) && is_near(view.original_strides[2]) && is_near(view.decoded_strides[1]) &&
+         is_near(view.decoded_strides[2]);
+}
+
+const char* stencils_kernel(const FieldInput& input) {
+  const FieldPlan& field = input.field;
+  if (!field.stencils || !is_plain(input) || (input.value_bytes == 4 && !field.squares_fit)) {
+    return typed(input.value_bytes, "assess_stencils_f32", "assess_stencils_f64");
+  }
+  return field.rank == 2 ? typed(input.value_bytes, "assess_plane_stencils_f32", "assess_plane_stencils_f64")
+                         : typed(input.value_bytes, "assess_volume_stencils_f32", "assess_volume_stencils_f64");
+}
+
+// Errors that cells and their lags reach.
+std::uint64_t set_reach(CellsPlan& plan) {
+  std::uint64_t count = 1;
+  for (int axis = 0; axis < 4; ++axis) {
+    const std::uint64_t reach = plan.field.present[axis] ? plan.field.lags : 0;
+    plan.reach_end[axis] = std::min(plan.end[axis] + reach, plan.field.shape[axis]);
+    count *= plan.reach_end[axis] - plan.first[axis];
+  }
+  return count;
+}
+
+bool is_empty(const FieldInput& input) {
+  for (int axis = 0; axis < 4; ++axis) {
+    if (input.first[axis] >= input.end[axis]) return true;
+  }
+  return false;
+}
+
+// What stands in memory between the kernels of windows, in values: sums of columns, of planes, and results.
+struct WindowSizes {
+  std::uint64_t columns, planes, corners;
+};
+
+// The kernel that makes windows in one go; null: there is none for them.
+const char* sliding_kernel(const FieldInput& input) {
+  constexpr std::uint32_t kSide = 7;
+  const FieldPlan& field = input.field;
+  if (!is_plain(input) || field.window[3] != kSide) return nullptr;
+  for (const std::int64_t stride : {input.view.original_strides[2], input.view.decoded_strides[2]}) {
+    if (stride < 0 || stride >= std::int64_t{1} << 32) return nullptr;
+  }
+  return field.rank == 2 ? typed(input.value_bytes, "assess_slide_planes_f32", "assess_slide_planes_f64")
+                         : typed(input.value_bytes, "assess_slide_volumes_f32", "assess_slide_volumes_f64");
+}
+
+// How many planes, or rows of cells, a thread block slides over at once, so that all are done early: along z, windows come
+// in blocks of planes, and each climb reads one block more than it has.
+std::uint64_t climb_for(const CellsPlan& plan, std::uint32_t thread_blocks) {
+  const bool is_deep = plan.field.rank == 3;
+  const std::uint64_t unit = is_deep ? plan.field.window[1] : plan.cell_rows;
+  const int axis = is_deep ? 1 : 2;
+  const std::uint64_t all = cells_along(plan.first[axis], plan.end[axis], unit);
+  const std::uint64_t columns = plan.columns_of_cells * (is_deep ? plan.rows_of_cells : 1);
+  std::uint64_t best = 0;
+  std::uint64_t least = ~std::uint64_t{0};
+  for (std::uint64_t climbs = 1; climbs <= std::min<std::uint64_t>(all, 64); ++climbs) {
+    const std::uint64_t length = (all - 1) / climbs + 1;
+    const std::uint64_t rounds = (columns * ((all - 1) / length + 1) - 1) / thread_blocks + 1;
+    if (rounds * (length + 1) >= least) continue;
+    least = rounds * (length + 1);
+    best = length;
+  }
+  return is_deep ? best * unit : best;
+}
+
+WindowSizes sizes_of(const CellsPlan& plan, bool slides) {
+  if (slides) return {};
+  std::uint64_t own[4];
+  std::uint64_t read[4];
+  for (int axis = 0; axis < 4; ++axis) {
+    own[axis] = plan.end[axis] - plan.first[axis];
+    read[axis] = own[axis] + plan.field.window[axis] - 1;
+  }
+  constexpr std::uint64_t kQuantities = 5;
+  return {kQuantities * read[0] * read[1] * own[2] * read[3], kQuantities * read[0] * read[1] * own[2] * own[3],
+          own[0] * own[1] * own[2] * own[3]};
+}
+
+}  // namespace
+
+bool add_leaves(AssessDevice& device, const h5l_assess_params& params, const PointsInput& input, std::uint64_t first,
+                std::uint64_t leaves, State& state) {
+  for (std::uint64_t done = 0; done < leaves; done += kMostLeaves) {
+    const std::uint64_t offset = done * kLeafValues;
+    const PointsInput part = {input.x + offset * params.value_bytes, input.y + offset * params.value_bytes,
+                              input.mask == nullptr ? nullptr : input.mask + offset};
+    if (!add_some_leaves(device, params, part, first + offset, std::min(kMostLeaves, leaves - done), state)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
+  if (is_empty(input)) return true;
+  const bool has_plain = has_plain_lags(input);
+  const bool has_others = input.field.lags != 0 && !has_plain;
+  // Cells with those in planes that only lags reach.
+  const auto with_tails = [](CellsPlan plan) {
+    const std::uint64_t planes = plan.end[1] - plan.first[1];
+    plan.own_cells = plan.cells;
+    plan.end[1] = plan.reach_end[1];
+    plan.cells = plan.cells / planes * (plan.end[1] - plan.first[1]);
+    return plan;
+  };
+  const auto take = [&](Pieces& pieces, CellsPlan& plan, StencilCell*& sums) {
+    const std::uint64_t errors = set_reach(plan);
+    if (has_others) plan.errors = pieces.take<double>(errors);
+    if (has_plain) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
+    plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
+    plan.extrema = reinterpret_cast<u64*>(pieces.take<StencilExtrema>(1));
+    sums = pieces.take<StencilCell>(plan.cells / (kGroup - 1));  // of groups, of groups of these, and so on
+    return errors;
+  };
+  const auto bytes = [&](CellsPlan plan) {
+    StencilCell* sums = nullptr;
+    Pieces counted(nullptr);
+    take(counted, plan, sums);
+    return counted.bytes();
+  };
+  std::uint64_t before = state.stencils.pushed();
+  return for_each_part(input, kMostCellBytes, bytes, [&](CellsPlan plan) {
+    std::uint8_t* const workspace = device.reserve(bytes(plan));
+    if (workspace == nullptr) return false;
+    StencilCell* sums = nullptr;
+    Pieces pieces(workspace);
+    const auto grouped = std::make_shared<Grouped<StencilCell>>(before, plan.cells);
+    before += plan.cells;
+    const std::uint64_t errors = take(pieces, plan, sums);
+    Launcher& launcher = device.launcher();
+    const CellsPlan tails = with_tails(plan);
+    const auto run = [&](const char* f32, const char* f64, std::uint64_t blocks, const CellsPlan& cells) {
+      return launch(launcher, typed(input.value_bytes, f32, f64), blocks, cells);
+    };
+    const bool is_started =
+        launcher.clear(plan.extrema, sizeof(StencilExtrema)) &&
+        launch(launcher, stencils_kernel(input), (plan.cells + 3) / 4, plan) &&
+        (!has_plain ||
+         (run("assess_plane_lags_f32", "assess_plane_lags_f64", tails.cells, tails) &&
+          (input.field.rank == 2 || run("assess_deep_lags_f32", "assess_deep_lags_f64", plan.cells, plan)) &&
+          (plan.reach_end[2] < plan.field.shape[2] || run("assess_mean_lags_f32", "assess_mean_lags_f64",
+                                                          plan.cells / plan.rows_of_cells * plan.field.lags, plan)))) &&
+        (!has_others ||
+         (run("assess_prepare_errors_f32", "assess_prepare_errors_f64", (errors + kThreads - 1) / kThreads, plan) &&
+          launch(launcher, "assess_lags", plan.cells * input.field.lags / (kThreads / 32) + 1, plan))) &&
+        grouped->fetch(device, "assess_group_stencils", 1, reinterpret_cast<StencilCell*>(plan.results), sums);
+    if (!is_started) return false;
+    device.then([grouped, &state] {
+      grouped->for_each([&](const StencilCell& cell, u32 level) {
+        state.stencils.push(cell.sums, level);
+        add_extrema(state.extrema, cell.extrema);
+      });
+    });
+    return true;
+  });
+}
+
+bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
+  if (is_empty(input)) return true;
+  const char* sliding = sliding_kernel(input);
+  if (sliding != nullptr && device.launcher().resident_blocks(sliding) == 0) sliding = nullptr;
+  const auto bytes = [sliding](const CellsPlan& plan) {
+    const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
+    return 8 * (sizes.columns + sizes.planes + sizes.corners) + sizeof(WindowSums) * plan.cells;
+  };
+  std::uint64_t before = state.windows.pushed();
+  return for_each_part(input, kMostWindowBytes, bytes, [&](CellsPlan plan) {
+    const auto grouped = std::make_shared<Grouped<WindowSums>>(before, plan.cells);
+    before += plan.cells;
+    const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
+    Launcher& launcher = device.launcher();
+    const char* const last = sliding != nullptr ? sliding : "assess_sum_windows";
+    // Thread blocks that slide are at work all the time, so that climbs are cut for as many as there is room for.
+    const std::uint32_t blocks =
+        sliding != nullptr ? launcher.resident_blocks(sliding) : grid_for(launcher, last, plan.cells);
+    if (sliding != nullptr) plan.climb = climb_for(plan, blocks);
+    const auto take = [&](Pieces& pieces, WindowSums*& sums) {
+      plan.column_sums = pieces.take<double>(sizes.columns);
+      plan.plane_sums = pieces.take<double>(sizes.planes);
+      plan.lost = pieces.take<double>(sizes.corners);
+      plan.results = reinterpret_cast<u8*>(pieces.take<WindowSums>(plan.cells));
+      plan.worst = pieces.take<WorstWindow>(blocks);
+      sums = pieces.take<WindowSums>(grouped->sums());
+    };
+    WindowSums* sums = nullptr;
+    Pieces counted(nullptr);
+    take(counted, sums);
+    std::uint8_t* const workspace = device.reserve(counted.bytes());
+    if (workspace == nullptr) return false;
+    Pieces pieces(workspace);
+    take(pieces, sums);
+    const auto blocks_for = [](std::uint64_t values) { return (values + kThreads - 1) / kThreads; };
+    const auto worst = std::make_shared<std::vector<WorstWindow>>(blocks);
+    const bool is_judged =
+        sliding != nullptr ||
+        (launch(launcher, typed(input.value_bytes, "assess_sum_columns_f32", "assess_sum_columns_f64"),
+                blocks_for(sizes.columns / 5), plan) &&
+         launch(launcher, "assess_sum_planes", blocks_for(sizes.planes / 5), plan) &&
+         launch(launcher, typed(input.value_bytes, "assess_judge_windows_f32", "assess_judge_windows_f64"),
+                blocks_for(sizes.corners), plan));
+    const bool is_started = is_judged && launch(launcher, last, blocks, plan) &&
+                            grouped->fetch(device, "assess_group_windows", kThreads / 2,
+                                           reinterpret_cast<WindowSums*>(plan.results), sums) &&
+                            device.download(worst->data(), plan.worst, blocks * sizeof(WorstWindow));
+    if (!is_started) return false;
+    device.then([grouped, worst, &state] {
+      grouped->for_each([&](const WindowSums& cell, u32 level) { state.windows.push(cell, level); });
+      for (const WorstWindow& of_block : *worst) add_worst_window(state, of_block.lost, of_block.at);
+    });
+    return true;
+  });
+}
+
+}  // namespace h5lossy::gpu

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "chunk/decode.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "chunk/codec_selection.h"
+#include "chunk/gpu_requests.h"
+#include "chunk/parallel_tiles.h"
+#include "chunk/streaming.h"
+#include "chunk/swap.h"
+#include "chunk/workspace.h"
+#include "gpu/chunks.h"
+#include "runtime/device_selection.h"
+#include "runtime/registry.h"
+
+namespace h5lossy {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+using MutableBytes = std::span<std::uint8_t>;
+
+// What a decoder needs of the quantizer.
+Quantizer read_quantizer(const FrameHeader& header) {
+  Quantizer quantizer;
+  quantizer.kind = static_cast<BoundKind>(header.bound_kind);
+  quantizer.step = header.step;
+  quantizer.scale = header.scale;
+  return quantizer;
+}
+
+// Decodes a tile's payload into `raw`, which is as large as the tile, in little-endian order.
+bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Bytes payload, MutableBytes raw) {
+  if (payload.size() > raw.size()) return false;
+  if (payload.size() == raw.size()) {
+    std::memcpy(raw.data(), payload.data(), raw.size());
+    return true;
+  }
+  if (payload.empty()) {
+    std::memset(raw.data(), 0, raw.size());
+    return true;
+  }
+  return choice.functions(frame.header.value_bytes)
+      .decode(read_quantizer(frame.header), choice.mode, tile, payload.data(),
+              static_cast<std::uint32_t>(payload.size()), raw.data());
+}
+
+}  // namespace
+
+h5l_status check_sum(const Frame& frame, const Message& why, std::uint32_t threads) {
+  if (!frame.header.has_checksum) return H5L_OK;
+  return check_payload(frame, sum_payload(frame, best_checksum(), threads), why);
+}
+
+h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes raw, const Message& why,
+                         std::uint32_t threads) {
+  const FrameHeader& header = frame.header;
+  if (raw.empty()) return H5L_OK;
+  if (header.codec == H5L_CODEC_STORED) {
+    std::memcpy(raw.data(), frame.payload.data() + first * header.value_bytes, raw.size());
+    if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
+    return H5L_OK;
+  }
+  Choice choice;
+  if (const h5l_status status = open_choice(frame, choice, why); status != H5L_OK) return status;
+  const Geometry& geometry = choice.geometry;
+  const std::uint64_t count = raw.size() / header.value_bytes;
+  const bool is_whole = raw.size() == header.raw_bytes;
+  const bool is_streamed = raw.size() >= kStreamedBytes && !header.big_endian;
+  std::uint32_t begin = 0, end = 0;
+  geometry.range(first, count, begin, end);
+
+  const bool needs_room = !is_whole || !geometry.is_linear();
+  threads = threads_for_chunk(threads, raw.size());
+  const std::size_t tile_room = needs_room ? geometry.max_tile_bytes() : 0;
+  const Workspace workspace(tile_room * threads);
+  if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+  std::atomic<std::uint32_t> broken = end;  // the first tile that is
+  const auto decode_one = [&](std::uint32_t i, std::uint32_t seat) {
+    if (!is_whole && !geometry.holds(i, first, count)) return;
+    PlacedTile placed;
+    geometry.place(i, placed);
+    // Payloads are read from both ends, which no processor foresees.
+    if (i + 1 < end) prefetch(frame.tile_payload(i + 1));
+    const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
+    // A tile that lies in the chunk as it is, and is wanted whole, is decoded in place.
+    const std::uint64_t tile_first = std::uint64_t{i} * geometry.max_tile_values();
+    const bool in_place =
+        geometry.is_linear() && tile_first >= first && tile_first + placed.tile.count <= first + count;
+    std::uint8_t* const target = in_place
+                                     ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes
+                                     : workspace.data() + tile_room * seat;
+    placed.tile.is_streamed = in_place && is_streamed;
+    if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes))) {
+      std::uint32_t known = broken.load(std::memory_order_relaxed);
+      while (i < known && !broken.compare_exchange_weak(known, i, std::memory_order_relaxed)) continue;
+      return;
+    }
+    if (!in_place) geometry.scatter(i, target, first, count, raw.data());
+  };
+  for_runs(begin, end, geometry.max_tile_bytes(), threads,
+           [&](std::uint32_t run_begin, std::uint32_t run_end, std::uint32_t seat) {
+             for (std::uint32_t i = run_begin; i < run_end && i < broken.load(std::memory_order_relaxed); ++i) {
+               decode_one(i, seat);
+             }
+             if (is_streamed) finish_streaming();
+           });
+  if (broken.load() != end) {
+    return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", broken.load());
+  }
+  if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
+  return H5L_OK;
+}
+
+namespace {
+
+h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
+  if (const h5l_status status = check_sum(frame, why, threads_for_chunk(threads, raw.size())); status != H5L_OK) {
+    return status;
+  }
+  return decode_values(frame, 0, raw, why, threads);
+}
+
+// False: it is not the GPU's turn, or the GPU rejects the frame; then the CPU finds the error message.
+bool decode_on_gpu(Turn& turn, const Frame& frame, MutableBytes raw) {
+  if (turn.device() == nullptr) return false;
+  const gpu::DecodeCall call = make_decode_call(frame.header, 0, raw.size() / frame.header.value_bytes, 1);
+  if (gpu::decode_chunk(*turn.device(), call, frame.bytes, raw)) return true;
+  turn.give_up();
+  return false;
+}
+
+}  // namespace
+
+h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
+  const FrameHeader& header = frame.header;
+  if (header.codec == H5L_CODEC_STORED || raw.empty()) return decode_on_cpu(frame, raw, why, threads);
+  Turn turn(Direction::decode, header.codec, header.value_bytes, raw.size());
+  h5l_status status = H5L_OK;
+  if (!decode_on_gpu(turn, frame, raw)) status = decode_on_cpu(frame, raw, why, threads);
+  if (status == H5L_OK) turn.finish();
+  return status;
+}
+
+}  // namespace h5lossy

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "chunk/encode.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "chunk/auto.h"
+#include "chunk/codec_selection.h"
+#include "chunk/gpu_requests.h"
+#include "chunk/parallel_tiles.h"
+#include "chunk/params.h"
+#include "chunk/swap.h"
+#include "chunk/tile_encoder.h"
+#include "frame/bytes.h"
+#include "frame/checksum.h"
+#include "gpu/chunks.h"
+#include "runtime/device_selection.h"
+#include "runtime/registry.h"
+
+namespace h5lossy {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+using MutableBytes = std::span<std::uint8_t>;
+
+FrameHeader make_header(const h5l_params& params, const Choice& choice, const Quantizer& quantizer,
+                        std::size_t raw_bytes) {
+  FrameHeader header;
+  header.codec = static_cast<std::uint8_t>(choice.number);
+  header.value_bytes = static_cast<std::uint8_t>(params.value_bytes);
+  header.big_endian = params.big_endian != 0;
+  header.bound_kind = static_cast<std::uint8_t>(quantizer.kind);
+  header.mode = static_cast<std::uint8_t>(choice.mode);
+  header.has_checksum = params.no_checksum == 0;
+  header.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
+  header.bound = params.bound;
+  header.step = quantizer.step;
+  header.scale = quantizer.scale;
+  header.has_dims = choice.has_dims;
+  std::copy_n(choice.dims, 3, header.dims);
+  header.header_bytes = choice.header_bytes();
+  return header;
+}
+
+// The codec and mode for a chunk that is not empty.
+h5l_status choose(const h5l_params& params, const Quantizer& quantizer, Bytes raw, Choice& choice, const Message& why) {
+  const Backend* backend = nullptr;
+  if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
+  const bool is_lossless = quantizer.kind == BoundKind::lossless;
+  if (params.codec == H5L_CODEC_AUTO && !is_lossless) return pick_codec(*backend, params, quantizer, raw, choice, why);
+  const CodecEntry* entry = params.codec == H5L_CODEC_AUTO ? nullptr : backend->find(params.codec);
+  if (is_lossless && (entry == nullptr || !entry->codec->has_lossless)) entry = backend->find(H5L_CODEC_PFPL);
+  const std::uint32_t mode = entry->number == params.codec ? params.mode : 0;
+  choice = make_choice(*entry, mode, params, raw.size() / params.value_bytes);
+  return H5L_OK;
+}
+
+}  // namespace
+
+void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
+  FrameHeader header;
+  const bool known_type = params.value_bytes != 0 && raw.size() % params.value_bytes == 0;
+  header.codec = H5L_CODEC_STORED;
+  header.value_bytes = static_cast<std::uint8_t>(known_type ? params.value_bytes : 1);
+  header.big_endian = known_type && params.big_endian != 0;
+  header.bound_kind = static_cast<std::uint8_t>(params.bound_kind);
+  header.has_checksum = params.no_checksum == 0;
+  header.raw_bytes = static_cast<std::uint32_t>(raw.size());
+  header.bound = params.bound;
+
+  const MutableBytes payload = frame.subspan(kHeaderBytes, raw.size());
+  if (header.big_endian) {
+    copy_swapped(raw.data(), payload.data(), raw.size(), params.value_bytes);
+  } else if (!raw.empty()) {
+    std::memcpy(payload.data(), raw.data(), raw.size());
+  }
+  write_header(header, header.has_checksum ? checksum(payload, 0) : 0, 0, frame);
+  frame_bytes = kHeaderBytes + raw.size();
+}
+
+namespace {
+
+// Encodes all tiles on this thread. Their payloads follow each other in `payloads`; `table` gets the ends.
+h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, const Choice& choice, Bytes raw,
+                        MutableBytes table, MutableBytes payloads, ChecksumFunction checksum, EncodedTiles& encoded,
+                        const Message& why) {
+  TileEncoder encoder(params, quantizer, choice);
+  if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+  for (std::uint32_t i = 0; i < choice.geometry.tiles(); ++i) {
+    const Bytes payload = encoder.encode(raw, i);
+    if (payload.size() > payloads.size() - encoded.payload_bytes) return H5L_OK;
+    const auto size = static_cast<std::uint32_t>(payload.size());
+    if (size != 0) std::memcpy(payloads.data() + encoded.payload_bytes, payload.data(), size);
+    if (checksum != nullptr) encoded.sum += checksum(payload.data(), size, i, 0);
+    encoded.payload_bytes += size;
+    write_u32(table.data() + kTileEntryBytes * i, static_cast<std::uint32_t>(encoded.payload_bytes));
+  }
+  encoded.fit = true;
+  return H5L_OK;
+}
+
+// A chunk that has a type and is not empty.
+h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
+                         const Message& why, std::uint32_t threads) {
+  const Quantizer quantizer = make_quantizer(params, raw);
+  Choice choice;
+  if (const h5l_status status = choose(params, quantizer, raw, choice, why); status != H5L_OK) return status;
+  const FrameHeader header = make_header(params, choice, quantizer, raw.size());
+  const std::uint32_t tiles = choice.geometry.tiles();
+  const std::size_t payload_at = payload_begin(header, tiles);
+  const std::size_t largest_frame = kHeaderBytes + raw.size() - 1;  // smaller than the chunk stored
+  EncodedTiles encoded;
+  if (payload_at <= largest_frame) {
+    const MutableBytes table = frame.subspan(header.header_bytes, kTileEntryBytes * tiles);
+    const MutableBytes payloads = frame.subspan(payload_at, largest_frame - payload_at);
+    const ChecksumFunction checksum = header.has_checksum ? best_checksum() : nullptr;
+    threads = threads_for_chunk(threads, raw.size());
+    const h5l_status status =
+        threads > 1
+            ? encode_tiles_in_parallel(params, quantizer, choice, raw, table, payloads, checksum, threads, encoded, why)
+            : encode_tiles(params, quantizer, choice, raw, table, payloads, checksum, encoded, why);
+    if (status != H5L_OK) return status;
+  }
+  if (!encoded.fit) {
+    store_chunk(params, raw, frame, frame_bytes);
+    return H5L_OK;
+  }
+  write_header(header, encoded.sum, tiles, frame);
+  frame_bytes = payload_at + encoded.payload_bytes;
+  return H5L_OK;
+}
+
+// False: it is not the GPU's turn, or the GPU could not.
+bool encode_on_gpu(Turn& turn, const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
+  if (turn.device() == nullptr) return false;
+  if (gpu::encode_chunk(*turn.device(), make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
+  turn.give_up();
+  return false;
+}
+
+}  // namespace
+
+h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
+                        const Message& why, std::uint32_t threads) {
+  if (raw.empty() || params.value_bytes == 0 || raw.size() % params.value_bytes != 0) {
+    store_chunk(params, raw, frame, frame_bytes);
+    return H5L_OK;
+  }
+  Turn turn(Direction::encode, params.codec, params.value_bytes, raw.size());
+  h5l_status status = H5L_OK;
+  if (!encode_on_gpu(turn, params, raw, frame, frame_bytes)) {
+    status = encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
+  }
+  if (status == H5L_OK) turn.finish();
+  return status;
+}
+
+}  // namespace h5lossy

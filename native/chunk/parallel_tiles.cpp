@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "chunk/parallel_tiles.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "chunk/tile_encoder.h"
+#include "chunk/workspace.h"
+#include "frame/bytes.h"
+
+namespace h5lossy {
+namespace {
+
+// A thread is woken for at least this much: about 100 us of work, several times what the waking takes.
+constexpr std::size_t kLeastThreadBytes = 1 << 20;
+
+// What one thread needs to encode runs.
+struct Worker {
+  TileEncoder encoder;
+  Workspace payloads;
+};
+
+// Where in the frame the runs begin. A thread that has encoded a run waits for the sizes of all before it, and makes its
+// own known before it copies, so that threads copy at the same time.
+// No std::atomic::wait: libstdc++'s has a static that keeps a library from being unloaded.
+class Room {
+ public:
+  explicit Room(std::size_t bytes) : bytes_(bytes) {}
+
+  // Tells where the run of tiles begins. False where there is no room for it, or for one before it.
+  bool take(std::uint32_t first, std::uint32_t last, std::size_t bytes, std::size_t& begin) {
+    {
+      std::unique_lock lock(mutex_);
+      turn_.wait(lock, [&] { return next_ == first || full_; });
+      begin = used_;
+      if (bytes > bytes_ - used_) full_ = true;
+      if (!full_) used_ += bytes;
+      next_ = last;
+    }
+    turn_.notify_all();
+    return !is_full();
+  }
+
+  [[nodiscard]] bool is_full() const { return full_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t used() const { return used_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  const std::size_t bytes_;
+  std::size_t used_ = 0;
+  std::uint32_t next_ = 0;  // tile
+  std::atomic<bool> full_ = false;
+};
+
+}  // namespace
+
+std::uint32_t threads_for_chunk(std::uint32_t threads, std::size_t raw_bytes) {
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(raw_bytes / kLeastThreadBytes, 1, threads));
+}
+
+h5l_status encode_tiles_in_parallel(const h5l_params& params, const Quantizer& quantizer, const Choice& choice,
+                                    std::span<const std::uint8_t> raw, std::span<std::uint8_t> table,
+                                    std::span<std::uint8_t> payloads, ChecksumFunction checksum, std::uint32_t threads,
+                                    EncodedTiles& encoded, const Message& why) try {
+  const Geometry& geometry = choice.geometry;
+  const std::uint32_t tiles = geometry.tiles();
+  const std::size_t run_bytes = tiles_in_run(geometry.max_tile_bytes()) * geometry.max_tile_bytes();
+  std::vector<Worker> workers;
+  workers.reserve(threads);
+  for (std::uint32_t i = 0; i < threads; ++i) {
+    workers.push_back({TileEncoder(params, quantizer, choice), Workspace(run_bytes)});
+    if (!workers.back().encoder.ok() || !workers.back().payloads.ok()) {
+      return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+    }
+  }
+
+  Room room(payloads.size());
+  std::atomic<std::uint32_t> sum = 0;
+  for_runs(0, tiles, geometry.max_tile_bytes(), threads,
+           [&](std::uint32_t first, std::uint32_t last, std::uint32_t seat) {
+             if (room.is_full()) return;
+             Worker& worker = workers[seat];
+             std::size_t bytes = 0;
+             std::uint32_t own_sum = 0;
+             for (std::uint32_t tile = first; tile < last; ++tile) {
+               const std::span<const std::uint8_t> payload = worker.encoder.encode(raw, tile);
+               const auto size = static_cast<std::uint32_t>(payload.size());
+               if (size != 0) std::memcpy(worker.payloads.data() + bytes, payload.data(), size);
+               if (checksum != nullptr) own_sum += checksum(payload.data(), size, tile, 0);
+               bytes += size;
+               write_u32(table.data() + kTileEntryBytes * tile, static_cast<std::uint32_t>(bytes));
+             }
+             std::size_t begin = 0;
+             if (!room.take(first, last, bytes, begin)) return;
+             if (bytes != 0) std::memcpy(payloads.data() + begin, worker.payloads.data(), bytes);
+             for (std::uint32_t tile = first; tile < last; ++tile) {
+               std::uint8_t* const entry = table.data() + kTileEntryBytes * tile;
+               write_u32(entry, static_cast<std::uint32_t>(read_u32(entry) + begin));
+             }
+             sum.fetch_add(own_sum, std::memory_order_relaxed);
+           });
+  encoded.fit = !room.is_full();
+  encoded.payload_bytes = room.used();
+  encoded.sum = sum.load(std::memory_order_relaxed);
+  return H5L_OK;
+} catch (const std::bad_alloc&) {
+  return why.fail(H5L_OUT_OF_MEMORY, "no memory for the work of several threads");
+}
+
+std::uint32_t sum_payload(const Frame& frame, ChecksumFunction checksum, std::uint32_t threads) {
+  if (frame.header.codec == H5L_CODEC_STORED) {
+    return checksum(frame.payload.data(), static_cast<std::uint32_t>(frame.payload.size()), 0, 0);
+  }
+  constexpr std::size_t typical_tile_bytes = 16 << 10;
+  std::atomic<std::uint32_t> sum = 0;
+  for_runs(0, frame.tiles, typical_tile_bytes, threads, [&](std::uint32_t first, std::uint32_t last, std::uint32_t) {
+    std::uint32_t own = 0;
+    for (std::uint32_t tile = first; tile < last; ++tile) {
+      const std::span<const std::uint8_t> payload = frame.tile_payload(tile);
+      own += checksum(payload.data(), static_cast<std::uint32_t>(payload.size()), tile, 0);
+    }
+    sum.fetch_add(own, std::memory_order_relaxed);
+  });
+  return sum.load(std::memory_order_relaxed);
+}
+
+}  // namespace h5lossy

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "chunk/params.h"
+
+#include <cmath>
+
+#include "codecs/bounds.h"
+#include "runtime/registry.h"
+
+namespace h5lossy {
+namespace {
+
+// "0 (auto), 1 (pfpl)" and so on.
+const char* const kCodecList = "0 (auto)"
+#define H5L_CODEC(number, name) ", " #number " (" #name ")"
+#include "runtime/codecs.def"
+#undef H5L_CODEC
+    ;
+
+const char* const kBoundNames[] = {"absolute", "pointwise-relative", "range-relative", "lossless"};
+
+template <class T>
+Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  Quantizer quantizer;
+  quantizer.kind = static_cast<BoundKind>(params.bound_kind);
+  quantizer.has_fill = params.has_fill != 0 && fill_needs_care(params.value_bytes, params.fill_bits);
+  quantizer.fill_bits = params.fill_bits;
+  switch (quantizer.kind) {
+    case BoundKind::absolute:
+      return scalar::make_absolute<T>(quantizer, params.bound);
+    case BoundKind::range_relative: {
+      const h5l_range range = value_range(params, raw);
+      return scalar::make_absolute<T>(quantizer, absolute_bound(params.bound, range.min, range.max));
+    }
+    case BoundKind::pointwise_relative:
+      return scalar::make_pointwise<T>(quantizer, params.bound);
+    case BoundKind::lossless:
+      break;
+  }
+  return quantizer;
+}
+
+h5l_status check_codec(const h5l_params& params, const Message& why) {
+  if (params.codec == H5L_CODEC_AUTO) {
+    if (params.mode == 0) return H5L_OK;
+    return why.fail(H5L_UNSUPPORTED, "codec 0 (auto) picks the mode too: it must be 0, got %u", params.mode);
+  }
+  const CodecEntry* const entry = codec_entry(params.codec);
+  if (entry == nullptr) {
+    return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; there are %s", params.codec,
+                    kCodecList);
+  }
+  if (entry->codec->frame_mode(params.mode, H5L_MAX_RANK) != kNoMode) return H5L_OK;
+  return why.fail(H5L_UNSUPPORTED, "%s has no mode %u; 0 is its default, the others are in docs/format/%s.md",
+                  entry->name, params.mode, entry->name);
+}
+
+}  // namespace
+
+h5l_status check_request(const h5l_params& params, const Message& why) {
+  if (const h5l_status status = check_codec(params, why); status != H5L_OK) return status;
+  if (params.bound_kind > H5L_BOUND_LOSSLESS) {
+    return why.fail(
+        H5L_INVALID_ARGUMENT,
+        "bound kind must be 0 (absolute), 1 (pointwise-relative), 2 (range-relative) or 3 (lossless), got %u",
+        params.bound_kind);
+  }
+  const char* const kind = kBoundNames[params.bound_kind];
+  if (params.bound_kind == H5L_BOUND_LOSSLESS) {
+    if (params.bound == 0 && !std::signbit(params.bound)) return H5L_OK;
+    return why.fail(H5L_INVALID_ARGUMENT, "lossless takes no bound (0), got %.17g", params.bound);
+  }
+  if (!(params.bound > 0) || !std::isfinite(params.bound)) {
+    return why.fail(H5L_INVALID_ARGUMENT, "%s bound must be greater than 0 and finite, got %.17g", kind, params.bound);
+  }
+  if (params.bound_kind == H5L_BOUND_POINTWISE_RELATIVE && params.bound >= 1) {
+    return why.fail(H5L_INVALID_ARGUMENT, "%s bound must be less than 1, got %.17g", kind, params.bound);
+  }
+  return H5L_OK;
+}
+
+h5l_status check_params(const h5l_params& params, const Message& why) {
+  if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
+  if (params.value_bytes != 0 && params.value_bytes != 4 && params.value_bytes != 8) {
+    return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",
+                    params.value_bytes);
+  }
+  if (params.rank > H5L_MAX_RANK) {
+    return why.fail(H5L_INVALID_ARGUMENT, "rank must be at most %d, got %u", H5L_MAX_RANK, params.rank);
+  }
+  if (params.value_bytes == 4 && params.has_fill != 0 && params.fill_bits > 0xFFFFFFFFu) {
+    return why.fail(H5L_INVALID_ARGUMENT, "the bits of a float32 fill value must be below 2^32, got 0x%llx",
+                    static_cast<unsigned long long>(params.fill_bits));
+  }
+  return H5L_OK;
+}
+
+bool fill_needs_care(std::uint32_t value_bytes, std::uint64_t fill_bits) {
+  const std::uint64_t infinity = value_bytes == 4 ? scalar::kInfinity<float> : scalar::kInfinity<double>;
+  const std::uint64_t sign = value_bytes == 4 ? scalar::kSignBit<float> : scalar::kSignBit<double>;
+  return fill_bits != 0 && (fill_bits & ~sign) <= infinity;
+}
+
+h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  const RangeFunctions& functions = best_ranges();
+  const ValidValues valid{params.fill_bits, params.has_fill != 0, params.maybe_padded != 0, params.big_endian != 0};
+  const FoundRange found = (params.value_bytes == 4 ? functions.float32 : functions.float64)(
+      valid, raw.data(), raw.size() / params.value_bytes);
+  return {found.min, found.max, found.count};
+}
+
+double absolute_bound(double range_relative, double min, double max) {
+  if (!(range_relative > 0) || !(max > min) || !std::isfinite(range_relative) || !std::isfinite(min) ||
+      !std::isfinite(max)) {
+    return 0;
+  }
+  return scalar::bound_of_range(range_relative, min, max);
+}
+
+Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  return params.value_bytes == 4 ? quantizer_of<float>(params, raw) : quantizer_of<double>(params, raw);
+}
+
+}  // namespace h5lossy

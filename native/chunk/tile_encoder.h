@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Encodes single tiles of a chunk, in memory that is allocated once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "chunk/codec_selection.h"
+#include "chunk/geometry.h"
+#include "chunk/workspace.h"
+#include "codecs/codec.h"
+#include "h5lossy.h"
+
+namespace h5lossy {
+
+class TileEncoder {
+ public:
+  // Refers to all three, which must outlive it.
+  TileEncoder(const h5l_params& params, const Quantizer& quantizer, const Choice& choice);
+
+  // Whether there was memory for it.
+  [[nodiscard]] bool ok() const { return workspace_.ok(); }
+
+  // The payload of tile i of a chunk; it lasts until the next call.
+  std::span<const std::uint8_t> encode(std::span<const std::uint8_t> raw, std::uint32_t i);
+
+ private:
+  const h5l_params& params_;
+  const Quantizer& quantizer_;
+  const Choice& choice_;
+  const TileFunctions& functions_;
+  bool needs_copy_;
+  std::size_t payload_room_;
+  Workspace workspace_;
+  PlacedTile placed_;
+};
+
+}  // namespace h5lossy

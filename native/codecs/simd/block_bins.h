@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Values to bins of the block codecs (bin_of() of codecs/blocks.h) and back, a block at a time. With rows in registers each
+// quantizer has a twin that keeps its constants in registers and gives the same bins; else the definition, in loops.
+#pragma once
+
+#include "codecs/blocks.h"
+#include "codecs/groups.h"
+#include "codecs/portable.h"
+#include "codecs/simd/block_rows.h"
+#include "codecs/simd/quantizers.h"
+
+namespace h5lossy::H5L_TARGET::simd {
+
+#if defined(H5L_ROWS_VECTOR)
+
+// One bit for each lane of row r, where they stand in a block.
+template <u32 r, class W>
+H5L_ROWS_FN u64 positions_of(Mask<W> mask) {
+#if defined(H5L_ROWS_AVX512)
+  return u64{mask} << (r * kLanes<W>);
+#else
+  return u64{nonzero_lanes<W>(mask)} << (r * kLanes<W>);
+#endif
+}
+
+// What is tried for a row of values: bins, and which of them are good.
+template <class W>
+struct Tried {
+  Vector<W> bin;
+  Mask<W> good;
+};
+
+template <class Q>
+class LaneQuantizer;
+
+template <class T>
+class LaneQuantizer<AbsoluteQuantizer<T>> {
+ public:
+  using W = Word<T>;
+
+  explicit LaneQuantizer(const AbsoluteQuantizer<T>& q) : lanes_(q), fill_(q.has_fill, q.fill_bits) {}
+
+  [[nodiscard]] H5L_ROWS_FN Tried<W> try_once(Vector<W> bits) const {
+    const Vector<W> bin = lanes_.nearest_bin(bits);
+    return {bin, good(bits, bin, distance(bits, bin))};
+  }
+
+  // With the second chance of quantize().
+  [[nodiscard]] H5L_ROWS_FN Tried<W> try_twice(Vector<W> bits) const {
+    const Vector<W> bin = lanes_.nearest_bin(bits);
+    const Vector<T> first = distance(bits, bin);
+    const Vector<W> neighbour = lanes_.neighbour(bin, first);
+    const Mask<W> is_good = good(bits, bin, first);
+    return {choose(is_good, bin, neighbour), is_good | good(bits, neighbour, distance(bits, neighbour))};
+  }
+
+  [[nodiscard]] H5L_ROWS_FN Vector<W> to_bits(Vector<W> bin) const { return lanes_.to_bits(bin); }
+
+ private:
+  [[nodiscard]] H5L_ROWS_FN Vector<T> distance(Vector<W> bits, Vector<W> bin) const {
+    return (Vector<T>)bits - lanes_.rebuilt(bin);
+  }
+
+  // See bin_is_good().
+  [[nodiscard]] H5L_ROWS_FN Mask<W> good(Vector<W> bits, Vector<W> bin, Vector<T> difference) const {
+    Mask<W> is_good = is_less(bin + (kBinLimit<T> - 1), all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))) &
+                      lanes_.is_close(difference);
+    if (fill_.exists()) is_good = is_good & fill_.is_not(bits) & fill_.is_not(to_bits(bin));
+    return is_good;
+  }
+
+  AbsoluteLanes<T> lanes_;
+  FillLanes<T> fill_;
+};
+
+template <class T>
+class LaneQuantizer<blocks::FoldedQuantizer<T>> {
+ public:
+  using W = Word<T>;
+
+  explicit LaneQuantizer(const blocks::FoldedQuantizer<T>& q)
+      : lanes_(q.pointwise), fill_(q.pointwise.has_fill, q.pointwise.fill_bits), offset_(all_lanes(q.offset)) {
+    const W up = (kInfinity<T> - 1 - kOne<T>) / q.pointwise.scale;
+    bins_ = all_lanes(q.offset + (up < kPointwiseBinLimit<T> ? up : kPointwiseBinLimit<T>));
+  }
+
+  [[nodiscard]] H5L_ROWS_FN Tried<W> try_once(Vector<W> bits) const {
+    const Vector<W> u = bits & ~kSignBit<T>;
+    const Vector<W> bin = lanes_.nearest_bin(u);
+    const Vector<W> folded = bin + offset_;  // at least 1
+    const Mask<W> is_good = is_less(folded - 1, bins_) & lanes_.is_normal(u);
+    const Mask<W> is_zero = is_equal(u, Vector<W>{});
+    const Vector<W> sign = sign_of_lanes<T>(bits);
+    Tried<W> tried = {choose(is_zero, Vector<W>{}, (folded ^ sign) - sign), is_good | is_zero};
+    if (fill_.exists()) {
+      const Mask<W> gives_no_fill = fill_.is_not(lanes_.rebuilt(bin) | (bits & kSignBit<T>));
+      tried.good = tried.good & fill_.is_not(bits) & (is_zero | gives_no_fill);
+    }
+    return tried;
+  }
+
+  [[nodiscard]] H5L_ROWS_FN Tried<W> try_twice(Vector<W> bits) const { return try_once(bits); }
+
+  [[nodiscard]] H5L_ROWS_FN Vector<W> to_bits(Vector<W> bin) const {
+    const Vector<W> sign = sign_of_lanes<T>(bin);
+    const Vector<W> steps = ((bin ^ sign) - sign) - offset_;
+    const Vector<W> bits = (lanes_.rebuilt(steps) & ~kSignBit<T>) | (bin & kSignBit<T>);
+    return choose(is_equal(bin, Vector<W>{}), Vector<W>{}, bits);
+  }
+
+ private:
+  PointwiseLanes<T> lanes_;
+  FillLanes<T> fill_;
+  Vector<W> offset_;
+  Vector<W> bins_;  // how many a magnitude has
+};
+
+template <class T, class Q>
+class Bins {
+ public:
+  using W = Word<T>;
+
+  explicit Bins(const Q& q) : lanes_(q) {}
+
+  // The bins of a block of n values, all good at the first try. False: they may not be.
+  template <u32 n>
+  H5L_ROWS_FN bool from_values(const u8* values, Rows<n, W>& bins) const {
+    Mask<W> good;
+#pragma GCC unroll 16
+    for (u32 r = 0; r < Rows<n, W>::count; ++r) {
+      const Tried<W> tried = lanes_.try_once(load_lanes<W>(values + r * kVectorBytes));
+      bins.at[r] = tried.bin;
+      good = r == 0 ? tried.good : good & tried.good;
+    }
+    return all<W>(good);
+  }
+
+  // The same of any values. Bit i of the answer: value i is an exception, and has no bin yet.
+  template <u32 n>
+  H5L_ROWS_FN u64 exceptions(const u8* values, Rows<n, W>& bins) const {
+    return blocks::first_bits(n) & ~good_positions<0>(values, bins);
+  }
+
+  template <u32 n>
+  H5L_ROWS_FN void to_values(const Rows<n, W>& bins, u8* values) const {
+#pragma GCC unroll 16
+    for (u32 r = 0; r < Rows<n, W>::count; ++r) store_lanes(values + r * kVectorBytes, lanes_.to_bits(bins.at[r]));
+  }
+
+ private:
+  template <u32 r, u32 n>
+  H5L_ROWS_FN u64 good_positions(const u8* values, Rows<n, W>& bins) const {
+    const Tried<W> tried = lanes_.try_twice(load_lanes<W>(values + r * kVectorBytes));
+    bins.at[r] = tried.bin;
+    const u64 here = positions_of<r, W>(tried.good);
+    if constexpr (r + 1 < Rows<n, W>::count) return here | good_positions<r + 1>(values, bins);
+    return here;
+  }
+
+  LaneQuantizer<Q> lanes_;
+};
+
+#else
+
+template <u32 n, class T>
+bool bins_of_block(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bins) {
+  return bins_of_group<n>(q, values, bins);
+}
+
+template <u32 n, class T>
+bool bins_of_block(const blocks::FoldedQuantizer<T>& q, const u8* values, Word<T>* bins) {
+  bool good = true;
+  for (u32 i = 0; i < n; ++i) good &= blocks::bin_of(q, load<Word<T>>(values + i * sizeof(T)), bins[i]);
+  return good;
+}
+
+template <class T, class Q>
+class Bins {
+ public:
+  using W = Word<T>;
+
+  explicit Bins(const Q& q) : q_(q) {}
+
+  template <u32 n>
+  bool from_values(const u8* values, Rows<n, W>& bins) const {
+    return bins_of_block<n>(q_, values, bins.at);
+  }
+
+  template <u32 n>
+  u64 exceptions(const u8* values, Rows<n, W>& bins) const {
+    u64 exceptions = 0;
+    for (u32 i = 0; i < n; ++i) {
+      if (!blocks::bin_of(q_, load<W>(values + i * sizeof(T)), bins.at[i])) exceptions |= u64{1} << i;
+    }
+    return exceptions;
+  }
+
+  template <u32 n>
+  void to_values(const Rows<n, W>& bins, u8* values) const {
+    for (u32 i = 0; i < n; ++i) store(values + i * sizeof(T), blocks::bits_of(q_, bins.at[i]));
+  }
+
+ private:
+  Q q_;
+};
+
+#endif
+
+}  // namespace h5lossy::H5L_TARGET::simd

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The quantizers of codecs/bounds.h for vectors of values: the same bins, with the constants in registers. What PFPL's
+// words and the block codecs' bins have in common; which bins are in range, and what becomes of exceptions, is theirs.
+#pragma once
+
+#include "codecs/bounds.h"
+#include "codecs/simd/lanes.h"
+
+#if H5L_HAS_LANES
+
+namespace h5lossy::H5L_TARGET::simd {
+
+// All ones in lanes that are below 0, when read as signed.
+template <class T>
+inline Vector<Word<T>> sign_of_lanes(Vector<Word<T>> lanes) {
+  using Int = typename FloatTraits<T>::Int;
+  return (Vector<Word<T>>)((Vector<Int>)lanes >> (8 * sizeof(T) - 1));
+}
+
+// The fill value, if there is one.
+template <class T>
+class FillLanes {
+ public:
+  using W = Word<T>;
+
+  FillLanes(bool has_fill, W bits) : has_fill_(has_fill), bits_(all_lanes(bits)) {}
+
+  [[nodiscard]] bool exists() const { return has_fill_; }
+
+  [[nodiscard]] Mask<W> is_not(Vector<W> bits) const { return invert<W>(is_equal(bits, bits_)); }
+
+ private:
+  bool has_fill_;
+  Vector<W> bits_;
+};
+
+template <class T>
+class AbsoluteLanes {
+ public:
+  using W = Word<T>;
+
+  explicit AbsoluteLanes(const AbsoluteQuantizer<T>& q)
+      : bound_(all_lanes(q.bound)), step_(all_lanes(q.step)), inverse_step_(all_lanes(q.inverse_step)) {}
+
+  // See steps_to_truncate().
+  [[nodiscard]] Vector<W> nearest_bin(Vector<W> bits) const {
+    const Vector<T> s = (Vector<T>)bits * inverse_step_;
+    const Vector<W> half = ((Vector<W>)s & kSignBit<T>) | W{FloatTraits<T>::below_half};
+    return truncated(s + (Vector<T>)half);
+  }
+
+  // What comes back for bins in range, but for the sign of zero.
+  [[nodiscard]] Vector<T> rebuilt(Vector<W> bin) const { return bin_to_float(bin) * step_; }
+
+  // What comes back for any bins.
+  [[nodiscard]] Vector<W> to_bits(Vector<W> bin) const { return (Vector<W>)(to_float(bin) * step_ + T{0}); }
+
+  [[nodiscard]] Mask<W> is_close(Vector<T> difference) const {
+    return is_at_most((Vector<T>)((Vector<W>)difference & ~kSignBit<T>), bound_);
+  }
+
+  // The second chance of quantize(): the bin next to it on the value's side. A NaN's sign does not matter.
+  [[nodiscard]] static Vector<W> neighbour(Vector<W> bin, Vector<T> difference) {
+    return bin + (sign_of_lanes<T>((Vector<W>)difference) | 1);
+  }
+
+ private:
+  Vector<T> bound_, step_, inverse_step_;
+};
+
+template <class T>
+class PointwiseLanes {
+ public:
+  using W = Word<T>;
+
+  explicit PointwiseLanes(const PointwiseQuantizer<T>& q)
+      : scale_(all_lanes(q.scale)),
+        half_(all_lanes(q.scale / 2)),
+        inverse_scale_(all_lanes(T{1} / static_cast<T>(q.scale))) {}
+
+  // The bin of a magnitude without a division, which vectors do not have: the quotient is one off at most, to either side,
+  // and is corrected. Out of the limit on bins it is out of it too, and that is all (docs/design/bound.md).
+  [[nodiscard]] Vector<W> nearest_bin(Vector<W> magnitude) const {
+    const Vector<W> distance = magnitude - kOne<T>;
+    Vector<W> bin = truncated(to_float(distance) * inverse_scale_);
+    const Vector<W> rest = distance - bin * scale_;
+    bin = choose(is_above(rest, half_), bin + 1, bin);
+    return choose(is_above(W{0} - half_, rest), bin - 1, bin);
+  }
+
+  // What comes back for a magnitude, if its bin is good.
+  [[nodiscard]] Vector<W> rebuilt(Vector<W> bin) const { return bin * scale_ + kOne<T>; }
+
+  [[nodiscard]] static Mask<W> is_normal(Vector<W> magnitude) {
+    constexpr W normals = kInfinity<T> - (kMantissaMask<T> + 1);
+    return is_less(magnitude - (kMantissaMask<T> + 1), all_lanes(normals));
+  }
+
+ private:
+  Vector<W> scale_, half_;
+  Vector<T> inverse_scale_;
+};
+
+}  // namespace h5lossy::H5L_TARGET::simd
+
+#endif

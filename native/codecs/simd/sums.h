@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Running sums: each word becomes the sum of all up to it. A vector at a time where there are lanes.h; else one by
+// one, which compilers leave as it is.
+#pragma once
+
+#include "codecs/portable.h"
+#include "codecs/simd/lanes.h"
+
+namespace h5lossy::H5L_TARGET::simd {
+
+// Starts from `sum`, and returns the last one.
+template <class W>
+inline W running_sums(W* words, u32 count, W sum) {
+  u32 i = 0;
+#if H5L_HAS_LANES
+  Vector<W> before = all_lanes(sum);
+  for (; i + kLanes<W> <= count; i += kLanes<W>) {
+    const Vector<W> sums = sum_lanes(load_lanes<W>(words + i));
+    store_lanes(words + i, sums + before);
+    before += last_lane(sums);  // all that the next vector has to wait for is one addition
+  }
+  if (i != 0) sum = words[i - 1];
+#endif
+#pragma GCC unroll 32
+  for (; i < count; ++i) words[i] = sum += words[i];
+  return sum;
+}
+
+}  // namespace h5lossy::H5L_TARGET::simd

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "runtime/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "runtime/float_environment.h"
+
+namespace h5lossy {
+namespace {
+
+// Lives on the stack of the thread that has the batch. What is not atomic is guarded by the pool's mutex.
+struct Batch {
+  const std::size_t count;
+  const BatchItem item;
+  const void* const context;
+  std::uint32_t seats;        // how many more threads may join; who does gets this number
+  std::uint32_t helpers = 0;  // threads of the pool at work on it
+  Batch* next = nullptr;      // in the pool's list
+  std::atomic<std::size_t> taken{0};
+  std::condition_variable left{};
+
+  void work(std::uint32_t seat, const std::atomic<bool>& stop) noexcept {
+    const FloatEnvironment environment;
+    while (!stop.load(std::memory_order_relaxed)) {
+      const std::size_t i = taken.fetch_add(1, std::memory_order_relaxed);
+      if (i >= count) return;
+      item(context, i, seat);
+    }
+  }
+};
+
+constexpr std::atomic<bool> kNever{false};
+
+class Pool {
+ public:
+  void run(Batch& batch) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      start(batch.seats);
+      batch.next = batches_;
+      batches_ = &batch;
+    }
+    wake_.notify_all();
+    batch.work(0, kNever);
+    std::unique_lock lock(mutex_);
+    remove(batch);
+    batch.left.wait(lock, [&] { return batch.helpers == 0; });
+  }
+
+  // Ends the threads. A batch that they leave is finished by the thread that has it.
+  void end() noexcept {
+    std::vector<std::thread> threads;
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      threads.swap(threads_);
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  // As many threads as a batch has seats; fewer where there is no memory, or the system allows no more.
+  void start(std::size_t wanted) noexcept {
+    if (stop_ || threads_.size() >= wanted) return;
+    // The host's signal handlers belong to its own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      threads_.reserve(wanted);
+      while (threads_.size() < wanted) threads_.emplace_back([this] { serve(); });
+    } catch (const std::exception&) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void serve() noexcept {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return stop_ || batches_ != nullptr; });
+      if (stop_) return;
+      Batch& batch = *batches_;
+      ++batch.helpers;
+      const std::uint32_t seat = batch.seats--;
+      if (batch.seats == 0) remove(batch);
+      lock.unlock();
+      batch.work(seat, stop_);
+      lock.lock();
+      remove(batch);  // nothing is left in it for those who come now
+      if (--batch.helpers == 0) batch.left.notify_one();
+    }
+  }
+
+  void remove(const Batch& batch) noexcept {
+    Batch** at = &batches_;
+    while (*at != nullptr && *at != &batch) at = &(*at)->next;
+    if (*at != nullptr) *at = batch.next;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  Batch* batches_ = nullptr;  // those with free seats, the newest first
+  std::vector<std::thread> threads_;
+  std::atomic<bool> stop_ = false;  // written under the mutex
+};
+
+std::atomic<Pool*> current_pool = nullptr;
+std::atomic<bool> fork_is_watched = false;
+std::atomic<bool> unloading = false;
+
+// In the child there are no threads, and the mutex may be locked for ever: the object is left alone.
+void forget_pool() { current_pool = nullptr; }
+
+// Null where there is to be no pool.
+Pool* find_pool() noexcept {
+  if (unloading) return nullptr;
+  // Watching twice does no harm. A lock or a function's static would: the child could find it taken.
+  if (!fork_is_watched) {
+    if (pthread_atfork(nullptr, nullptr, forget_pool) != 0) return nullptr;
+    fork_is_watched = true;
+  }
+  Pool* pool = current_pool;
+  if (pool != nullptr) return pool;
+  Pool* const made = new (std::nothrow) Pool;
+  if (made == nullptr || current_pool.compare_exchange_strong(pool, made)) return made;
+  delete made;  // another thread was quicker
+  return pool;
+}
+
+// The pool's object stays: at exit other threads may still be in it.
+struct AtUnload {
+  ~AtUnload() {
+    unloading = true;
+    if (Pool* const pool = current_pool; pool != nullptr) pool->end();
+  }
+} at_unload;
+
+}  // namespace
+
+void run_batch(std::size_t count, std::uint32_t threads, BatchItem item, const void* context) noexcept {
+  const std::size_t useful = std::max<std::size_t>(1, std::min<std::size_t>(count, threads));
+  Batch batch{.count = count, .item = item, .context = context, .seats = static_cast<std::uint32_t>(useful - 1)};
+  Pool* const pool = useful > 1 ? find_pool() : nullptr;
+  pool != nullptr ? pool->run(batch) : batch.work(0, kNever);
+}
+
+}  // namespace h5lossy

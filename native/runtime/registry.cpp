@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "runtime/registry.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "runtime/self_test.h"
+
+namespace h5lossy {
+
+#define H5L_CODEC(number, name) extern const Codec name##_codec;
+namespace scalar {
+extern const ChecksumFunction checksum_function;
+extern const RangeFunctions range_functions;
+#include "runtime/codecs.def"
+}  // namespace scalar
+#if defined(__x86_64__)
+namespace avx2 {
+extern const ChecksumFunction checksum_function;
+extern const RangeFunctions range_functions;
+#include "runtime/codecs.def"
+}  // namespace avx2
+namespace avx512 {
+extern const ChecksumFunction checksum_function;
+extern const RangeFunctions range_functions;
+#include "runtime/codecs.def"
+}  // namespace avx512
+#elif defined(__aarch64__)
+namespace neon {
+extern const ChecksumFunction checksum_function;
+extern const RangeFunctions range_functions;
+#include "runtime/codecs.def"
+}  // namespace neon
+#endif
+#undef H5L_CODEC
+
+namespace {
+
+constexpr CodecEntry kScalarCodecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &scalar::name##_codec},
+#include "runtime/codecs.def"
+#undef H5L_CODEC
+};
+
+#if defined(__x86_64__)
+constexpr CodecEntry kAvx2Codecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &avx2::name##_codec},
+#include "runtime/codecs.def"
+#undef H5L_CODEC
+};
+
+constexpr CodecEntry kAvx512Codecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &avx512::name##_codec},
+#include "runtime/codecs.def"
+#undef H5L_CODEC
+};
+
+// What native/CMakeLists.txt lets each backend's compiler use. The compiler's own test also asks whether the system keeps
+// the registers.
+bool has_lzcnt() {  // of which Clang 14's test knows nothing
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_LZCNT) != 0;
+}
+
+bool has_avx2() {
+  return has_lzcnt() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+         __builtin_cpu_supports("avx512bitalg") && __builtin_cpu_supports("avx512vpopcntdq") &&
+         __builtin_cpu_supports("gfni");
+}
+#elif defined(__aarch64__)
+constexpr CodecEntry kNeonCodecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &neon::name##_codec},
+#include "runtime/codecs.def"
+#undef H5L_CODEC
+};
+#endif
+
+constexpr Backend kBackends[] = {
+#if defined(__x86_64__)
+    {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function, avx512::range_functions},
+    {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function, avx2::range_functions},
+#elif defined(__aarch64__)
+    {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function,
+     neon::range_functions},  // part of every AArch64
+#endif
+    {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function, scalar::range_functions},
+};
+
+constexpr char kBackendVariable[] = "H5LOSSY_BACKEND";
+
+struct Choice {
+  const Backend* backend = nullptr;
+  h5l_status status = H5L_OK;
+  h5l_message message = {};
+};
+
+Choice make_choice() {
+  Choice choice;
+  const Message why(&choice.message);
+  const char* const asked = std::getenv(kBackendVariable);
+  const bool any = asked == nullptr || *asked == '\0';
+  for (const Backend& backend : kBackends) {
+    if (!any && std::strcmp(asked, backend.name) != 0) continue;
+    if (!backend.runs_here()) {
+      if (any) continue;
+      choice.status = why.fail(H5L_INVALID_ARGUMENT, "%s is \"%s\", which this machine cannot run; unset it",
+                               kBackendVariable, asked);
+      return choice;
+    }
+    choice.status = self_test(backend, why);
+    if (choice.status == H5L_OK) {
+      choice.backend = &backend;
+      return choice;
+    }
+    if (!any) return choice;
+  }
+  if (choice.status == H5L_OK) {
+    choice.status = why.fail(H5L_INVALID_ARGUMENT,
+                             "%s is \"%.80s\", which is no backend of this build; \"h5lossy doctor\" lists them",
+                             kBackendVariable, asked);
+  }
+  return choice;
+}
+
+}  // namespace
+
+const CodecEntry* Backend::find(std::uint32_t codec) const {
+  for (const CodecEntry& entry : codecs) {
+    if (entry.number == codec) return &entry;
+  }
+  return nullptr;
+}
+
+std::span<const Backend> backends() { return kBackends; }
+
+h5l_status choose_backend(const Backend*& backend, const Message& why) {
+  static const Choice choice = make_choice();
+  backend = choice.backend;
+  return choice.status == H5L_OK ? H5L_OK : why.fail(choice.status, "%s", choice.message.text);
+}
+
+ChecksumFunction best_checksum() {
+  const Backend* backend = nullptr;
+  const bool has_backend = choose_backend(backend, Message(nullptr)) == H5L_OK;
+  return has_backend ? backend->checksum : scalar::checksum_function;
+}
+
+const RangeFunctions& best_ranges() {
+  const Backend* backend = nullptr;
+  const bool has_backend = choose_backend(backend, Message(nullptr)) == H5L_OK;
+  return has_backend ? backend->ranges : scalar::range_functions;
+}
+
+const CodecEntry* codec_entry(std::uint32_t codec) {
+  for (const CodecEntry& entry : kScalarCodecs) {
+    if (entry.number == codec) return &entry;
+  }
+  return nullptr;
+}
+
+const char* codec_name(std::uint32_t codec) {
+  const CodecEntry* const entry = codec_entry(codec);
+  return entry == nullptr ? nullptr : entry->name;
+}
+
+}  // namespace h5lossy

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Which codecs and backends this build holds, and which backend this machine uses.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codecs/checksum.h"
+#include "codecs/codec.h"
+#include "codecs/range.h"
+#include "frame/message.h"
+
+namespace h5lossy {
+
+struct CodecEntry {
+  std::uint32_t number;
+  const char* name;
+  const Codec* codec;
+};
+
+struct Backend {
+  const char* name;
+  bool (*runs_here)();
+  std::span<const CodecEntry> codecs;
+  const ChecksumFunction& checksum;
+  const RangeFunctions& ranges;
+
+  // Null for a number that this build does not have.
+  [[nodiscard]] const CodecEntry* find(std::uint32_t codec) const;
+};
+
+// All backends, best first.
+std::span<const Backend> backends();
+
+// The backend that this process uses: the best that runs here, or what H5LOSSY_BACKEND names. Chosen and self-tested
+// once; later calls give the same answer.
+[[nodiscard]] h5l_status choose_backend(const Backend*& backend, const Message& why);
+
+// The checksum of that backend; of the plainest one where none can be used, since it has no floating point to go wrong.
+ChecksumFunction best_checksum();
+
+// The same for ranges of values.
+const RangeFunctions& best_ranges();
+
+// Null for a number that this build does not have. The functions are one backend's; all else is the same in all.
+const CodecEntry* codec_entry(std::uint32_t codec);
+
+// "pfpl" for 1; null for a number that this build does not have.
+const char* codec_name(std::uint32_t codec);
+
+}  // namespace h5lossy

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "runtime/threads.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace h5lossy {
+namespace {
+
+constexpr char kThreadsVariable[] = "H5LOSSY_NUM_THREADS";
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+// The first bytes of a file of the kernel's; empty where there is none.
+std::string read_file(const std::string& path) {
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "re"));
+  if (file == nullptr) return {};
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  return text;
+}
+
+// Whole CPUs for `quota` microseconds in each `period`; 0 where that is no limit ("max", -1, nothing).
+std::uint32_t cpus_of(std::string_view quota, std::string_view period) {
+  const auto number = [](std::string_view text) {
+    std::uint64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  const std::uint64_t share = number(quota), whole = number(period);
+  if (share == 0 || whole == 0) return 0;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>((share - 1) / whole + 1, kMaxThreads));
+}
+
+// The limit that a folder of cgroup v2 or v1 sets itself.
+std::uint32_t own_cpus(const std::string& folder, bool v2) {
+  if (!v2) return cpus_of(read_file(folder + "/cpu.cfs_quota_us"), read_file(folder + "/cpu.cfs_period_us"));
+  const std::string text = read_file(folder + "/cpu.max");
+  const std::size_t space = text.find(' ');
+  if (space == std::string::npos) return 0;
+  return cpus_of(std::string_view(text).substr(0, space), std::string_view(text).substr(space + 1));
+}
+
+std::uint32_t tighter(std::uint32_t a, std::uint32_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
+// The tightest limit of a cgroup and those it is in. In a container the path may be the host's, of which nothing but
+// the root is mounted; so folders that are not there are passed over.
+std::uint32_t cpus_up_to_root(const std::string& root, std::string_view path, bool v2) {
+  std::uint32_t cpus = own_cpus(root, v2);
+  while (path.size() > 1) {
+    cpus = tighter(cpus, own_cpus(root + std::string(path), v2));
+    path = path.substr(0, path.rfind('/'));
+  }
+  return cpus;
+}
+
+bool lists(std::string_view controllers, std::string_view wanted) {
+  while (!controllers.empty()) {
+    const std::size_t comma = std::min(controllers.find(','), controllers.size());
+    if (controllers.substr(0, comma) == wanted) return true;
+    controllers.remove_prefix(std::min(comma + 1, controllers.size()));
+  }
+  return false;
+}
+
+std::uint32_t usable_cpus() {
+#if defined(__linux__)
+  cpu_set_t set;
+  // Fails on machines of more CPUs than the set holds; then all of them count.
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<std::uint32_t>(CPU_COUNT(&set));
+#endif
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+enum class Variable { none, number, wrong };
+
+// What H5LOSSY_NUM_THREADS says.
+Variable read_variable(std::uint32_t& threads) noexcept {
+  threads = 0;
+  const char* const text = std::getenv(kThreadsVariable);
+  if (text == nullptr || *text == '\0') return Variable::none;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, threads);
+  // A number that is too large is a large number all the same.
+  if (error == std::errc::result_out_of_range && stop == end) threads = kMaxThreads;
+  if (stop != end || threads == 0) return Variable::wrong;
+  threads = std::min(threads, kMaxThreads);
+  return Variable::number;
+}
+
+}  // namespace
+
+std::uint32_t cgroup_cpus(const char* membership, const char* mount) {
+  // Lines of "number:controllers:path"; v2's has no controllers.
+  const std::string text = read_file(membership);
+  std::uint32_t cpus = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
+    if (second == line.npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    if (controllers.empty()) {
+      cpus = tighter(cpus, cpus_up_to_root(mount, path, true));
+    } else if (lists(controllers, "cpu")) {
+      // Where v1 is mounted by its usual names: by the controller's (often a link), and by those of all on the line.
+      cpus = tighter(cpus, cpus_up_to_root(std::string(mount).append("/cpu"), path, false));
+      cpus = tighter(cpus, cpus_up_to_root(std::string(mount).append("/").append(controllers), path, false));
+    }
+  }
+  return cpus;
+}
+
+std::uint32_t filter_threads() noexcept {
+  static std::atomic<std::uint32_t> known = 0;
+  std::uint32_t threads = known.load(std::memory_order_relaxed);
+  if (threads != 0) return threads;
+  if (read_variable(threads) != Variable::number) threads = 1;
+  known.store(threads, std::memory_order_relaxed);
+  return threads;
+}
+
+h5l_status choose_threads(std::uint32_t asked, std::uint32_t& threads, const Message& why) {
+  threads = std::min(asked, kMaxThreads);
+  if (threads != 0) return H5L_OK;
+  switch (read_variable(threads)) {
+    case Variable::number:
+      return H5L_OK;
+    case Variable::wrong:
+      return why.fail(H5L_INVALID_ARGUMENT, "%s is \"%.80s\"; it must be a number from 1 up, or not set",
+                      kThreadsVariable, std::getenv(kThreadsVariable));
+    case Variable::none:
+      break;
+  }
+  threads = std::clamp(tighter(usable_cpus(), cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup")), 1u, kMaxThreads);
+  return H5L_OK;
+}
+
+}  // namespace h5lossy
