@@ -213,7 +213,7 @@ def test_one_module_opens_the_library() -> None:
     assert importers("cffi", among=MODULES) == {
         "h5lossy/_libhdf5.py",
         "h5lossy/_native/library.py",
-        "h5lossy/_space.py",  # libc's fallocate
+        "h5lossy/batched/store.py",  # libc's fallocate
     }
     assert importers("ctypes", among=MODULES) == set()
 
