@@ -70,14 +70,14 @@ class Absent:
         """Take a run of adjacent points and their marks in the mask."""
         free = np.ones(original.shape, np.bool_) if marks is None else marks != 1
         changes = self._missing.changes(original, decoded)
-        made = changes.made
+        made = changes.introduced
         if self._decoded_mask is not None:
             masked = self._decoded_mask[start : start + original.size]
             made = made | (masked & (True if marks is None else marks == 0) & np.isfinite(original))
         found = {"missing_lost": changes.lost & free, "missing_introduced": made & free}
         if marks is not None:
             missing, outside = marks == MISSING, marks == OUTSIDE
-            found["missing_kept"] = (missing | outside) & ~changes.lost & ~changes.made
+            found["missing_kept"] = (missing | outside) & ~changes.lost & ~changes.introduced
             self.missing_points += int(np.count_nonzero(missing))
             count = int(np.count_nonzero(outside))
             self.outside_points += count

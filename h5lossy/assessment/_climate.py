@@ -6,23 +6,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from h5lossy.assessment._wide import Wide, known, misfit
-from h5lossy.assessment.report import Climate, Spectrum
+from h5lossy.assessment.schema import Climate, Spectrum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from h5lossy.assessment._numbers import Undefined
-    from h5lossy.assessment._walk import Fields
+    from h5lossy.assessment._fields import Fields, Part
+    from h5lossy.assessment._wide import Undefined
 
     Slice = npt.NDArray[np.float64]
-    Part = tuple[Slice, Slice, npt.NDArray[np.bool_]]
 
 _LEVELS = 255  # data SSIM: values are rounded to so many steps between the smallest and the largest
 _REACH = 5  # of its Gaussian, with a standard deviation of 1.5
@@ -53,7 +52,7 @@ def dssim(read: Callable[[int, int], Part], shape: tuple[int, int]) -> float | N
     Parameters
     ----------
     read : function
-        Gives rows of both, from a number to before another, as `slices` does.
+        Takes the first row and the one after the last; returns them as `Fields.part` does.
     shape : tuple of int
         Of the slices.
 
@@ -109,7 +108,6 @@ def _scores(part: Part, low: float, high: float) -> Slice:
 
 def climate(
     fields: Fields,
-    count_valid: Callable[..., npt.NDArray[np.bool_]],
     undefined: Undefined,
     progress: Callable[[int], None],
 ) -> Climate:
@@ -129,8 +127,8 @@ def climate(
 
             def read(first: int, stop: int, at: tuple[int, ...] = at) -> Part:
                 own = (*(slice(i, i + 1) for i in at), slice(first, stop), slice(0, shape[-1]))
-                x, y, valid = slices(fields, own, count_valid)
                 rows = (stop - first, shape[-1])
+                x, y, valid = fields.part(own)
                 return x.reshape(rows), y.reshape(rows), valid.reshape(rows)
 
             score = dssim(read, (shape[-2], shape[-1]))
@@ -155,31 +153,8 @@ def climate(
     )
 
 
-def slices(
-    fields: Fields,
-    own: tuple[slice, ...],
-    count_valid: Callable[..., npt.NDArray[np.bool_]],
-) -> Part:
-    """Read a part of both fields as float64, and which points of it count; others are 0."""
-    return selected(fields, fields.layout.selection(own), count_valid)
-
-
-def selected(
-    fields: Fields,
-    selection: tuple[slice, ...],
-    count_valid: Callable[..., npt.NDArray[np.bool_]],
-) -> Part:
-    """Do the same for a selection in the full shape."""
-    x = fields.original.read(selection, fields.dtype)
-    y = fields.decoded.read(selection, fields.dtype)
-    mask = None if fields.mask is None else fields.mask.read(selection, np.dtype(np.uint8))
-    valid = count_valid(x, y, fields.marked(x, mask))
-    return np.where(valid, x, 0).astype(np.float64), np.where(valid, y, 0).astype(np.float64), valid
-
-
 def spectrum(
     fields: Fields,
-    count_valid: Callable[..., npt.NDArray[np.bool_]],
     memory_limit: int,
     undefined: Undefined,
 ) -> Spectrum:
@@ -195,7 +170,7 @@ def spectrum(
     if why:
         undefined.none("spectrum", why)
         return nothing
-    x, y, valid = slices(fields, tuple(slice(0, n) for n in shape), count_valid)
+    x, y, valid = fields.part(tuple(slice(0, n) for n in shape))
     if not valid.all():
         undefined.none("spectrum", "some points are not valid")
         return nothing
@@ -227,11 +202,3 @@ def spectrum(
             "spectrum.max_deviation", "the original has no power there, or one beyond float64"
         )
     return Spectrum(ratio=ratios, k_max=_K_MAX, max_deviation=max(below, default=None))
-
-
-def central_slope(values: npt.NDArray[Any], axis: int, spacing: float) -> npt.NDArray[Any]:
-    """Return central differences along an axis, at points that are inside along every axis."""
-    inside = [slice(1, -1)] * values.ndim
-    before, after = list(inside), list(inside)
-    before[axis], after[axis] = slice(0, -2), slice(2, None)
-    return np.asarray((values[tuple(after)] - values[tuple(before)]) / (2 * spacing))

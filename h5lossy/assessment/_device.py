@@ -17,7 +17,7 @@ from h5lossy.assessment._inputs import Input
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from h5lossy.assessment._walk import Fields
+    from h5lossy.assessment._fields import Fields
 
 
 @contextmanager

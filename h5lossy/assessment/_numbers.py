@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy.assessment._walk import position
-from h5lossy.assessment._wide import Wide, exponent_of, fits, known, scaled
-from h5lossy.assessment.report import (
+from h5lossy.assessment._fields import position
+from h5lossy.assessment._wide import OVERFLOW, Undefined, Wide, exponent_of, fits, scaled
+from h5lossy.assessment.schema import (
     AxisCorrelation,
     Correlation,
     Derivatives,
@@ -33,32 +33,16 @@ if TYPE_CHECKING:
 
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
+    from h5lossy.assessment._fields import Layout
     from h5lossy.assessment._scaling import Scale, Sums
-    from h5lossy.assessment._walk import Layout
 
 NO_POINTS = "there is no valid point"
 NO_ORIGINAL = "the original has no valid value"
 CONSTANT = "the original or the decoded field is constant"
 CONSTANT_ERROR = "the error is the same everywhere"
-OVERFLOW = "beyond the range of float64"
 
 _LOG_BINS = 2048  # of one sign
 _NORMAL_95 = 1.96  # what 95 % of a normal distribution stays within, in standard deviations
-
-
-class Undefined(dict[str, str]):
-    """Collects why numbers are None."""
-
-    def checked(self, name: str, value: float | Wide, *, infinite: bool = False) -> Number:
-        """Return a number, or None for what is not one; infinities only where they have a sense."""
-        number = value if infinite and value in (math.inf, -math.inf) else known(value)
-        if number is None:
-            self[name] = OVERFLOW
-        return number
-
-    def none(self, name: str, why: str) -> None:
-        """Note why a number is not defined."""
-        self[name] = why
 
 
 def special(points: PointsResult, absent: Absent | None, shape: tuple[int, ...]) -> Special:

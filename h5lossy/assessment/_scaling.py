@@ -17,18 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy.assessment._climate import selected
 from h5lossy.assessment._inputs import Input
 from h5lossy.assessment._wide import Wide, exponent_of, fits
 from h5lossy.missing import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     from h5lossy._native import FieldResult, PointsResult
-    from h5lossy.assessment._walk import Fields
+    from h5lossy.assessment._fields import Fields
 
 #: Exponents that the largest error and value are brought to. The histogram's bins reach 2^227 down
 #: from that of errors; the other one is so much lower that a value plus an error is the error.
@@ -158,17 +155,15 @@ class Sums:
 class _Made:
     """Scaled parts of both fields, and a mask of the points that do not count."""
 
-    def __init__(
-        self, fields: Fields, scale: Scale, count_valid: Callable[..., npt.NDArray[np.bool_]]
-    ) -> None:
-        self._fields, self._scale, self._count_valid = fields, scale, count_valid
+    def __init__(self, fields: Fields, scale: Scale) -> None:
+        self._fields, self._scale = fields, scale
         self._selection: tuple[slice, ...] | None = None
         self._parts: tuple[npt.NDArray[Any], ...] = ()
 
     def part(self, which: int, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
         """Return original, decoded or mask; a walk asks for all three in turn."""
         if selection != self._selection:
-            x, y, valid = selected(self._fields, selection, self._count_valid)
+            x, y, valid = self._fields.read(selection)
             scale = self._scale
             new_x = np.ldexp(x, scale.original)
             if scale.is_common:
@@ -196,18 +191,9 @@ class _Part(Input):
         return self._made.part(self._which, selection).astype(dtype, copy=False)
 
 
-def multiplied(
-    fields: Fields, scale: Scale, count_valid: Callable[..., npt.NDArray[np.bool_]]
-) -> Fields:
-    """Return fields that are scaled as they are read, by the CPU, with a mask of excluded points.
-
-    Parameters
-    ----------
-    fields : Fields
-    scale : Scale
-    count_valid : function
-    """
-    made = _Made(fields, scale, count_valid)
+def multiplied(fields: Fields, scale: Scale) -> Fields:
+    """Return fields that the CPU scales as it reads them, with a mask of excluded points."""
+    made = _Made(fields, scale)
     return dataclasses.replace(
         fields,
         original=_Part(fields.original, 0, made),

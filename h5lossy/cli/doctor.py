@@ -27,8 +27,7 @@ from h5lossy import (
     get_config,
     largest_error,
 )
-from h5lossy.cli._check import error_text, verdict
-from h5lossy.cli._console import print_table, say
+from h5lossy.cli._console import error_text, print_table, say
 from h5lossy.codecs import CODECS, Codec
 
 _LIBRARIES = ("netCDF4", "tables")
@@ -178,7 +177,7 @@ def _try_filter(codec: Codec) -> list[str]:
     except (H5LossyError, OSError, RuntimeError, ValueError) as error:
         return [f"writing and reading with {codec!r} fails: {' '.join(str(error).split())}"]
     if not summary.holds:
-        return [f"{codec!r} breaks its bound: {verdict(summary)}; please report it"]
+        return [f"{codec!r} violates its bound: {'; '.join(summary.problems)}; please report it"]
     say(
         f"tried {codec!r}: {summary.count} values within {error_text(summary)} of the bound, "
         f"NaN kept, ratio {ratio:.1f}"

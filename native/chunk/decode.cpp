@@ -54,35 +54,6 @@ h5l_status check_sum(const Frame& frame, const Message& why, std::uint32_t threa
   return check_payload(frame, sum_payload(frame, best_checksum(), threads), why);
 }
 
-namespace {
-
-h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
-  threads = threads_for_chunk(threads, raw.size());
-  if (const h5l_status status = check_sum(frame, why, threads); status != H5L_OK) return status;
-  return decode_values(frame, 0, raw, why, threads);
-}
-
-}  // namespace
-
-h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
-  const FrameHeader& header = frame.header;
-  if (header.codec != H5L_CODEC_STORED && !raw.empty()) {
-    Turn turn(Direction::decode, header.codec, header.value_bytes, raw.size());
-    // What the GPU takes amiss, the CPU knows the words for.
-    if (turn.device() != nullptr &&
-        gpu::decode_chunk(*turn.device(), make_decode_call(header, 0, raw.size() / header.value_bytes, 1), frame.bytes,
-                          raw)) {
-      turn.finish();
-      return H5L_OK;
-    }
-    if (turn.device() != nullptr) turn.give_up();
-    const h5l_status status = decode_on_cpu(frame, raw, why, threads);
-    if (status == H5L_OK) turn.finish();
-    return status;
-  }
-  return decode_on_cpu(frame, raw, why, threads);
-}
-
 h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes raw, const Message& why,
                          std::uint32_t threads) {
   const FrameHeader& header = frame.header;
@@ -141,6 +112,36 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   }
   if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
   return H5L_OK;
+}
+
+namespace {
+
+h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
+  if (const h5l_status status = check_sum(frame, why, threads_for_chunk(threads, raw.size())); status != H5L_OK) {
+    return status;
+  }
+  return decode_values(frame, 0, raw, why, threads);
+}
+
+// False: it is not the GPU's turn, or the GPU rejects the frame; then the CPU finds the error message.
+bool decode_on_gpu(Turn& turn, const Frame& frame, MutableBytes raw) {
+  if (turn.device() == nullptr) return false;
+  const gpu::DecodeCall call = make_decode_call(frame.header, 0, raw.size() / frame.header.value_bytes, 1);
+  if (gpu::decode_chunk(*turn.device(), call, frame.bytes, raw)) return true;
+  turn.give_up();
+  return false;
+}
+
+}  // namespace
+
+h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
+  const FrameHeader& header = frame.header;
+  if (header.codec == H5L_CODEC_STORED || raw.empty()) return decode_on_cpu(frame, raw, why, threads);
+  Turn turn(Direction::decode, header.codec, header.value_bytes, raw.size());
+  h5l_status status = H5L_OK;
+  if (!decode_on_gpu(turn, frame, raw)) status = decode_on_cpu(frame, raw, why, threads);
+  if (status == H5L_OK) turn.finish();
+  return status;
 }
 
 }  // namespace h5lossy

@@ -82,7 +82,26 @@ void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::s
 
 namespace {
 
-// A chunk that has a type, on the CPU.
+// Encodes all tiles on this thread. Their payloads follow each other in `payloads`; `table` gets the ends.
+h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, const Choice& choice, Bytes raw,
+                        MutableBytes table, MutableBytes payloads, ChecksumFunction checksum, EncodedTiles& encoded,
+                        const Message& why) {
+  TileEncoder encoder(params, quantizer, choice);
+  if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+  for (std::uint32_t i = 0; i < choice.geometry.tiles(); ++i) {
+    const Bytes payload = encoder.encode(raw, i);
+    if (payload.size() > payloads.size() - encoded.payload_bytes) return H5L_OK;
+    const auto size = static_cast<std::uint32_t>(payload.size());
+    if (size != 0) std::memcpy(payloads.data() + encoded.payload_bytes, payload.data(), size);
+    if (checksum != nullptr) encoded.sum += checksum(payload.data(), size, i, 0);
+    encoded.payload_bytes += size;
+    write_u32(table.data() + kTileEntryBytes * i, static_cast<std::uint32_t>(encoded.payload_bytes));
+  }
+  encoded.fit = true;
+  return H5L_OK;
+}
+
+// A chunk that has a type and is not empty.
 h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
   const Quantizer quantizer = make_quantizer(params, raw);
@@ -90,44 +109,35 @@ h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame
   if (const h5l_status status = choose(params, quantizer, raw, choice, why); status != H5L_OK) return status;
   const FrameHeader header = make_header(params, choice, quantizer, raw.size());
   const std::uint32_t tiles = choice.geometry.tiles();
-  const std::size_t payload_at = header.header_bytes + std::size_t{kTileEntryBytes} * tiles;
-  const std::size_t stored_frame_bytes = kHeaderBytes + raw.size();
-  const ChecksumFunction checksum = best_checksum();
-  std::size_t written = payload_at;
-  std::uint32_t sum = 0;
-  bool shrinks = written < stored_frame_bytes;
-  if (threads = threads_for_chunk(threads, raw.size()); threads > 1 && shrinks) {
-    EncodedTiles encoded;
-    const h5l_status status = encode_tiles(params, quantizer, choice, raw,
-                                           frame.subspan(header.header_bytes, payload_at - header.header_bytes),
-                                           frame.subspan(payload_at, stored_frame_bytes - payload_at - 1),
-                                           header.has_checksum ? checksum : nullptr, threads, encoded, why);
+  const std::size_t payload_at = payload_begin(header, tiles);
+  const std::size_t largest_frame = kHeaderBytes + raw.size() - 1;  // smaller than the chunk stored
+  EncodedTiles encoded;
+  if (payload_at <= largest_frame) {
+    const MutableBytes table = frame.subspan(header.header_bytes, kTileEntryBytes * tiles);
+    const MutableBytes payloads = frame.subspan(payload_at, largest_frame - payload_at);
+    const ChecksumFunction checksum = header.has_checksum ? best_checksum() : nullptr;
+    threads = threads_for_chunk(threads, raw.size());
+    const h5l_status status =
+        threads > 1
+            ? encode_tiles_in_parallel(params, quantizer, choice, raw, table, payloads, checksum, threads, encoded, why)
+            : encode_tiles(params, quantizer, choice, raw, table, payloads, checksum, encoded, why);
     if (status != H5L_OK) return status;
-    shrinks = encoded.fit;
-    written += encoded.payload_bytes;
-    sum = encoded.sum;
-  } else if (shrinks) {
-    TileEncoder encoder(params, quantizer, choice);
-    if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
-    for (std::uint32_t i = 0; i < tiles; ++i) {
-      const Bytes payload = encoder.encode(raw, i);
-      shrinks = written + payload.size() < stored_frame_bytes;
-      if (!shrinks) break;
-      if (!payload.empty()) std::memcpy(frame.data() + written, payload.data(), payload.size());
-      const auto size = static_cast<std::uint32_t>(payload.size());
-      if (header.has_checksum) sum += checksum(payload.data(), size, i, 0);
-      written += payload.size();
-      write_u32(frame.data() + header.header_bytes + kTileEntryBytes * i,
-                static_cast<std::uint32_t>(written - payload_at));
-    }
   }
-  if (!shrinks) {
+  if (!encoded.fit) {
     store_chunk(params, raw, frame, frame_bytes);
     return H5L_OK;
   }
-  write_header(header, sum, tiles, frame);
-  frame_bytes = written;
+  write_header(header, encoded.sum, tiles, frame);
+  frame_bytes = payload_at + encoded.payload_bytes;
   return H5L_OK;
+}
+
+// False: it is not the GPU's turn, or the GPU could not.
+bool encode_on_gpu(Turn& turn, const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
+  if (turn.device() == nullptr) return false;
+  if (gpu::encode_chunk(*turn.device(), make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
+  turn.give_up();
+  return false;
 }
 
 }  // namespace
@@ -140,9 +150,7 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
   }
   Turn turn(Direction::encode, params.codec, params.value_bytes, raw.size());
   h5l_status status = H5L_OK;
-  if (turn.device() == nullptr ||
-      !gpu::encode_chunk(*turn.device(), make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) {
-    if (turn.device() != nullptr) turn.give_up();
+  if (!encode_on_gpu(turn, params, raw, frame, frame_bytes)) {
     status = encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
   }
   if (status == H5L_OK) turn.finish();

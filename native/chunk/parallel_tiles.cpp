@@ -66,10 +66,10 @@ std::uint32_t threads_for_chunk(std::uint32_t threads, std::size_t raw_bytes) {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(raw_bytes / kLeastThreadBytes, 1, threads));
 }
 
-h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, const Choice& choice,
-                        std::span<const std::uint8_t> raw, std::span<std::uint8_t> table,
-                        std::span<std::uint8_t> payloads, ChecksumFunction checksum, std::uint32_t threads,
-                        EncodedTiles& encoded, const Message& why) try {
+h5l_status encode_tiles_in_parallel(const h5l_params& params, const Quantizer& quantizer, const Choice& choice,
+                                    std::span<const std::uint8_t> raw, std::span<std::uint8_t> table,
+                                    std::span<std::uint8_t> payloads, ChecksumFunction checksum, std::uint32_t threads,
+                                    EncodedTiles& encoded, const Message& why) try {
   const Geometry& geometry = choice.geometry;
   const std::uint32_t tiles = geometry.tiles();
   const std::size_t run_bytes = tiles_in_run(geometry.max_tile_bytes()) * geometry.max_tile_bytes();

@@ -44,10 +44,11 @@ struct EncodedTiles {
 };
 
 // Encodes all tiles. Their payloads follow each other in `payloads`; `table` gets the ends.
-[[nodiscard]] h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, const Choice& choice,
-                                      std::span<const std::uint8_t> raw, std::span<std::uint8_t> table,
-                                      std::span<std::uint8_t> payloads, ChecksumFunction checksum,
-                                      std::uint32_t threads, EncodedTiles& encoded, const Message& why);
+[[nodiscard]] h5l_status encode_tiles_in_parallel(const h5l_params& params, const Quantizer& quantizer,
+                                                  const Choice& choice, std::span<const std::uint8_t> raw,
+                                                  std::span<std::uint8_t> table, std::span<std::uint8_t> payloads,
+                                                  ChecksumFunction checksum, std::uint32_t threads,
+                                                  EncodedTiles& encoded, const Message& why);
 
 // The checksum of a frame's payload.
 std::uint32_t sum_payload(const Frame& frame, ChecksumFunction checksum, std::uint32_t threads);
