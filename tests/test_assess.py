@@ -105,11 +105,6 @@ def assert_close(got: Any, want: Any, tolerance: float, what: str) -> None:
     assert got == want or abs(got - want) <= tolerance * abs(want), f"{what}: {got} != {want}"
 
 
-@pytest.fixture(params=["float32", "float64"])
-def dtype(request: pytest.FixtureRequest) -> np.dtype[Any]:
-    return np.dtype(request.param)
-
-
 def noisy(
     shape: tuple[int, ...], dtype: Any = np.float32, *, size: float = 0.01, seed: int = 0
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -1214,7 +1209,7 @@ def test_whatever_is_undefined_has_its_reason(name: str) -> None:
         return {name} if value is None else set()
 
     # Not given, or no number at all: the fill value, the row of all axes, what has no chunks.
-    declared = {"fill_value", "valid_min", "valid_max"}
+    declared = {"fill_value", "valid_min", "valid_max", "provenance.units"}
     others = declared | {"autocorrelation.axis", "per_chunk", "bound.listed.chunk"}
     reasons = {re.sub(r"^autocorrelation\..*", "autocorrelation", key) for key in report.undefined}
     unexplained = {

@@ -22,19 +22,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def on_device(fields: Fields) -> Iterator[Fields]:
-    """Say that a GPU assesses the fields, where both are in its memory.
+    """Have a GPU assess the fields, with their mask, where both are in its memory.
 
-    Where ``H5LOSSY_DEVICE`` is "cpu", or only one of them is on a GPU, values come to the host a
-    part at a time.
-
-    Parameters
-    ----------
-    fields : Fields
-
-    Yields
-    ------
-    Fields
-        With the mask on the GPU, too, and all of the caller's work on them done.
+    Otherwise, and where ``H5LOSSY_DEVICE`` is "cpu", values are copied to the host part by part.
     """
     device = fields.original.device
     wanted = os.environ.get("H5LOSSY_DEVICE", "auto") != "cpu"

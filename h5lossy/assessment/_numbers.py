@@ -120,12 +120,11 @@ def errors(
 ) -> Errors:
     """Return the reductions of the error."""
     pointwise = _pointwise(points, threshold, undefined)
-    names = [
-        name for name in Errors.__annotations__ if name not in {"max_at", "quantiles", "pointwise"}
-    ]
-    nothing: Quantiles = Quantiles(p50=None, p90=None, p99=None, p99_9=None)
     if not points.valid:
         undefined.none("error", NO_POINTS)
+        parts = {"max_at", "quantiles", "pointwise"}
+        names = [name for name in Errors.__annotations__ if name not in parts]
+        nothing = Quantiles(p50=None, p90=None, p99=None, p99_9=None)
         return Errors(
             **dict.fromkeys(names, None), max_at=None, quantiles=nothing, pointwise=pointwise
         )
@@ -174,16 +173,19 @@ def errors(
 
 def _pointwise(points: PointsResult, threshold: Number, undefined: Undefined) -> Pointwise:
     nonzero = points.valid - points.zeros
-    if not nonzero:
+    low: Number = None
+    high: Number = None
+    mean: Number = None
+    if nonzero:
+        low = points.pointwise_min
+        high = undefined.checked("error.pointwise.max", points.pointwise_max)
+        mean = undefined.checked("error.pointwise.mean", points.sum_pointwise / nonzero)
+    else:
         undefined.none("error.pointwise", "there is no valid point other than 0")
     return Pointwise(
-        min=points.pointwise_min if nonzero else None,
-        max=undefined.checked("error.pointwise.max", points.pointwise_max) if nonzero else None,
-        mean=(
-            undefined.checked("error.pointwise.mean", points.sum_pointwise / nonzero)
-            if nonzero
-            else None
-        ),
+        min=low,
+        max=high,
+        mean=mean,
         zeros=points.zeros,
         zeros_changed=points.zeros_changed,
         threshold=threshold,
@@ -304,24 +306,11 @@ def derivatives(
 ) -> Derivatives:
     """Return what became of gradient and Laplacian."""
     field, scale = sums.field, sums.scale
-    assert field is not None
     n = field.interior
     if not n:
         undefined.none("derivatives", "no point has two valid neighbours along every axis")
-        return Derivatives(
-            points=0,
-            spacing=spacing,
-            slopes=(),
-            gradient_max=None,
-            gradient_range=None,
-            gradient_max_error=None,
-            gradient_rmse=None,
-            gradient_psnr=None,
-            laplacian_rms=None,
-            laplacian_max_error=None,
-            laplacian_rmse=None,
-            h1_error=None,
-        )
+        names = [name for name in Derivatives.__annotations__ if "_" in name]
+        return Derivatives(points=0, spacing=spacing, slopes=(), **dict.fromkeys(names, None))
     check, of_x, of_e = undefined.checked, scale.of_original, scale.of_error
 
     def root(squares: Wide, largest: float = 1.0) -> Wide:
@@ -376,7 +365,6 @@ def autocorrelation(
 ) -> tuple[AxisCorrelation, ...]:
     """Return the autocorrelation of the error along each axis, and of the paper's mean."""
     field = sums.field
-    assert field is not None
     why = ""
     if not points.valid:
         why = NO_POINTS

@@ -54,12 +54,7 @@ class Task:
     def params(self, extent: Fraction, value_range: float | None) -> _native.AssessParams:
         """Return the parameters for a state.
 
-        Parameters
-        ----------
-        extent : Fraction
-            What a range-relative bound is relative to.
-        value_range : float or None
-            What the constants of SSIM are taken from.
+        A range-relative bound is relative to `extent`; SSIM takes its constants from `value_range`.
         """
         options, fields, groups = self.options, self.fields, self.groups
         kind, limit, half = exact_limits(self.bound, extent)
