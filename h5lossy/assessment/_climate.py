@@ -128,7 +128,7 @@ def climate(
             else "every slice is constant, or without valid points, or its range is beyond float64"
         )
     if why:
-        undefined.none("climate", why)
+        undefined["climate"] = why
         return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
     worst = int(np.argmin(found))
     return Climate(
@@ -154,11 +154,11 @@ def spectrum(
     elif size * 48 > memory_limit:  # two transforms and the fields
         why = f"it needs about {size * 48 / 1e9:.1f} GB of memory, more than allowed"
     if why:
-        undefined.none("spectrum", why)
+        undefined["spectrum"] = why
         return nothing
     x, y, valid = fields.part(tuple(slice(0, n) for n in shape))
     if not valid.all():
-        undefined.none("spectrum", "some points are not valid")
+        undefined["spectrum"] = "some points are not valid"
         return nothing
     waves = np.meshgrid(
         *(np.fft.fftfreq(n) * n for n in shape[:-1]),
@@ -181,10 +181,10 @@ def spectrum(
         for of_x, of_y in zip(powers[0][1 : top + 1], powers[1][1 : top + 1], strict=True)
     )
     if None in ratios:
-        undefined.none("spectrum.ratio", "the original has no power in a shell, or beyond float64")
+        undefined["spectrum.ratio"] = "the original has no power in a shell, or beyond float64"
     below = [abs(r - 1) for r in ratios[: _K_MAX - 1] if r is not None]
     if not below:
-        undefined.none(
-            "spectrum.max_deviation", "the original has no power there, or one beyond float64"
+        undefined["spectrum.max_deviation"] = (
+            "the original has no power there, or one beyond float64"
         )
     return Spectrum(ratio=ratios, k_max=_K_MAX, max_deviation=max(below, default=None))
