@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from h5lossy import _native
 from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
-from h5lossy.assessment._inputs import read_datasets_with
 from h5lossy.batched import read, write
 from h5lossy.bound_checker import largest_error
 from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary
@@ -95,4 +94,3 @@ __all__ = [
 ]
 
 install()
-read_datasets_with(read)

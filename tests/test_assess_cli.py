@@ -247,7 +247,7 @@ def test_names_from_files_do_nothing_to_a_terminal(
             t = file.create_dataset(
                 f"{name}{i}", (40, 40), "f4", chunks=(20, 20), compression=PFPL(absolute=0.5)
             )
-            h5lossy.write(t, np.arange(1600).reshape(40, 40), verify="write")
+            h5lossy.write(t, np.arange(1600).reshape(40, 40), verify=True)
         _, frame = t.id.read_direct_chunk((0, 0))
         t.id.write_direct_chunk((0, 0), frame[:-1] + bytes([frame[-1] ^ 1]))
         bad = file.create_dataset(f"{name}bad", data=np.arange(5))

@@ -34,8 +34,7 @@ from h5lossy.datasets import describe
 from h5lossy.errors import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from h5lossy._progress import Progress
     from h5lossy.assessment.report import Report
 
 
@@ -47,7 +46,7 @@ def assess(
     mask: Any = None,
     slices: bool = False,
     memory_limit: int | str = "256 MiB",
-    progress: Callable[[int, int], object] | bool | None = None,
+    progress: Progress = False,
     **options: Any,
 ) -> Report:
     """Measure what was lost, and check the error bound.

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
+from h5lossy.batched import read
 from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy.missing import Missing, attribute_of, missing_of
 
@@ -25,23 +26,6 @@ if TYPE_CHECKING:
 
 #: Integers that float64 holds exactly.
 _EXACT_INTEGERS = {"i1", "i2", "i4", "u1", "u2", "u4", "b1"}
-
-
-class _Reading:
-    """How datasets are read: the package itself brings the two together (`read_datasets_with`)."""
-
-    @staticmethod
-    def read(dataset: h5py.Dataset, selection: Any, *, threads: int | None) -> Any:
-        del threads
-        return dataset[selection]
-
-
-_reading: Any = _Reading
-
-
-def read_datasets_with(read: Any) -> None:
-    """Have parts of datasets read by a function with the arguments of `h5lossy.read`."""
-    _reading.read = staticmethod(read)
 
 
 class Input:
@@ -94,7 +78,7 @@ class Input:
         if self.dataset is not None:
             # On all threads where the filter is ours alone, and what is in the file, whatever a
             # chunk that HDF5 has just written still holds in its cache.
-            part = _reading.read(self.dataset, selection, threads=self.threads)
+            part = read(self.dataset, selection, threads=self.threads)
         else:
             with _as_stored(self.values):
                 part = self.values[selection] if self.shape else self.values[()]
