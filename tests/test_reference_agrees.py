@@ -288,7 +288,7 @@ def test_a_frame_that_would_not_be_shorter_is_stored(surplus: int) -> None:
 def test_frames_of_special_values_are_equal(setting: Setting, dtype: np.dtype[Any]) -> None:
     smooth = (np.sin(np.arange(300) / 30) * 3).astype(dtype)
     words = np.array([*special_patterns(dtype.itemsize).values()], f"u{dtype.itemsize}")
-    for bound, word in itertools.product(BOUNDS, words):
+    for bound, word in itertools.product(BOUNDS[::3], words):
         special = floats_of(np.full(40, word), dtype)
         values = np.concatenate([smooth, special, smooth]).reshape(4, 10, 16)
         for fill_value in (None, special[0]):
