@@ -75,7 +75,7 @@ def kernels(x: np.ndarray, y: np.ndarray) -> dict[str, dict[str, float]]:
         mask=None,
         origin=(0,) * x.ndim,
         own_origin=(0,) * x.ndim,
-        own_shape=x.shape,
+        own_extent=x.shape,
     )
 
     def points() -> None:

@@ -81,7 +81,7 @@ def main() -> None:
         mask=None,
         origin=(0,) * x.ndim,
         own_origin=(0,) * x.ndim,
-        own_shape=x.shape,
+        own_extent=x.shape,
     )
 
     def points(**options: Any) -> None:

@@ -33,13 +33,13 @@ def write_and_verify(path: Path, t: np.ndarray) -> None:
         dataset = f.create_dataset(
             "t", t.shape, "f4", chunks=(8, 30, 45), compression=h5lossy.PFPL(absolute=0.01)
         )
-        h5lossy.write(dataset, t, verify="write")
+        h5lossy.write(dataset, t, verify=True)
 
 
 def measure(path: Path, t: np.ndarray, page: Path) -> None:
     """The bound is the one that the file states."""
     report = h5lossy.assess(
-        t, f"{path}:/t", need="psnr>=60", threshold_crossings={"warm": 280.0}, slices=True
+        t, f"{path}:/t", require="psnr>=60", threshold_crossings={"warm": 280.0}, slices=True
     )
     assert report.ok
     assert report.special.nan_kept == np.isnan(t).sum()

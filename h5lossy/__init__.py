@@ -9,18 +9,21 @@
 ...     print(h5lossy.describe(dset).bound)
 absolute 0.001
 
-Importing h5lossy registers the filter in every HDF5 library that the process has loaded
-(`plugins`), and changes nothing else.
+Importing h5lossy registers the filter in every HDF5 library that the process has loaded. It also
+puts a finder at the front of `sys.meta_path`, which registers the filter again right after netCDF4,
+PyTables, GDAL or rasterio is imported, since each of them loads an HDF5 library of its own
+(`plugins`). It changes nothing else, the environment included.
 """
 
 from __future__ import annotations
 
 from h5lossy import _native
 from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
-from h5lossy.assessment._inputs import read_datasets_with
 from h5lossy.batched import read, write
-from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary, largest_error
-from h5lossy.codecs import AATROX, FILTER_ID, PFPL, Aatrox, Auto, CuSZp2, from_filter_options
+from h5lossy.bound_checker import largest_error
+from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary
+from h5lossy.chunk_check import Problem
+from h5lossy.codecs import AATROX, FILTER_ID, PFPL, Aatrox, Auto, Codec, CuSZp2, from_filter_options
 from h5lossy.datasets import DatasetInfo, describe
 from h5lossy.errors import (
     BoundError,
@@ -36,7 +39,7 @@ from h5lossy.errors import (
     UnsupportedError,
 )
 from h5lossy.frames import FrameInfo, decode, encode, inspect, max_encoded_size
-from h5lossy.plugins import PLUGIN_PATH, Config, LibHDF5, get_config, install, register
+from h5lossy.plugins import PLUGIN_PATH, Config, Device, LibHDF5, get_config, install, register
 from h5lossy.verification import Verification, verify
 
 __version__ = _native.version()
@@ -52,10 +55,12 @@ __all__ = [
     "BoundError",
     "BoundKind",
     "BoundViolationError",
+    "Codec",
     "Config",
     "CorruptFrameError",
     "CuSZp2",
     "DatasetInfo",
+    "Device",
     "DeviceError",
     "DivergenceReport",
     "ErrorBound",
@@ -67,6 +72,7 @@ __all__ = [
     "LibHDF5",
     "NativeError",
     "NotComparableError",
+    "Problem",
     "Report",
     "TruncatedFrameError",
     "UnsupportedError",
@@ -89,4 +95,3 @@ __all__ = [
 ]
 
 install()
-read_datasets_with(read)

@@ -64,7 +64,7 @@ def open_frame(frame: Any) -> tuple[DeviceMemory, _native.FrameFields]:
 
     def front(size: int) -> bytes:
         start = device_memory(flat.owner[: -(-size // flat.dtype.itemsize)])
-        return library.to_host(start).tobytes()
+        return bytes(library.to_host(start).data)
 
     info = _native.inspect_header(front(_FRONT_BYTES), flat.nbytes)
     if info.front_bytes > _FRONT_BYTES:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import h5py
 
 from h5lossy import _native
-from h5lossy.bounds import BoundKind, ErrorBound, confirmed_range, prepared
+from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
+from h5lossy.ranges import confirmed_range, prepared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ def _choices(bits: dict[Any, int], text: str) -> dict[str, Any]:
 # classes.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no types
-    """What all codecs share: the bound, the checksum, and the way to cd_values and back."""
+    """Base of the codecs: the bound, the checksum, and the way to cd_values and back."""
 
     absolute: float | None = None
     pointwise_relative: float | None = None
@@ -124,7 +125,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     def resolve(
         self,
         data: Data,
-        fill_value: Any = None,
+        fill_value: Any = "auto",
         *,
         missing_value: Any = (),
         confirm_range: bool = False,
@@ -141,8 +142,9 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         data : array-like or h5py.Dataset
             All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
             32 MiB at a time.
-        fill_value : float, optional
-            Left out of the range. Default: a dataset's own; none for an array.
+        fill_value : float, "auto" or None, optional
+            Left out of the range. "auto": a dataset's own; none for an array. None: all finite
+            values are valid, whatever a dataset and its attributes declare.
         missing_value : float or sequence of float, optional
             Also left out, like values that the attributes ``missing_value``, ``valid_min``,
             ``valid_max`` and ``valid_range`` of a dataset declare missing or invalid.

@@ -119,19 +119,12 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     >>> info.codec, str(info.bound), info.chunks_stored, info.raw_bytes
     ('pfpl', 'absolute 0.5', 4, 80000)
     """
-    if not isinstance(dataset, h5py.Dataset):
-        raise TypeError(f"dataset must be an h5py.Dataset, got {type(dataset).__name__}")
+    config = codec_of(dataset)
+    if config is None:
+        return None
     creation = dataset.id.get_create_plist()
     filters = [creation.get_filter(i) for i in range(creation.get_nfilters())]
-    ids = [filter_id for filter_id, *_ in filters]
-    if FILTER_ID not in ids:
-        return None
-    index = ids.index(FILTER_ID)
-    try:
-        config = codec_from_params(unpacked(filters[index][2]))
-    except (InvalidArgumentError, UnsupportedError) as error:
-        raise type(error)(f"{dataset.name} has filter {FILTER_ID}, but {error}") from error
-
+    index = [filter_id for filter_id, *_ in filters].index(FILTER_ID)
     count = unfiltered = raw_bytes = stored_bytes = 0
     shape, chunks, dtype = dataset.shape, dataset.chunks, dataset.dtype
 
@@ -165,3 +158,17 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
         raw_bytes=raw_bytes,
         stored_bytes=stored_bytes,
     )
+
+
+def codec_of(dataset: h5py.Dataset) -> Codec | None:
+    """Return the codec of a dataset, as `describe` does, without a look at its chunks."""
+    if not isinstance(dataset, h5py.Dataset):
+        raise TypeError(f"dataset must be an h5py.Dataset, got {type(dataset).__name__}")
+    creation = dataset.id.get_create_plist()
+    for number, _, words, _ in map(creation.get_filter, range(creation.get_nfilters())):
+        if number == FILTER_ID:
+            try:
+                return codec_from_params(unpacked(words))
+            except (InvalidArgumentError, UnsupportedError) as error:
+                raise type(error)(f"{dataset.name} has filter {FILTER_ID}, but {error}") from error
+    return None

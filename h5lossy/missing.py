@@ -33,19 +33,12 @@ MISSING, OUTSIDE = 2, 3
 
 
 class Changes(NamedTuple):
-    """Points of two fields that are data in only one of them, or whose missing value changed.
+    """Points of two fields that are data in only one of them, or whose missing value changed."""
 
-    Attributes
-    ----------
-    lost : numpy.ndarray of bool
-        Missing in the original, and not bit for bit the same in the other field; or invalid in the
-        original, and valid in the other field.
-    made : numpy.ndarray of bool
-        Data in the original, and missing or invalid in the other field.
-    """
-
+    #: Missing in the original, and other bits in the other field; or invalid only in the original.
     lost: npt.NDArray[np.bool_]
-    made: npt.NDArray[np.bool_]
+    #: Data in the original, and missing or invalid in the other field.
+    introduced: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -103,14 +96,6 @@ class Missing:
 
         A missing value of 0 remains one even if it is also the fill value: the filter keeps the
         bits of 0, but lets other values become 0.
-
-        Parameters
-        ----------
-        fill_value : number or None
-
-        Returns
-        -------
-        Missing
         """
         fill = _as_fill(fill_value, self.dtype)
         before = () if self.fill is None or self.fill == fill else (self.fill,)
@@ -126,9 +111,9 @@ class Missing:
 
     def outside(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Return which finite values are invalid, and neither missing nor the fill value."""
-        if self.low is None and self.high is None:
-            return np.zeros(values.shape, np.bool_)
         found = np.zeros(values.shape, np.bool_)
+        if self.low is None and self.high is None:
+            return found
         if self.low is not None:
             found |= values < self.low
         if self.high is not None:
@@ -161,10 +146,11 @@ class Missing:
         back = out & ~still_out & ~now & ~self._is_special(decoded)
         return Changes(
             lost=(was & (_native_bits(original) != _native_bits(decoded))) | back,
-            made=data & (now | (still_out & ~out)),
+            introduced=data & (now | (still_out & ~out)),
         )
 
     def _is_special(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Return which values are NaN, infinite or the fill value."""
         special = ~np.isfinite(values)
         if self.fill is not None:
             special |= values == self.fill
@@ -172,6 +158,7 @@ class Missing:
 
 
 def _native_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values such that unequal bits are unequal."""
     return as_bits(np.ascontiguousarray(values)) if values.dtype.kind == "f" else values
 
 
@@ -210,41 +197,26 @@ def missing_of(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> 
         )
     if dtype.kind not in "fiu":
         return Missing(dtype)
-    found = Missing(dtype)
-    if fill_value is not None:
-        attributes = _Attributes(data, dtype)
-        low, high = attributes.interval()
-        declared = attributes.numbers("_FillValue", 1, 1)
-        if not isinstance(fill_value, str):
-            fill = fill_value
-        else:
-            own = own_fill_value(data)
-            fill = declared[0] if own is None and len(declared) else own
-            found = Missing(dtype, values=_data_like(declared))
-        more = _data_like(attributes.numbers("missing_value"))
-        found = Missing(dtype, values=(*found.values, *more), low=low, high=high)
-        found = found.with_fill(fill)
-    values = (*found.values, *_given(missing_value, dtype))
-    return dataclasses.replace(found, values=values).with_fill(found.fill)
+    given = _given(missing_value, dtype)
+    if fill_value is None:
+        return Missing(dtype, values=given).with_fill(None)
+    attributes = _Attributes(data, dtype)
+    low, high = attributes.interval()
+    declared = attributes.numbers("_FillValue", 1, 1)
+    values = _finite(attributes.numbers("missing_value"))
+    if isinstance(fill_value, str):
+        values = (*_finite(declared), *values)
+        own = own_fill_value(data)
+        fill_value = declared[0] if own is None and len(declared) else own
+    return Missing(dtype, values=(*values, *given), low=low, high=high).with_fill(fill_value)
 
 
 def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missing:
-    """Return which values of a dataset are no data, and which one its copy gets as fill value.
+    """Return which values of a dataset are no data; `fill` is what its copy gets as fill value.
 
     The filter keeps only HDF5's fill value bit for bit. A dataset without a fill value of its own
     gets its first missing value, if that makes no difference to readers: all chunks are stored and
     the dataset can't grow, so that the fill value is never read from unwritten space.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-    missing_value : number or sequence of numbers
-        As for `missing_of`.
-
-    Returns
-    -------
-    Missing
-        `Missing.fill` is the fill value for HDF5.
     """
     own = own_fill_value(dataset)
     found = missing_of(dataset, missing_value=missing_value).with_fill(own)
@@ -259,17 +231,7 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
 
 
 def attribute_of(data: Any, name: str) -> Any:
-    """Return an attribute of a dataset or variable of any library; None if there is none.
-
-    Parameters
-    ----------
-    data : object
-    name : str
-
-    Returns
-    -------
-    object
-    """
+    """Return an attribute of a dataset or variable of any library; None if there is none."""
     if hasattr(data, "ncattrs"):  # netCDF4
         return data.getncattr(name) if name in data.ncattrs() else None
     attributes = getattr(data, "attrs", None)
@@ -277,18 +239,18 @@ def attribute_of(data: Any, name: str) -> Any:
     return None if get is None else get(name)
 
 
+@dataclass(frozen=True)
 class _Attributes:
     """The attributes of a field, as numbers of the field's type."""
 
-    def __init__(self, data: Any, dtype: np.dtype[Any]) -> None:
-        self._data = data
-        self._dtype = dtype
+    data: Any
+    dtype: np.dtype[Any]
 
     def numbers(self, name: str, least: int = 1, most: int | None = None) -> npt.NDArray[Any]:
         """Return an attribute's numbers; none, with a warning, if they are invalid."""
-        nothing = np.empty(0, self._dtype)
+        nothing = np.empty(0, self.dtype)
         try:
-            value = attribute_of(self._data, name)
+            value = attribute_of(self.data, name)
         except (OSError, TypeError, ValueError) as error:  # a type that h5py does not know
             self._warn(name, f"is ignored, since it can't be read: {error}")
             return nothing
@@ -305,8 +267,8 @@ class _Attributes:
         # An attribute set by hand is often float64: 1e20 then means the nearest float32. A number
         # that the type does not have is no value of the field.
         with np.errstate(all="ignore"):
-            typed = given.astype(self._dtype)
-            there = np.isfinite(typed) if self._dtype.kind == "f" else typed == given
+            typed = given.astype(self.dtype)
+            there = np.isfinite(typed) if self.dtype.kind == "f" else typed == given
         return typed if least == most else typed[there | np.isnan(typed)]
 
     def interval(self) -> tuple[Any, Any]:
@@ -325,16 +287,18 @@ class _Attributes:
         return low, high
 
     def _warn(self, name: str, why: str) -> None:
-        where = getattr(self._data, "name", None) or "the field"
+        """Warn of an attribute."""
+        where = getattr(self.data, "name", None) or "the field"
         warnings.warn(f"{where}: attribute {name} {why}", RuntimeWarning, stacklevel=2)
 
 
-def _data_like(values: npt.NDArray[Any]) -> tuple[Any, ...]:
+def _finite(values: npt.NDArray[Any]) -> tuple[Any, ...]:
+    """Return the finite numbers: NaN and infinities are never data."""
     return tuple(value for value in values if np.isfinite(value))
 
 
 def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    """Check the missing values that a caller gives."""
+    """Return the missing values that a caller gives, in the given type."""
     given = np.asarray(missing_value)
     if given.size and given.dtype.kind not in "fiu":
         raise InvalidArgumentError(
@@ -344,7 +308,7 @@ def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
         typed = np.ravel(given).astype(dtype)
     if dtype.kind != "f":
         typed = typed[typed == np.ravel(given)]
-    return _data_like(typed)
+    return _finite(typed)
 
 
 def _as_fill(fill_value: Any, dtype: np.dtype[Any]) -> Any:

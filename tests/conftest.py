@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fixtures: each codec, backend, kind of bound and type (`matrix`), and each real field.
+"""What tests are run with: each codec, backend, kind of bound and type, and each real field.
 
 Nothing here needs an optional package.
 """
@@ -18,11 +18,11 @@ import pytest
 
 import h5lossy
 from h5lossy import _native
-from h5lossy.codecs import CODECS, Codec
-from matrix import BACKENDS, BOUNDS, CODEC_NAMES, DTYPES, SETTINGS, corpus_fields
+from h5lossy.codecs import CODECS
+from matrix import BACKENDS, BOUNDS, CODEC_NAMES, EXAMPLES, FLOATS, corpus_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Mapping
 
 for name, examples in {"default": 120, "ci": 120, "thorough": 3000}.items():
     hypothesis.settings.register_profile(
@@ -46,54 +46,46 @@ def pytest_report_header() -> list[str]:
     ]
 
 
-@pytest.fixture(
-    scope="session", params=CODECS.values(), ids=[cls.codec_name for cls in CODECS.values()]
-)
-def codec(request: pytest.FixtureRequest) -> type[Codec]:
-    """Give the class of each codec, auto included."""
-    cls: type[Codec] = request.param
-    return cls
+PARAMETERS: dict[str, Mapping[str, Any]] = {
+    "codec": {cls.codec_name: cls for cls in CODECS.values()},
+    "setting": EXAMPLES,
+    "backend": {name: name for name in BACKENDS},
+    "dtype": {name: np.dtype(name) for name in FLOATS},
+    "bound": BOUNDS,
+}
+"""What a test runs with for each of its arguments that has one of these names.
 
-
-@pytest.fixture(scope="session", params=SETTINGS.values(), ids=SETTINGS)
-def setting(request: pytest.FixtureRequest) -> Callable[..., Codec]:
-    """Give each codec in each mode, to be called with a bound."""
-    make: Callable[..., Codec] = request.param
-    return make
-
-
-@pytest.fixture(scope="session", params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> str:
-    """Give the name of each backend; H5LOSSY_BACKEND chooses it, once for a process."""
-    return str(request.param)
-
-
-@pytest.fixture(scope="session", params=DTYPES)
-def dtype(request: pytest.FixtureRequest) -> np.dtype[Any]:
-    """Give each type that can be encoded."""
-    return np.dtype(request.param)
-
-
-@pytest.fixture(scope="session", params=list(BOUNDS.values()), ids=list(BOUNDS))
-def bound(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Give one bound of each kind, as arguments of a codec."""
-    return dict(request.param)
+codec: the class of each codec, auto included.
+setting: a codec in some mode, to be called with a bound.
+backend: its name; H5LOSSY_BACKEND chooses it, once for a process.
+dtype: each type that can be encoded, in this machine's byte order.
+bound: one of each kind, as arguments of a codec.
+"""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test that takes `corpus_field` every real field, or skip it."""
-    if "corpus_field" not in metafunc.fixturenames:
-        return
+    """Give a test its `PARAMETERS`, unless it names values itself, and every real field."""
+    own = {
+        name.strip()
+        for mark in metafunc.definition.iter_markers("parametrize")
+        for name in (mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0])
+    }
+    for name, values in PARAMETERS.items():
+        if name in metafunc.fixturenames and name not in own:
+            metafunc.parametrize(name, list(values.values()), ids=list(values))
+    if "corpus_field" in metafunc.fixturenames:
+        metafunc.parametrize("corpus_field", _corpus_fields(), ids=str)
+
+
+def _corpus_fields() -> list[Any]:
     folder = os.environ.get("H5LOSSY_CORPUS")
-    fields: list[Any]
-    if folder:
-        fields = corpus_fields(Path(folder))
-        if not fields:
-            raise pytest.UsageError(f"H5LOSSY_CORPUS={folder} holds no *.h5 with float datasets")
-    else:
+    if not folder:
         skip = pytest.mark.skip(reason="H5LOSSY_CORPUS names no folder of real fields")
-        fields = [pytest.param(None, marks=skip, id="none")]
-    metafunc.parametrize("corpus_field", fields, ids=str, scope="session")
+        return [pytest.param(None, marks=skip, id="none")]
+    fields = corpus_fields(Path(folder))
+    if not fields:
+        raise pytest.UsageError(f"H5LOSSY_CORPUS={folder} holds no *.h5 with float datasets")
+    return list(fields)
 
 
 @pytest.fixture(scope="session")

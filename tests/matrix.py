@@ -42,6 +42,17 @@ def _settings() -> Iterator[tuple[str, Callable[..., Codec]]]:
 SETTINGS: dict[str, Callable[..., Codec]] = dict(_settings())
 """Every codec in every mode, auto included: each is called with a bound, as its class is."""
 
+EXAMPLES: dict[str, Callable[..., Codec]] = {
+    name: make
+    for name, make in SETTINGS.items()
+    if name == "cuszp2-plain-3" or (name != "auto" and make(lossless=True).params().mode == 0)
+}
+"""Each codec in its default mode, and cuSZp2 in one that has nothing in common with it.
+
+For what every mode keeps alike: tests/native has all modes. Codec auto is not here, since its
+frames are those of another codec (test_auto.py).
+"""
+
 BACKENDS: list[str] = [backend for backend, usable in _native.backends().items() if usable]
 """The backends that this machine can run, best first."""
 
@@ -53,7 +64,11 @@ BOUNDS: dict[str, dict[str, Any]] = {
 }
 """One bound of each kind, as arguments of a codec."""
 
+FLOATS = ["<f4", "<f8"]
+"""The types that a codec sees."""
+
 DTYPES = ["<f4", ">f4", "<f8", ">f8"]
+"""The types of values that are encoded; no codec sees the byte order (test_byte_order.py)."""
 
 
 # ------------------------------------------------------------------------------------------------

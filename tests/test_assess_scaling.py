@@ -194,7 +194,7 @@ def test_thresholds_are_not_met_by_squares_that_float64_cannot_hold(unit: float)
     x = rng.normal(size=(30, 30))
     y = x * (1 + 1e-3 * rng.normal(size=x.shape))
     psnr = assess(x, y).error.psnr
-    found = assess(unit * x, unit * y, need="psnr>=100")
+    found = assess(unit * x, unit * y, require="psnr>=100")
     assert found.error.psnr == pytest.approx(psnr, abs=1e-9)
     assert not found.ok
 
@@ -221,7 +221,7 @@ def test_a_change_of_gradients_whose_square_is_0_is_not_taken_for_none() -> None
     x[::2] *= 1e-90
     y = x.copy()
     y[::2] *= 1 + 1e-15 * rng.normal(size=(10, 20))
-    found = assess(x, y, need="gradient_psnr>=100")
+    found = assess(x, y, require="gradient_psnr>=100")
     assert found.derivatives is not None
     assert found.derivatives.gradient_max_error is not None
     assert 0 < found.derivatives.gradient_max_error < 1e-150
@@ -234,7 +234,7 @@ def test_an_assessor_says_what_it_cannot_tell(unit: float) -> None:
     rng = np.random.default_rng(0)
     x = unit * rng.normal(size=(30, 30))
     y = x * (1 + 1e-3 * rng.normal(size=x.shape))
-    assessor = Assessor(x.shape, x.dtype, need="psnr>=10")
+    assessor = Assessor(x.shape, x.dtype, require="psnr>=10")
     assessor.update(x, y)
     found = assessor.result()
     assert not found.ok

@@ -71,7 +71,7 @@ def test_processes_put_their_parts_together(shape: tuple[int, ...], ranks: int) 
         part = Assessor(shape, "f4", planes=(first, stop), **OPTIONS)
         begin, end = part.wanted
         assert begin == first
-        assert end == min(stop + part.reach, shape[0])
+        assert end == min(stop + part.halo, shape[0])
         part.update(x[begin:end], y[begin:end])
         parts.append(pickle.loads(pickle.dumps(part)))
     last = parts.pop()

@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 import h5lossy
+from matrix import DTYPES
 from reference import frame as reference
+from strategies import KINDS, shaped_chunks
 
 if TYPE_CHECKING:
     from h5lossy.codecs import Codec
@@ -24,12 +29,12 @@ EDGES = [(5, 48, 48), (6, 48, 48), (7, 48, 48), (13, 48, 48), *((n, 1024) for n 
 
 BOUND = 0.1
 
+IN_BLOCKS = [functools.partial(h5lossy.CuSZp2, dimensions=n) for n in (1, 2, 3)]
+
 
 def candidates(rank: int, bound: float) -> list[Codec]:
     """Return what auto tries for chunks of so many extents other than 1, in its order."""
-    in_blocks = [
-        h5lossy.CuSZp2(absolute=bound, dimensions=n) for n in range(1, min(3, max(rank, 1)) + 1)
-    ]
+    in_blocks = [make(absolute=bound) for make in IN_BLOCKS[: max(rank, 1)]]
     return [h5lossy.PFPL(absolute=bound), *in_blocks, h5lossy.AATROX(absolute=bound)]
 
 
@@ -43,6 +48,20 @@ def make_field(shape: tuple[int, ...], dtype: Any = "<f4") -> Array:
 def sizes(values: Array) -> list[int]:
     """Return the size of each candidate's frame."""
     return [len(h5lossy.encode(values, codec)) for codec in candidates(values.ndim, BOUND)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@hypothesis.given(dtype=st.sampled_from(DTYPES), data=st.data())
+def test_a_frame_of_auto_is_one_of_another_codec(
+    kind: str, dtype: str, data: st.DataObject
+) -> None:
+    # So all that is promised of the others is promised of auto.
+    chunk = data.draw(shaped_chunks(dtype, [kind]))
+    frame, *others = (
+        h5lossy.encode(chunk.values, make(**chunk.bound), fill_value=chunk.fill_value)
+        for make in (h5lossy.Auto, h5lossy.PFPL, *IN_BLOCKS, h5lossy.AATROX)
+    )
+    assert frame in others
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f8"])

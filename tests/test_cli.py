@@ -20,8 +20,8 @@ from click.testing import CliRunner
 
 import h5lossy
 from checks import assert_kept
-from h5lossy import AATROX, PFPL, Auto, CuSZp2, ErrorBound
-from h5lossy.bounds import judged
+from h5lossy import AATROX, PFPL, Auto, CuSZp2
+from h5lossy.bound_checker import BoundChecker
 from h5lossy.cli import main
 from h5lossy.cli._options import DEFAULT_CODEC
 from h5lossy.codecs import CODECS
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from click.testing import Result
 
     from h5lossy.codecs import Codec
-    from h5lossy.missing import Missing
 
 ABSOLUTE = PFPL(absolute=1e-3)
 
@@ -478,12 +477,8 @@ def test_without_a_terminal_there_is_no_progress_bar() -> None:
 def test_demo_ends_with_status_1_where_a_value_breaks_its_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # It judges as h5lossy.largest_error does, which is told to find one here.
-    def find_one(original: Any, decoded: Any, bound: ErrorBound, missing: Missing) -> Any:
-        found = judged(original, decoded, bound, missing)
-        return type(found)(**{**vars(found), "violations": 1})
-
-    monkeypatch.setattr("h5lossy.cli._check.judged", find_one)
+    add = BoundChecker.add
+    monkeypatch.setattr(BoundChecker, "add", lambda checker, at, x, y: add(checker, at, x, y + 1))
 
     said = h5lossy_cli("demo", "--size", "1", status=1)
 
@@ -721,7 +716,7 @@ def test_a_warning_is_a_line_on_standard_error_and_prints_names_as_escapes(
     more = {
         "repack": ("--absolute", "1e-3", tmp_path / "b.h5"),
         "assess": (path,),
-        "tune": ("--need", "psnr>=40"),
+        "tune": ("--require", "psnr>=40"),
     }[command]
 
     said = h5lossy_cli(command, path, *more)

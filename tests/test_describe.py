@@ -48,14 +48,11 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("make", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("checksum", [True, False], ids=["checksum", "no checksum"])
 def test_it_says_what_was_asked_for_and_what_came_of_it(
-    path: Path,
-    dtype: np.dtype[Any],
-    bound: dict[str, Any],
-    make: Callable[..., Codec],
-    checksum: bool,
+    path: Path, bound: dict[str, Any], make: Callable[..., Codec]
 ) -> None:
+    dtype = np.dtype(">f8" if "absolute" in bound else "<f4")
+    checksum = "lossless" not in bound
     codec = make(**bound, checksum=checksum)
     with h5py.File(path, "w") as file:
         file.create_dataset(

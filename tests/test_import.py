@@ -14,6 +14,7 @@ import pytest
 
 import h5lossy
 from h5lossy import _native
+from h5lossy._native.library import HEADER_FOLDERS
 from hdf5_helpers import PYTHON, environment, field, run, run_python
 
 
@@ -155,9 +156,8 @@ def copied(tmp_path: Path) -> Path:
     package = tmp_path / "site" / "h5lossy"
     original = Path(h5lossy.__file__).parent
     shutil.copytree(original, package, ignore=shutil.ignore_patterns("__pycache__", "include"))
-    [header, *_] = [path for path in _native._HEADER_PATHS if path.is_file()]
-    (package / "include").mkdir()
-    shutil.copy(header, package / "include")
+    [headers, *_] = [folder for folder in HEADER_FOLDERS if folder.is_dir()]
+    shutil.copytree(headers, package / "include")
     return package
 
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import h5lossy
 from checks import Array, bits_of, breaches, floats_of, pattern
 from h5lossy import ErrorBound, InvalidArgumentError, UnsupportedError, _blocks, largest_error
-from strategies import KINDS, bounds, chunks
+from matrix import DTYPES
+from strategies import KINDS, bounds, chunks, in_every_mode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,10 +85,9 @@ def assert_judged(x: Array, y: Array, bound: ErrorBound, fill_value: Any) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@hypothesis.given(data=st.data())
-def test_decoded_data_is_judged_as_by_fractions(
-    dtype: np.dtype[Any], kind: str, data: st.DataObject
-) -> None:
+@in_every_mode
+@hypothesis.given(dtype=st.sampled_from(DTYPES), data=st.data())
+def test_decoded_data_is_judged_as_by_fractions(kind: str, dtype: str, data: st.DataObject) -> None:
     # Decoded with one bound, judged by it and by others of all kinds.
     chunk = data.draw(chunks(dtype, [kind], max_count=60))
     setting = h5lossy.PFPL(**chunk.bound)

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import h5lossy
 from checks import Array, assert_same_bits, bits_of, floats_of
 from h5lossy import PFPL, _native
-from matrix import SETTINGS
+from matrix import DTYPES, SETTINGS
 from reference import aatrox, blocks, cuszp2, pfpl
 from reference import frame as reference
 from reference.common import FLOAT_TYPES, FloatType, Quantiser
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from h5lossy.codecs import Codec
 
     Setting = Callable[..., Codec]
-
-FLOATS = ["<f4", "<f8"]
 
 
 def encoded_by_both(
@@ -97,17 +95,16 @@ def assert_agreed(setting: Setting, chunk: Chunk, **options: Any) -> bytes:
 # Any data, any bound, any shape
 # ------------------------------------------------------------------------------------------------
 
-# Settings times types times kinds: few examples of each.
-in_every_way = hypothesis.settings(max_examples=hypothesis.settings().max_examples // 10)
+# Nothing else compares a codec with what docs/format says of it, so all modes are here.
+in_every_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@in_every_way
-@hypothesis.given(data=st.data())
+@in_every_setting
+@hypothesis.given(dtype=st.sampled_from(DTYPES), data=st.data())
 def test_any_frame_equals_that_of_the_reference(
-    setting: Setting, dtype: np.dtype[Any], kind: str, data: st.DataObject
+    setting: Setting, dtype: str, data: st.DataObject
 ) -> None:
-    chunk = data.draw(shaped_chunks(dtype, [kind]))
+    chunk = data.draw(shaped_chunks(dtype))
     options: dict[str, Any] = {
         name: data.draw(st.booleans()) for name in ("maybe_padded", "checksum")
     }
@@ -136,51 +133,51 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize("bound", BOUNDS, ids=str)
-@pytest.mark.parametrize("float_type", FLOATS)
+@in_every_setting
 def test_frames_of_values_on_the_borders_of_bins_are_equal(
-    setting: Setting, float_type: str, bound: dict[str, Any]
+    setting: Setting, dtype: np.dtype[Any]
 ) -> None:
-    size = int(float_type[-1])
+    size = dtype.itemsize
     rng = np.random.default_rng(17)
-    pieces: list[Array] = []
-    for magnitude in range(0, 8 * size - 6, 2):
-        bins = rng.integers(-(2**magnitude), 2**magnitude + 1, 600)
-        words = border_values(size, bound, bins)
-        pieces.append(words + rng.integers(-2, 3, words.size).astype(f"i{size}").view(words.dtype))
-        pieces.append(np.zeros(1500, words.dtype))
-    values = floats_of(np.concatenate(pieces), float_type).reshape(-1, 30, 70)
-    info = h5lossy.inspect(assert_agreed(setting, Chunk(values, bound, None)))
-    assert info.stored_tiles < info.tiles
+    for bound in BOUNDS:
+        pieces: list[Array] = []
+        for magnitude in range(0, 8 * size - 6, 2):
+            bins = rng.integers(-(2**magnitude), 2**magnitude + 1, 600)
+            words = border_values(size, bound, bins)
+            ulps = rng.integers(-2, 3, words.size).astype(f"i{size}").view(words.dtype)
+            pieces += [words + ulps, np.zeros(1500, words.dtype)]
+        values = floats_of(np.concatenate(pieces), dtype).reshape(-1, 30, 70)
+        info = h5lossy.inspect(assert_agreed(setting, Chunk(values, bound, None)))
+        assert info.stored_tiles < info.tiles
 
 
+@in_every_setting
 @pytest.mark.parametrize(
-    ("size", "bound"),
+    ("size", "bounds_of_size"),
     [
-        (4, {"absolute": 0.75}),
-        (4, {"absolute": 1e-30}),
-        (4, {"pointwise_relative": 2.0**-23}),
-        (4, {"pointwise_relative": 3e-6}),
-        (8, {"absolute": 0.75}),
-        (8, {"absolute": 1e-300}),
-        (8, {"pointwise_relative": 2.0**-52}),
-        (8, {"pointwise_relative": 1e-14}),
+        (4, [("absolute", 0.75), ("absolute", 1e-30)]),
+        (4, [("pointwise_relative", 2.0**-23), ("pointwise_relative", 3e-6)]),
+        (8, [("absolute", 0.75), ("absolute", 1e-300)]),
+        (8, [("pointwise_relative", 2.0**-52), ("pointwise_relative", 1e-14)]),
     ],
     ids=str,
 )
 def test_frames_of_values_about_the_largest_bin_are_equal(
-    setting: Setting, size: int, bound: dict[str, Any]
+    setting: Setting, size: int, bounds_of_size: list[tuple[str, float]]
 ) -> None:
     m = MANTISSA_BITS[size]
-    limit = 2 ** (m - 2) if "pointwise_relative" in bound else 2 ** (m - 1)
     halves = np.arange(-24, 25)
-    words = border_values(size, bound, np.concatenate([2 * limit + halves, -2 * limit + halves]))
-    near = [words + words.dtype.type(k) for k in (0, 1, 2)] + [words - words.dtype.type(1)]
-    ease = np.full(6000, words[0])
-    values = floats_of(np.concatenate([*near, ease])[:6000], f"<f{size}")
-    assert np.isfinite(values).all()
-    frame = assert_agreed(setting, Chunk(values.reshape(20, 20, 15), bound, None))
-    assert h5lossy.inspect(frame).stored_tiles < h5lossy.inspect(frame).tiles
+    for kind, value in bounds_of_size:
+        bound = {kind: value}
+        limit = 2 ** (m - 2) if kind == "pointwise_relative" else 2 ** (m - 1)
+        ends = np.concatenate([2 * limit + halves, -2 * limit + halves])
+        words = border_values(size, bound, ends)
+        near = [words + words.dtype.type(k) for k in (0, 1, 2)] + [words - words.dtype.type(1)]
+        ease = np.full(6000, words[0])
+        values = floats_of(np.concatenate([*near, ease])[:6000], f"<f{size}")
+        assert np.isfinite(values).all()
+        frame = assert_agreed(setting, Chunk(values.reshape(20, 20, 15), bound, None))
+        assert h5lossy.inspect(frame).stored_tiles < h5lossy.inspect(frame).tiles
 
 
 @pytest.mark.parametrize("size", [4, 8])
@@ -197,21 +194,13 @@ def test_every_bit_of_a_residual_finds_its_place(size: int) -> None:
             assert_same_bits(h5lossy.decode(frame), values)
 
 
+@in_every_setting
 def test_frames_that_end_in_a_part_of_a_group_are_equal(
-    setting: Setting, dtype: np.dtype[Any], bound: dict[str, Any]
+    setting: Setting, dtype: np.dtype[Any]
 ) -> None:
-    for count in (1, 33, 65, 2049, 4095, 4097, 9999):
-        values = (np.sin(np.arange(count) / 30) * 3).astype(dtype)
-        assert_agreed(setting, Chunk(values, bound, None))
-
-
-@pytest.mark.parametrize("bound", BOUNDS, ids=str)
-@pytest.mark.parametrize("count", [1, 4097])
-def test_frames_of_any_bound_that_end_in_a_part_of_a_group_are_equal(
-    codec: type[Codec], dtype: np.dtype[Any], bound: dict[str, Any], count: int
-) -> None:
-    values = (np.sin(np.arange(count) / 30) * 3).astype(dtype)
-    assert_agreed(codec, Chunk(values, bound, None))
+    waves = np.sin(np.arange(9999) / 30) * 3
+    for bound, count in itertools.product(BOUNDS, (1, 33, 65, 2049, 4095, 4097, 9999)):
+        assert_agreed(setting, Chunk(waves[:count].astype(dtype), bound, None))
 
 
 # Whole blocks and parts of them along each axis; a tile that ends with a block or in a row of them;
@@ -239,6 +228,7 @@ SHAPES = [
 ]
 
 
+@in_every_setting
 def test_frames_of_any_shape_are_equal(setting: Setting, dtype: np.dtype[Any]) -> None:
     codec = setting(absolute=1e-2)
     params = codec.params()
@@ -252,14 +242,14 @@ def test_frames_of_any_shape_are_equal(setting: Setting, dtype: np.dtype[Any]) -
         assert_same_bits(h5lossy.decode(frame), reference.decode(frame))
 
 
-@pytest.mark.parametrize("shape", [(), (10,), (10, 20), (30, 40), (7, 1, 11, 13), (2**31, 2**31)])
-def test_a_shape_of_another_number_of_values_is_one_dimension(
-    setting: Setting, shape: tuple[int, ...]
-) -> None:
+@in_every_setting
+def test_a_shape_of_another_number_of_values_is_one_dimension(setting: Setting) -> None:
     chunk = Chunk(np.sqrt(np.arange(1000, dtype="<f4")), {"absolute": 1e-2}, None)
-    frame = assert_agreed(setting, chunk, shape=shape)
-    assert frame == assert_agreed(setting, chunk)
-    assert h5lossy.inspect(frame).dims == ()
+    expected = assert_agreed(setting, chunk)
+    for shape in ((), (10,), (10, 20), (30, 40), (7, 1, 11, 13), (2**31, 2**31)):
+        frame = assert_agreed(setting, chunk, shape=shape)
+        assert frame == expected
+        assert h5lossy.inspect(frame).dims == ()
 
 
 @functools.cache
@@ -294,17 +284,14 @@ def test_a_frame_that_would_not_be_shorter_is_stored(surplus: int) -> None:
     assert info.codec == ("stored" if surplus >= -4 else "pfpl")
 
 
-@pytest.mark.parametrize("bound", BOUNDS, ids=str)
-@pytest.mark.parametrize("float_type", ["<f4", ">f8"])
-def test_frames_of_special_values_are_equal(
-    setting: Setting, float_type: str, bound: dict[str, Any]
-) -> None:
-    size = int(float_type[-1])
-    smooth = (np.sin(np.arange(300) / 30) * 3).astype(float_type)
-    for word in np.array([*special_patterns(size).values()], f"u{size}"):
-        special = floats_of(np.full(40, word), float_type)
+@in_every_setting
+def test_frames_of_special_values_are_equal(setting: Setting, dtype: np.dtype[Any]) -> None:
+    smooth = (np.sin(np.arange(300) / 30) * 3).astype(dtype)
+    words = np.array([*special_patterns(dtype.itemsize).values()], f"u{dtype.itemsize}")
+    for bound, word in itertools.product(BOUNDS[::3], words):
+        special = floats_of(np.full(40, word), dtype)
         values = np.concatenate([smooth, special, smooth]).reshape(4, 10, 16)
-        for fill_value in (None, special[0].astype(f"f{size}")):
+        for fill_value in (None, special[0]):
             assert_agreed(setting, Chunk(values, bound, fill_value))
 
 
@@ -614,13 +601,14 @@ def to_be_reached(name: str, size: int) -> set[str]:
     return found | {"plain block"}
 
 
-@pytest.mark.parametrize("float_type", FLOATS)
 @pytest.mark.parametrize("name", IN_BLOCKS)
-def test_frames_with_exceptions_are_equal_and_of_every_form(name: str, float_type: str) -> None:
-    size, dimensions = int(float_type[-1]), int(name[-1]) if name[-1].isdigit() else 1
+def test_frames_with_exceptions_are_equal_and_of_every_form(
+    name: str, dtype: np.dtype[Any]
+) -> None:
+    size, dimensions = dtype.itemsize, int(name[-1]) if name[-1].isdigit() else 1
     counts: collections.Counter[str] = collections.Counter()
     for field in fields(dimensions, size, long=name == "aatrox"):
-        frame = assert_agreed(SETTINGS[name], field.chunk(np.dtype(float_type)))
+        frame = assert_agreed(SETTINGS[name], field.chunk(dtype))
         counts += reached(frame)
     assert to_be_reached(name, size) <= counts.keys()
 
@@ -629,7 +617,7 @@ def test_frames_with_exceptions_are_equal_and_of_every_form(name: str, float_typ
 @in_every_mode
 @hypothesis.given(data=st.data())
 def test_any_exceptions_are_equal(name: str, data: st.DataObject) -> None:
-    dtype = np.dtype(data.draw(st.sampled_from(["<f4", ">f4", "<f8", ">f8"])))
+    dtype = np.dtype(data.draw(st.sampled_from(DTYPES)))
     dimensions = int(name[-1]) if name[-1].isdigit() else 1
     extents = st.lists(st.integers(1, 40 if dimensions > 1 else 3000), min_size=dimensions)
     shape = data.draw(extents.map(lambda extents: tuple(extents[:dimensions])))

@@ -16,9 +16,10 @@ from click.testing import CliRunner
 import file_attacks
 import h5lossy
 from file_attacks import lose_chunk
-from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError, verification
+from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError, records
 from h5lossy.cli import main
-from h5lossy.verification import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
+from h5lossy.recorder import record as record_of
+from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         t = file.create_dataset(
             "t", (50, 60), "f4", chunks=(16, 16), compression=request.param, fillvalue=-999
         )
-        h5lossy.write(t, field(), verify="write")
+        h5lossy.write(t, field(), verify=True)
     return tmp_path / "a.h5"
 
 
@@ -140,7 +141,7 @@ def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> No
         )
         for start in range(0, 48, 16):
             t.resize(start + 16, axis=0)
-            h5lossy.write(t, x[start : start + 16], np.s_[start : start + 16], verify="write")
+            h5lossy.write(t, x[start : start + 16], np.s_[start : start + 16], verify=True)
     with h5py.File(tmp_path / "a.h5") as file:
         found = h5lossy.verify(file["t"])
     assert found.ok
@@ -148,12 +149,12 @@ def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> No
 
 
 def test_many_chunks_share_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
+    monkeypatch.setattr(records, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
-        h5lossy.write(t, field(), verify="write")
+        h5lossy.write(t, field(), verify=True)
         assert len(t.attrs[HASH_ATTRIBUTE].split()) == 1 + 4
         file.flush()
         assert h5lossy.verify(t).recorded == 16
@@ -170,30 +171,29 @@ def test_parts_of_chunks_cannot_be_verified(tmp_path: Path) -> None:
             "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
         with pytest.raises(InvalidArgumentError, match="whole chunks"):
-            h5lossy.write(t, np.zeros((3, 60)), np.s_[:3], verify="write")
+            h5lossy.write(t, np.zeros((3, 60)), np.s_[:3], verify=True)
         assert t.id.get_num_chunks() == 0
         other = file.create_dataset("u", (50, 60), "f4", chunks=(16, 16), compression="gzip")
         with pytest.raises(InvalidArgumentError, match="whole chunks"):
-            h5lossy.write(other, field(), verify="write")
-        with pytest.raises(InvalidArgumentError, match='"write" or None'):
-            h5lossy.write(t, field(), verify="read")
+            h5lossy.write(other, field(), verify=True)
 
 
 def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A decoder that is off by one in one value: there is no real one to be had.
-    right = h5lossy.batched._native.decode
+    right = h5lossy._native.decode_parts
 
-    def wrong(frame: Any, out: np.ndarray[Any, Any]) -> None:
-        right(frame, out)
-        out.flat[7] += 1
+    def wrong(params: Any, parts: Any, frames: Any, threads: int) -> Any:
+        failures = right(params, parts, frames, threads)
+        parts.array.flat[7] += 1
+        return failures
 
-    monkeypatch.setattr("h5lossy.batched._native.decode", wrong)
+    monkeypatch.setattr("h5lossy._native.decode_parts", wrong)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (16, 16), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
         with pytest.raises(IncompleteWriteError, match=r"off by more than .* at \(0, 7\)") as info:
-            h5lossy.write(t, field()[:16, :16], verify="write")
+            h5lossy.write(t, field()[:16, :16], verify=True)
         assert isinstance(info.value.__cause__, BoundViolationError)
         assert t.id.get_num_chunks() == 0
         assert REPORT_ATTRIBUTE not in t.attrs
@@ -205,11 +205,11 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
         t = file.create_dataset(
             "t", data=x, chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
-        found = verification.record(t, x)
+        found = record_of(t, x)
         assert found["found"]["violations"] == 0
         assert h5lossy.verify(t).recorded == 16
         with pytest.raises(BoundViolationError, match="off by more than"):
-            verification.record(t, x + 1)
+            record_of(t, x + 1)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 60_000, "{}", '{"schema": 9}', 5, np.arange(3)])
@@ -243,7 +243,7 @@ def test_a_record_of_nonsense_under_a_right_digest_is_a_problem(
     with h5py.File(path, "r+") as file:
         attributes = file["t"].attrs
         record = json.loads(attributes[REPORT_ATTRIBUTE]) | {name: content}
-        record["digest"] = verification._digest(record, attributes[HASH_ATTRIBUTE].decode())
+        record["digest"] = records.digest(record, attributes[HASH_ATTRIBUTE].decode())
         attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(record))
     result = CliRunner().invoke(main, ["verify", str(path)])
     assert result.exit_code == 1
@@ -307,8 +307,8 @@ def test_a_record_that_was_edited_is_a_problem(path: Path, edit: Any) -> None:
 
 def test_hashes_do_not_depend_on_the_byte_order() -> None:
     x = field()
-    assert verification.hash_values(x) == verification.hash_values(x.astype(">f4"))
-    assert verification.hash_values(x) != verification.hash_values(x[::-1])
+    assert records.hash_values(x) == records.hash_values(x.astype(">f4"))
+    assert records.hash_values(x) != records.hash_values(x[::-1])
 
 
 def test_the_form_of_a_record_is_known(path: Path) -> None:
@@ -343,7 +343,7 @@ def test_sparse_datasets_take_time_by_the_chunks_that_are_there(tmp_path: Path) 
         )
         for start in [(0, 0), (2**18, 320), (2**19 - 32, 2**19 - 32)]:
             block = np.s_[start[0] : start[0] + 32, start[1] : start[1] + 32]
-            h5lossy.write(t, field()[:32, :32], block, verify="write")
+            h5lossy.write(t, field()[:32, :32], block, verify=True)
         assert len(t.attrs[HASH_ATTRIBUTE]) < 100
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         found = h5lossy.verify(file["t"])
@@ -359,7 +359,7 @@ def test_hashes_fit_into_an_attribute_of_an_old_file(tmp_path: Path) -> None:
         t = file.create_dataset(
             "t", (5000,), "f4", chunks=(1,), compression=h5lossy.PFPL(absolute=0.01)
         )
-        h5lossy.write(t, x, verify="write")
+        h5lossy.write(t, x, verify=True)
         assert len(t.attrs[HASH_ATTRIBUTE]) < 2**16
         # Scattered, so that most hashes have their place beside them.
         u = file.create_dataset(
@@ -368,7 +368,7 @@ def test_hashes_fit_into_an_attribute_of_an_old_file(tmp_path: Path) -> None:
         for place in range(2**40, 2**60, 2**48 + 2**46):
             u[place] = 1
         file.flush()
-        verification.record(u, _Ones(u.shape))
+        record_of(u, _Ones(u.shape))
     with h5py.File(tmp_path / "a.h5") as file:
         assert h5lossy.verify(file["t"]).recorded == 5000
         assert h5lossy.verify(file["u"]).ok
@@ -402,12 +402,12 @@ def test_chunks_at_the_edge_that_are_exempt_from_filters_are_read(tmp_path: Path
 def test_a_lost_chunk_of_many_that_share_a_hash_is_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verification, "MOST_HASH_BYTES", 90)
+    monkeypatch.setattr(records, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
         )
-        h5lossy.write(t, field(), verify="write")
+        h5lossy.write(t, field(), verify=True)
         lose_chunk(t, (0, 16))
         file.flush()
         found = h5lossy.verify(file["t"])
@@ -439,7 +439,7 @@ def test_fill_values_need_not_be_in_the_file(tmp_path: Path) -> None:
             compression=h5lossy.PFPL(absolute=0.01),
         )
         t[:16], t[32:] = x[:16], x[32:]
-        verification.record(t, x)
+        record_of(t, x)
         assert h5lossy.verify(t).chunks == 12
         t[16:32] = -999
         file.flush()
@@ -475,7 +475,7 @@ def test_a_resized_dataset_is_other_data(path: Path) -> None:
             chunks=(16, 16),
             compression=h5lossy.PFPL(absolute=0.01),
         )
-        h5lossy.write(grown, field()[:16], verify="write")
+        h5lossy.write(grown, field()[:16], verify=True)
         grown.resize(32, axis=0)
         file.flush()
         found = h5lossy.verify(grown)

@@ -1,27 +1,95 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples in docs/format are what the library does, byte for byte and number for number.
+"""The worked examples: library, reference and pages of docs/format agree byte for byte.
 
-They are read out of the pages themselves, so that a page can't say something else.
+They are in worked_examples.json, which tests/native/worked_examples_come_out.cpp reads, too. What
+a page prints of them, and every step on the way, is read out of the page itself.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import h5lossy
-from h5lossy import AATROX, PFPL, CuSZp2, _native
-from reference import aatrox, blocks, cuszp2
+from checks import assert_kept, assert_same_bits, pattern
+from h5lossy import PFPL, _native
+from h5lossy.codecs import CODECS
+from reference import blocks, cuszp2
 from reference import frame as frames
 from reference import pfpl as reference
 from reference.common import FLOAT_TYPES, Kind, Quantiser
 
 FORMAT = Path(__file__).parents[1] / "docs" / "format"
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    example["name"]: example
+    for example in json.loads(Path(__file__).with_name("worked_examples.json").read_text())
+}
+each_example = pytest.mark.parametrize("name", EXAMPLES)
+
+
+def values_of(name: str) -> np.ndarray:
+    """Return the values of an example; null stands for NaN."""
+    example = EXAMPLES[name]
+    return np.array(example["values"], "<f4").reshape(example["shape"])
+
+
+def frame_of(name: str) -> bytes:
+    """Return the frame of an example."""
+    return bytes.fromhex(EXAMPLES[name]["frame"])
+
+
+def payload_of(name: str) -> bytes:
+    """Return the payload of an example's only tile."""
+    [payload] = frames.parse(frame_of(name)).tiles
+    return payload
+
+
+@each_example
+def test_the_library_writes_and_reads_it(name: str) -> None:
+    example, values = EXAMPLES[name], values_of(name)
+    params = _native.Params(
+        codec=example["codec"], mode=example["mode"], bound_kind=0, bound=example["bound"]
+    )
+    frame = h5lossy.encode(
+        values, CODECS[params.codec].from_params(params), fill_value=example["fill"]
+    )
+    assert frame == frame_of(name)
+    decoded = h5lossy.decode(frame, shape=values.shape)
+    assert_kept(values, decoded, {"absolute": example["bound"]}, fill_of(example))
+
+
+@each_example
+def test_the_reference_writes_and_reads_it(name: str) -> None:
+    example, values = EXAMPLES[name], values_of(name)
+    fill = fill_of(example)
+    frame = frames.encode(
+        values,
+        Kind.ABSOLUTE,
+        example["bound"],
+        codec=example["codec"],
+        mode=example["mode"],
+        shape=values.shape,
+        fill_bits=None if fill is None else pattern(fill, "<f4"),
+    )
+    assert frame == frame_of(name)
+    assert_same_bits(frames.decode(frame), h5lossy.decode(frame))
+
+
+def fill_of(example: dict[str, Any]) -> Any:
+    return None if example["fill"] is None else np.float32(example["fill"])
+
+
+# ------------------------------------------------------------------------------------------------
+# The pages
+# ------------------------------------------------------------------------------------------------
 
 
 def code_blocks(page: str, heading: str) -> list[str]:
@@ -56,7 +124,7 @@ def number_rows(block: str) -> dict[str, list[float]]:
     return rows
 
 
-CODED, STORED = (hex_dump(block) for block in code_blocks("frame.md", "Worked example"))
+CODED, STORED = frame_of("PFPL"), frame_of("PFPL, stored")
 TABLE, PLANES, PAYLOAD = code_blocks("pfpl.md", "Worked example")
 ROWS = number_rows(TABLE)
 VALUES = np.array(ROWS["x"], "<f4")
@@ -67,9 +135,9 @@ def words(name: str) -> np.ndarray:
     return np.array(ROWS[name]).astype("<i4").view("<u4")
 
 
-def test_the_coded_frame_is_what_the_library_writes() -> None:
-    assert VALUES.size == 32
-    assert h5lossy.encode(VALUES, PFPL(absolute=0.01)) == CODED
+def test_the_frames_are_those_of_the_page() -> None:
+    assert [*map(hex_dump, code_blocks("frame.md", "Worked example"))] == [CODED, STORED]
+    assert VALUES.tolist() == values_of("PFPL").tolist()
 
 
 def test_the_coded_frame_is_read_as_the_page_says() -> None:
@@ -77,11 +145,6 @@ def test_the_coded_frame_is_read_as_the_page_says() -> None:
     assert (info.codec, str(info.bound), info.count) == ("pfpl", "absolute 0.01", 32)
     expected = np.array(ROWS["q"], "<f4") * np.float32(info.step)
     assert h5lossy.decode(CODED).tobytes() == expected.tobytes()
-
-
-def test_the_stored_frame_is_what_the_library_writes() -> None:
-    assert h5lossy.encode(np.array([1.5], "<f4"), PFPL(absolute=0.01)) == STORED
-    assert h5lossy.decode(STORED).tolist() == [1.5]
 
 
 def test_the_remarks_beside_the_frame_are_true() -> None:
@@ -130,10 +193,6 @@ def test_the_short_payload_beside_the_stored_frame_is_right() -> None:
 # The block codecs
 # ------------------------------------------------------------------------------------------------
 
-F32 = FLOAT_TYPES[4]
-STEP_1 = Quantiser(Kind.ABSOLUTE, reference.float_to_bits(1.0))
-FILL_BITS = int(np.array([-999.0], "<f4").view("<u4")[0])
-
 CUSZP2 = code_blocks("cuszp2.md", "Worked example")
 AATROX_PAGE = code_blocks("aatrox.md", "Worked example")
 
@@ -154,53 +213,29 @@ def integer_rows(block: str) -> dict[str, np.ndarray]:
     return {name: np.array(numbers) for name, numbers in rows.items()}
 
 
-def values_with_exceptions() -> np.ndarray:
-    """Return the values that the pages give a fill value, a NaN, and a block of fill values."""
-    values = np.full(64, -999.0, "<f4")
-    values[:32] = integer_rows(CUSZP2[0])["q"]
-    values[[3, 20]] = -999.0, np.nan
-    return values
-
-
 def test_the_rows_of_the_block_codecs_follow_from_each_other() -> None:
     ours, theirs = integer_rows(CUSZP2[0]), integer_rows(AATROX_PAGE[0])
     assert ours["q"].size == 32
-    assert ours["q"].tolist() == theirs["q"].tolist()
+    assert ours["q"].tolist() == theirs["q"].tolist() == values_of("AATROX").tolist()
     assert np.diff(ours["q"], prepend=0).tolist() == ours["d"].tolist()
     assert np.diff(ours["q"], prepend=100).tolist() == theirs["d"].tolist()
 
 
-def test_the_payloads_of_one_block_are_those_of_the_pages() -> None:
-    bits = integer_rows(CUSZP2[0])["q"].astype("<f4").view("<u4")
+def test_the_payloads_are_those_of_the_pages() -> None:
     plain, outlier = (line.split(maxsplit=1) for line in CUSZP2[1].splitlines())
     assert (plain[0], outlier[0]) == ("plain", "outlier")
-    for mode, line in ((0x10, plain), (0x11, outlier)):
-        payload = bytes.fromhex(line[1].replace("|", " "))
-        assert cuszp2.encode_tile(bits, F32, STEP_1, mode=mode) == payload
-        decoded = cuszp2.decode_tile(payload, 32, F32, STEP_1, mode=mode)
-        assert decoded.tolist() == bits.tolist()
-    payload = hex_lines(AATROX_PAGE[1])
-    assert aatrox.encode_tile(bits, F32, STEP_1) == payload
-    assert aatrox.decode_tile(payload, 32, F32, STEP_1).tolist() == bits.tolist()
-
-
-def test_the_payloads_with_exceptions_are_those_of_the_pages() -> None:
-    bits = values_with_exceptions().view("<u4")
-    payload = hex_lines(CUSZP2[2])
-    assert cuszp2.encode_tile(bits, F32, STEP_1, FILL_BITS, mode=0x11) == payload
-    assert cuszp2.decode_tile(payload, 64, F32, STEP_1, mode=0x11).tolist() == bits.tolist()
-    payload = hex_lines(AATROX_PAGE[2])
-    assert aatrox.encode_tile(bits, F32, STEP_1, FILL_BITS) == payload
-    assert aatrox.decode_tile(payload, 64, F32, STEP_1).tolist() == bits.tolist()
+    assert payload_of("cuSZp2, plain") == bytes.fromhex(plain[1].replace("|", " "))
+    assert payload_of("cuSZp2, outlier") == bytes.fromhex(outlier[1].replace("|", " "))
+    assert payload_of("AATROX") == hex_lines(AATROX_PAGE[1])
+    assert payload_of("cuSZp2, exceptions") == hex_lines(CUSZP2[2])
+    assert payload_of("AATROX, exceptions") == hex_lines(AATROX_PAGE[2])
 
 
 def test_the_two_dimensional_frame_is_that_of_the_page() -> None:
     rows, data = integer_rows(CUSZP2[3]), hex_dump(CUSZP2[4])
+    assert data == frame_of("cuSZp2, two dimensions")
     # A row of the chunk is a line of the table; the last two columns are block 1.
-    values = rows["q"].reshape(3, 10).astype("<f4")
-    shape = values.shape
-    assert frames.encode(values, Kind.ABSOLUTE, 0.5, codec=2, mode=0x21, shape=shape) == data
-    assert frames.decode(data).tobytes() == values.tobytes()
+    assert rows["q"].tolist() == values_of("cuSZp2, two dimensions").reshape(-1).tolist()
     fields = frames.parse(data)
     inside = fields.tiling.inside(0)
     assert inside is not None
@@ -209,45 +244,6 @@ def test_the_two_dimensional_frame_is_that_of_the_page() -> None:
     q[inside] = rows["q"][fields.tiling.places(0)]
     d = cuszp2.to_differences(q, fields.mode, inside)
     assert d[inside].tolist() == rows["d"][fields.tiling.places(0)].tolist()
-
-
-def payload_of(frame: bytes) -> bytes:
-    """Return the payload of a frame of one tile."""
-    [payload] = frames.parse(frame).tiles
-    return payload
-
-
-def test_the_library_writes_and_reads_the_payloads_of_one_block() -> None:
-    values = integer_rows(CUSZP2[0])["q"].astype("<f4")
-    plain, outlier = (line.split(maxsplit=1)[1] for line in CUSZP2[1].splitlines())
-    for codec, payload in (
-        (CuSZp2(absolute=0.5, mode="plain"), bytes.fromhex(plain.replace("|", " "))),
-        (CuSZp2(absolute=0.5), bytes.fromhex(outlier.replace("|", " "))),
-        (AATROX(absolute=0.5), hex_lines(AATROX_PAGE[1])),
-    ):
-        frame = h5lossy.encode(values, codec)
-        assert payload_of(frame) == payload
-        assert h5lossy.inspect(frame).step == 1.0
-        assert h5lossy.decode(frame).tobytes() == values.tobytes()
-
-
-def test_the_library_writes_and_reads_the_payloads_with_exceptions() -> None:
-    values = values_with_exceptions()
-    for codec, page in ((CuSZp2(absolute=0.5), CUSZP2), (AATROX(absolute=0.5), AATROX_PAGE)):
-        frame = h5lossy.encode(values, codec, fill_value=-999.0)
-        assert payload_of(frame) == hex_lines(page[2])
-        assert h5lossy.decode(frame).tobytes() == values.tobytes()
-
-
-def test_the_two_dimensional_frame_is_what_the_library_writes() -> None:
-    data = hex_dump(CUSZP2[4])
-    values = integer_rows(CUSZP2[3])["q"].reshape(3, 10).astype("<f4")
-    codec = CuSZp2(absolute=0.5, dimensions=2)
-    assert h5lossy.encode(values, codec) == data
-    assert h5lossy.decode(data).tobytes() == values.tobytes()
-    info = h5lossy.inspect(data)
-    assert (info.codec, info.mode, info.dims, info.step) == ("cuszp2", 0x21, (1, 3, 10), 1.0)
-    assert info.settings == {"mode": "outlier", "dimensions": 2}
 
 
 def test_the_remarks_beside_the_two_dimensional_frame_are_true() -> None:
@@ -265,8 +261,8 @@ def test_the_remarks_beside_the_two_dimensional_frame_are_true() -> None:
 
 def test_the_remarks_beside_the_exceptions_are_true() -> None:
     inside = blocks.consecutive_inside(64)
-    bits = values_with_exceptions().view("<u4").reshape(inside.shape)
-    is_exception = np.isnan(bits.view("<f4")) | (bits == FILL_BITS)
+    bits = values_of("AATROX, exceptions").view("<u4").reshape(inside.shape)
+    is_exception = np.isnan(bits.view("<f4")) | (bits == pattern(-999.0, "<f4"))
     section = blocks.pack_exceptions(bits, is_exception, inside)
     for page in (CUSZP2, AATROX_PAGE):
         [masked] = re.findall(r"mask of block 0: values (\d+), (\d+)$", page[2], re.MULTILINE)

@@ -8,33 +8,30 @@ more; ``docs/assess.md`` has them all.
 
 from __future__ import annotations
 
-from h5lossy.assessment._assess import (
-    GROUPS,
-    PROFILES,
-    DivergenceReport,
-    assess,
-    assess_divergence,
-    memory_bytes,
-)
+from h5lossy.assessment._assess import assess
 from h5lossy.assessment._assessor import Assessor
+from h5lossy.assessment._divergence import DivergenceReport, assess_divergence
+from h5lossy.assessment._options import GROUPS, PROFILES, AssessOptions, memory_bytes
 from h5lossy.assessment.metrics import Block, Metric
-from h5lossy.assessment.needs import MEASURES, Need, parse_needs
-from h5lossy.assessment.report import SCHEMA, Failure, Report
+from h5lossy.assessment.report import Report
+from h5lossy.assessment.requirements import MEASURES, Requirement, parse_requirements
+from h5lossy.assessment.schema import SCHEMA, Failure
 
 __all__ = [
     "GROUPS",
     "MEASURES",
     "PROFILES",
     "SCHEMA",
+    "AssessOptions",
     "Assessor",
     "Block",
     "DivergenceReport",
     "Failure",
     "Metric",
-    "Need",
     "Report",
+    "Requirement",
     "assess",
     "assess_divergence",
     "memory_bytes",
-    "parse_needs",
+    "parse_requirements",
 ]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -12,41 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy.assessment._assess import Assessment, bound_of, make_settings, reach
+from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
 from h5lossy.assessment._inputs import Input, Mask, common_dtype, missing_in
-from h5lossy.assessment._walk import Fields, Layout
+from h5lossy.assessment._make_report import make_report
+from h5lossy.assessment._options import AssessOptions, checked_spacing, shows_options
+from h5lossy.assessment._passes import Results
+from h5lossy.assessment._scaling import Sums
+from h5lossy.assessment._task import Task, halo_of
+from h5lossy.assessment._walk import first_cut
+from h5lossy.assessment._wide import Undefined
+from h5lossy.bounds import BoundKind
 from h5lossy.errors import InvalidArgumentError
-from h5lossy.missing import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
     from h5lossy.assessment.report import Report
-    from h5lossy.bounds import ErrorBound
-
-
-class _ToCome(Input):
-    """A field of which only shape and type are known."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> None:
-        self.values = None
-        self.name = name
-        self.shape = shape
-        self.dtype = dtype
-        self.chunks = None
-        self.is_array = self.is_contiguous = False
-        self.device = None
-        self.threads = None
-        self.dataset = None
-        self.mask = None
-        self.packing = None
-        self.missing = Missing(dtype)
-
-
-def _tell_nobody(_done: int, _total: int) -> None:
-    """Take the progress, which the caller of `Assessor.update` knows; no lambda can be pickled."""
+    from h5lossy.missing import Missing
 
 
 class Assessor:
@@ -59,20 +42,16 @@ class Assessor:
     dtype : numpy dtype
         float32 or float64, of both.
     planes : tuple of int, optional
-        (first, stop) along the first axis: the planes that this assessor answers for, where others
-        take the rest and `merge` puts them together. Default: all.
-    absolute, pointwise_relative, range_relative, lossless, bound, need : optional
-        As for `assess`.
+        (first, stop) along the first axis: the planes that this assessor is for, where others take
+        the rest and `merge` combines the results. Default: all.
     metrics : str or iterable of str, optional
-        As for `assess`, but for "climate", "spectrum", "per_chunk", "pointwise" and your own, which
-        need the fields. Default: "standard" without the map of chunks, and
-        without "ssim" where there is no `data_range`.
-    data_range : float, optional
-        Range of the original, known beforehand: SSIM and a range-relative bound need it.
-    fill_value : optional
-        As for `assess`; there is none by default.
-    missing_value, spacing, ssim, lags, threshold_crossings, relative_threshold, threads : optional
-        As for `assess`.
+        Of "ssim", "derivatives" and "autocorrelation"; all other metrics need the whole fields.
+        Default: all three, but "ssim" only if `data_range` is given.
+    fill_value : float, None or Missing, optional
+        As for `assess`, but for "auto": planes do not say what their fill value is. Default: none.
+    **options
+        As documented for `h5lossy.assessment.AssessOptions`. SSIM and a range-relative bound
+        require `data_range`, the range of the original.
 
     Notes
     -----
@@ -92,105 +71,50 @@ class Assessor:
     (True, True)
     """
 
+    @shows_options
     def __init__(
         self,
         shape: Sequence[int],
         dtype: npt.DTypeLike,
         *,
         planes: tuple[int, int] | None = None,
-        absolute: float | None = None,
-        pointwise_relative: float | None = None,
-        range_relative: float | None = None,
-        lossless: bool = False,
-        bound: ErrorBound | None = None,
-        need: str | None = None,
         metrics: str | Iterable[str] | None = None,
-        data_range: float | None = None,
         fill_value: float | Missing | None = None,
-        missing_value: float | Sequence[float] = (),
-        spacing: float | Sequence[float] | None = None,
-        ssim: Mapping[str, int] | None = None,
-        lags: int = 10,
-        threshold_crossings: Mapping[str, float] | None = None,
-        relative_threshold: float = 1e-4,
-        threads: int | None = None,
+        **options: Any,
     ) -> None:
-        whole = tuple(int(n) for n in shape)
-        if not whole or min(whole) < 1:
-            raise InvalidArgumentError(f"shape must be positive along every axis, got {shape!r}")
-        kind = np.dtype(dtype)
-        if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise InvalidArgumentError(f"dtype must be float32 or float64, got {kind}")
         if metrics is None:
-            metrics = ["derivatives", "autocorrelation", *(["ssim"] if data_range else [])]
-        settings = make_settings(
-            len(whole),
-            bound_of(bound, absolute, pointwise_relative, range_relative, lossless=lossless),
-            "given",
-            need=need,
-            metrics=metrics,
-            data_range=data_range,
-            spacing=spacing,
-            ssim=ssim,
-            lags=lags,
-            threshold_crossings=threshold_crossings,
-            relative_threshold=relative_threshold,
-            threads=threads,
-            memory_limit="1 MiB",
-        )
-        left = settings.groups - {"ssim", "derivatives", "autocorrelation"}
-        if left or settings.metrics:
+            has_range = options.get("data_range") is not None
+            metrics = ["derivatives", "autocorrelation", *(["ssim"] if has_range else [])]
+        checked = AssessOptions(metrics=metrics, fill_value=fill_value, **options)
+        self._task = _task(tuple(int(n) for n in shape), np.dtype(dtype), checked)
+        self._shape = self._task.fields.layout.full_shape
+        first, stop = (0, self._shape[0]) if planes is None else planes
+        if not 0 <= first < stop <= self._shape[0]:
             raise InvalidArgumentError(
-                "an Assessor has ssim, derivatives and autocorrelation; what else there is needs "
-                f"the whole fields (assess), got {', '.join(sorted(left)) or 'metrics of your own'}"
+                f"planes must be (first, stop) within 0 to {self._shape[0]}, got {planes!r}"
             )
-        relative = settings.bound is not None and settings.bound.kind == "range_relative"
-        if data_range is None and ("ssim" in settings.groups or relative):
-            raise InvalidArgumentError(
-                "SSIM and a range-relative bound need the original's range beforehand: give "
-                "data_range"
-            )
-        first, stop = (0, whole[0]) if planes is None else planes
-        if not 0 <= first < stop <= whole[0]:
-            raise InvalidArgumentError(
-                f"planes must be (first, stop) within 0 to {whole[0]}, got {planes!r}"
-            )
-        # A field of one plane has no axis to come along; it comes at once.
-        fields = Fields(
-            original=_ToCome(whole, kind, "original"),
-            decoded=_ToCome(whole, kind, "decoded"),
-            mask=None,
-            dtype=kind,
-            layout=Layout.of(whole),
-            missing=Missing(kind),
-        )
-        missing = missing_in(fields.original, fields.decoded, kind, fill_value, missing_value)
-        fields = dataclasses.replace(fields, missing=missing)
-        self._fields = fields
-        self._work = Assessment(fields, settings, _tell_nobody)
-        extent = Fraction(data_range or 0)
-        self._range = data_range
-        self._state = _native.AssessState(self._work.params(extent, data_range))
-        self._absent = self._work.absent(self._state.params)
-        # A state of its own, where others take planes that are reached into: only one that has been
-        # given a point knows whether it is valid.
+        data_range = checked.data_range
+        self._state = _native.AssessState(self._task.params(Fraction(data_range or 0), data_range))
+        self._absent = self._task.absent(self._state.params)
+        # A state knows whether a point is valid only if it was given that point. Those of the halo,
+        # which belong to another assessor, must not count in `_state`.
         self._field_state = (
-            self._state if stop == whole[0] else _native.AssessState(self._state.params)
+            self._state if stop == self._shape[0] else _native.AssessState(self._state.params)
         )
-        self._first, self._stop = first, stop
-        self._next = first  # the plane to come
-        self._own = first  # the first one whose stencils, pairs and windows are still to be taken
+        self._stop = stop
+        self._next = first  # the next plane to be given
+        self._own = first  # the first one whose stencils, lags and windows are not computed yet
         self._held: list[npt.NDArray[Any]] = []  # planes from _own on
 
     @property
-    def reach(self) -> int:
-        """Planes behind the last own one that `update` wants, too, as far as there are any."""
-        return reach(self._state.params)
+    def halo(self) -> int:
+        """How many planes after its own ones an assessor has to be given, if there are so many."""
+        return halo_of(self._state.params)
 
     @property
     def wanted(self) -> tuple[int, int]:
-        """The planes (next, stop) that are still to come."""
-        return self._next, min(self._stop + self.reach, self._fields.original.shape[0])
+        """The planes (next, stop) that are still to be given."""
+        return self._next, min(self._stop + self.halo, self._shape[0])
 
     def update(self, original: Any, decoded: Any, *, mask: Any = None) -> None:
         """Take the next planes.
@@ -209,7 +133,7 @@ class Assessor:
             wanted.
         """
         x, y = Input(original, "original"), Input(decoded, "decoded")
-        shape, dtype = self._fields.original.shape, self._fields.dtype
+        shape, dtype = self._shape, self._task.fields.dtype
         came = common_dtype(x, y)
         begin, end = self.wanted
         if not x.shape or x.shape[1:] != shape[1:]:
@@ -223,14 +147,14 @@ class Assessor:
         everything = tuple(slice(0, n) for n in x.shape)
         new = [x.read(everything, dtype), y.read(everything, dtype)]
         if mask is None:
-            masked = np.zeros(x.shape, np.uint8)
+            masked = np.zeros(x.shape, MASK_DTYPE)
         else:
-            masked = Mask(mask, x.shape).read(everything, np.dtype(np.uint8))
-        new.append(self._fields.missing.mark(new[0], masked))
+            masked = Mask(mask, x.shape).read(everything, MASK_DTYPE)
+        new.append(self._task.fields.missing.mark(new[0], masked))
         self._add(new)
 
     def _add(self, new: list[npt.NDArray[Any]]) -> None:
-        plane = math.prod(self._fields.original.shape[1:])
+        plane = math.prod(self._shape[1:])
         count = min(len(new[0]), max(0, self._stop - self._next))
         x, y, mask = (part[:count].reshape(-1) for part in new)
         if count:
@@ -238,16 +162,15 @@ class Assessor:
             if self._absent is not None:
                 self._absent.add(self._next * plane, x, y, mask)
         self._next += len(new[0])
-        if not self.reach:
+        if not self.halo:
             return
         if self._field_state is not self._state:
             x, y, mask = (part.reshape(-1) for part in new)
             self._field_state.points(0, x, y, mask if mask.any() else None)
         if self._held:
             new = [np.concatenate(pair) for pair in zip(self._held, new, strict=True)]
-        end = self._fields.original.shape[0]
-        complete = self._next if self._next == end else self._next - self.reach
-        cut = self._work.first_cut
+        complete = self._next if self._next == self._shape[0] else self._next - self.halo
+        cut = first_cut(len(self._task.fields.layout.shape))
         if self._next < self.wanted[1]:  # where slabs may be cut, so that sums come out the same
             complete = complete // cut * cut
         complete = min(complete, self._stop)
@@ -259,8 +182,8 @@ class Assessor:
 
     def _take_fields(self, parts: list[npt.NDArray[Any]], stop: int) -> None:
         """Take stencils, pairs and windows of the planes from `_own` to `stop`."""
-        layout = self._fields.layout
-        there = [part.reshape(self._without_ones(part.shape)) for part in parts]
+        layout = self._task.fields.layout
+        there = [part.reshape([part.shape[axis] for axis in layout.axes]) for part in parts]
         rank = len(layout.shape)
         along = layout.axes[0] == 0
         zeros = (0,) * rank
@@ -271,12 +194,9 @@ class Assessor:
                 mask=there[2] if there[2].any() else None,
                 origin=(self._own, *zeros[1:]) if along else zeros,
                 own_origin=(self._own, *zeros[1:]) if along else zeros,
-                own_shape=(stop - self._own, *layout.shape[1:]) if along else layout.shape,
+                own_extent=(stop - self._own, *layout.shape[1:]) if along else layout.shape,
             )
         )
-
-    def _without_ones(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(shape[axis] for axis in self._fields.layout.axes)
 
     def merge(self, other: Assessor) -> None:
         """Add what an assessor of other planes of the same fields found.
@@ -295,14 +215,14 @@ class Assessor:
         mine, theirs = self._state.params, other._state.params
         if (
             mine != theirs
-            or self._fields.layout != other._fields.layout
-            or self._fields.missing != other._fields.missing
+            or self._shape != other._shape
+            or self._task.fields.missing != other._task.fields.missing
         ):
             raise InvalidArgumentError("both assessors must have the same arguments but for planes")
         self._check_complete()
         other._check_complete()
         own, more = self._state.points_result().count, other._state.points_result().count
-        size = self._fields.original.size
+        size = math.prod(self._shape)
         if own + more > size:
             raise InvalidArgumentError(
                 f"both assessors took some planes: {own} and {more} points, of {size}"
@@ -333,4 +253,62 @@ class Assessor:
             If planes are still to come.
         """
         self._check_complete()
-        return self._work.report(self._state, self._field_state, self._range, absent=self._absent)
+        points, field = self._state.points_result(), self._field_state.field_result()
+        found = Results(
+            params=self._state.params,
+            points=points,
+            sums=Sums.streamed(points, field),
+            field=field,
+            value_range=self._task.options.data_range,
+            undefined=Undefined(),
+            absent=self._absent,
+        )
+        return make_report(self._task, found)
+
+
+def _task(shape: tuple[int, ...], dtype: np.dtype[Any], options: AssessOptions) -> Task:
+    """Decide what an assessor computes."""
+    if not shape or min(shape) < 1:
+        raise InvalidArgumentError(f"shape must be positive along every axis, got {shape!r}")
+    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise InvalidArgumentError(f"dtype must be float32 or float64, got {dtype}")
+    if isinstance(options.fill_value, str):
+        raise InvalidArgumentError(
+            f"fill_value of an Assessor must be a number or None, got {options.fill_value!r}"
+        )
+    more = options.groups - {"ssim", "derivatives", "autocorrelation"}
+    if more or options.own_metrics:
+        raise InvalidArgumentError(
+            "an Assessor computes ssim, derivatives and autocorrelation; other metrics need the "
+            f"whole fields (assess), got {', '.join(sorted(more)) or 'metrics of your own'}"
+        )
+    bound = options.given_bound
+    is_relative = bound is not None and bound.kind is BoundKind.RANGE_RELATIVE
+    if options.data_range is None and ("ssim" in options.groups or is_relative):
+        raise InvalidArgumentError(
+            "SSIM and a range-relative bound require data_range, the original's range"
+        )
+    x, y = _deferred(shape, dtype, "original"), _deferred(shape, dtype, "decoded")
+    fields = Fields(
+        original=x,
+        decoded=y,
+        mask=None,
+        dtype=dtype,
+        layout=Layout.of(shape),
+        missing=missing_in(x, y, dtype, options.fill_value, options.missing_value),
+    )
+    return Task(
+        fields=fields,
+        options=options,
+        bound=bound,
+        bound_source="given",
+        groups=options.groups,
+        spacing=checked_spacing(options.spacing, len(shape)),
+    )
+
+
+def _deferred(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Input:
+    """Return a field of which only shape and type are known yet."""
+    field = Input(np.broadcast_to(np.zeros((), dtype), shape), name)
+    field.values = None  # pickle would write all of it
+    return field

@@ -17,18 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy.assessment._climate import selected
 from h5lossy.assessment._inputs import Input
 from h5lossy.assessment._wide import Wide, exponent_of, fits
 from h5lossy.missing import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     from h5lossy._native import FieldResult, PointsResult
-    from h5lossy.assessment._walk import Fields
+    from h5lossy.assessment._fields import Fields
 
 #: Exponents that the largest error and value are brought to. The histogram's bins reach 2^227 down
 #: from that of errors; the other one is so much lower that a value plus an error is the error.
@@ -52,12 +49,7 @@ def _exponents(points: PointsResult) -> tuple[int | None, int | None]:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """Exponents of the powers of two that a field and its errors are multiplied by.
-
-    Attributes
-    ----------
-    original, error : int
-    """
+    """Exponents of the powers of two that a field and its errors are multiplied by."""
 
     original: int = 0
     error: int = 0
@@ -94,40 +86,30 @@ class Scale:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sums:
-    """Sums of scaled fields.
-
-    Attributes
-    ----------
-    scale : Scale
-    points : PointsResult
-        Its moments and bins are used.
-    field : FieldResult or None
-        Its stencils and lags are used.
-    """
+    """Sums of scaled fields."""
 
     scale: Scale
-    points: PointsResult
-    field: FieldResult | None = None
+    points: PointsResult  # moments and bins
+    field: FieldResult  # stencils and lags
 
     @classmethod
-    def streamed(cls, points: PointsResult, field: FieldResult | None = None) -> Sums:
+    def streamed(cls, points: PointsResult, field: FieldResult) -> Sums:
         """Take sums that were not scaled; squares that may not have fitted become NaN."""
         if not points.valid or all(map(fits, _exponents(points))):
             return cls(scale=Scale(), points=points, field=field)
         nan = math.nan
         points = dataclasses.replace(points, squares_original=nan, squares_error=nan, products=nan)
-        if field is not None:
-            field = dataclasses.replace(
-                field,
-                slope_error_squares=(nan,) * len(field.slope_error_squares),
-                gradient_min=nan,
-                gradient_max=nan,
-                gradient_error_max=nan,
-                gradient_error_squares=nan,
-                laplacian_squares=nan,
-                laplacian_error_squares=nan,
-                error_squares=nan,
-            )
+        field = dataclasses.replace(
+            field,
+            slope_error_squares=(nan,) * len(field.slope_error_squares),
+            gradient_min=nan,
+            gradient_max=nan,
+            gradient_error_max=nan,
+            gradient_error_squares=nan,
+            laplacian_squares=nan,
+            laplacian_error_squares=nan,
+            error_squares=nan,
+        )
         return cls(scale=Scale(), points=points, field=field)
 
     @property
@@ -155,20 +137,18 @@ class Sums:
         return Wide(self.points.products, -self.scale.original - self.scale.error)
 
 
-class _Made:
+class _Scaled:
     """Scaled parts of both fields, and a mask of the points that do not count."""
 
-    def __init__(
-        self, fields: Fields, scale: Scale, count_valid: Callable[..., npt.NDArray[np.bool_]]
-    ) -> None:
-        self._fields, self._scale, self._count_valid = fields, scale, count_valid
+    def __init__(self, fields: Fields, scale: Scale) -> None:
+        self._fields, self._scale = fields, scale
         self._selection: tuple[slice, ...] | None = None
         self._parts: tuple[npt.NDArray[Any], ...] = ()
 
     def part(self, which: int, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
-        """Return original, decoded or mask; a walk asks for all three in turn."""
+        """Return original, decoded or mask; a pass reads all three in turn."""
         if selection != self._selection:
-            x, y, valid = selected(self._fields, selection, self._count_valid)
+            x, y, valid = self._fields.read(selection)
             scale = self._scale
             new_x = np.ldexp(x, scale.original)
             if scale.is_common:
@@ -183,36 +163,27 @@ class _Made:
 class _Part(Input):
     """A field like another one, of float64, whose parts are computed."""
 
-    def __init__(self, source: Input, which: int, made: _Made) -> None:
+    def __init__(self, source: Input, which: int, scaled: _Scaled) -> None:
         vars(self).update(vars(source))
         self.values = None
         self.dtype = np.dtype(np.float64)
         self.is_array = self.is_contiguous = False
         self.device = None
-        self._which, self._made = which, made
+        self._which, self._scaled = which, scaled
 
     def read(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Compute a part."""
-        return self._made.part(self._which, selection).astype(dtype, copy=False)
+        return self._scaled.part(self._which, selection).astype(dtype, copy=False)
 
 
-def multiplied(
-    fields: Fields, scale: Scale, count_valid: Callable[..., npt.NDArray[np.bool_]]
-) -> Fields:
-    """Return fields that are scaled as they are read, by the CPU, with a mask of excluded points.
-
-    Parameters
-    ----------
-    fields : Fields
-    scale : Scale
-    count_valid : function
-    """
-    made = _Made(fields, scale, count_valid)
+def multiplied(fields: Fields, scale: Scale) -> Fields:
+    """Return fields that the CPU scales as it reads them, with a mask of excluded points."""
+    scaled = _Scaled(fields, scale)
     return dataclasses.replace(
         fields,
-        original=_Part(fields.original, 0, made),
-        decoded=_Part(fields.decoded, 1, made),
-        mask=_Part(fields.original, 2, made),
+        original=_Part(fields.original, 0, scaled),
+        decoded=_Part(fields.decoded, 1, scaled),
+        mask=_Part(fields.original, 2, scaled),
         dtype=np.dtype(np.float64),
         missing=Missing(np.dtype(np.float64)),
         device=None,

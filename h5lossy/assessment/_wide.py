@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers outside the range of float64."""
+"""Numbers outside the range of float64, and why others are undefined."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 #: Up to this exponent, of either sign, squares fit in float64, with room for sums of many, for
 #: squares 2^106 times smaller than the largest, and for the units of slopes.
 FITS = 400
+
+OVERFLOW = "beyond the range of float64"
 
 
 class Wide:
@@ -108,3 +110,14 @@ def misfit(largest: float, power: int = 2) -> int:
     """Return the exponent to scale numbers down by if their powers do not fit, or else 0."""
     exponent = exponent_of(float(largest))
     return 0 if exponent is None or fits(exponent, power) else exponent
+
+
+class Undefined(dict[str, str]):
+    """Reasons why numbers are None, by their names."""
+
+    def checked(self, name: str, value: float | Wide, *, infinite: bool = False) -> float | None:
+        """Return a number, or None for what is not one; infinities only where they have a sense."""
+        number = value if infinite and value in (math.inf, -math.inf) else known(value)
+        if number is None:
+            self[name] = OVERFLOW
+        return number

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics that a caller brings along, and those of ours that are made the same way."""
+"""Metrics of the caller, and the histogram of relative errors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from h5lossy.assessment._climate import slices
-from h5lossy.assessment.report import RelativeHistogram
+from h5lossy.assessment.schema import RelativeHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from h5lossy.assessment._walk import Fields
+    from h5lossy.assessment._fields import Fields
+    from h5lossy.assessment._wide import Undefined
 
     Values = npt.NDArray[np.float64]
 
@@ -38,8 +38,8 @@ class Block:
     valid : numpy.ndarray of bool
         Points that are finite in both fields, not the fill value and not masked.
     own : slice
-        The planes that belong to this block: every plane of the fields belongs to one. Those around
-        them are there to be looked at, as many as the metric's `Metric.halo` asks for.
+        The planes that belong to this block: every plane of the fields belongs to one. The others
+        are its halo (`Metric.halo`).
     start : int
         The first own plane's number in the fields.
     """
@@ -53,14 +53,14 @@ class Block:
 
 @runtime_checkable
 class Metric(Protocol):
-    """What `assess` takes in `metrics` beside names. An object serves for one assessment.
+    """A metric of your own, for `metrics` of `h5lossy.assess`. An object is for one assessment.
 
     Attributes
     ----------
     name : str
-        Under which `Report.metrics` has the result.
+        Key of the result in `Report.metrics`.
     halo : int
-        Planes before and behind its own ones that a block should hold, as far as there are any.
+        How many planes before and after its own ones a block should hold, if there are so many.
     """
 
     name: str
@@ -70,30 +70,20 @@ class Metric(Protocol):
         """Take the next block; they come in order."""
 
     def result(self) -> Any:
-        """Give numbers, text, None, or lists and dicts of them."""
+        """Return numbers, text, None, or lists and dicts of them."""
 
 
 def run_metrics(
     metrics: Sequence[Metric],
     fields: Fields,
-    count_valid: Callable[..., npt.NDArray[np.bool_]],
     progress: Callable[[int], None],
 ) -> None:
-    """Read both fields once more and give every metric its blocks.
-
-    Parameters
-    ----------
-    metrics : sequence of Metric
-    fields : Fields
-    count_valid : function
-    progress : function
-        Called with the number of points after each block.
-    """
+    """Read both fields once more and give every metric its blocks."""
     shape = fields.layout.shape
     if not metrics or 0 in shape:
         return
     if not shape:
-        fields_of_one = [np.reshape(part, 1) for part in slices(fields, (), count_valid)]
+        fields_of_one = [np.reshape(part, 1) for part in fields.part(())]
         for metric in metrics:
             metric.update(_block(fields_of_one, 0, 0, 1))
         progress(1)
@@ -102,8 +92,7 @@ def run_metrics(
     for start, stop in _cuts(shape):
         low, high = max(0, start - halo), min(shape[0], stop + halo)
         own = (slice(low, high), *(slice(0, n) for n in shape[1:]))
-        there = (high - low, *shape[1:])
-        parts = [part.reshape(there) for part in slices(fields, own, count_valid)]
+        parts = fields.part(own)
         for metric in metrics:
             first, last = max(0, start - metric.halo), min(shape[0], stop + metric.halo)
             cut = [part[first - low : last - low] for part in parts]
@@ -124,27 +113,13 @@ def _block(parts: Sequence[npt.NDArray[Any]], start: int, first: int, last: int)
 
 
 def relative_histogram(
-    fields: Fields,
-    count_valid: Callable[..., npt.NDArray[np.bool_]],
-    progress: Callable[[int], None],
+    fields: Fields, undefined: Undefined, progress: Callable[[int], None]
 ) -> RelativeHistogram:
-    """Count the sizes of error relative to the value, with eight bins an octave.
-
-    Parameters
-    ----------
-    fields : Fields
-    count_valid : function
-    progress : function
-        Called with the number of points after each part.
-
-    Returns
-    -------
-    RelativeHistogram
-    """
+    """Count the sizes of error relative to the value, with eight bins an octave."""
     counts: Counter[int] = Counter()
     exact = 0
     for own in fields.blocks(8 * _VALUES_OF_BLOCK):
-        x, y, valid = slices(fields, own, count_valid)
+        x, y, valid = fields.part(own)
         counted = valid & (x != 0)
         with np.errstate(all="ignore"):
             relative = np.abs(y[counted] - x[counted]) / np.abs(x[counted])
@@ -155,6 +130,7 @@ def relative_histogram(
         counts.update(dict(zip(bins.tolist(), found.tolist(), strict=True)))
         progress(x.size)
     if not counts:
+        undefined["relative_histogram.first_octave"] = "no valid point other than 0 has an error"
         return RelativeHistogram(exact=exact, first_octave=None, counts=())
     first = min(counts) // 8 * 8
     return RelativeHistogram(

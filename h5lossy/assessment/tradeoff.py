@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What codecs and bounds give for given data: rate, distortion, and the smallest that will do."""
+"""Rate and distortion of codecs and bounds for given data, and a search for the smallest result."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ import itertools
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from h5lossy import _native
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment._assess import assess
-from h5lossy.assessment.report import Report, Size
-from h5lossy.bounds import BoundKind, ErrorBound, confirmed_range
+from h5lossy.assessment.schema import Size
+from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.codecs import PFPL
 from h5lossy.errors import InvalidArgumentError
 from h5lossy.frames import encode, keeping_missing
+from h5lossy.ranges import confirmed_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-    from h5lossy.assessment.needs import Need
+    from h5lossy.assessment.report import Report
+    from h5lossy.assessment.requirements import Requirement
     from h5lossy.codecs import Codec
     from h5lossy.missing import Missing
 
-#: Candidates of a search are so many to an octave.
+#: Candidates of a search per octave.
 _PER_OCTAVE = 4
 
-#: A search begins an eighth of the range apart, and gives up so many octaves below.
+#: A search begins at an eighth of the range, and ends this many octaves below.
 _OCTAVES = 48
 
 #: Planes of each part that a search begins with, and how many parts.
@@ -44,7 +46,7 @@ _SAMPLE_PLANES, _SAMPLE_PARTS = 32, 3
 
 @dataclass(frozen=True, kw_only=True)
 class Tradeoff:
-    """What one codec with one bound gives.
+    """Rate and distortion of one codec with one bound.
 
     Attributes
     ----------
@@ -151,21 +153,12 @@ def measure(
 
 @functools.cache
 def _choose_backend() -> None:
-    """Have the library do what it does in its first call, before anything is timed."""
+    """Let the library choose its backend, as its first call does, before anything is timed."""
     encode(np.zeros(1, np.float32), PFPL(absolute=1.0))
 
 
 def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
-    """Tell which ones no other beats in bits and RMSE at once.
-
-    Parameters
-    ----------
-    tradeoffs : sequence of Tradeoff
-
-    Returns
-    -------
-    list of bool
-    """
+    """Return for each whether no other has fewer bytes and a smaller RMSE (the Pareto front)."""
     points = [(t.size.stored_bytes, t.report.error.rmse or 0.0) for t in tradeoffs]
     return [
         not any((a <= bits and b <= rmse) and (a < bits or b < rmse) for a, b in points)
@@ -173,16 +166,9 @@ def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
     ]
 
 
-class Told(Protocol):
-    """What `tune` calls with each candidate on the whole field."""
-
-    def __call__(self, one: Tradeoff, *, fits: bool) -> None:
-        """Take the candidate, and whether it meets the thresholds."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """What a search found.
+    """Result of a search.
 
     Attributes
     ----------
@@ -201,36 +187,36 @@ class Tuned:
 
 def tune(
     values: npt.NDArray[Any],
-    needs: Sequence[Need],
+    requirements: Sequence[Requirement],
     codecs: Sequence[type[Codec]],
     *,
     chunks: tuple[int, ...],
     missing: Missing,
     confirm_range: bool = False,
-    told: Told | None = None,
-    trying: Callable[[Codec, int], None] | None = None,
+    on_candidate: Callable[[Tradeoff, bool], None] | None = None,
+    on_try: Callable[[Codec, int], None] | None = None,
 ) -> Tuned:
-    """Find the codec and the absolute bound that make the smallest data and meet all thresholds.
+    """Find the codec and the absolute bound that give the smallest data and meet all thresholds.
 
-    Where a threshold can only get worse with a looser bound, intervals are halved; where that is
-    not so, as with SSIM, bounds are tried one after the other, from the tight side. A large field
-    is searched in three samples first. What is proposed has always been checked on all of it.
+    Thresholds that a looser bound can only make worse are searched by bisection. For others, such
+    as SSIM, bounds are tightened until all thresholds hold. A large field is first searched in
+    three samples. The result has been checked on the whole field.
 
     Parameters
     ----------
     values : numpy.ndarray
         float32 or float64.
-    needs : sequence of Need
+    requirements : sequence of Requirement
     codecs : sequence of type of Codec
     chunks : tuple of int
     missing : Missing
         Which values are no data; the fill value is HDF5's.
     confirm_range : bool, optional
         Accept a range that is dominated by one value.
-    told : function, optional
-        Called as ``told(candidate, fits=...)`` for each on the whole field.
-    trying : function, optional
-        Called with each codec before it is tried, and with the bytes that it is to encode.
+    on_candidate : function, optional
+        Called with each candidate on the whole field, and whether it meets the thresholds.
+    on_try : function, optional
+        Called with each codec before it is tried, and the bytes that it is to encode.
 
     Returns
     -------
@@ -246,7 +232,7 @@ def tune(
     extent = 0.0 if ends is None else ends[1] - ends[0]
     if not 0 < extent < math.inf:
         raise InvalidArgumentError("the data has no range to look for a bound in; keep it lossless")
-    groups = {need.measure.group for need in needs} - {""}
+    groups = {one.measure.group for one in requirements} - {""}
     sample = _sample(values)
     sample_chunks = tuple(min(c, n) for c, n in zip(chunks, sample.shape, strict=True))
     tries = 0
@@ -261,8 +247,8 @@ def tune(
     def try_out(part: npt.NDArray[Any], codec: Codec, part_chunks: tuple[int, ...]) -> Tradeoff:
         nonlocal tries
         tries += 1
-        if trying is not None:
-            trying(codec, part.nbytes)
+        if on_try is not None:
+            on_try(codec, part.nbytes)
         return measure(part, codec, chunks=part_chunks, missing=missing, metrics=groups)
 
     for codec in codecs:
@@ -278,20 +264,21 @@ def tune(
         def on_all(step: int, codec: type[Codec] = codec) -> bool:
             nonlocal best
             found = try_out(values, codec(absolute=bound(step)), chunks)
-            fits = found.report.ok and all(need.holds(found.report) for need in needs)
+            fits = found.report.ok and all(one.holds(found.report) for one in requirements)
             tried.append(found)
-            if told is not None:
-                told(found, fits=fits)
+            if on_candidate is not None:
+                on_candidate(found, fits)
             if fits and (best is None or found.size.stored_bytes < best.size.stored_bytes):
                 best = found
             return fits
 
-        first = step = _search(on_sample, needs)
+        first = step = _search(on_sample, requirements)
         if step is None:
             continue
         while step <= _OCTAVES * _PER_OCTAVE and not on_all(step):
             step += 1
-        if step == first and sample is not values:  # which may ask for more than all of it does
+        # The sample may need a tighter bound than the whole field.
+        if step == first and sample is not values:
             while step > 0 and on_all(step - 1):
                 step -= 1
     return Tuned(best=best, tried=tuple(tried), tries=tries)
@@ -306,32 +293,32 @@ def _sample(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.concatenate([values[s : s + _SAMPLE_PLANES] for s in starts])
 
 
-def _search(report: Callable[[int], Report], needs: Sequence[Need]) -> int | None:
+def _search(report: Callable[[int], Report], requirements: Sequence[Requirement]) -> int | None:
     """Return the first step, from loose to tight, at which all thresholds hold; None for none."""
     last = _OCTAVES * _PER_OCTAVE
-    ordered = [need for need in needs if need.measure.follows_bound]
-    others = [need for need in needs if not need.measure.follows_bound]
+    ordered = [one for one in requirements if one.measure.follows_bound]
+    others = [one for one in requirements if not one.measure.follows_bound]
     low, high = 0, last  # the answer of the ordered ones is in [low, high]
     while ordered and low < high:
         middle = (low + high) // 2
-        if all(need.holds(report(middle)) for need in ordered):
+        if all(one.holds(report(middle)) for one in ordered):
             high = middle
         else:
             low = middle + 1
-    if not all(need.holds(report(low)) for need in ordered):
+    if not all(one.holds(report(low)) for one in ordered):
         return None
     if not others:
         return low
     # Tighter by octaves until all hold twice in a row, and back in small steps while they do.
     step, held = low, 0
     while step <= last:
-        held = held + 1 if all(need.holds(report(step)) for need in needs) else 0
+        held = held + 1 if all(one.holds(report(step)) for one in requirements) else 0
         if held == 2 or (held and step == low):
             break
         step += _PER_OCTAVE
     if not held:
         return None
     step = min(step, last)
-    while step > low and all(need.holds(report(step - 1)) for need in needs):
+    while step > low and all(one.holds(report(step - 1)) for one in requirements):
         step -= 1
     return step

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line: ``h5lossy COMMAND``, one module a command.
 
-Exit codes: 0 done; 1 it can't be done, or a promise was broken; 2 wrong usage, or a file that can't
+Exit codes: 0 done; 1 it can't be done, or a bound was violated; 2 wrong usage, or a file that can't
 be opened for reading; 130 and 143 interrupted. ``assess``, ``verify`` and ``tune`` return 1 for a
 failed check only, 2 if a check could not be made, and 3 for fields that can't be compared;
 ``verify`` returns 4 for an outdated record.
@@ -52,7 +52,9 @@ class _Commands(click.Group):
             vars(error)["message"] = printable_lines(error.message or "")
             raise
         except OSError as error:
-            if error.errno == errno.EPIPE:  # nobody reads our output any more; click handles that
+            if (
+                error.errno == errno.EPIPE
+            ):  # the pipe that we write to was closed; click handles that
                 raise
             raise _failure(error) from error
         except (click.exceptions.Exit, click.Abort):  # RuntimeErrors, too

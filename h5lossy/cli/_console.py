@@ -4,19 +4,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from h5lossy.assessment._text import printable
+from h5lossy.assessment.render.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from h5lossy import ErrorSummary
+
 __all__ = [
     "bytes_text",
+    "error_text",
     "one_line",
     "print_table",
     "printable",
@@ -32,37 +36,17 @@ _WIDTH = 10_000
 
 
 def stdout() -> Console:
-    """Make a console for standard output as it is now.
-
-    Returns
-    -------
-    rich.console.Console
-        Prints text as it is: no markup, no emoji. A name from a file may hold brackets.
-    """
+    """Make a console for standard output as it is now."""
     return Console(width=_WIDTH, markup=False, highlight=False, emoji=False)
 
 
 def say(text: str) -> None:
-    """Print lines of text on standard output, never wrapped.
-
-    Parameters
-    ----------
-    text : str
-        Unprintable characters are escaped (`printable_lines`).
-    """
+    """Print lines of text on standard output, never wrapped."""
     stdout().print(printable_lines(text), soft_wrap=True)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; a column whose cells all begin with a digit, or are empty, is set flush right.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        The headings.
-    rows : sequence of sequences of str
-        The cells. Unprintable characters are escaped (`printable`).
-    """
+    """Print a table; columns whose cells begin with a digit, or are empty, are set flush right."""
     table = Table(box=box.SIMPLE_HEAD)
     for i, heading in enumerate(columns):
         numeric = all(row[i][:1].isdigit() or row[i] in {"", "-"} for row in rows)
@@ -73,60 +57,23 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def printable_lines(text: str) -> str:
-    """Escape lines of text for a terminal (`printable`).
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
-    """
+    """Escape lines of text for a terminal (`printable`)."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an exception as one line.
-
-    Parameters
-    ----------
-    error : BaseException
-
-    Returns
-    -------
-    str
-        The name of its type if it has no message.
-    """
+    """Return the message of an exception as one line."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return " ".join(text.split()) or type(error).__name__
 
 
 def shape_text(shape: tuple[int, ...] | None) -> str:
-    """Write a shape as h5lossy reads it: ``100x200``.
-
-    Parameters
-    ----------
-    shape : tuple of int or None
-
-    Returns
-    -------
-    str
-        ``-`` where there is none.
-    """
+    """Write a shape as h5lossy reads it: ``100x200``."""
     return "x".join(map(str, shape)) if shape else "-"
 
 
 def bytes_text(n: int) -> str:
     """Write a number of bytes for people, in powers of 1000.
-
-    Parameters
-    ----------
-    n : int
-
-    Returns
-    -------
-    str
 
     Examples
     --------
@@ -140,15 +87,16 @@ def bytes_text(n: int) -> str:
 
 
 def ratio_text(raw_bytes: int, stored_bytes: int) -> str:
-    """Write raw over stored bytes.
-
-    Parameters
-    ----------
-    raw_bytes, stored_bytes : int
-
-    Returns
-    -------
-    str
-        ``-`` where nothing is stored.
-    """
+    """Write raw over stored bytes."""
     return f"{raw_bytes / stored_bytes:.2f}" if stored_bytes else "-"
+
+
+def error_text(summary: ErrorSummary | None) -> str:
+    """Write the largest error as a fraction of the bound; ``-`` where nothing was checked."""
+    if summary is None:
+        return "-"
+    if summary.max_error == 0 and summary.holds:
+        return "0 (exact)"
+    if summary.holds:  # never rounded up to the bound itself
+        return f"{math.floor(summary.fraction * 1e4) / 1e4:.4f}"
+    return f"{summary.fraction:.4g}"

@@ -22,13 +22,7 @@ _received: list[int] = []
 
 
 class InterruptedBySignal(BaseException):
-    """The user, or the system, wants the command to end.
-
-    Parameters
-    ----------
-    number : int
-        The signal.
-    """
+    """The user, or the system, wants the command to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -41,10 +35,6 @@ def interruptible() -> Iterator[None]:
 
     A second signal raises at once. Signals that are ignored, as those of a shell's background jobs
     may be, stay so.
-
-    Yields
-    ------
-    None
     """
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
@@ -68,12 +58,6 @@ def interruptible() -> Iterator[None]:
 
 
 def raise_if_interrupted() -> None:
-    """Raise if a signal has come; to be called between steps of work.
-
-    Raises
-    ------
-    InterruptedBySignal
-        If `interruptible` has noted a signal.
-    """
+    """Raise if a signal has come; to be called between steps of work."""
     if _received:
         raise InterruptedBySignal(_received[-1])

@@ -29,31 +29,11 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 @contextmanager
 def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Path]:
-    """Give a temporary name, and rename to `path` at the end of the block.
+    """Yield a temporary name, and rename to `path` at the end of the block.
 
     The temporary file is in a folder next to `path` that only this user can open. Folders left
-    there by processes of this machine that were killed are deleted.
-
-    Parameters
-    ----------
-    path : Path
-        The final name.
-    replace : bool
-        Whether a file of that name may be replaced.
-    like : Path
-        The file whose owner, group and permissions a new file gets. A file that replaces another
-        one gets those of the file that it replaces.
-
-    Yields
-    ------
-    Path
-        No file yet. Whatever is there when the block ends with an exception is deleted.
-
-    Raises
-    ------
-    click.ClickException
-        If the folder does not exist, or if something exists at `path`, before the block or after
-        it, that may not be replaced.
+    there by processes of this machine that were killed are deleted. A new file gets the owner,
+    group and permissions of `like`, and one that replaces another those of that one.
     """
     if not path.parent.is_dir():
         raise click.ClickException(f"there is no folder {path.parent}")
@@ -76,16 +56,6 @@ def discarded_on_failure(file: h5py.File) -> Iterator[h5py.File]:
 
     If HDF5 cannot close a file, for example on a full disk, it crashes the process at exit. So a
     file that is to be discarded is closed in memory.
-
-    Parameters
-    ----------
-    file : h5py.File
-        Open for writing.
-
-    Yields
-    ------
-    h5py.File
-        The file.
     """
     try:
         yield file

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from h5lossy import PFPL, BoundError, BoundKind, ErrorBound
+from h5lossy import PFPL, BoundError, BoundKind
 from h5lossy.codecs import CODECS, Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from h5lossy import FrameInfo
+    from h5lossy import ErrorBound, FrameInfo
 
 Result = TypeVar("Result")
 
@@ -33,13 +33,7 @@ CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.val
 
 
 class FileToWrite(click.Path):
-    """A file that is written at the end of long work: it is refused at once if it cannot be.
-
-    Parameters
-    ----------
-    suffix : str, optional
-        What its name must end with: the only format that is written.
-    """
+    """A file that is written at the end of long work: it is refused at once if it cannot be."""
 
     def __init__(self, suffix: str = "") -> None:
         super().__init__(dir_okay=False, writable=True)
@@ -72,17 +66,7 @@ OWN_SETTINGS: tuple[str, ...] = tuple(_OWN_FIELDS)
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A bound and a codec as typed, each of which may be missing.
-
-    Parameters
-    ----------
-    bound : dict
-        The bound as an argument of a codec; empty where none was given.
-    codec : type of Codec, optional
-        The codec's class.
-    settings : dict
-        The codec's own settings.
-    """
+    """A bound and a codec as typed, each of which may be missing."""
 
     bound: Mapping[str, Any] = field(default_factory=dict)
     codec: type[Codec] | None = None
@@ -90,23 +74,7 @@ class Request:
 
     @classmethod
     def parse(cls, typed: Mapping[str, Any]) -> Request:
-        """Check what was typed.
-
-        Parameters
-        ----------
-        typed : dict
-            Values by the names of options, with ``_`` for ``-``; None or False where one was not
-            given.
-
-        Returns
-        -------
-        Request
-
-        Raises
-        ------
-        click.UsageError
-            For more than one bound, one that is not allowed, or a setting that is not the codec's.
-        """
+        """Check what was typed: values by names of options, None or False where not given."""
         given = {name: v for name, v in typed.items() if v is not None and v is not False}
         name = given.pop("codec", None)
         if name is not None and name not in CODEC_NAMES:
@@ -125,34 +93,13 @@ class Request:
         return request
 
     def make(self, codec: type[Codec] = DEFAULT_CODEC) -> Codec | None:
-        """Make the filter.
-
-        Parameters
-        ----------
-        codec : type of Codec
-            What to take where none was given.
-
-        Returns
-        -------
-        Codec or None
-            None where no bound was given.
-        """
+        """Make the filter, of `codec` where none was named; None where no bound was given."""
         if not self.bound:
             return None
         return (self.codec or codec)(**self.bound, **self.settings)
 
     def or_else(self, other: Request) -> Request:
-        """Fill in what is missing.
-
-        Parameters
-        ----------
-        other : Request
-            Where a missing bound is taken from, and a missing codec with its settings.
-
-        Returns
-        -------
-        Request
-        """
+        """Take a missing bound from another request, and a missing codec with its settings."""
         filled = other if self.codec is None else self
         return Request(
             bound=self.bound or other.bound, codec=filled.codec, settings=filled.settings
@@ -225,59 +172,39 @@ _OPTIONS = (
     *map(_own_option, OWN_SETTINGS),
 )
 
-_TYPED = (*BoundKind, "codec", *OWN_SETTINGS)
+
+def _parsed(
+    options: Sequence[Callable[..., Any]],
+    names: Sequence[str],
+    argument: str,
+    parse: Callable[[dict[str, Any]], Any],
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Return a decorator that gives a command options, and their meaning as one argument."""
+
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        @functools.wraps(function)
+        def command(*args: Any, **options: Any) -> Result:
+            typed = {name: options.pop(name) for name in names}
+            return function(*args, **{argument: parse(typed)}, **options)
+
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def request_option(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a command the options of bound and codec; it gets them as one argument, `request`.
-
-    Parameters
-    ----------
-    function : callable
-        Called with ``request=Request(...)``.
-
-    Returns
-    -------
-    callable
-    """
-
-    @functools.wraps(function)
-    def with_request(*args: Any, **options: Any) -> Result:
-        typed = {name: options.pop(name) for name in _TYPED}
-        return function(*args, request=Request.parse(typed), **options)
-
-    for option in reversed(_OPTIONS):
-        with_request = option(with_request)
-    return with_request
+def _parse_bound(typed: dict[str, Any]) -> ErrorBound | None:
+    """Return the bound that was typed, if any."""
+    codec = Request.parse(typed).make()
+    return None if codec is None else codec.bound
 
 
-def bound_option(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a command the options of a bound; it gets them as one argument, `bound`.
+#: Gives a command the options of bound and codec; it gets `request`, a `Request`.
+request_option = _parsed(_OPTIONS, (*BoundKind, "codec", *OWN_SETTINGS), "request", Request.parse)
 
-    Parameters
-    ----------
-    function : callable
-        Called with ``bound=ErrorBound(...)``, or None where none was given.
-
-    Returns
-    -------
-    callable
-    """
-
-    @functools.wraps(function)
-    def with_bound(*args: Any, **options: Any) -> Result:
-        typed = {str(kind): options.pop(kind) for kind in BoundKind}
-        [*given] = Request.parse(typed).bound.items()
-        bound = None
-        if given:
-            kind = BoundKind(given[0][0])
-            bound = ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else given[0][1])
-        return function(*args, bound=bound, **options)
-
-    for option in reversed(_BOUND_OPTIONS):
-        with_bound = option(with_bound)
-    return with_bound
-
+#: Gives a command the options of a bound; it gets `bound`, an `ErrorBound` or None.
+bound_option = _parsed(_BOUND_OPTIONS, (*BoundKind,), "bound", _parse_bound)
 
 #: Adds --missing-value to a command, which gets a tuple, `missing_value`.
 missing_option = click.option(
@@ -299,31 +226,12 @@ _CONFIRM_OPTION = click.option(
 
 
 def range_options(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Add --missing-value and --confirm-range to a command.
-
-    Parameters
-    ----------
-    function : callable
-
-    Returns
-    -------
-    callable
-    """
+    """Add --missing-value and --confirm-range to a command."""
     return missing_option(_CONFIRM_OPTION(function))
 
 
 def codec_text(codec: Codec, name: str | None = None) -> str:
     """Write a codec for a table, with its own settings unless they are the defaults.
-
-    Parameters
-    ----------
-    codec : Codec
-    name : str, optional
-        What to call it. Default: its class's name.
-
-    Returns
-    -------
-    str
 
     Examples
     --------
@@ -335,17 +243,7 @@ def codec_text(codec: Codec, name: str | None = None) -> str:
 
 
 def frame_codec_text(info: FrameInfo) -> str:
-    """Write the codec of a frame: its name, and its own settings unless they are the defaults.
-
-    Parameters
-    ----------
-    info : FrameInfo
-
-    Returns
-    -------
-    str
-        ``pfpl``, ``stored``, ``cuszp2(dimensions=3)``.
-    """
+    """Write the codec of a frame: its name, and its own settings unless they are the defaults."""
     codec = CODEC_NAMES.get(info.codec)
     defaults = {own.name: own.default for own in codec.choices()} if codec else {}
     changed = {name: value for name, value in info.settings.items() if value != defaults[name]}
@@ -353,5 +251,6 @@ def frame_codec_text(info: FrameInfo) -> str:
 
 
 def _in_brackets(settings: Mapping[str, Any]) -> str:
+    """Write settings behind the name of a codec."""
     text = ", ".join(f"{name}={value}" for name, value in settings.items())
     return f"({text})" if text else ""

@@ -28,20 +28,7 @@ _SETTINGS = (
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Tell whether a pattern names a dataset.
-
-    Parameters
-    ----------
-    path : str
-        The dataset's full path, ``/ocean/salt``.
-    pattern : str
-        A glob: ``*``, ``?`` and ``[...]`` stay within one name, ``**`` stands for any number of
-        names. With a leading ``/`` it is matched against the whole path, else against its end:
-        ``salt`` names every dataset of that name.
-
-    Returns
-    -------
-    bool
+    """Return whether a pattern names a dataset.
 
     Examples
     --------
@@ -61,22 +48,7 @@ def _names_match(names: list[str], wanted: list[str]) -> bool:
 
 
 def require_match(option: str, pattern: str, paths: Iterable[str]) -> None:
-    """Refuse a pattern that names nothing: most likely it is a slip of the pen.
-
-    Parameters
-    ----------
-    option : str
-        The option that it was given to, for the message.
-    pattern : str
-        See `matches`.
-    paths : iterable of str
-        The datasets that it may name.
-
-    Raises
-    ------
-    click.ClickException
-        Where it names none of them.
-    """
+    """Refuse a pattern that names nothing: most likely it is a slip of the pen."""
     paths = list(paths)
     if not any(matches(path, pattern) for path in paths):
         some = ", ".join(paths[:5]) + (", ..." if len(paths) > 5 else "")
@@ -86,22 +58,7 @@ def require_match(option: str, pattern: str, paths: Iterable[str]) -> None:
 
 
 def parse_chunks(text: str) -> Chunks:
-    """Read a chunk shape.
-
-    Parameters
-    ----------
-    text : str
-        ``64x64``, ``auto`` or ``keep``.
-
-    Returns
-    -------
-    tuple of int, or the word
-
-    Raises
-    ------
-    click.BadParameter
-        If it is none of these.
-    """
+    """Read a chunk shape."""
     if text == "auto":
         return "auto"
     if text == "keep":
@@ -119,17 +76,7 @@ def parse_chunks(text: str) -> Chunks:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What ``--dataset 'GLOB:absolute=1e-3,chunks=64x64'`` says.
-
-    Parameters
-    ----------
-    pattern : str
-        The datasets that it is for; see `matches`.
-    request : Request
-        Their bound and codec. What is missing there leaves the default in force.
-    chunks : tuple of int or str, optional
-        Their chunk shape. None leaves the default in force.
-    """
+    """What ``--dataset 'GLOB:absolute=1e-3,chunks=64x64'`` says."""
 
     pattern: str
     request: Request
@@ -142,22 +89,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """Read a rule as typed.
-
-        Parameters
-        ----------
-        text : str
-            A glob, a colon, and settings between commas.
-
-        Returns
-        -------
-        Rule
-
-        Raises
-        ------
-        click.BadParameter
-            If it can't be read.
-        """
+        """Read a rule as typed."""
         pattern, colon, settings = text.rpartition(":")
         if not (pattern and colon and settings):
             raise click.BadParameter(f"expected 'GLOB:SETTING,...', got {text!r}")

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 import h5py
-from h5py import h5d, h5ds, h5o, h5t
+from h5py import h5d, h5ds, h5t
 
 from h5lossy import BoundKind
 from h5lossy._blocks import auto_chunks
 from h5lossy.cli._console import printable, shape_text
-from h5lossy.cli._copy import absent_filters, walk
 from h5lossy.cli._patterns import Chunks, Rule, matches, require_match
+from h5lossy.repacking.compressing import Plan
+from h5lossy.repacking.objects import absent_filters, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,42 +35,7 @@ _FLOAT_TYPES = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What becomes of one dataset.
-
-    Attributes
-    ----------
-    file : h5py.File
-        The source.
-    name : bytes
-        Its first path there.
-    kept : str
-        Why it is copied as it is; empty where it is compressed.
-    codec : Codec or None
-        The requested codec and bound, where it is compressed.
-    chunks : tuple of int
-        Its chunks in the target, where it is compressed.
-    """
-
-    file: h5py.File
-    name: bytes
-    kept: str = ""
-    codec: Codec | None = None
-    chunks: tuple[int, ...] = ()
-
-    @property
-    def path(self) -> str:
-        """The first path as text; what is not UTF-8 stands as lone surrogates."""
-        return self.name.decode(errors="surrogateescape")
-
-    @property
-    def dataset(self) -> h5py.Dataset:
-        """The dataset, opened anew: an open one keeps HDF5's cache for its chunks."""
-        return h5py.Dataset(h5o.open(self.file.id, self.name))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wishes:
+class RepackOptions:
     """What the options of the command say.
 
     Attributes
@@ -90,38 +56,20 @@ class Wishes:
     skip: Sequence[str]
 
 
-def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
-    """Decide what becomes of each dataset.
-
-    Parameters
-    ----------
-    file : h5py.File
-        The source.
-    wishes : Wishes
-        What the user asked for.
-
-    Returns
-    -------
-    list of Plan
-        One for each dataset, in the order in which they are copied.
-
-    Raises
-    ------
-    click.ClickException
-        If a glob names nothing, a chunk shape does not fit, or a rule names a codec in vain.
-    """
+def make_plans(file: h5py.File, options: RepackOptions) -> list[Plan]:
+    """Decide what becomes of each dataset."""
     plans = [
-        _plan(Plan(file=file, name=name), wishes)
+        _plan(Plan(file=file, name=name), options)
         for name, obj in walk(file)
         if isinstance(obj, h5d.DatasetID)
     ]
     obstacles = {plan.path: _obstacle(plan.dataset) for plan in plans}
-    for rule in wishes.rules:
+    for rule in options.rules:
         require_match("--dataset", rule.pattern, obstacles)
         _require_compressible(rule, obstacles)
-    for pattern in wishes.skip:
+    for pattern in options.skip:
         require_match("--skip", pattern, [plan.path for plan in plans])
-    for rule in wishes.rules:
+    for rule in options.rules:
         if rule.request.codec:
             _require_bound(rule, [plan for plan in plans if matches(plan.path, rule.pattern)])
     return plans
@@ -146,18 +94,19 @@ def _require_bound(rule: Rule, plans: Sequence[Plan]) -> None:
         )
 
 
-def _plan(plan: Plan, wishes: Wishes) -> Plan:
-    rules = [rule for rule in wishes.rules if matches(plan.path, rule.pattern)]
-    request = wishes.request
+def _plan(plan: Plan, options: RepackOptions) -> Plan:
+    """Decide what becomes of one dataset."""
+    rules = [rule for rule in options.rules if matches(plan.path, rule.pattern)]
+    request = options.request
     for rule in rules:
         request = rule.request.or_else(request)
     codec = request.make()
     dataset = plan.dataset
-    kept = _obstacle(dataset) or _objection(plan, codec, rules, wishes.skip)
+    kept = _obstacle(dataset) or _objection(plan, codec, rules, options.skip)
     if kept:
         return dataclasses.replace(plan, kept=kept)
     by_rule = [rule for rule in rules if rule.chunks]
-    wanted = by_rule[-1].chunks if by_rule else wishes.chunks
+    wanted = by_rule[-1].chunks if by_rule else options.chunks
     if isinstance(wanted, tuple) and len(wanted) != dataset.ndim:
         if by_rule and by_rule[-1].is_literal:
             raise click.UsageError(
@@ -169,7 +118,7 @@ def _plan(plan: Plan, wishes: Wishes) -> Plan:
 
 
 def _objection(plan: Plan, codec: Codec | None, rules: Sequence[Rule], skip: Sequence[str]) -> str:
-    """Say why a dataset is better not compressed; nothing if it may be."""
+    """Return why a dataset is better not compressed; nothing if it may be."""
     if any(matches(plan.path, pattern) for pattern in skip):
         return "skipped"
     if codec is None:
@@ -186,7 +135,7 @@ def _objection(plan: Plan, codec: Codec | None, rules: Sequence[Rule], skip: Seq
 
 
 def _obstacle(dataset: h5py.Dataset) -> str:
-    """Say why a dataset can't be compressed; nothing if it can."""
+    """Return why a dataset can't be compressed; nothing if it can."""
     type_id = dataset.id.get_type()
     obstacles = {
         "not float32 or float64": not any(type_id.equal(known) for known in _FLOAT_TYPES),
@@ -203,6 +152,7 @@ def _obstacle(dataset: h5py.Dataset) -> str:
 
 
 def _chunk_shape(plan: Plan, wanted: Chunks | None) -> tuple[int, ...]:
+    """Return the chunks that a dataset gets."""
     dataset = plan.dataset
     if wanted == "keep" and dataset.chunks and _fits_frame(dataset.chunks, dataset):
         return tuple(dataset.chunks)
@@ -221,4 +171,5 @@ def _chunk_shape(plan: Plan, wanted: Chunks | None) -> tuple[int, ...]:
 
 
 def _fits_frame(chunks: tuple[int, ...], dataset: h5py.Dataset) -> bool:
+    """Return whether a frame can hold a chunk."""
     return math.prod(chunks) * int(dataset.dtype.itemsize) < 2**32 - 40

@@ -15,7 +15,7 @@ import h5py
 import h5lossy
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.cli._console import printable, say
-from h5lossy.cli._judging import FAILED, datasets_in, is_float, no_verdict, open_file, split_place
+from h5lossy.cli._files import FAILED, datasets_in, is_float, no_verdict, open_file, split_place
 from h5lossy.cli._options import FileToWrite, bound_option, missing_option
 from h5lossy.cli._progress import progress_bar
 
@@ -53,7 +53,7 @@ def _threshold(text: str) -> tuple[str, float]:
 )
 @bound_option
 @click.option(
-    "--need",
+    "--require",
     metavar="THRESHOLDS",
     help="More to meet, such as 'psnr>=70, ssim>=0.9999, max_error<=0.1'.",
 )
@@ -150,7 +150,7 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
     spacing = options["spacing"]
     settings = {
         "bound": bound,
-        "need": options["need"],
+        "require": options["require"],
         "metrics": [name.strip() for name in str(options["metrics"]).split(",")],
         "data_range": options["data_range"],
         "mask": options["mask"],

@@ -15,8 +15,15 @@ import h5py
 import numpy as np
 
 from h5lossy import BoundKind, ErrorBound, ErrorSummary
-from h5lossy.cli._check import Tally, error_text, verdict
-from h5lossy.cli._console import bytes_text, print_table, ratio_text, say, shape_text
+from h5lossy.bound_checker import BoundChecker
+from h5lossy.cli._console import (
+    bytes_text,
+    error_text,
+    print_table,
+    ratio_text,
+    say,
+    shape_text,
+)
 from h5lossy.cli._interrupts import interruptible
 from h5lossy.cli._options import Request, codec_text, request_option
 from h5lossy.cli._progress import Advance, progress_bar
@@ -43,7 +50,7 @@ class _Way:
         self, *, name: str, file_name: str, filters: dict[str, Any], bound: ErrorBound = _LOSSLESS
     ) -> None:
         self.name = name
-        self.tally = Tally(bound, Missing(np.dtype(np.float32)))
+        self._checker = BoundChecker(bound, Missing(np.dtype(np.float32)))
         self.seconds_writing = 0.0
         self.seconds_reading = 0.0
         self.stored_bytes = 0
@@ -52,7 +59,7 @@ class _Way:
 
     @property
     def summary(self) -> ErrorSummary:
-        return self.tally.summary
+        return self._checker.summary()
 
     def write(
         self, folder: Path, shape: tuple[int, ...], levels: Iterable[Level], advance: Advance
@@ -76,13 +83,13 @@ class _Way:
         self.seconds_writing = clock.seconds
 
     def read(self, folder: Path, levels: Iterable[Level], advance: Advance) -> None:
-        """Read the field and judge every value; only the reading is timed."""
+        """Read the field and check every value; only the reading is timed."""
         clock = _Clock()
         with h5py.File(folder / self.file_name) as file:
             for i, level in enumerate(levels):
                 with clock:
                     decoded = file["field"][i]
-                self.tally.add(level, decoded)
+                self._checker.add((i, 0, 0), level[np.newaxis], decoded[np.newaxis])
                 advance(_LEVEL_BYTES, f"reading: {self.name}")
         self.seconds_reading = clock.seconds
 
@@ -145,7 +152,7 @@ def demo(request: Request, size: int, keep: Path | None) -> None:
         say(f"files: {', '.join(sorted(str(path) for path in keep.glob('*.h5')))}")
     for way in ways:
         if not way.summary.holds:
-            raise click.ClickException(f"{way.name}: {verdict(way.summary)}")
+            raise click.ClickException(f"{way.name}: {'; '.join(way.summary.problems)}")
 
 
 def _run(codecs: Sequence[Codec], levels: int, folder: Path) -> list[_Way]:

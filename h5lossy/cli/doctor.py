@@ -27,8 +27,7 @@ from h5lossy import (
     get_config,
     largest_error,
 )
-from h5lossy.cli._check import error_text, verdict
-from h5lossy.cli._console import print_table, say
+from h5lossy.cli._console import error_text, print_table, say
 from h5lossy.codecs import CODECS, Codec
 
 _LIBRARIES = ("netCDF4", "tables")
@@ -64,6 +63,7 @@ def doctor(*, import_libraries: bool) -> None:
     _print_versions(config)
     broken += _print_libraries(config)
     broken += _print_backends(config)
+    _print_devices(config)
     _print_environment(environment)
     for cls in CODECS.values():
         broken += _try_filter(cls(absolute=1e-3))
@@ -115,11 +115,7 @@ def _print_backends(config: Config) -> list[str]:
             for name, usable in config.backends.items()
         ],
     )
-    has_backend = config.backend is not None
-    if has_backend and ", kernels " in config.devices.partition("\n")[0] and _is_automatic():
-        _try_devices()
-    say(get_config().devices)
-    if has_backend:
+    if config.backend is not None:
         return []
     wanted = os.environ.get("H5LOSSY_BACKEND")
     return [
@@ -129,6 +125,18 @@ def _print_backends(config: Config) -> list[str]:
         else "this machine's arithmetic does not give the bits that the format needs; "
         "please report it"
     ]
+
+
+def _print_devices(config: Config) -> None:
+    """Print the GPUs, and where chunks go after both have been tried."""
+    if config.devices:
+        print_table(
+            ("GPU", "kernels", "problem"), [(d.name, d.kernels, d.problem) for d in config.devices]
+        )
+    is_usable = any(not device.problem for device in config.devices)
+    if is_usable and config.backend is not None and _is_automatic():
+        _try_devices()
+    say(get_config().device_selection)
 
 
 def _is_automatic() -> bool:
@@ -169,7 +177,7 @@ def _try_filter(codec: Codec) -> list[str]:
     except (H5LossyError, OSError, RuntimeError, ValueError) as error:
         return [f"writing and reading with {codec!r} fails: {' '.join(str(error).split())}"]
     if not summary.holds:
-        return [f"{codec!r} breaks its bound: {verdict(summary)}; please report it"]
+        return [f"{codec!r} violates its bound: {'; '.join(summary.problems)}; please report it"]
     say(
         f"tried {codec!r}: {summary.count} values within {error_text(summary)} of the bound, "
         f"NaN kept, ratio {ratio:.1f}"

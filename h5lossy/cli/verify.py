@@ -15,7 +15,7 @@ import h5py
 import h5lossy
 from h5lossy import NotComparableError, describe
 from h5lossy.cli._console import one_line, printable, say
-from h5lossy.cli._judging import (
+from h5lossy.cli._files import (
     FAILED,
     NO_VERDICT,
     NOT_COMPARABLE,
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     help="Compare every value with this file's dataset of the same path, too; bounds are FILE's.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code is the verdict.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; only set the exit code.")
 def verify(
     path: Path, *, patterns: tuple[str, ...], against: Path | None, as_json: bool, quiet: bool
 ) -> None:
     """Decode all that h5lossy compressed in FILE, and compare it with the records.
 
     Checksums are checked, and every chunk is decoded as HDF5 would read it. If the data was
-    verified when it was written (by h5lossy repack, or h5lossy.write with verify="write"), the
+    verified when it was written (by h5lossy repack, or h5lossy.write with verify=True), the
     decoded values are compared with the recorded hashes: if these match, the values are bit for bit
     those that were compared with the original. Needs no original. With --against, there is a full
     comparison, as by h5lossy assess.
@@ -74,11 +74,10 @@ def verify(
         original = None
         if against is not None:
             original = stack.enter_context(open_file(against))
-            total += sum(datasets[name].nbytes for name, size in sizes.items() if size is not None)
+            total *= 2
         with progress_bar(total) as advance:
             for name, dataset in datasets.items():
                 if name not in run.failed:
-                    advance(0, f"verifying {printable(name)}")
                     other = _counterpart(original, name) if sizes[name] is not None else None
                     run.verify(name, dataset, other, advance)
         if not (as_json or quiet):
@@ -117,8 +116,15 @@ class _Run:
 
     def verify(self, name: str, dataset: h5py.Dataset, original: Any, advance: Advance) -> None:
         """Verify one dataset, and store the result."""
+        before = 0
+
+        def report_bytes(done: int, _total: int) -> None:
+            nonlocal before
+            advance(done - before, f"verifying {name}")
+            before = done
+
         try:
-            one = h5lossy.verify(dataset, against=original, progress=advance)
+            one = h5lossy.verify(dataset, against=original, progress=report_bytes)
         except UNREADABLE as error:
             self._fail(name, error)
             return
@@ -183,12 +189,12 @@ def _count(number: int, what: str) -> str:
 def _print(one: Verification) -> None:
     how = "" if one.codec is None else f"{one.codec} {one.bound}   {_count(one.chunks, 'chunk')}   "
     head = f"{printable(one.path)}   {how}"
-    for problems, verdict in ((one.problems, "FAIL"), (one.outdated, "OUTDATED")):
+    for problems, label in ((one.problems, "FAIL"), (one.outdated, "OUTDATED")):
         for problem in problems[:8]:
             where = "" if problem.chunk is None else f"chunk {problem.chunk} "
-            say(f"{head}{where}{printable(problem.why)}   {verdict}")
+            say(f"{head}{where}{printable(problem.why)}   {label}")
         if len(problems) > 8:
-            say(f"{head}{len(problems) - 8} more   {verdict}")
+            say(f"{head}{len(problems) - 8} more   {label}")
     if one.recorded and not (one.problems or one.outdated):
         some = "" if one.recorded == one.chunks else f" ({one.recorded} of them have one)"
         say(f"{head}decoded hash matches the one written{some}{_found(one)}   OK")

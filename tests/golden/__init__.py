@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 import h5lossy
 from h5lossy import _native
+from h5lossy._native.library import ffi
 from h5lossy._values import fill_bits, is_big_endian
 from h5lossy.codecs import CODECS
 
@@ -229,7 +230,7 @@ class Recipe:
     def case(self) -> bytes:
         """Return what tests/native/golden_frames_come_out.cpp reads."""
         values, frame = self.make_values(), self.encode()
-        params = bytes(_native._ffi.buffer(_native._c_params(self.params())))
+        params = bytes(ffi.buffer(self.params().to_c(ffi.typeof("h5l_params *"))))
         parts = (
             params,
             struct.pack("<Q", values.nbytes),

@@ -13,7 +13,7 @@ import pytest
 import gpu_data as data
 import h5lossy
 from h5lossy import _native
-from h5lossy.bounds import value_range
+from h5lossy.ranges import value_range
 from matrix import BOUNDS, SETTINGS
 
 if TYPE_CHECKING:

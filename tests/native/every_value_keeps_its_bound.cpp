@@ -9,7 +9,6 @@
 // usage: every_value_keeps_its_bound [SEED]
 
 #include <algorithm>
-#include <cinttypes>
 #include <iterator>
 #include <map>
 
@@ -80,7 +79,7 @@ class Check {
     const std::span<const std::uint8_t> frame = encode_in_place(params, raw);
     const std::span<const std::uint8_t> decoded_raw = decode_in_place(frame, raw.size());
     const std::vector<Bits<T>> decoded = to_values<T>(decoded_raw, params.big_endian != 0);
-    check_promise(params, values, decoded);
+    check_promise<T>(method_.name.c_str(), params, values, decoded);
     check_again(params, Bytes(frame.begin(), frame.end()), Bytes(decoded_raw.begin(), decoded_raw.end()));
   }
 
@@ -160,24 +159,6 @@ class Check {
     const h5l_status status = h5l_decode(in.data(), in.size(), out.data(), out.size(), &message);
     CHECK(status == H5L_OK, "%s", message.text);
     return out;
-  }
-
-  void check_promise(const h5l_params& params, std::span<const Bits<T>> values, std::span<const Bits<T>> decoded) {
-    Promise promise;
-    promise.kind = params.bound_kind;
-    promise.bound = params.bound;
-    promise.has_fill = params.has_fill != 0;
-    promise.fill_bits = params.fill_bits;
-    measure_range<T>(values, params.maybe_padded != 0, promise);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const char* const rule = broken<T>(promise, values[i], decoded[i]);
-      CHECK(rule == nullptr,
-            "%s, %s: value %zu of %zu is 0x%" PRIx64 " and came back as 0x%" PRIx64
-            " (float%zu, kind %u, bound %.17g, fill %d 0x%" PRIx64 ", range %.17g to %.17g)",
-            method_.name.c_str(), rule, i, values.size(), std::uint64_t{values[i]}, std::uint64_t{decoded[i]},
-            8 * sizeof(T), promise.kind, promise.bound, promise.has_fill ? 1 : 0, promise.fill_bits, promise.min,
-            promise.max);
-    }
   }
 
   // Encoding twice changes nothing. The range of decoded values is another one, so there the bound that was used is

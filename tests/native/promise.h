@@ -6,12 +6,14 @@
 #pragma once
 
 #include <bit>
+#include <cinttypes>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <type_traits>
 
+#include "check.h"
 #include "h5lossy.h"
 
 namespace h5lossy::test {
@@ -131,6 +133,22 @@ const char* broken(const Promise& promise, Bits<T> bits, Bits<T> decoded) {
                  : "|x - x'| <= bound * (max - min)";
     default:
       return "lossless: every value comes back bit for bit";
+  }
+}
+
+// Fails unless each value of a chunk came back as its parameters promise.
+template <class T>
+void check_promise(const char* name, const h5l_params& params, std::span<const Bits<T>> values,
+                   std::span<const Bits<T>> decoded) {
+  Promise promise = {params.bound_kind, params.bound, params.has_fill != 0, params.fill_bits};
+  measure_range<T>(values, params.maybe_padded != 0, promise);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const char* const rule = broken<T>(promise, values[i], decoded[i]);
+    CHECK(rule == nullptr,
+          "%s, %s: value %zu of %zu is 0x%" PRIx64 " and came back as 0x%" PRIx64
+          " (float%zu, kind %u, bound %.17g, fill %d 0x%" PRIx64 ", range %.17g to %.17g)",
+          name, rule, i, values.size(), std::uint64_t{values[i]}, std::uint64_t{decoded[i]}, 8 * sizeof(T),
+          promise.kind, promise.bound, promise.has_fill ? 1 : 0, promise.fill_bits, promise.min, promise.max);
   }
 }
 

@@ -182,11 +182,12 @@ inline PairTotals add_up_valid(u32 rows, u32 own, u32 columns, u32 some, Pair pa
   return {totals[0], totals[1], totals[2], totals[3]};
 }
 
-template <class T>
 class Climber {
  public:
-  Climber(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, double* memory)
-      : view_(view),
+  Climber(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
+          double* memory)
+      : value_bytes_(value_bytes),
+        view_(view),
         rules_(rules),
         plan_(plan),
         column_(column),
@@ -268,7 +269,11 @@ class Climber {
 
   void read(u64 w, u64 z, u32 y, const Row& row) const {
     const u64 at[4] = {w, z, column_.first[kY] + y, column_.first[kX]};
-    read_points<T>(view_, rules_, at, columns_, row);
+    if (value_bytes_ == sizeof(float)) {
+      read_points<float>(view_, rules_, at, columns_, row);
+    } else {
+      read_points<double>(view_, rules_, at, columns_, row);
+    }
   }
 
   // Errors less their pivot.
@@ -555,7 +560,7 @@ class Climber {
     } else {
       points.centre = of_ring(z);
     }
-    if (sizeof(T) == sizeof(float) && plan_.squares_fit) {
+    if (value_bytes_ == sizeof(float) && plan_.squares_fit) {
       add_stencils_of<true>(points, cell);
     } else {
       add_stencils_of<false>(points, cell);
@@ -576,6 +581,7 @@ class Climber {
     }
   }
 
+  u32 value_bytes_;
   const View& view_;
   const Rules& rules_;
   const FieldPlan& plan_;
@@ -592,22 +598,15 @@ class Climber {
   double* tail_valid_;
 };
 
-template <class T>
-bool climb(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, StencilCell* cells) {
-  const u64 doubles = Climber<T>::memory_doubles(plan, column);
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 64, doubles * sizeof(double)) != 0) return false;
-  Climber<T>(view, rules, plan, column, static_cast<double*>(memory)).climb(cells);
-  free(memory);
-  return true;
-}
-
 }  // namespace
 
 bool stencils(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
               StencilCell* cells) {
-  return value_bytes == 4 ? climb<float>(view, rules, plan, column, cells)
-                          : climb<double>(view, rules, plan, column, cells);
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 64, Climber::memory_doubles(plan, column) * sizeof(double)) != 0) return false;
+  Climber(value_bytes, view, rules, plan, column, static_cast<double*>(memory)).climb(cells);
+  free(memory);
+  return true;
 }
 
 }  // namespace h5lossy::H5L_TARGET

@@ -9,11 +9,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from h5lossy.assessment.report import Failure, Report
+from h5lossy.assessment.schema import Failure
 from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from h5lossy.assessment.report import Report
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ _ONE = re.compile(r"\s*(\w+)\s*(>=|<=)\s*(\S+)\s*")
 
 
 @dataclass(frozen=True)
-class Need:
+class Requirement:
     """One threshold.
 
     Attributes
@@ -96,11 +98,11 @@ class Need:
         return MEASURES[self.name]
 
     def got(self, report: Report) -> float | None:
-        """Take the number from a report."""
+        """Return the number from a report."""
         return self.measure.get(report)
 
     def holds(self, report: Report) -> bool:
-        """Tell whether a report meets it; what is not defined does not."""
+        """Return whether a report meets it; a number that is not defined does not."""
         got = self.got(report)
         if got is None:
             return False
@@ -118,7 +120,7 @@ class Need:
         return f"{self.name}{self.relation}{self.value:g}"
 
 
-def parse_needs(text: str) -> tuple[Need, ...]:
+def parse_requirements(text: str) -> tuple[Requirement, ...]:
     """Read thresholds, separated by commas.
 
     Parameters
@@ -128,7 +130,7 @@ def parse_needs(text: str) -> tuple[Need, ...]:
 
     Returns
     -------
-    tuple of Need
+    tuple of Requirement
 
     Raises
     ------
@@ -137,12 +139,12 @@ def parse_needs(text: str) -> tuple[Need, ...]:
 
     Examples
     --------
-    >>> [str(need) for need in parse_needs("psnr>=70, max_error <= 0.5")]
+    >>> [str(one) for one in parse_requirements("psnr>=70, max_error <= 0.5")]
     ['psnr>=70', 'max_error<=0.5']
     """
     if not isinstance(text, str):
         raise InvalidArgumentError(f'thresholds are text such as "psnr>=70", got {text!r}')
-    needs = []
+    requirements = []
     for part in filter(None, (p.strip() for p in text.split(","))):
         found = _ONE.fullmatch(part)
         try:
@@ -160,7 +162,7 @@ def parse_needs(text: str) -> tuple[Need, ...]:
         if MEASURES[found[1]].high_is_good != (found[2] == ">="):
             good = ">=" if MEASURES[found[1]].high_is_good else "<="
             raise InvalidArgumentError(f"a threshold for {found[1]} is {good}, got {part!r}")
-        needs.append(Need(found[1], found[2], value))
-    if not needs:
+        requirements.append(Requirement(found[1], found[2], value))
+    if not requirements:
         raise InvalidArgumentError(f'no threshold in {text!r}; one reads like "psnr>=70"')
-    return tuple(needs)
+    return tuple(requirements)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared by the commands that check files: exit codes, opening files, and finding datasets."""
+"""Opening files, finding datasets in them, and the exit codes of commands that check them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import h5py
 from h5lossy import H5LossyError, NotComparableError
 from h5lossy.cli._console import one_line
 from h5lossy.cli._patterns import matches, require_match
+from h5lossy.repacking.objects import path_text, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,12 +30,7 @@ UNREADABLE = (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyE
 
 @contextmanager
 def no_verdict() -> Iterator[None]:
-    """Turn what keeps a check from being made into its exit codes.
-
-    Yields
-    ------
-    None
-    """
+    """Turn what keeps a check from being made into its exit codes."""
     try:
         yield
     except NotComparableError as error:
@@ -48,13 +44,7 @@ def no_verdict() -> Iterator[None]:
 
 
 class Ended(click.ClickException):
-    """Ends the command with a message and an exit code.
-
-    Parameters
-    ----------
-    text : str
-    code : int
-    """
+    """Ends the command with a message and an exit code."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(" ".join(text.split()))
@@ -67,23 +57,7 @@ class Ended(click.ClickException):
 
 
 def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
-    """Open an HDF5 file for reading.
-
-    Parameters
-    ----------
-    path : path-like
-    **options
-        As `h5py.File` takes them.
-
-    Returns
-    -------
-    h5py.File
-
-    Raises
-    ------
-    Ended
-        If it can't be opened. The message names the file, and says if it is not an HDF5 file.
-    """
+    """Open an HDF5 file for reading; end with a message that says why that can't be done."""
     try:
         return h5py.File(path, "r", **options)
     except FileNotFoundError:
@@ -95,30 +69,12 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
 
 
 def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Dataset]:
-    """Return the datasets of a file that globs name; all where there are none.
-
-    Parameters
-    ----------
-    file : h5py.File
-    patterns : sequence of str
-
-    Returns
-    -------
-    dict
-        By their paths, in the order of the file.
-
-    Raises
-    ------
-    click.ClickException
-        If a glob names nothing.
-    """
-    found: dict[str, h5py.Dataset] = {}
-
-    def take(name: str, obj: object) -> None:
-        if isinstance(obj, h5py.Dataset):
-            found[f"/{name}"] = obj
-
-    file.visititems(take)
+    """Return the datasets of a file that globs name, by their paths; all without a glob."""
+    found = {
+        path_text(path): h5py.Dataset(obj)
+        for path, obj in walk(file)
+        if isinstance(obj, h5py.h5d.DatasetID)
+    }
     for pattern in patterns:
         require_match("--dataset", pattern, found)
     if not patterns:
@@ -131,16 +87,7 @@ def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Data
 
 
 def is_float(dataset: h5py.Dataset) -> bool:
-    """Return whether a dataset has float values; False for types that NumPy does not have.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether a dataset has float values; False for types that NumPy does not have."""
     try:
         return bool(dataset.dtype.kind == "f" and dataset.shape is not None)
     except TypeError:
@@ -149,14 +96,6 @@ def is_float(dataset: h5py.Dataset) -> bool:
 
 def split_place(text: str) -> tuple[str, str | None]:
     """Split ``file.h5:/path`` into both; without a path the second is None.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    tuple
 
     Examples
     --------

@@ -1,0 +1,16 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""libh5lossy for Python: its C API as typed functions, and its statuses as exceptions.
+
+The functions release the GIL while C runs, and hold nothing between calls: all of them are
+thread-safe.
+"""
+
+# ruff: noqa: F403  # all that these modules define is for the rest of the package
+
+from h5lossy._native.assess import *
+from h5lossy._native.batches import *
+from h5lossy._native.device import *
+from h5lossy._native.frames import *
+from h5lossy._native.library import FRAME_ERRORS as FRAME_ERRORS
+from h5lossy._native.library import LIBRARY_PATH as LIBRARY_PATH

@@ -1,0 +1,197 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Chunks to frames and back, cd_values, and what the library says about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy._native.library import (
+    Struct,
+    call,
+    ffi,
+    lib,
+    optional_text,
+    readable,
+    result,
+    text,
+    writable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+FILTER_ID: int = lib.H5L_FILTER_ID
+MAX_RANK: int = lib.H5L_MAX_RANK
+BOUND_ABSOLUTE: int = lib.H5L_BOUND_ABSOLUTE
+BOUND_POINTWISE_RELATIVE: int = lib.H5L_BOUND_POINTWISE_RELATIVE
+BOUND_RANGE_RELATIVE: int = lib.H5L_BOUND_RANGE_RELATIVE
+BOUND_LOSSLESS: int = lib.H5L_BOUND_LOSSLESS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(Struct):
+    """``h5l_params``: what to do with a chunk of values. ``h5lossy.h`` explains every field."""
+
+    codec: int = 0
+    bound_kind: int = 0
+    bound: float = 0.0
+    mode: int = 0
+    no_checksum: bool = False
+    value_bytes: int = 0
+    big_endian: bool = False
+    fill_bits: int | None = None
+    maybe_padded: bool = False
+    shape: tuple[int, ...] = ()
+
+    def _derived(self) -> dict[str, Any]:
+        return {"has_fill": self.fill_bits is not None, "rank": len(self.shape)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameFields(Struct):
+    """``h5l_frame_info``: what a frame says about itself. ``h5lossy.h`` explains every field."""
+
+    version: int
+    codec: int
+    bound_kind: int
+    value_bytes: int
+    big_endian: bool
+    mode: int
+    has_checksum: bool
+    header_bytes: int
+    raw_bytes: int
+    frame_bytes: int
+    tiles: int
+    stored_tiles: int
+    bound: float
+    step: float
+    dims: tuple[int, ...]
+
+    @property
+    def front_bytes(self) -> int:
+        """Size of header and tile table; the payload follows them."""
+        return self.header_bytes + 4 * self.tiles
+
+    def _derived(self) -> dict[str, Any]:
+        return {"rank": len(self.dims)}
+
+
+def version() -> str:
+    """Return the library's version, such as "1.2.3"."""
+    return text(lib.h5l_version())
+
+
+def build() -> str:
+    """Return which compiler made the library, and how: "GNU 12.2.0, Release"."""
+    return text(lib.h5l_build())
+
+
+def codec_name(codec: int) -> str | None:
+    """Return the name of a frame's codec, or None if this build does not know the number."""
+    return optional_text(lib.h5l_codec_name(codec))
+
+
+def backend_name() -> str | None:
+    """Return the name of the backend in use, or None if the self-test fails."""
+    return optional_text(lib.h5l_backend_name())
+
+
+def backends() -> dict[str, bool]:
+    """Return the backends of this build, best first, and whether this machine can run each."""
+    found: dict[str, bool] = {}
+    usable = ffi.new("int *")
+    while (name := optional_text(lib.h5l_backend_at(len(found), usable))) is not None:
+        found[name] = bool(usable[0])
+    return found
+
+
+def self_test() -> None:
+    """Check that this machine's arithmetic gives the bits that the format needs; raise if not."""
+    call("self_test")
+
+
+def plugin_info() -> int:
+    """Return the address of the filter's ``H5Z_class2_t``, as ``H5Zregister`` takes it."""
+    return int(ffi.cast("uintptr_t", lib.H5PLget_plugin_info()))
+
+
+def max_encoded_size(raw_bytes: int) -> int:
+    """Return the largest frame for `raw_bytes` of input; 0 if they do not fit into one frame."""
+    return int(lib.h5l_max_encoded_size(raw_bytes))
+
+
+def encode_into(params: Params, raw: npt.NDArray[Any], room: npt.NDArray[np.uint8]) -> int:
+    """Encode as `encode` does, into `max_encoded_size` bytes; return how many the frame has."""
+    with readable(raw) as data, writable(room) as to:
+        return int(result("encode", params, data, raw.nbytes, to, room.nbytes)[0])
+
+
+def encode(params: Params, raw: npt.NDArray[Any]) -> bytes:
+    """Encode the bytes of a C-contiguous array, which must fit into one frame."""
+    room = np.empty(max_encoded_size(raw.nbytes), np.uint8)
+    return room[: encode_into(params, raw, room)].tobytes()
+
+
+def inspect(frame: Any) -> FrameFields:
+    """Read and check the header and tile table of a frame: any contiguous bytes-like object."""
+    with readable(frame) as data:
+        return _frame_fields(result("inspect", data, len(data)))
+
+
+def inspect_header(header: bytes, frame_bytes: int) -> FrameFields:
+    """Read the header from the first bytes of a frame, at least 64 of them.
+
+    With `front_bytes` of them, everything that `inspect` checks is checked; with fewer, less.
+    """
+    with readable(header) as data:
+        return _frame_fields(result("inspect_header", data, len(data), frame_bytes))
+
+
+def _frame_fields(info: Any) -> FrameFields:
+    return FrameFields.from_c(info, dims=tuple(info.dims[0 : info.rank]))
+
+
+def decode(frame: Any, out: npt.NDArray[Any]) -> None:
+    """Decode a whole frame into `out`, which has the size that the frame says."""
+    with readable(frame) as data, writable(out) as room:
+        call("decode", data, len(data), room, out.nbytes)
+
+
+def decode_range(frame: Any, first: int, out: npt.NDArray[Any]) -> None:
+    """Decode the values from number `first` on into `out`, as many as it holds."""
+    with readable(frame) as data, writable(out) as room:
+        call("decode_range", data, len(data), first, out.size, room, out.nbytes)
+
+
+def pack_cd_values(params: Params) -> tuple[int, ...]:
+    """Return the cd_values for `params`: 5 words, or all 16 where the type is known."""
+    words = ffi.new("uint32_t[]", lib.H5L_MAX_CD_VALUES)
+    return tuple(words[0 : result("pack_cd_values", params, words)[0]])
+
+
+def unpack_cd_values(words: Sequence[int]) -> Params:
+    """Return what cd_values say."""
+    params = result("unpack_cd_values", ffi.new("uint32_t[]", words), len(words))
+    return Params.from_c(
+        params,
+        fill_bits=params.fill_bits if params.has_fill else None,
+        shape=tuple(params.shape[0 : params.rank]),
+    )
+
+
+def value_range(params: Params, raw: npt.NDArray[Any]) -> tuple[float, float] | None:
+    """Return (min, max) of the valid values in a C-contiguous array; None where there is none."""
+    with readable(raw) as data:
+        found = result("value_range", params, data, raw.nbytes)
+    return (found.min, found.max) if found.count else None
+
+
+def absolute_bound(range_relative: float, smallest: float, largest: float) -> float:
+    """Return the absolute bound for a range-relative one; 0 where only lossless will do."""
+    return float(lib.h5l_absolute_bound(range_relative, smallest, largest))

@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""`assess_divergence`: the only metric of several fields at once.
+
+It stays in NumPy: natively, it would need a kernel for each instruction set and for CUDA, and a C
+function that takes a pair of fields for each axis.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy._blocks import block_shape, blocks
+from h5lossy.assessment._fields import Fields, Layout
+from h5lossy.assessment._inputs import Mask, agree_on_packing, common_dtype, missing_in, opened
+from h5lossy.assessment._options import checked_spacing, memory_bytes
+from h5lossy.assessment._wide import Wide, known, misfit
+from h5lossy.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivergenceReport:
+    """What became of the divergence of a vector field (`assess_divergence`).
+
+    Attributes
+    ----------
+    points : int
+        Points with two valid neighbours along every axis.
+    max : float or None
+        Largest size in the original.
+    rms : float or None
+        In the original.
+    max_error, rmse : float or None
+        None where there is no such point, or a number beyond float64.
+    """
+
+    points: int
+    max: float | None
+    rms: float | None
+    max_error: float | None
+    rmse: float | None
+
+
+def assess_divergence(
+    original: Sequence[Any],
+    decoded: Sequence[Any],
+    *,
+    spacing: float | Sequence[float] = 1.0,
+    mask: Any = None,
+    memory_limit: int | str = "256 MiB",
+) -> DivergenceReport:
+    """Measure what became of the divergence of a vector field.
+
+    The divergence is the sum of the central differences of component a along axis a, at points that
+    have both neighbours along every axis.
+
+    Parameters
+    ----------
+    original, decoded : sequence
+        One field for each axis, slowest first, each as `assess` takes it.
+    spacing : float or sequence of float, optional
+        Distance of points along each axis. Default 1.
+    mask : array-like of bool, optional
+        True where a point is left out.
+    memory_limit : int or str, optional
+        As for `assess`.
+
+    Returns
+    -------
+    DivergenceReport
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are not as many components as axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, x = np.mgrid[0:9, 0:9].astype(float)
+    >>> found = assess_divergence([y, -x], [2 * y, -x])
+    >>> found.max, found.rmse
+    (0.0, 1.0)
+    """
+    if len(original) != len(decoded) or len(original) == 0:
+        raise InvalidArgumentError(
+            f"a vector field has one component an axis, got {len(original)} and {len(decoded)}"
+        )
+    limit = memory_bytes(memory_limit)
+    of_original, of_error = _Norms(), _Norms()
+    with ExitStack() as stack:
+        components = [
+            _component(*stack.enter_context(opened(x, y)), mask)
+            for x, y in zip(original, decoded, strict=True)
+        ]
+        shapes = [field.layout.full_shape for field in components]
+        if set(shapes) != {shapes[0]} or len(shapes) != len(shapes[0]):
+            raise InvalidArgumentError(
+                f"a vector field has one component an axis, all of one shape; got "
+                f"{len(shapes)} of shapes {shapes}"
+            )
+        steps = checked_spacing(spacing, len(shapes))
+        inside = tuple(max(0, n - 2) for n in shapes[0])
+        most_bytes = limit // (6 * len(shapes))  # all components, and what is made of them
+        for block in blocks(inside, block_shape(inside, None, 8, most_bytes=most_bytes)):
+            halo = tuple(slice(s.start, s.stop + 2) for s in block)
+            divergence, error = _divergences([field.read(halo) for field in components], steps)
+            of_original.add(divergence)
+            of_error.add(error)
+    return DivergenceReport(
+        points=of_original.count,
+        max=of_original.largest,
+        rms=of_original.root_mean_square,
+        max_error=of_error.largest,
+        rmse=of_error.root_mean_square,
+    )
+
+
+def _component(x: Any, y: Any, mask: Any) -> Fields:
+    """Return how one component is compared."""
+    agree_on_packing(x, y, as_stored=False)
+    dtype = common_dtype(x, y)
+    return Fields(
+        original=x,
+        decoded=y,
+        mask=None if mask is None else Mask(mask, x.shape),
+        dtype=dtype,
+        layout=Layout.of(x.shape),
+        missing=missing_in(x, y, dtype, "auto", ()),
+    )
+
+
+def _divergences(
+    parts: Sequence[tuple[npt.NDArray[Any], ...]], spacing: Sequence[float]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the divergence of the original and of the error, where all neighbours are valid."""
+    of_x: Any = 0.0
+    of_e: Any = 0.0
+    counts: Any = True
+    with np.errstate(over="ignore", invalid="ignore"):
+        for axis, ((x, y, valid), step) in enumerate(zip(parts, spacing, strict=True)):
+            before = tuple(slice(0, -2) if i == axis else slice(1, -1) for i in range(x.ndim))
+            after = tuple(slice(2, None) if i == axis else slice(1, -1) for i in range(x.ndim))
+            e = y - x
+            of_x = of_x + (x[after] - x[before]) / (2 * step)
+            of_e = of_e + (e[after] - e[before]) / (2 * step)
+            counts = counts & valid[before] & valid[after]
+    return of_x[counts], of_e[counts]
+
+
+class _Norms:
+    """Largest size and mean square of values that are added part by part."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._largest, self._squares = 0.0, Wide(0)
+
+    def add(self, values: npt.NDArray[Any]) -> None:
+        """Add a part; NaN stays."""
+        if not values.size:
+            return
+        largest = np.abs(values).max()
+        exponent = misfit(largest)
+        fitting = np.ldexp(values, -exponent)
+        self.count += values.size
+        self._largest = float(np.maximum(self._largest, largest))
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._squares += Wide(float((fitting * fitting).sum()), 2 * exponent)
+
+    @property
+    def largest(self) -> float | None:
+        """The largest size; None where there is none."""
+        return known(self._largest) if self.count else None
+
+    @property
+    def root_mean_square(self) -> float | None:
+        """The root mean square; None where there is none."""
+        return known((self._squares / Wide(self.count)).sqrt()) if self.count else None

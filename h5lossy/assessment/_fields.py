@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two fields that are compared, and which of their points count."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy._blocks import block_shape, blocks
+from h5lossy._values import as_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from h5lossy.assessment._inputs import Input
+    from h5lossy.missing import Missing
+
+    Part = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.bool_]]
+
+MASK_DTYPE = np.dtype(np.uint8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The shape of the fields without axes of extent 1."""
+
+    full_shape: tuple[int, ...]
+    axes: tuple[int, ...]  # that are left
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...]) -> Layout:
+        """Leave out axes of extent 1, or all of them but the last."""
+        axes = tuple(axis for axis, n in enumerate(shape) if n != 1)
+        return cls(full_shape=shape, axes=axes or tuple(range(len(shape)))[-1:])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents along `axes`."""
+        return tuple(self.full_shape[axis] for axis in self.axes)
+
+    def selection(self, own: tuple[slice, ...]) -> tuple[slice, ...]:
+        """Return a selection in the full shape for one along `axes`."""
+        wanted = dict(zip(self.axes, own, strict=True))
+        return tuple(wanted.get(axis, slice(0, 1)) for axis in range(len(self.full_shape)))
+
+    def chunks(self, field: Input) -> tuple[int, ...] | None:
+        """Return a field's chunk extents along `axes`."""
+        return field.chunks and tuple(field.chunks[axis] for axis in self.axes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """Two fields, and how they are compared."""
+
+    original: Input
+    decoded: Input
+    mask: Input | None  # not 0 where a point is left out
+    dtype: np.dtype[Any]  # that values are compared in
+    layout: Layout
+    missing: Missing
+    device: int | None = None  # the GPU that holds everything and computes
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the original, in the type of comparison."""
+        return self.original.size * self.dtype.itemsize
+
+    def marked(
+        self, original: npt.NDArray[Any], mask: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any] | None:
+        """Mark missing and invalid values of a part of the original in its mask."""
+        return self.missing.mark(original, mask) if self.missing.has_more else mask
+
+    def read_original(
+        self, selection: tuple[slice, ...]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Read a part of the original, and its mask with all values marked that are no data."""
+        x = self.original.read(selection, self.dtype)
+        mask = None if self.mask is None else self.mask.read(selection, MASK_DTYPE)
+        return x, self.marked(x, mask)
+
+    def read(self, selection: tuple[slice, ...]) -> Part:
+        """Read a part of both fields as float64, 0 where a point is not valid, and which are."""
+        x, mask = self.read_original(selection)
+        y = self.decoded.read(selection, self.dtype)
+        valid = np.isfinite(x) & np.isfinite(y)
+        fill = self.missing.fill
+        if fill is not None:
+            valid &= as_bits(x) != as_bits(np.asarray(fill, x.dtype))
+        if mask is not None:
+            valid &= mask == 0
+        x, y = (np.where(valid, f, 0).astype(np.float64) for f in (x, y))
+        return x, y, np.asarray(valid)
+
+    def part(self, own: tuple[slice, ...]) -> Part:
+        """Do the same for a selection along the layout's axes, which the parts keep."""
+        shape = [s.stop - s.start for s in own]
+        x, y, valid = self.read(self.layout.selection(own))
+        return x.reshape(shape), y.reshape(shape), valid.reshape(shape)
+
+    def blocks(self, most_bytes: int) -> Iterator[tuple[slice, ...]]:
+        """Cut the layout's axes into parts of at most so many bytes as float64.
+
+        Parts are of whole chunks, unless a chunk is larger than that.
+        """
+        shape = self.layout.shape
+        chunks = self.layout.chunks(self.original) or self.layout.chunks(self.decoded)
+        if chunks and 8 * math.prod(chunks) > most_bytes:
+            chunks = None
+        yield from blocks(shape, block_shape(shape, chunks, 8, most_bytes=most_bytes))
+
+
+def position(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the coordinates of a point by its number in C order."""
+    return tuple(int(i) for i in np.unravel_index(number, shape)) if shape else ()

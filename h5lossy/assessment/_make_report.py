@@ -1,0 +1,205 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""From what the passes found to a report."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from h5lossy import _native
+from h5lossy.assessment import _numbers as numbers
+from h5lossy.assessment._fields import position
+from h5lossy.assessment._wide import Wide
+from h5lossy.assessment.report import Report
+from h5lossy.assessment.schema import (
+    BoundCheck,
+    Failure,
+    PerChunk,
+    Provenance,
+    Size,
+    ThresholdCrossing,
+    Violation,
+)
+
+if TYPE_CHECKING:
+    from h5lossy.assessment._fields import Fields, Layout
+    from h5lossy.assessment._passes import Results
+    from h5lossy.assessment._scaling import Sums
+    from h5lossy.assessment._task import Task
+    from h5lossy.assessment._wide import Undefined
+    from h5lossy.assessment.schema import Values
+
+
+def make_report(task: Task, found: Results) -> Report:
+    """Return the report about a task, given what the passes over its fields found."""
+    options, fields, groups = task.options, task.fields, task.groups
+    layout, missing, absent = fields.layout, fields.missing, found.absent
+    undefined, sums, params = found.undefined, found.sums, found.params
+    points = found.points if absent is None else absent.added_to(found.points)
+    original = numbers.values(points, sums, "original", undefined)
+    report = Report(
+        shape=layout.full_shape,
+        dtype=fields.dtype.name,
+        points=points.count,
+        valid=points.valid,
+        masked=points.masked,
+        fill_value=None if missing.fill is None else float(missing.fill),
+        missing_values=tuple(map(float, missing.values)),
+        valid_min=None if missing.low is None else float(missing.low),
+        valid_max=None if missing.high is None else float(missing.high),
+        outside=0 if absent is None else absent.outside_points,
+        requirements=tuple(map(str, options.requirements)),
+        failures=(),
+        special=numbers.special(points, absent, layout.full_shape),
+        original=original,
+        decoded=numbers.values(points, sums, "decoded", undefined),
+        error=numbers.errors(points, sums, layout, params.pointwise_threshold, undefined),
+        bound=_bound_check(task, points, params),
+        correlation=numbers.correlation(points, sums, undefined),
+        histogram=numbers.histogram(points, sums, undefined),
+        relative_histogram=found.relative_histogram,
+        ssim=(
+            numbers.similarity(
+                found.field,
+                layout,
+                window=options.window,
+                step=options.step,
+                value_range=found.value_range,
+                undefined=undefined,
+            )
+            if "ssim" in groups
+            else None
+        ),
+        derivatives=(
+            numbers.derivatives(sums, layout, params.spacing, undefined)
+            if "derivatives" in groups
+            else None
+        ),
+        autocorrelation=(
+            numbers.autocorrelation(points, sums, layout, options.lags, undefined)
+            if "autocorrelation" in groups and options.lags
+            else None
+        ),
+        climate=found.climate,
+        spectrum=found.spectrum,
+        threshold_crossings=tuple(
+            ThresholdCrossing(name=name, threshold=threshold, count=count)
+            for (name, threshold), count in zip(
+                options.thresholds, points.threshold_crossings, strict=False
+            )
+        ),
+        size=_size(fields, points, sums, undefined),
+        per_chunk=_per_chunk(found, layout, original),
+        provenance=Provenance(
+            original=fields.original.name,
+            decoded=fields.decoded.name,
+            h5lossy=_native.version(),
+            passes=found.passes,
+            units=fields.original.units,
+            amplification=found.amplification,
+            unpacked=tuple(
+                f"{which}: {field.packing}"
+                for which, field in (("original", fields.original), ("decoded", fields.decoded))
+                if field.packing is not None and not field.packing.is_plain
+            ),
+        ),
+        metrics={metric.name: metric.result() for metric in options.own_metrics},
+        undefined=dict(undefined),
+    )
+    failures = [*_failures(report), *(r.failure(report) for r in options.requirements)]
+    return dataclasses.replace(report, failures=tuple(filter(None, failures)))
+
+
+def _bound_check(
+    task: Task, points: _native.PointsResult, params: _native.AssessParams
+) -> BoundCheck | None:
+    """Return how the bound was kept, with the first violations, if there is one to check."""
+    bound = task.bound
+    if bound is None:
+        return None
+    shape, chunks = task.fields.layout.full_shape, task.fields.decoded.chunks
+    listed = []
+    for point in points.listed:
+        at = position(point.at, shape)
+        chunk = chunks and tuple(i // n for i, n in zip(at, chunks, strict=True))
+        listed.append(Violation(at=at, original=point.original, decoded=point.decoded, chunk=chunk))
+    return BoundCheck(
+        kind=str(bound.kind),
+        value=bound.value,
+        limit=params.limit[0] if params.bound_kind == _native.BOUND_ABSOLUTE else None,
+        source=task.bound_source,
+        violations=points.violations,
+        listed=tuple(listed),
+    )
+
+
+def _size(
+    fields: Fields, points: _native.PointsResult, sums: Sums, undefined: Undefined
+) -> Size | None:
+    """Return the size of the decoded field in its file, if it is in one."""
+    dataset = fields.decoded.dataset
+    if dataset is None:
+        return None
+    raw, stored = int(dataset.size * dataset.dtype.itemsize), int(dataset.id.get_storage_size())
+    bits = 8 * stored / dataset.size if dataset.size else None
+    gain = None
+    if points.valid and bits is not None:
+        mse = numbers.mean_square(points, sums)
+        variance = sums.squares_original / Wide(points.valid)
+        if variance and mse and variance.is_finite and mse.is_finite:
+            gain = 0.5 * (variance / mse).log2() - bits
+    if gain is None:
+        undefined["size.accuracy_gain"] = "there is no error, or nothing varies"
+    if bits is None:
+        undefined["size.bits_per_value"] = "there are no values"
+    if not stored:
+        undefined["size.ratio"] = "nothing is stored"
+    return Size(
+        raw_bytes=raw,
+        stored_bytes=stored,
+        ratio=raw / stored if stored else None,
+        bits_per_value=bits,
+        accuracy_gain=gain,
+    )
+
+
+def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | None:
+    """Return the errors of each chunk, if there are chunks and they were asked for."""
+    if found.boxes is None:
+        return None
+    box, boxes = found.boxes
+    whole = dict(zip(layout.axes, box, strict=True))
+    full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
+    if original.range is None or not boxes["valid"].all():
+        found.undefined["per_chunk.psnr"] = (
+            "a chunk has no valid point, or the range is beyond float64"
+        )
+    return PerChunk(
+        box=full_box,
+        grid=tuple(-(-n // b) for n, b in zip(layout.full_shape, full_box, strict=True)),
+        max_abs=tuple(boxes["error_max_abs"].tolist()),
+        psnr=numbers.chunk_psnr(boxes, original.range, found.sums.scale),
+        special=tuple(boxes["special_failures"].tolist()),
+    )
+
+
+def _failures(report: Report) -> list[Failure | None]:
+    """Return what is wrong with the bound and with special values."""
+    found: list[Failure | None] = []
+    bound = report.bound
+    if bound is not None and bound.violations:
+        first = bound.listed[0]
+        found.append(
+            Failure(
+                check="bound",
+                wanted=str(bound),
+                got=f"{bound.violations} of {report.valid} points over, "
+                f"first {first.original!r} became {first.decoded!r}",
+                where=first.at,
+            )
+        )
+    for name, count in report.special.failed.items():
+        first_place = report.special.first.get(name)
+        found.append(Failure(check=name, wanted="0", got=str(count), where=first_place))
+    return found

@@ -1,0 +1,263 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The options that `assess` and `Assessor` share."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from h5lossy import _native
+from h5lossy.assessment.metrics import Metric
+from h5lossy.assessment.requirements import Requirement, parse_requirements
+from h5lossy.bounds import BoundKind, ErrorBound
+from h5lossy.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: What each profile computes besides the reductions, which are always there.
+PROFILES: dict[str, frozenset[str]] = {
+    "bound": frozenset(),
+    "standard": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk"}),
+    "climate": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk", "climate"}),
+    "full": frozenset(
+        {"ssim", "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise"}
+    ),
+}
+
+#: Groups of metrics, which may be named one by one.
+GROUPS: frozenset[str] = PROFILES["full"]
+
+_SIZE = re.compile(r"(\d+\.?\d*(?:e\+?\d+)?)\s*(?:([kmg])ib?)?")
+_UNITS = {None: 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssessOptions:
+    """What `h5lossy.assess` and `h5lossy.Assessor` compute and check.
+
+    Both take these as keyword arguments: ``assess(x, y, absolute=0.01, lags=5)``.
+
+    Parameters
+    ----------
+    absolute, pointwise_relative, range_relative, lossless, bound : optional
+        The error bound to check, at most one. Default of `assess`: the one that the file states, if
+        `decoded` is a dataset that h5lossy compressed; otherwise none.
+    require : str, optional
+        Further thresholds to meet: "psnr>=70, ssim>=0.9999".
+    metrics : str or iterable of str and Metric, optional
+        A profile, "bound", "standard", "climate" or "full", or any of these, of the groups "ssim",
+        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum" and "pointwise", and of
+        your own metrics (`h5lossy.assessment.Metric`). The reductions over all points are always
+        computed.
+    data_range : float, optional
+        Range for the constants of SSIM. Default: max - min of the original's valid values.
+    fill_value : float, "auto", None or Missing, optional
+        Points whose original has the bits of the fill value are left out, and have to come back bit
+        for bit. Default of `assess` "auto": the original's own, or its attribute ``_FillValue``; if
+        the original declares nothing missing, that of `decoded`. A number replaces the fill value,
+        but not the attributes ``missing_value``, ``valid_min``, ``valid_max`` and ``valid_range``;
+        an `h5lossy.missing.Missing` replaces all of them. None: all finite values are data,
+        whatever the attributes say.
+    missing_value : float or sequence of float, optional
+        Further missing values: left out, and to be restored bit for bit.
+    spacing : float or sequence of float, optional
+        Distance of points along each axis, for derivatives. Default 1.
+    ssim : dict, optional
+        "window", the side of windows from 2 to 16 (7), and "step" between them (1).
+    lags : int, optional
+        Largest lag of the autocorrelation, 0 to 16.
+    threshold_crossings : dict, optional
+        Thresholds by name, up to 8; points that change sides are counted: ``{"rain": 1e-4}``.
+    relative_threshold : float, optional
+        Points are counted whose error exceeds this fraction of their value. Default 1e-4, of which
+        Baker et al. (2017) allow 5 %.
+    threads : int, optional
+        Largest number of threads. Default: ``H5LOSSY_NUM_THREADS``, or all CPUs of the process.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an option is not allowed.
+    """
+
+    absolute: float | None = None
+    pointwise_relative: float | None = None
+    range_relative: float | None = None
+    lossless: bool = False
+    bound: ErrorBound | None = None
+    require: str | None = None
+    metrics: str | Iterable[str | Metric] = "standard"
+    data_range: float | None = None
+    fill_value: Any = "auto"
+    missing_value: float | Sequence[float] = ()
+    spacing: float | Sequence[float] = 1.0
+    ssim: Mapping[str, int] | None = None
+    lags: int = 10
+    threshold_crossings: Mapping[str, float] | None = None
+    relative_threshold: float = 1e-4
+    threads: int | None = None
+
+    # What follows from these.
+    given_bound: ErrorBound | None = field(init=False, repr=False, compare=False)
+    requirements: tuple[Requirement, ...] = field(init=False, repr=False, compare=False)
+    groups: frozenset[str] = field(init=False, repr=False, compare=False)
+    own_metrics: tuple[Metric, ...] = field(init=False, repr=False, compare=False)
+    window: int = field(init=False, repr=False, compare=False)
+    step: int = field(init=False, repr=False, compare=False)
+    thresholds: tuple[tuple[str, float], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        requirements = () if self.require is None else parse_requirements(self.require)
+        groups, own_metrics = _groups_and_metrics(self.metrics)
+        window, step = _window_and_step(self.ssim)
+        found = {
+            "given_bound": self._one_bound(),
+            "requirements": requirements,
+            "groups": groups.union(r.measure.group for r in requirements) - {""},
+            "own_metrics": own_metrics,
+            "window": window,
+            "step": step,
+            "thresholds": _thresholds(self.threshold_crossings),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+        if self.data_range is not None:
+            _check_positive("data_range", self.data_range)
+        _check_positive("relative_threshold", self.relative_threshold)
+        _check_integer("lags", self.lags, 0, _native.ASSESS_MAX_LAGS)
+        if self.threads is not None:
+            _check_integer("threads", self.threads, 1)
+
+    def _one_bound(self) -> ErrorBound | None:
+        """Return the bound that is given, if one is."""
+        given = [] if self.bound is None else [self.bound]
+        for kind, value in (
+            (BoundKind.ABSOLUTE, self.absolute),
+            (BoundKind.POINTWISE_RELATIVE, self.pointwise_relative),
+            (BoundKind.RANGE_RELATIVE, self.range_relative),
+            (BoundKind.LOSSLESS, 0.0 if self.lossless else None),
+        ):
+            if value is not None:
+                given.append(ErrorBound(kind, value))
+        if len(given) > 1:
+            raise InvalidArgumentError(f"give one bound, got {', '.join(map(str, given))}")
+        return given[0] if given else None
+
+
+def shows_options(function: Function) -> Function:
+    """Put the fields of `AssessOptions` into the signature that `help` shows for ``**options``."""
+    shown = inspect.signature(function)
+    own = {n: p for n, p in shown.parameters.items() if p.kind is not p.VAR_KEYWORD}
+    options = inspect.signature(AssessOptions).parameters
+    parameters = own | {name: p for name, p in options.items() if name not in own}
+    function.__signature__ = shown.replace(  # type: ignore[attr-defined]
+        parameters=list(parameters.values())
+    )
+    return function
+
+
+def checked_spacing(spacing: float | Sequence[float], rank: int) -> tuple[float, ...]:
+    """Return the distance of points along each of so many axes."""
+    each: list[Any] = list(spacing) if isinstance(spacing, Iterable) else [spacing] * rank
+    if len(each) != rank or not all(map(_is_positive, each)):
+        raise InvalidArgumentError(
+            f"spacing must be one number above 0, or one for each of {rank} axes, got {spacing!r}"
+        )
+    return tuple(map(float, each))
+
+
+def memory_bytes(limit: int | str) -> int:
+    """Read a memory limit.
+
+    Examples
+    --------
+    >>> memory_bytes("256 MiB")
+    268435456
+    """
+    found = _SIZE.fullmatch(str(limit).strip().lower())
+    if not found:
+        raise InvalidArgumentError(
+            f'memory_limit must be a number of bytes or like "256 MiB", got {limit!r}'
+        )
+    amount = float(found[1]) * _UNITS[found[2]]
+    if amount < 1 << 20:
+        raise InvalidArgumentError(f"memory_limit must be 1 MiB or more, got {limit!r}")
+    return int(amount)
+
+
+def _groups_and_metrics(metrics: Any) -> tuple[set[str], tuple[Metric, ...]]:
+    """Separate names of groups from the caller's own metrics."""
+    if not isinstance(metrics, Iterable):
+        raise InvalidArgumentError(
+            f"metrics takes a profile, or names and metrics of your own, got {metrics!r}"
+        )
+    named: set[str] = set()
+    own: list[Metric] = []
+    for metric in [metrics] if isinstance(metrics, str) else metrics:
+        if isinstance(metric, str):
+            named |= PROFILES.get(metric, {metric})
+        elif isinstance(metric, Metric):
+            own.append(metric)
+        else:
+            raise InvalidArgumentError(
+                f"a metric is a name, or has name, halo, update and result; got {metric!r}"
+            )
+    unknown = named - GROUPS
+    if unknown:
+        raise InvalidArgumentError(
+            f"metrics must be one of {', '.join(PROFILES)}, or some of "
+            f"{', '.join(sorted(GROUPS))}; got {', '.join(sorted(unknown))}"
+        )
+    names = [metric.name for metric in own]
+    if len(set(names)) < len(names):
+        raise InvalidArgumentError(f"metrics need names of their own, got {', '.join(names)}")
+    if any(metric.halo < 0 for metric in own):
+        raise InvalidArgumentError("a metric's halo is 0 or more planes")
+    return named, tuple(own)
+
+
+def _window_and_step(ssim: Any) -> tuple[int, int]:
+    given = {} if ssim is None else ssim
+    if not isinstance(given, Mapping) or set(given) - {"window", "step"}:
+        raise InvalidArgumentError(f"ssim takes a dict of window and step, got {ssim!r}")
+    window, step = given.get("window", 7), given.get("step", 1)
+    _check_integer("ssim's window", window, 2, _native.ASSESS_MAX_WINDOW)
+    _check_integer("ssim's step", step, 1)
+    return int(window), int(step)
+
+
+def _thresholds(crossings: Any) -> tuple[tuple[str, float], ...]:
+    given, most = {} if crossings is None else crossings, _native.ASSESS_MAX_THRESHOLDS
+    if (
+        not isinstance(given, Mapping)
+        or len(given) > most
+        or not all(isinstance(v, Real) and math.isfinite(v) for v in given.values())
+    ):
+        raise InvalidArgumentError(
+            f"threshold_crossings takes a dict of up to {most} finite thresholds, got {given!r}"
+        )
+    return tuple((str(name), float(value)) for name, value in given.items())
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, Real) and 0 < float(value) < math.inf
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if not _is_positive(value):
+        raise InvalidArgumentError(f"{name} must be greater than 0 and finite, got {value!r}")
+
+
+def _check_integer(name: str, value: Any, least: int, most: float = math.inf) -> None:
+    if not isinstance(value, Integral) or not least <= int(value) <= most:
+        allowed = f"{least} or more" if most == math.inf else f"{least} to {most}"
+        raise InvalidArgumentError(f"{name} must be {allowed}, got {value!r}")

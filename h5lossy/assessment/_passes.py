@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The passes over two fields that a report is made from."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._blocks import BLOCK_BYTES
+from h5lossy._values import is_big_endian
+from h5lossy.assessment._climate import climate, spectrum
+from h5lossy.assessment._scaling import Scale, Sums, multiplied
+from h5lossy.assessment._task import grid_limit, halo_of
+from h5lossy.assessment._walk import Walker, box_grid
+from h5lossy.assessment._wide import Undefined, Wide
+from h5lossy.assessment.metrics import relative_histogram, run_metrics
+from h5lossy.bounds import BoundKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from h5lossy.assessment._absent import Absent
+    from h5lossy.assessment._task import Task
+    from h5lossy.assessment.schema import Climate, RelativeHistogram, Spectrum
+
+    #: Extents of a box, and all boxes.
+    Boxes = tuple[tuple[int, ...], npt.NDArray[Any]]
+
+#: Boxes of the map of errors; where there are more chunks, a box holds several.
+_MOST_BOXES = 4096
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Results:
+    """What the passes found."""
+
+    params: _native.AssessParams
+    points: _native.PointsResult
+    sums: Sums
+    field: _native.FieldResult
+    value_range: float | None  # for SSIM
+    undefined: Undefined
+    absent: Absent | None
+    boxes: Boxes | None = None
+    climate: Climate | None = None
+    spectrum: Spectrum | None = None
+    relative_histogram: RelativeHistogram | None = None
+    passes: int = 1  # how often the original was read
+    amplification: float = 1.0  # how often a value was read in the last pass, on average
+
+
+class Passes:
+    """Reads the fields of a task as often as its metrics require."""
+
+    def __init__(
+        self, task: Task, memory_limit: int, progress: Callable[[int, int], object]
+    ) -> None:
+        self._task, self._limit, self._progress = task, memory_limit, progress
+        options = task.options
+        self._is_relative = task.bound is not None and task.bound.kind is BoundKind.RANGE_RELATIVE
+        needs_range = "ssim" in task.groups and options.data_range is None
+        self._passes = 2 if needs_range or self._is_relative else 1
+        more = len({"climate", "pointwise"} & task.groups) + bool(options.own_metrics)
+        self._done, self._total = 0, task.fields.nbytes * (self._passes + more)
+
+    def _advance(self, points: int) -> None:
+        self._done += points * self._task.fields.dtype.itemsize
+        self._progress(self._done, self._total)
+
+    def run(self) -> Results:
+        """Read the fields, and return everything that was found."""
+        task, fields = self._task, self._task.fields
+        state: _native.AssessState | None = None
+        points: _native.PointsResult | None = None
+        ends: tuple[float, float] | None = None
+        if self._passes == 2 and fields.device is not None and not self._is_relative:
+            # Everything is in memory, so the reductions come first, and give the range.
+            state = _native.AssessState(task.params(Fraction(0), None))
+            Walker(fields, 0, 0).run(state, progress=self._advance)
+            points = state.points_result()
+            ends = _original_ends(points)
+            if ends is None:
+                self._total += fields.nbytes
+        if self._passes == 2 and ends is None:
+            ends = self._value_range()
+        value_range, extent = self._ranges(ends)
+        if state is None:
+            state = _native.AssessState(task.params(extent, value_range))
+        elif state.params.window:
+            state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
+        walker = Walker(fields, halo_of(state.params), self._limit)
+        boxes = self._new_boxes()
+        absent = task.absent(state.params)
+        field = walker.run(
+            state,
+            boxes=boxes,
+            has_points=points is not None,
+            absent=absent,
+            progress=self._advance,
+        ).field_result()
+        points = points or state.points_result()
+        run_metrics(task.options.own_metrics, fields, self._advance)
+        undefined, groups = Undefined(), task.groups
+        return Results(
+            params=state.params,
+            points=points,
+            sums=self._scaled_sums(points, state.params, boxes) or Sums.streamed(points, field),
+            field=field,
+            value_range=value_range,
+            undefined=undefined,
+            absent=absent,
+            boxes=boxes,
+            climate=climate(fields, undefined, self._advance) if "climate" in groups else None,
+            spectrum=spectrum(fields, self._limit, undefined) if "spectrum" in groups else None,
+            relative_histogram=(
+                relative_histogram(fields, undefined, self._advance)
+                if "pointwise" in groups
+                else None
+            ),
+            passes=self._passes,
+            amplification=walker.amplification,
+        )
+
+    def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
+        """Return the range for SSIM, and the one that a range-relative bound is relative to."""
+        extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
+        given = self._task.options.data_range
+        if given is not None:
+            return float(given), extent
+        if ends is None:
+            return None, extent
+        return float(extent) if math.isfinite(ends[1] - ends[0]) else math.inf, extent
+
+    def _value_range(self) -> tuple[float, float] | None:
+        """Return the smallest and the largest valid value of the original."""
+        fields = self._task.fields
+        dtype, fill_bits = fields.dtype, fields.missing.fill_bits
+        if fields.device is not None:  # the reductions of the original with itself
+            state = _native.AssessState(
+                _native.AssessParams(
+                    value_bytes=dtype.itemsize, fill_bits=fill_bits, on_device=True
+                )
+            )
+            both = dataclasses.replace(fields, decoded=fields.original)
+            Walker(both, 0, 0).run(state, progress=self._advance)
+            return _original_ends(state.points_result())
+        params = _native.Params(
+            value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype), fill_bits=fill_bits
+        )
+        found = []
+        for own in fields.blocks(min(BLOCK_BYTES, self._limit // 4)):
+            block, mask = fields.read_original(fields.layout.selection(own))
+            if mask is not None:
+                block = np.where(mask != 0, dtype.type(np.nan), block).astype(dtype)
+            ends = _native.value_range(params, block)
+            if ends is not None:
+                found.append(ends)
+            self._advance(block.size)
+        if not found:
+            return None
+        return min(low for low, _ in found), max(high for _, high in found)
+
+    def _new_boxes(self) -> Boxes | None:
+        """Return boxes of whole chunks to sum up errors in, where they are wanted."""
+        task, layout = self._task, self._task.fields.layout
+        chunks = layout.chunks(task.fields.decoded) or layout.chunks(task.fields.original)
+        wanted = "per_chunk" in task.groups and task.has_neighbours and 0 not in layout.shape
+        if not wanted or not chunks:
+            return None
+        box = box_grid(layout.shape, chunks, _MOST_BOXES)
+        count = math.prod(-(-n // b) for n, b in zip(layout.shape, box, strict=True))
+        return box, np.zeros(count, _native.BOX_DTYPE)
+
+    def _scaled_sums(
+        self, points: _native.PointsResult, params: _native.AssessParams, boxes: Boxes | None
+    ) -> Sums | None:
+        """Compute sums again if squares do not fit in float64; updates the sums of `boxes`."""
+        scale = Scale.of(points)
+        if scale is None or self._task.fields.dtype.itemsize == 4:  # of float32, all squares fit
+            return None
+        self._passes += 1
+        self._total += self._task.fields.nbytes
+        is_absolute = params.bound_kind == _native.BOUND_ABSOLUTE
+        limit = float(Wide(params.limit[0] if is_absolute else 0.0, scale.error))
+        state = _native.AssessState(
+            _native.AssessParams(
+                value_bytes=8,
+                histogram_limit=grid_limit(limit),
+                threads=params.threads,
+                lags=params.lags,
+                stencils=params.stencils,
+                shape=params.shape,
+                spacing=params.spacing,
+            )
+        )
+        fields = multiplied(self._task.fields, scale)
+        again = None if boxes is None else (boxes[0], np.zeros_like(boxes[1]))
+        walker = Walker(fields, halo_of(state.params), self._limit)
+        field_state = walker.run(state, boxes=again, progress=self._advance)
+        if boxes is not None and again is not None:
+            boxes[1]["error_squares"] = again[1]["error_squares"]
+        return Sums(scale=scale, points=state.points_result(), field=field_state.field_result())
+
+
+def _original_ends(points: _native.PointsResult) -> tuple[float, float] | None:
+    """Return the smallest and the largest value of the original, if the reductions have them.
+
+    They do not where a value became NaN or infinite, since such points do not count there.
+    """
+    lost = points.special["nan_introduced"] + points.special["inf_introduced"]
+    return (points.original_min, points.original_max) if points.valid and not lost else None

@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The objects of an HDF5 file, and what leads from one to another."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from h5py import h5, h5a, h5d, h5g, h5l, h5o, h5p, h5t, h5z
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import h5py
+
+#: An object of a file: the number that HDF5 gives the file, and the address of the object's header.
+ObjectKey = tuple[int, int]
+
+
+class Link(NamedTuple):
+    """A link of a group: its name, ``h5py.h5l.TYPE_*``, and the character set of its name."""
+
+    name: bytes
+    kind: int
+    charset: int
+
+
+def object_key(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> ObjectKey:
+    """Return which object this is, whatever path it was opened by."""
+    info = h5o.get_info(obj)
+    return info.fileno, info.addr
+
+
+def path_text(path: bytes) -> str:
+    """Return a path as text; what is not UTF-8 stands as lone surrogates."""
+    return path.decode(errors="surrogateescape")
+
+
+def walk(file: h5py.File) -> Iterator[tuple[bytes, h5g.GroupID | h5d.DatasetID | h5t.TypeID]]:
+    """Yield the path and the object of all objects, each once, in the order of `FileCopier`."""
+    root = h5g.open(file.id, b"/")
+    seen = {object_key(root)}
+    yield b"/", root
+    groups = deque([(b"", root)])
+    while groups:
+        path, group = groups.popleft()
+        for link in links(group):
+            if link.kind != h5l.TYPE_HARD:
+                continue
+            obj = h5o.open(group, link.name)
+            key = object_key(obj)
+            if key in seen:
+                continue
+            seen.add(key)
+            yield path + b"/" + link.name, obj
+            if isinstance(obj, h5g.GroupID):
+                groups.append((path + b"/" + link.name, obj))
+
+
+def links(group: h5g.GroupID) -> list[Link]:
+    """Return the links of a group, in their own order."""
+    found: list[Link] = []
+    index, order = _sequence(group.get_create_plist().get_link_creation_order())
+    # iterate() hands out the same `info` each time.
+    group.links.iterate(
+        lambda name, info: found.append(Link(name, info.type, info.cset)),
+        info=True,
+        idx_type=index,
+        order=order,
+    )
+    return found
+
+
+def attribute_names(obj: Any) -> list[bytes]:
+    """Return the names of an object's attributes, in their own order."""
+    names: list[bytes] = []
+    index, order = _sequence(obj.get_create_plist().get_attr_creation_order())
+    h5a.iterate(obj, names.append, index_type=index, order=order)
+    return names
+
+
+def _sequence(tracking: int) -> tuple[int, int]:
+    """Return the order of creation where it is known, else that in the file, as HDF5 does."""
+    if tracking & h5p.CRT_ORDER_TRACKED:
+        return h5.INDEX_CRT_ORDER, h5.ITER_INC
+    return h5.INDEX_NAME, h5.ITER_NATIVE
+
+
+def external_files(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> set[str]:
+    """Return the names of the other files that an object refers to, as the file has them.
+
+    Targets of a group's external links; source files of a virtual dataset; raw files of an
+    externally stored one. They are often relative.
+    """
+    if isinstance(obj, h5g.GroupID):
+        external = (link for link in links(obj) if link.kind == h5l.TYPE_EXTERNAL)
+        return {path_text(obj.links.get_val(link.name)[0]) for link in external}
+    if not isinstance(obj, h5d.DatasetID):
+        return set()
+    creation = obj.get_create_plist()
+    if creation.get_layout() == h5d.VIRTUAL:
+        names = {creation.get_virtual_filename(i) for i in range(creation.get_virtual_count())}
+        return names - {"."}
+    return {path_text(creation.get_external(i)[0]) for i in range(creation.get_external_count())}
+
+
+def absent_filters(dataset: h5d.DatasetID) -> list[str]:
+    """Return number and name of the filters that a dataset needs and that HDF5 does not find."""
+    creation = dataset.get_create_plist()
+    filters = map(creation.get_filter, range(creation.get_nfilters()))
+    return [
+        f"{number} ({name.decode(errors='replace')})"
+        for number, _, _, name in filters
+        if not h5z.filter_avail(number)
+    ]
