@@ -39,7 +39,7 @@ from h5lossy.errors import (
     UnsupportedError,
 )
 from h5lossy.frames import FrameInfo, decode, encode, inspect, max_encoded_size
-from h5lossy.plugins import PLUGIN_PATH, Config, LibHDF5, get_config, install, register
+from h5lossy.plugins import PLUGIN_PATH, Config, Device, LibHDF5, get_config, install, register
 from h5lossy.verification import Verification, verify
 
 __version__ = _native.version()
@@ -60,6 +60,7 @@ __all__ = [
     "CorruptFrameError",
     "CuSZp2",
     "DatasetInfo",
+    "Device",
     "DeviceError",
     "DivergenceReport",
     "ErrorBound",

@@ -68,6 +68,25 @@ class LibHDF5:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Device:
+    """A GPU of this machine.
+
+    Attributes
+    ----------
+    name : str
+        Such as "NVIDIA H100 PCIe"; empty where it cannot be used.
+    kernels : str
+        Where its kernels are from: "built in", or compiled by NVRTC. Empty where it cannot be used.
+    problem : str
+        Why it cannot be used; empty where it can.
+    """
+
+    name: str
+    kernels: str
+    problem: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """What h5lossy consists of in this process (`get_config`).
 
@@ -83,8 +102,10 @@ class Config:
         The backend in use; None where the self-test of its arithmetic fails.
     backends : dict of str to bool
         The backends in this build, best first, and whether this machine can run each.
-    devices : str
-        What GPUs there are and where chunks go (``H5LOSSY_DEVICE``), as lines of text.
+    devices : tuple of Device
+        The GPUs of this machine; none without the CUDA driver.
+    device_selection : str
+        Whether chunks go to a GPU or the CPU (``H5LOSSY_DEVICE``), and why, as lines of text.
     libhdf5s : tuple of LibHDF5
         The HDF5 libraries that are loaded, h5py's first.
     """
@@ -94,7 +115,8 @@ class Config:
     plugin_path: str
     backend: str | None
     backends: dict[str, bool]
-    devices: str
+    devices: tuple[Device, ...]
+    device_selection: str
     libhdf5s: tuple[LibHDF5, ...]
 
 
@@ -148,7 +170,11 @@ def get_config() -> Config:
         plugin_path=PLUGIN_PATH,
         backend=_native.backend_name(),
         backends=_native.backends(),
-        devices=_native.describe_devices().rstrip(),
+        devices=tuple(
+            Device(name=name, kernels=kernels, problem=problem)
+            for name, kernels, problem in _native.devices()
+        ),
+        device_selection=_native.device_selection(),
         libhdf5s=tuple(
             LibHDF5(
                 path=library.path,

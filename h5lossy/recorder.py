@@ -118,12 +118,14 @@ class Recorder:
         def hashes(some: list[npt.NDArray[Any]]) -> list[int | None]:
             return [hash_unless(values, self._unwritten) for values in some]
 
-        if len(chunks) < 2:  # Python can't start threads while it exits, and needs none
-            return hashes(chunks)
-        count = -(-len(chunks) // self._threads)
+        count = max(1, -(-len(chunks) // self._threads))
+        parts = [chunks[i : i + count] for i in range(0, len(chunks), count)]
         with ThreadPoolExecutor(self._threads) as pool:
-            parts = (chunks[i : i + count] for i in range(0, len(chunks), count))
-            return [*itertools.chain.from_iterable(pool.map(hashes, parts))]
+            try:
+                found = pool.map(hashes, parts)
+            except RuntimeError:  # no thread can be started, since Python exits or the limit is met
+                found = map(hashes, parts)
+            return [*itertools.chain.from_iterable(found)]
 
     def check(self) -> None:
         """Raise `BoundViolationError` if anything that was added so far violates the bound."""

@@ -1209,7 +1209,7 @@ def test_whatever_is_undefined_has_its_reason(name: str) -> None:
         return {name} if value is None else set()
 
     # Not given, or no number at all: the fill value, the row of all axes, what has no chunks.
-    declared = {"fill_value", "valid_min", "valid_max"}
+    declared = {"fill_value", "valid_min", "valid_max", "provenance.units"}
     others = declared | {"autocorrelation.axis", "per_chunk", "bound.listed.chunk"}
     reasons = {re.sub(r"^autocorrelation\..*", "autocorrelation", key) for key in report.undefined}
     unexplained = {

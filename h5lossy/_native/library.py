@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """libh5lossy itself: opened by cffi, called by name, its statuses raised as exceptions.
 
-cffi reads the declarations from ``h5lossy.h``, so there is no second list of functions and no
+cffi reads the declarations from the C headers, so there is no second list of functions and no
 compiled Python module. It has no type information: `Any` ends at the functions of this package.
 """
 
@@ -70,7 +70,9 @@ def _open_library() -> Any:
 
 
 ffi: Any = cffi.FFI()
-ffi.cdef(_declarations("h5lossy.h") + "const void *H5PLget_plugin_info(void);")
+for _header in ("h5lossy.h", "h5lossy_device.h", "h5lossy_assess.h"):
+    ffi.cdef(_declarations(_header))
+ffi.cdef("const void *H5PLget_plugin_info(void);")
 lib: Any = _open_library()
 
 # A shortage of memory is MemoryError, which is what Python's own allocations on the way raise.

@@ -150,11 +150,11 @@ def _size(
         if variance and mse and variance.is_finite and mse.is_finite:
             gain = 0.5 * (variance / mse).log2() - bits
     if gain is None:
-        undefined.none("size.accuracy_gain", "there is no error, or nothing varies")
+        undefined["size.accuracy_gain"] = "there is no error, or nothing varies"
     if bits is None:
-        undefined.none("size.bits_per_value", "there are no values")
+        undefined["size.bits_per_value"] = "there are no values"
     if not stored:
-        undefined.none("size.ratio", "nothing is stored")
+        undefined["size.ratio"] = "nothing is stored"
     return Size(
         raw_bytes=raw,
         stored_bytes=stored,
@@ -172,8 +172,8 @@ def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | N
     whole = dict(zip(layout.axes, box, strict=True))
     full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
     if original.range is None or not boxes["valid"].all():
-        found.undefined.none(
-            "per_chunk.psnr", "a chunk has no valid point, or the range is beyond float64"
+        found.undefined["per_chunk.psnr"] = (
+            "a chunk has no valid point, or the range is beyond float64"
         )
     return PerChunk(
         box=full_box,

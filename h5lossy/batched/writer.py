@@ -16,7 +16,7 @@ from h5lossy.batched.chunk_writer import ChunkWriter
 from h5lossy.batched.reader import check_open, checked_threads
 from h5lossy.batched.sources import all_at_once, make_source
 from h5lossy.bounds import BoundKind
-from h5lossy.datasets import describe
+from h5lossy.datasets import codec_of
 from h5lossy.errors import InvalidArgumentError
 from h5lossy.missing import missing_of
 from h5lossy.recorder import Recorder
@@ -151,8 +151,8 @@ def _require(dataset: h5py.Dataset, *, whole_chunks: bool) -> None:
 
 def _warn_of_ranges(dataset: h5py.Dataset) -> None:
     """Warn if the ranges of chunks would include missing values."""
-    described = describe(dataset)
-    if described is None or described.bound.kind is not BoundKind.RANGE_RELATIVE:
+    codec = codec_of(dataset)
+    if codec is None or codec.bound.kind is not BoundKind.RANGE_RELATIVE:
         return
     if missing_of(dataset).has_more:
         warnings.warn(

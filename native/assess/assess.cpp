@@ -19,7 +19,7 @@
 #include "chunk/api_guards.h"
 #include "chunk/swap.h"
 #include "frame/message.h"
-#include "h5lossy.h"
+#include "h5lossy_assess.h"
 #include "runtime/pool.h"
 #include "runtime/registry.h"
 #include "runtime/threads.h"

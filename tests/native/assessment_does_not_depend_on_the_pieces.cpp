@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "check.h"
-#include "h5lossy.h"
+#include "h5lossy_assess.h"
 #include "random.h"
 
 namespace {
