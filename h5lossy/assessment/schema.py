@@ -663,9 +663,23 @@ class ReportData:
         Name of the definitions.
     slices : tuple of FieldSlice or None
         Parts of both fields, for pictures. Not in JSON, and not compared.
-
-    The other attributes are the parts, documented by their classes. A part that was not requested
-    is None.
+    special : Special
+    original, decoded : Values
+    error : Errors
+    bound : BoundCheck or None
+    correlation : Correlation
+    histogram : Histogram
+    relative_histogram : RelativeHistogram or None
+    ssim : Similarity or None
+    derivatives : Derivatives or None
+    autocorrelation : tuple of AxisCorrelation or None
+    climate : Climate or None
+    spectrum : Spectrum or None
+    threshold_crossings : tuple of ThresholdCrossing
+    size : Size or None
+    per_chunk : PerChunk or None
+    provenance : Provenance
+        Parts, each documented by its class; None if it was not requested.
     """
 
     shape: tuple[int, ...]
