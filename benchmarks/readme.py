@@ -11,6 +11,7 @@ What a benchmark that has not been run would say is left out.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ README = Path(__file__).parent.parent / "README.md"
 PAGE = DOCS.with_suffix(".md")
 BEGIN, END = "<!-- results: written by benchmarks/readme.py -->", "<!-- results end -->"
 
+WAYS = ("compress", "decompress")
 GPU_WAYS = ("encode", "decode")
 SHOWN_BYTES = 1 << 20
 NONE = "—"
@@ -54,35 +56,20 @@ def where(results: Results) -> str:
 # --------------------------------------------------------------------------------------------------
 
 
-def speed(throughput: Results, codec: str, backend: str, way: str, **case: Any) -> str:
-    """Give GB/s of a codec; the case is of float32, 1 MiB and `SPEED_SCALE` unless it says else."""
-    case = {"dtype": "float32", "chunk_bytes": SHOWN_BYTES, "bound": f"{SPEED_SCALE:g}"} | case
-    case |= {"codec": codec, "backend": backend}
+def speed(throughput: Results, codec: str, way: str) -> str:
+    """Give GB/s of a codec with the best backend, for float32, 1 MiB and `SPEED_SCALE`."""
+    case = {"dtype": "float32", "chunk_bytes": SHOWN_BYTES, "bound": f"{SPEED_SCALE:g}"}
+    case |= {"codec": codec, "backend": throughput["backends"][0]}
     for row in throughput["rows"]:
         if all(row[name] == value for name, value in case.items()):
             return f"{row[way]['gb_per_s']:.1f}"
     return NONE
 
 
-def speeds(throughput: Results, codec: str, way: str, **case: Any) -> str:
-    """Give the best backend's, and the scalar one's in parentheses."""
-    best, plain = throughput["backends"][0], throughput["backends"][-1]
-    found = speed(throughput, codec, best, way, **case)
-    if found == NONE or best == plain:
-        return found
-    return f"{found} ({speed(throughput, codec, plain, way, **case)})"
-
-
 def memcpy(throughput: Results) -> str:
     """Give GB/s of the streaming copy, in the process of the best backend."""
     copy = throughput["memcpy"][throughput["backends"][0]][str(STREAMING_BYTES)]
     return f"{copy['gb_per_s']:.1f} GB/s"
-
-
-def backend_names(throughput: Results) -> str:
-    """Name the backends that `speeds` shows."""
-    best, plain = throughput["backends"][0], throughput["backends"][-1]
-    return best if best == plain else f"{best} ({plain})"
 
 
 def filter_row(hdf5: Results, name: str) -> Results | None:
@@ -116,16 +103,15 @@ def worst_error(fields: Results) -> float:
     )
 
 
-def broken_promises(fields: Results) -> dict[str, int]:
-    """Count the cases in which each peer broke the bound, changed NaNs or failed."""
-    found: dict[str, int] = {}
-    for row in fields["rows"]:
-        for bound in row["bounds"]:
-            for name, result in bound["codecs"].items():
-                if name in PEERS:
-                    is_bad = bool(result.get("broken") or result.get("failed"))
-                    found[name] = found.get(name, 0) + is_bad
-    return found
+def bound_violations(fields: Results) -> Counter[str]:
+    """Count the cases in which each codec violated the bound, changed NaNs or failed."""
+    return Counter(
+        name
+        for row in fields["rows"]
+        for bound in row["bounds"]
+        for name, result in bound["codecs"].items()
+        if result.get("broken") or result.get("failed") or (result["error_fraction"] or 0) > 1
+    )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -133,58 +119,58 @@ def broken_promises(fields: Results) -> dict[str, int]:
 # --------------------------------------------------------------------------------------------------
 
 
-def results_table() -> str:
-    """Give the table and the conditions under it."""
-    fields, throughput, hdf5 = load("fields"), load("throughput"), load_if_there("hdf5")
-    means = fields["geometric_mean"]
-    scales = list(means)
-    names = list(fields["rows"][0]["bounds"][0]["codecs"])
-    headings = ["", f"ratio at {scales[0]}", *scales[1:], "compress, GB/s", "decompress, GB/s"]
-    if hdf5 is not None:
-        names += [
-            name
-            for name in dict.fromkeys(row["name"] for row in hdf5["rows"])
-            if name not in names and filter_row(hdf5, name) is not None
-        ]
-        headings += ["write, GB/s", "read, GB/s"]
-    rows = []
-    for name in names:
-        row = [name]
-        row += [f"{means[scale][name]:.2f}" if name in means[scale] else NONE for scale in scales]
-        row += [speeds(throughput, name, way) for way in ("compress", "decompress")]
-        row += filter_speeds(hdf5, name) if hdf5 is not None else []
-        rows.append(row)
+SHOWN = {
+    "PFPL": "pfpl",
+    "cuSZp2-O": "cuszp2-outlier",
+    "AATROX": "aatrox",
+    "auto": "auto",
+    "SZ3": "",
+}
+"""README's rows: the name on a CPU, and the name on a GPU."""
 
-    count, core = len(fields["rows"]), sum(row["core"] for row in fields["rows"])
-    cases = count * len(scales)
-    promises = [
-        f"{name} broke the bound, changed NaNs or failed in {n}"
-        for name, n in broken_promises(fields).items()
-    ]
-    conditions = (
-        "**Ratio**: absolute bound, as a part of the range; geometric mean over "
-        f"{core} core fields of {count} real ones, chunks of about 1 MiB, through HDF5. Every "
-        "value was judged: the largest error of any h5lossy codec was "
-        f"{worst_error(fields):.6f} of the bound. Of {cases} cases, {', '.join(promises)} "
-        f"({NONE}: no mean). gzip behind a shuffle, lossless: "
-        f"{fields['gzip_geometric_mean']:.2f}. "
-        f"**Compress, decompress**: {throughput['field']}, float32, {SPEED_SCALE:g} of the range, "
-        "1 MiB, one thread, CPU time, median of 15, backend "
-        f"{backend_names(throughput)}; memcpy of 256 MiB in the same run {memcpy(throughput)}; "
-        f"{where(throughput)}. "
-    )
-    if hdf5 is not None:
-        conditions += (
-            "**Write, read**: the same field as an HDF5 dataset on tmpfs, through HDF5's own "
-            f"pipeline on one thread, CPU time, median of {hdf5['runs']}; {where(hdf5)}. "
-        )
-    conditions += "[All results and plots](docs/benchmarks.md)."
-    return "\n".join([*table(headings, rows), "", conditions])
+
+def gpu_speed(gpu: Results, name: str, way: str) -> str:
+    """Give GB/s on a GPU, of chunks of 1 MiB at `SPEED_SCALE`."""
+    for row in [*gpu["kernels"], *gpu.get("auto", [])]:
+        case = (row["codec"], row["chunk_bytes"], row.get("bound", SPEED_SCALE))
+        if case == (name, SHOWN_BYTES, SPEED_SCALE) and way in row:
+            return f"{row[way]['gb_per_s']:.0f}"
+    return NONE
 
 
 def readme_results() -> str:
-    """Give all that stands between the marks."""
-    return "\n".join([results_table(), *gpu_table()])
+    """Give README's table, and its conditions, a sentence a line."""
+    fields, throughput, hdf5, gpu = map(load, ("fields", "throughput", "hdf5", "gpu"))
+    means, scale = fields["geometric_mean"], f"{SPEED_SCALE:g}"
+    violations = bound_violations(fields)
+    headings = ["", f"ratio at {scale}", "bound violated", "compress", "decompress"]
+    headings += ["write", "read", "compress, GPU", "decompress, GPU"]
+    rows = [
+        [
+            name,
+            f"{means[scale][name]:.2f}",
+            f"{violations[name]} of {len(fields['rows']) * len(means)}",
+            *(speed(throughput, name, way) for way in WAYS),
+            *filter_speeds(hdf5, name),
+            *(gpu_speed(gpu, on_gpu, way) for way in GPU_WAYS),
+        ]
+        for name, on_gpu in SHOWN.items()
+    ]
+    core = sum(row["core"] for row in fields["rows"])
+    cases = f"{len(fields['rows'])} fields and {len(means)} bounds"
+    copy = f"a device copy in the same run: {gpu['copy']['gb_per_s']:.0f} GB/s; {gpu['commit']}"
+    conditions = f"""\
+Ratios are geometric means over {core} real fields, with an absolute bound of {scale} of the range.
+*Bound violated* counts the cases, of {cases}, in which a value was off by more than the bound, \
+a NaN changed, or the filter failed.
+The largest error of h5lossy was {worst_error(fields):.6f} of the bound.
+Speeds are GB/s of float32 data in chunks of 1 MiB.
+*Compress* and *decompress*: the codec alone on one core ({where(throughput)}; memcpy in the same \
+run: {memcpy(throughput)}).
+*Write* and *read*: an HDF5 dataset on tmpfs, one core ({where(hdf5)}).
+*GPU*: {gpu["device"]}, in its memory ({copy}).
+[All results, with their spread](docs/benchmarks.md)."""
+    return "\n".join([*table(headings, rows), "", conditions])
 
 
 def gpu_conditions(gpu: Results) -> str:
@@ -203,32 +189,6 @@ def gpu_cell(gpu: Results, row: Results, way: str) -> str:
         return NONE
     found = row[way]["gb_per_s"]
     return f"{found:.0f} ({found / gpu['copy']['gb_per_s']:.2f} ×)"
-
-
-def gpu_table() -> list[str]:
-    """Give README's table of the GPU; nothing where it has not been measured."""
-    gpu = load_if_there("gpu")
-    if gpu is None:
-        return []
-    files = {row["codec"]: row for row in gpu["files"]}
-    rows = []
-    for name in dict.fromkeys(row["codec"] for row in gpu["kernels"]):
-        own = [r for r in gpu["kernels"] if (r["codec"], r["bound"]) == (name, SPEED_SCALE)]
-        one = next(row for row in own if row["chunks"] == 1)
-        many = next(row for row in own if row["chunk_bytes"] == SHOWN_BYTES)
-        row = [name, f"{one['ratio']:.2f}"]
-        row += [gpu_cell(gpu, case, way) for case in (one, many) for way in GPU_WAYS]
-        of_file = files.get(name)
-        for way in ("write", "read"):
-            row.append(f"{of_file[f'{way}_gpu_gb_per_s']:.1f}" if of_file else NONE)
-        rows.append(row)
-    headings = ["on a GPU", f"ratio at {SPEED_SCALE:g}", "compress, one chunk", "decompress"]
-    headings += ["compress, chunks of 1 MiB", "decompress", "write", "read"]
-    conditions = (
-        f"{gpu_conditions(gpu)}. **Write, read**: `h5lossy.write` and `h5lossy.read` of a CuPy "
-        "array, chunks of 1 MiB, tmpfs, by the clock on the wall, median of 7."
-    )
-    return ["", *table(headings, rows), "", conditions]
 
 
 def new_readme() -> str:
@@ -389,8 +349,8 @@ def fields_section(fields: Results) -> list[str]:
     """Tell the ratio on every field."""
     names = list(fields["rows"][0]["bounds"][0]["codecs"])
     conditions = (
-        "Absolute bound as a part of the range, chunks of about 1 MiB, every value judged. Core "
-        "fields have a \\*. An exclamation mark: the bound was broken or NaNs were changed. "
+        "Absolute bound as a part of the range, chunks of about 1 MiB, every value checked. Core "
+        "fields have a \\*. An exclamation mark: the bound was violated or NaNs were changed. "
         f"{where(fields)}."
     )
     lines = [
@@ -466,16 +426,17 @@ def assess_section(cpu: Results, gpu: Results | None) -> list[str]:
 def page() -> str:
     """Give docs/benchmarks.md."""
     hdf5, gpu, assess = (load_if_there(name) for name in ("hdf5", "gpu", "assess"))
-    introduction = (
-        "Only ratios within one run mean something: the machine was shared. The JSON files in "
-        "`benchmarks/results/` have the spread too. To measure on another machine:"
-    )
+    introduction = [
+        "The machines were shared, so only ratios within one run mean something.",
+        "The JSON files in `benchmarks/results/` have the spread, too.",
+        "To measure on another machine:",
+    ]
     lines = [
         "<!-- Written by benchmarks/readme.py from benchmarks/results/. -->",
         "",
         "# Benchmarks",
         "",
-        introduction,
+        *introduction,
         "",
         "```sh",
         "pip install '.[test,plot]'",

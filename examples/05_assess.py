@@ -33,7 +33,7 @@ def write_and_verify(path: Path, t: np.ndarray) -> None:
         dataset = f.create_dataset(
             "t", t.shape, "f4", chunks=(8, 30, 45), compression=h5lossy.PFPL(absolute=0.01)
         )
-        h5lossy.write(dataset, t, verify="write")
+        h5lossy.write(dataset, t, verify=True)
 
 
 def measure(path: Path, t: np.ndarray, page: Path) -> None:

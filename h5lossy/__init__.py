@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from h5lossy import _native
 from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
-from h5lossy.assessment._inputs import read_datasets_with
 from h5lossy.batched import read, write
 from h5lossy.bound_checker import largest_error
 from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary
@@ -40,7 +39,7 @@ from h5lossy.errors import (
     UnsupportedError,
 )
 from h5lossy.frames import FrameInfo, decode, encode, inspect, max_encoded_size
-from h5lossy.plugins import PLUGIN_PATH, Config, LibHDF5, get_config, install, register
+from h5lossy.plugins import PLUGIN_PATH, Config, Device, LibHDF5, get_config, install, register
 from h5lossy.verification import Verification, verify
 
 __version__ = _native.version()
@@ -61,6 +60,7 @@ __all__ = [
     "CorruptFrameError",
     "CuSZp2",
     "DatasetInfo",
+    "Device",
     "DeviceError",
     "DivergenceReport",
     "ErrorBound",
@@ -95,4 +95,3 @@ __all__ = [
 ]
 
 install()
-read_datasets_with(read)

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Arrays on a GPU: CuPy's, PyTorch's, and all that have ``__cuda_array_interface__`` or DLPack.
 
-The only module that knows these libraries. None is imported before such an array is seen; new
-arrays come from the library that the given one is from, or from CuPy.
+No other module knows these libraries. None is imported before an array of it is passed; new arrays
+come from the library of the given one, or from CuPy.
 
-An array may be passed while its library still works on it. All work on it here waits for that, on
-the current stream of PyTorch (`device_memory` of its tensors) or of CuPy (all other arrays).
+An array may be passed while its library still works on it. All work here waits for that, on the
+current stream of PyTorch (`device_memory` of its tensors) or of CuPy (all other arrays).
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ class DeviceMemory:
     shape, strides : tuple of int
         Strides in bytes.
     dtype : numpy.dtype
-        Type of the values.
-    library : Library
-        Where it is from.
+    library : _CuPy or _Torch
     """
 
     owner: Any
@@ -106,7 +104,7 @@ class DeviceMemory:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
-    library: Library
+    library: Any
 
     @property
     def size(self) -> int:
@@ -129,51 +127,9 @@ class DeviceMemory:
         return True
 
 
-class Library:
-    """What is needed of a library of GPU arrays."""
+class _CuPy:
+    """What is done with arrays by CuPy."""
 
-    def current_stream(self, device: int) -> int:
-        """Return the handle of the stream that the caller's work is on."""
-        raise NotImplementedError
-
-    def empty(self, shape: tuple[int, ...], dtype: Any, device: int) -> DeviceMemory:
-        """Make a new array, in C order."""
-        raise NotImplementedError
-
-    def contiguous(self, memory: DeviceMemory) -> DeviceMemory:
-        """Return the same values in C order."""
-        raise NotImplementedError
-
-    def to_host(self, memory: DeviceMemory) -> np.ndarray[Any, Any]:
-        """Copy to the host, and wait for that."""
-        raise NotImplementedError
-
-    def copied(self, memory: DeviceMemory, count: int) -> Any:
-        """Return the first values of a one-dimensional array, in memory of their own."""
-        raise NotImplementedError
-
-    def upload(self, values: np.ndarray[Any, Any], device: int) -> DeviceMemory:
-        """Copy to a GPU."""
-        raise NotImplementedError
-
-    def assign(self, memory: DeviceMemory, values: np.ndarray[Any, Any]) -> None:
-        """Copy values of the same shape from the host into an array, and wait for that."""
-        raise NotImplementedError
-
-    def device(self, device: int) -> Any:
-        """Return a context in which new arrays are on a GPU."""
-        raise NotImplementedError
-
-    def wait(self, device: int) -> None:
-        """Wait for all work of the caller's stream."""
-        raise NotImplementedError
-
-    def reshaped(self, memory: DeviceMemory, shape: tuple[int, ...]) -> Any:
-        """Return the library's array in another shape."""
-        return memory.owner.reshape(shape)
-
-
-class _CuPy(Library):
     def __init__(self) -> None:
         try:
             self._cupy: Any = importlib.import_module("cupy")
@@ -234,18 +190,22 @@ class _CuPy(Library):
         return self.wrap(self._cupy.empty(shape, dtype))
 
     def current_stream(self, device: int) -> int:
+        """Return the handle of the stream that the caller's work is on."""
         with self._cupy.cuda.Device(device):
             return int(self._cupy.cuda.get_current_stream().ptr)
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: int) -> DeviceMemory:
+        """Make a new array, in C order."""
         with self._cupy.cuda.Device(device):
             return self.wrap(self._cupy.empty(shape, dtype))
 
     def contiguous(self, memory: DeviceMemory) -> DeviceMemory:
+        """Return the same values in C order."""
         with memory.owner.device:
             return self.wrap(self._cupy.ascontiguousarray(memory.owner))
 
     def to_host(self, memory: DeviceMemory) -> np.ndarray[Any, Any]:
+        """Copy to the host, and wait for that."""
         with memory.owner.device:
             try:
                 host: np.ndarray[Any, Any] = self._cupy.asnumpy(memory.owner)
@@ -256,6 +216,7 @@ class _CuPy(Library):
         return host
 
     def copied(self, memory: DeviceMemory, count: int) -> Any:
+        """Return the first values of a one-dimensional array, in memory of their own."""
         with memory.owner.device:
             values = self._cupy.empty((count,), memory.dtype)
             # CuPy's copy() is a kernel, and slow where values are bytes.
@@ -263,10 +224,12 @@ class _CuPy(Library):
         return values
 
     def upload(self, values: np.ndarray[Any, Any], device: int) -> DeviceMemory:
+        """Copy to a GPU."""
         with self._cupy.cuda.Device(device):
             return self.wrap(self._cupy.asarray(values))
 
     def assign(self, memory: DeviceMemory, values: np.ndarray[Any, Any]) -> None:
+        """Copy values of the same shape from the host into an array, and wait for that."""
         array = memory.owner
         with array.device:
             if array.flags.c_contiguous:  # takes no memory
@@ -308,9 +271,11 @@ class _CuPy(Library):
             return int(self._cupy.count_nonzero(memory.owner == value))
 
     def device(self, device: int) -> Any:
+        """Return a context in which new arrays are on a GPU."""
         return self._cupy.cuda.Device(device)
 
     def wait(self, device: int) -> None:
+        """Wait for all work of the caller's stream."""
         with self._cupy.cuda.Device(device):
             self._cupy.cuda.get_current_stream().synchronize()
 
@@ -343,7 +308,9 @@ class _CuPy(Library):
         return event
 
 
-class _Torch(Library):
+class _Torch:
+    """The part of it that PyTorch does with its own tensors, for `encode` and `decode`."""
+
     def __init__(self) -> None:
         self._torch: Any = importlib.import_module("torch")
 
@@ -377,9 +344,6 @@ class _Torch(Library):
         name = {"uint32": "int32", "uint64": "int64"}.get(np.dtype(dtype).name)
         kind = getattr(self._torch, name or np.dtype(dtype).name)
         return self.wrap(self._torch.empty(shape, dtype=kind, device=f"cuda:{device}"))
-
-    def device(self, device: int) -> Any:
-        return self._torch.cuda.device(device)
 
     def wait(self, device: int) -> None:
         self._torch.cuda.current_stream(device).synchronize()

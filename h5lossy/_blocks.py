@@ -19,12 +19,12 @@ Block = tuple[slice, ...]
 #: two and their difference.
 BLOCK_BYTES = 32 << 20
 
-#: Of small chunks there are so many in a block: each costs about a kilobyte beside its values, and
-#: several of HDF5's own.
+#: Most chunks of a block: each costs about a kilobyte beside its values, and several kilobytes in
+#: HDF5.
 MOST_CHUNKS = 4096
 
-#: What a chunk is made to fill where the user leaves its shape to us. Ratio and overhead hardly
-#: improve beyond it, while reading a single value costs a whole chunk.
+#: Size of a chunk whose shape the user does not choose. Ratio and overhead hardly improve beyond
+#: it, while reading a single value costs a whole chunk.
 CHUNK_BYTES = 1 << 20
 
 
@@ -37,19 +37,6 @@ def auto_chunks(
     direction and a slice across any axis touches few of them. A resizable axis that is still
     empty counts as 1024.
 
-    Parameters
-    ----------
-    shape, maxshape : tuple
-        The dataset's extents, now and at most; None is unlimited.
-    value_bytes : int
-        Bytes of one value.
-
-    Returns
-    -------
-    tuple of int
-
-    Examples
-    --------
     >>> auto_chunks((1000, 1801, 3600), (None, 1801, 3600), 4)
     (63, 57, 57)
     """
@@ -66,31 +53,17 @@ def block_shape(
     value_bytes: int,
     *,
     cover: tuple[int, ...] | None = None,
-    most_bytes: int = BLOCK_BYTES,
+    most_bytes: int | None = None,
 ) -> tuple[int, ...]:
     """Choose the shape of the blocks that a dataset is copied in.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        The dataset's extents.
-    unit : tuple of int, optional
-        The chunk that must not be split; None where any cut will do.
-    value_bytes : int
-        Bytes of one value.
-    cover : tuple of int, optional
-        Chunk shape of another dataset that is read along: a block grows to whole ones of these
-        first, since each would otherwise be decoded several times.
-    most_bytes : int
-        Largest block in bytes, unless `unit` alone is larger. Of small chunks less is taken.
-
-    Returns
-    -------
-    tuple of int
-        Multiples of `unit`.
+    Blocks are multiples of `unit`, the extents of a chunk; None where any cut will do. They take at
+    most `most_bytes` (`BLOCK_BYTES` by default), unless one unit is larger, and less if chunks are
+    small. A block grows to whole chunks of `cover` first, those of another dataset that is read
+    along, since each would otherwise be decoded several times.
     """
     sizes = [math.prod(chunk) * value_bytes for chunk in (unit, cover) if chunk]
-    most_bytes = min([most_bytes, *(MOST_CHUNKS * size for size in sizes)])
+    most_bytes = min([most_bytes or BLOCK_BYTES, *(MOST_CHUNKS * size for size in sizes)])
     unit = unit or (1,) * len(shape)
     block = list(unit)
 
@@ -105,18 +78,13 @@ def block_shape(
     return tuple(block)
 
 
+def batch_bytes(chunk_bytes: int, threads: int) -> int:
+    """Return the size of a batch: at least two chunks for each thread, so that none waits long."""
+    return max(min(BLOCK_BYTES, MOST_CHUNKS * chunk_bytes), 2 * threads * chunk_bytes)
+
+
 def blocks(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Block]:
-    """Cut a shape into blocks, in C order.
-
-    Parameters
-    ----------
-    shape, block : tuple of int
-        Extents of the whole and of a block.
-
-    Yields
-    ------
-    tuple of slice
-    """
+    """Cut a shape into blocks, in C order."""
     for start in itertools.product(*map(range, itertools.repeat(0), shape, block)):
         yield _block_at(start, shape, block)
 
@@ -124,20 +92,10 @@ def blocks(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Block]:
 def stored_blocks(
     dataset: h5py.Dataset, block: tuple[int, ...], piece: tuple[int, ...] | None = None
 ) -> Iterator[Block]:
-    """Cut a dataset into blocks and leave out those that nobody has written anything to.
+    """Cut a dataset into blocks, and leave out those without a stored chunk.
 
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        Any dataset with a shape whose values are in the file itself.
-    block : tuple of int
-        Extents of a block.
-    piece : tuple of int, optional
-        Extents of what a block is cut into, and left out likewise, if it lacks any chunk.
-
-    Yields
-    ------
-    tuple of slice
+    A block of which only some chunks are stored is cut further, into blocks of the extents `piece`,
+    and those without a stored chunk are left out likewise.
     """
     shape = dataset.shape
     if dataset.chunks is None:
@@ -189,32 +147,14 @@ def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
 
 
 def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
-    """List where the chunks begin that are in the file.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        With chunks.
-
-    Returns
-    -------
-    list of tuple of int
-    """
+    """List where the chunks begin that are in the file."""
     starts: list[tuple[int, ...]] = []
     for_each_chunk(dataset, lambda chunk: starts.append(chunk.chunk_offset))
     return starts
 
 
 def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], None]) -> None:
-    """Call a function with the `h5py.h5d.StoreInfo` of every chunk that is in the file.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        With chunks.
-    visit : function
-        Takes the chunk's offset, filter mask, address and size. Its result is not used.
-    """
+    """Call a function with the `h5py.h5d.StoreInfo` of every chunk that is in the file."""
 
     def go_on(chunk: Any) -> None:  # chunk_iter stops at the first result that is not None
         if chunk.byte_offset is not None:  # a damaged index may list what is nowhere

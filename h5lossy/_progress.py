@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How `h5lossy.write` and `h5lossy.read` say how far they are."""
+"""How far a call has come: the ``progress`` argument, and the bar on standard error."""
 
 from __future__ import annotations
 
@@ -14,44 +14,46 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Takes the bytes that are done, and all there are.
-Report: TypeAlias = Callable[[int, int], None]
+Report: TypeAlias = Callable[[int, int], object]
+
+#: What a caller may give: a function, True for a bar, False for nothing.
+Progress: TypeAlias = Report | bool
 
 
 @contextmanager
-def reporting(progress: Any, what: str) -> Iterator[Report]:
-    """Give the function to report to: the caller's own, that of a bar, or one that does nothing.
-
-    Parameters
-    ----------
-    progress : function or bool, optional
-        True shows a bar on standard error while the block runs.
-    what : str
-        Stands in front of the bar.
-
-    Yields
-    ------
-    Report
-    """
+def reporting(progress: Progress | None, what: str) -> Iterator[Report]:
+    """Yield the function to report to: the caller's, that of a bar labelled `what`, or a no-op."""
     if callable(progress):
         yield progress
     elif not isinstance(progress, bool | None):
         raise InvalidArgumentError(
-            f"progress must be a function of two numbers, True, False or None, got {progress!r}"
+            f"progress must be a function of two numbers, True or False, got {progress!r}"
         )
     elif not progress:
         yield lambda _done, _total: None
     else:
-        # Few programs want a bar, and the import takes longer than all others.
-        from rich import progress as bars  # noqa: PLC0415
-        from rich.console import Console  # noqa: PLC0415
+        with bar() as shown:
+            task = shown.add_task(what, total=None)
+            yield lambda done, total: shown.update(task, completed=done, total=total)
 
-        columns = (
-            bars.TextColumn("{task.description}", markup=False),
-            bars.BarColumn(),
-            bars.DownloadColumn(),
-            bars.TransferSpeedColumn(),
-            bars.TimeRemainingColumn(),
-        )
-        with bars.Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task(what, total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+def bar(*, only_on_terminal: bool = False) -> Any:
+    """Return a `rich.progress.Progress` on standard error that counts bytes.
+
+    With `only_on_terminal` it is shown on a terminal only, and is gone when it is done.
+    """
+    # Few programs want a bar, and the import takes longer than all others.
+    from rich import progress as bars  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    return bars.Progress(
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        bars.DownloadColumn(),
+        bars.TransferSpeedColumn(),
+        bars.TimeRemainingColumn(),
+        console=console,
+        disable=only_on_terminal and not console.is_terminal,
+        transient=only_on_terminal,
+    )

@@ -9,7 +9,9 @@ those in the dataset's header.
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h5py
@@ -24,7 +26,7 @@ from h5lossy._values import is_big_endian
 from h5lossy.errors import CorruptFrameError, H5LossyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -33,9 +35,8 @@ Place = tuple[int, ...]
 #: Classes of types whose size in the file may differ from that in memory.
 _REFERRING = {h5t.VLEN, h5t.REFERENCE, h5t.COMPOUND, h5t.ARRAY, h5t.STRING}
 
-
 #: Filters may make a chunk larger: ours by a header, Deflate by a thousandth, and the worst of
-#: others by less than the chunk itself and this. HDF5 takes memory for whatever the file says.
+#: others by less than the chunk itself and this. HDF5 allocates whatever size the file gives.
 _ROOM_BYTES = 64 << 10
 
 
@@ -58,12 +59,10 @@ class ReadChunk(NamedTuple):
 
 
 class StoredChunks:
-    """The chunks of one dataset.
+    """The chunks of one dataset, which has our filter, among others or alone.
 
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        With chunks and our filter, among others or alone.
+    Chunks are named by where they begin, a tuple of int. `CorruptFrameError` is raised for a chunk
+    that HDF5 can't read, or would misread.
     """
 
     def __init__(self, dataset: h5py.Dataset) -> None:
@@ -80,69 +79,89 @@ class StoredChunks:
         value_bytes = math.prod(dataset.chunks) * type_id.get_size()
         self._most_bytes = 2 * value_bytes + _ROOM_BYTES
         #: Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
-        self.chunk_bytes: int | None = (
+        self._chunk_bytes: int | None = (
             None if type_id.get_class() in _REFERRING and not self._is_plain else value_bytes
         )
-
-    @property
-    def are_ours_alone(self) -> bool:
-        """Whether there is no other filter, and frames are decoded to floats as h5py gives them."""
-        said = self._said()
-        dtype = self._dataset.dtype
-        is_right = said is None or said == (self.chunk_bytes, dtype.itemsize, is_big_endian(dtype))
-        is_alone = len(self._filters) == 1 and not self._leaves_edges
-        return is_alone and self._is_plain and dtype.kind == "f" and is_right
+        self._params = self._complete_params()
+        #: What decodes the chunks outside of HDF5; None where HDF5 has to do it.
+        self.decoding = self._decoding()
 
     def values(self, start: Place) -> npt.NDArray[Any]:
-        """Return what HDF5 reads for the part of a chunk that lies inside the dataset.
-
-        Parameters
-        ----------
-        start : tuple of int
-            Where the chunk begins. It must be in the file.
-
-        Raises
-        ------
-        CorruptFrameError
-            If HDF5 can't read it, or would misread it. The message names the chunk, the dataset
-            and the file.
-        """
-        try:
+        """Return what HDF5 reads for the part of a stored chunk that lies inside the dataset."""
+        with self._named(start):
             return self.read(start).values
-        except (OSError, RuntimeError, ValueError) as error:
-            raise self._with_place(start, error) from error
 
     def frame(self, start: Place) -> bytes | None:
         """Return a chunk's bytes as stored; None if h5lossy's filter was not applied."""
         mask, stored = self._fetch(start)
         return bytes(stored) if self._is_filtered(start, mask) else None
 
-    def read(self, start: Place) -> ReadChunk:
-        """Return the values of a chunk, and its frame.
+    def frame_if_whole(self, start: Place, buffer: npt.NDArray[np.uint8]) -> Any:
+        """Return the bytes of a chunk that all filters were applied to, in `buffer` or elsewhere.
 
-        Parameters
-        ----------
-        start : tuple of int
-            Where the chunk begins. It must be in the file.
-
-        Raises
-        ------
-        CorruptFrameError, OSError, RuntimeError, ValueError
-            As `values`, but the message names no chunk.
+        None if it is not such a chunk, or can't be read.
         """
+        chunk = self._dataset.id
+        try:
+            with phil:
+                try:
+                    mask, stored = chunk.read_direct_chunk(start, out=buffer)
+                except TypeError:  # old h5py has no `out`
+                    if (stored_size(chunk.id, start) or 0) > len(buffer):
+                        return None
+                    mask, stored = chunk.read_direct_chunk(start)
+        except (OSError, RuntimeError, ValueError, KeyError):
+            return None
+        return None if mask or not len(stored) else stored
+
+    def read(self, start: Place) -> ReadChunk:
+        """Return the values of a stored chunk, and its frame; an error does not name the chunk."""
         dataset = self._dataset
         inside = tuple(
             slice(at, min(at + length, extent))
             for at, length, extent in zip(start, dataset.chunks, dataset.shape, strict=True)
         )
         mask, stored = self._fetch(start)
-        is_filtered = self._is_filtered(start, mask)
-        if not self._decodes(start, mask):
-            self.check_length(start, mask, len(stored))
+        self._check_length(start, mask, len(stored))
+        active = self._active(start, mask)
+        is_filtered = self._ours in active
+        if not self._is_plain or active not in ([], [self._ours]):
             return ReadChunk(np.asarray(dataset[inside]), None, is_filtered)
-        whole = self.decode(start, mask, stored)
+        if is_filtered:
+            whole = np.empty(dataset.chunks, dataset.dtype)
+            self._check_frame(_native.inspect(stored))
+            _native.decode(stored, whole)
+        else:
+            whole = np.frombuffer(stored, dataset.dtype).reshape(dataset.chunks)
         corner = whole[tuple(slice(0, axis.stop - axis.start) for axis in inside)]
         return ReadChunk(corner, stored if is_filtered else None, is_filtered)
+
+    @contextmanager
+    def read_by_hdf5(self, places: Iterable[Place] | None = None) -> Iterator[None]:
+        """Check lengths before the block has HDF5 read chunks; if it fails, name the broken one."""
+        self.check_lengths(places)
+        try:
+            yield
+        except OSError:
+            for start in chunk_starts(self._dataset):
+                self.values(start)
+            raise
+
+    def check_lengths(self, places: Iterable[Place] | None = None) -> None:
+        """Check the lengths of some chunks; by default of all that are stored."""
+        if places is None:
+            for_each_chunk(self._dataset, self._check_listed)
+            return
+        for place in places:
+            if stored_size(self._dataset.id.id, place) is not None:
+                with self._named(place):
+                    # Only a search through all chunks tells the mask without the bytes.
+                    mask, stored = self._fetch(place)
+                    self._check_length(place, mask, len(stored))
+
+    def _check_listed(self, chunk: Any) -> None:
+        with self._named(chunk.chunk_offset):
+            self._check_length(chunk.chunk_offset, chunk.filter_mask, chunk.size)
 
     def _fetch(self, start: Place) -> tuple[int, bytes]:
         """Return a chunk's filter mask, and its bytes, if there can be so many."""
@@ -151,104 +170,33 @@ class StoredChunks:
             mask, stored = self._dataset.id.read_direct_chunk(start)
         return mask, stored
 
-    def decode(self, start: Place, mask: int, stored: Any) -> npt.NDArray[Any]:
-        """Return the values of a whole chunk, decoded from its stored bytes.
-
-        Parameters
-        ----------
-        start : tuple of int
-            Where the chunk begins.
-        mask : int
-            Its filter mask.
-        stored : bytes-like
-            Its bytes.
-
-        Raises
-        ------
-        CorruptFrameError
-            As `values`, but the message names no chunk.
-        """
-        dtype, chunks = self._dataset.dtype, self._dataset.chunks
-        self.check_length(start, mask, len(stored))
-        if self._is_filtered(start, mask):
-            out = np.empty(chunks, dtype)
-            self._check_frame(_native.inspect(stored))
-            _native.decode(stored, out)
-            return out
-        return np.frombuffer(stored, dtype).reshape(chunks)
-
-    def check_length(self, start: Place, mask: int, length: int) -> None:
-        """Raise `CorruptFrameError` for a length with which HDF5 would misread the chunk."""
-        self._check_size(length)
-        active = self._active(start, mask)
-        if active and self._filters[active[-1]][0] == h5z.FILTER_FLETCHER32 and length < 4:
-            # HDF5's filter takes the checksum's 4 bytes off without a look.
-            raise CorruptFrameError(f"the chunk has {length} bytes, and its checksum alone takes 4")
-        if self._is_filtered(start, mask):
-            return  # the filter checks its input
-        if active:
-            raise CorruptFrameError(
-                f"filter mask {mask} leaves h5lossy's filter out and not the others, "
-                "which no writer does"
-            )
-        if self.chunk_bytes not in {None, length}:
-            raise CorruptFrameError(
-                f"the chunk is stored without filters as {length} bytes, and has {self.chunk_bytes}"
-            )
-
-    def check_lengths(self, places: Iterable[Place] | None = None) -> None:
-        """Check the lengths of chunks, before HDF5 reads any of them.
-
-        Parameters
-        ----------
-        places : iterable of tuple of int, optional
-            Where the chunks begin. Default: all stored chunks, which is slow if there are very
-            many.
-
-        Raises
-        ------
-        CorruptFrameError
-            As `values`.
-        """
-
-        def check(place: Place, found: tuple[int, int] | None = None) -> None:
-            try:
-                mask, length = found or self._fetched_length(place)
-                self.check_length(place, mask, length)
-            except CorruptFrameError as error:
-                raise self._with_place(place, error) from error
-
-        if places is None:
-            for_each_chunk(
-                self._dataset,
-                lambda chunk: check(chunk.chunk_offset, (chunk.filter_mask, chunk.size)),
-            )
-            return
-        for place in places:
-            if stored_size(self._dataset.id.id, place) is not None:
-                check(place)
-
-    def raise_for_broken(self) -> None:
-        """Read one chunk after another, and raise `CorruptFrameError` for the first broken one."""
-        for start in chunk_starts(self._dataset):
-            self.values(start)
-
-    def _fetched_length(self, start: Place) -> tuple[int, int]:
-        """Return filter mask and length of one chunk; what only tells them goes through all."""
-        mask, stored = self._fetch(start)
-        return mask, len(stored)
-
     def _check_size(self, length: int) -> None:
+        """Raise for more bytes than any filter makes of a chunk."""
         if length > self._most_bytes:
             raise CorruptFrameError(
                 f"the file says that the chunk has {length} bytes, which is more bytes than the "
                 f"{self._most_bytes} that any filters would make of it"
             )
 
-    def _decodes(self, start: Place, mask: int) -> bool:
-        """Whether the chunk can be decoded here: no other filter, no type conversion."""
+    def _check_length(self, start: Place, mask: int, length: int) -> None:
+        """Raise for a length with which HDF5 would misread the chunk."""
+        self._check_size(length)
         active = self._active(start, mask)
-        return self._is_plain and (not active or active == [self._ours])
+        if active and self._filters[active[-1]][0] == h5z.FILTER_FLETCHER32 and length < 4:
+            # HDF5's filter takes the checksum's 4 bytes off without a look.
+            raise CorruptFrameError(f"the chunk has {length} bytes, and its checksum alone takes 4")
+        if self._ours in active:
+            return  # the filter checks its input
+        if active:
+            raise CorruptFrameError(
+                f"filter mask {mask} leaves h5lossy's filter out and not the others, "
+                "which no writer does"
+            )
+        if self._chunk_bytes not in {None, length}:
+            raise CorruptFrameError(
+                f"the chunk is stored without filters as {length} bytes, "
+                f"and has {self._chunk_bytes}"
+            )
 
     def _is_filtered(self, start: Place, mask: int) -> bool:
         return self._ours in self._active(start, mask)
@@ -265,38 +213,68 @@ class StoredChunks:
     def _check_frame(self, frame: _native.FrameFields) -> None:
         """Check, as the plugin does, that a frame matches the dataset's header and cd_values."""
         dtype = self._dataset.dtype
-        if frame.raw_bytes != self.chunk_bytes:
+        if frame.raw_bytes != self._chunk_bytes:
             raise CorruptFrameError(
-                f"the frame holds {frame.raw_bytes} bytes, and a chunk has {self.chunk_bytes}"
+                f"the frame holds {frame.raw_bytes} bytes, and a chunk has {self._chunk_bytes}"
             )
         if frame.value_bytes == 1:  # the encoder did not know the type
             return
         found = frame.value_bytes, frame.big_endian
         if found != (dtype.itemsize, is_big_endian(dtype)) or dtype.kind != "f":
             raise CorruptFrameError(f"the frame's type is not the dataset's, {dtype.str}")
-        said = self._said()
-        if said is not None and said != (frame.raw_bytes, *found):
+        if self._described() not in {None, (frame.raw_bytes, *found)}:
             raise CorruptFrameError("the cd_values are of another type or chunk than the dataset")
 
-    def _said(self) -> tuple[int, int, bool] | None:
-        """Return the chunk's bytes and type by the cd_values; None if these do not give them."""
+    def _decoding(self) -> _native.Params | None:
+        """Return how to decode all chunks, where our filter alone does it, and for floats."""
+        dtype = self._dataset.dtype
+        actual = self._chunk_bytes, dtype.itemsize, is_big_endian(dtype)
+        is_alone = len(self._filters) == 1 and not self._leaves_edges
+        if (
+            not (is_alone and self._is_plain and dtype.kind == "f")
+            or self._described() not in {None, actual}
+            or self._dataset.file.driver == "mpio"  # all processes write a filtered chunk together
+        ):
+            return None
+        return _native.Params(value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype))
+
+    @property
+    def encoding(self) -> _native.Params | None:
+        """What encodes chunks outside of HDF5 as the filter does; None where HDF5 has to do it."""
+        if self._params is None or self.decoding is None:
+            return None
+        # The filter cannot tell padding from data.
+        return dataclasses.replace(self._params, maybe_padded=True)
+
+    def _complete_params(self) -> _native.Params | None:
+        """Unpack the cd_values; None if they do not describe a chunk."""
         _, flags, words, _ = self._filters[self._ours]
         if flags & h5z.FLAG_OPTIONAL:
-            return None
+            return None  # the filter has not been told the type, and encodes nothing
         try:
             params = _native.unpack_cd_values([word & 0xFFFFFFFF for word in words])
         except H5LossyError:
             return None
-        if params.value_bytes == 0:
-            return None
-        size = params.value_bytes * math.prod(params.shape)
-        return size, params.value_bytes, params.big_endian
+        return params if params.value_bytes else None
 
-    def _with_place(self, start: Place, error: Exception) -> H5LossyError:
-        kind = type(error) if isinstance(error, H5LossyError) else CorruptFrameError
-        place = tuple(map(int, start))
-        dataset = self._dataset
-        return kind(f"chunk {place} of {dataset.name} in {dataset.file.filename}: {error}")
+    def _described(self) -> tuple[int, int, bool] | None:
+        """Return the chunk's bytes and type by the cd_values; None if these do not give them."""
+        if self._params is None:
+            return None
+        value_bytes = self._params.value_bytes
+        return value_bytes * math.prod(self._params.shape), value_bytes, self._params.big_endian
+
+    @contextmanager
+    def _named(self, start: Place) -> Iterator[None]:
+        """Name chunk, dataset and file in what the block raises."""
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            kind = type(error) if isinstance(error, H5LossyError) else CorruptFrameError
+            dataset, place = self._dataset, tuple(map(int, start))
+            raise kind(
+                f"chunk {place} of {dataset.name} in {dataset.file.filename}: {error}"
+            ) from error
 
 
 def stored_chunks(dataset: h5py.Dataset) -> StoredChunks | None:

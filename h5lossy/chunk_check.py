@@ -125,7 +125,7 @@ class ChunkCheck:
         ]
         self._note(self.outdated, None, f"the record is of other data: {'; '.join(others)}")
 
-    def run(self, report_bytes: Callable[[int], None]) -> None:
+    def run(self, report_bytes: Callable[[int], object]) -> None:
         """Decode all stored chunks, and compare them; `report_bytes` takes those done."""
         stored = StoredChunks(self._dataset)
         size = self._hashes.chunks_per_hash if self._hashes else 1
@@ -138,7 +138,7 @@ class ChunkCheck:
         self._look_for_lost(seen, size, len(starts))
 
     def _chunk(
-        self, stored: StoredChunks, start: Place, report_bytes: Callable[[int], None]
+        self, stored: StoredChunks, start: Place, report_bytes: Callable[[int], object]
     ) -> _Chunk:
         """Decode a chunk, and note what is wrong with it."""
         self.chunks += 1

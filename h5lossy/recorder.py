@@ -10,11 +10,8 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts, grid_of
-from h5lossy._stored import StoredChunks
 from h5lossy._values import own_fill_value, unwritten_value
 from h5lossy.bound_checker import BoundChecker
 from h5lossy.bounds import BoundKind, ErrorBound
@@ -118,12 +115,14 @@ class Recorder:
         def hashes(some: list[npt.NDArray[Any]]) -> list[int | None]:
             return [hash_unless(values, self._unwritten) for values in some]
 
-        if len(chunks) < 2:  # Python can't start threads while it exits, and needs none
-            return hashes(chunks)
-        count = -(-len(chunks) // self._threads)
+        count = max(1, -(-len(chunks) // self._threads))
+        parts = [chunks[i : i + count] for i in range(0, len(chunks), count)]
         with ThreadPoolExecutor(self._threads) as pool:
-            parts = (chunks[i : i + count] for i in range(0, len(chunks), count))
-            return [*itertools.chain.from_iterable(pool.map(hashes, parts))]
+            try:
+                found = pool.map(hashes, parts)
+            except RuntimeError:  # no thread can be started, since Python exits or the limit is met
+                found = map(hashes, parts)
+            return [*itertools.chain.from_iterable(found)]
 
     def check(self) -> None:
         """Raise `BoundViolationError` if anything that was added so far violates the bound."""
@@ -240,21 +239,3 @@ def _finite(value: float | None) -> float | None:
 def _place_at(start: Place, chunks: Place) -> Place:
     """Return the place of a chunk in the grid of chunks."""
     return tuple(s // c for s, c in zip(start, chunks, strict=True))
-
-
-def record(
-    dataset: h5py.Dataset, original: Any, *, bound: ErrorBound | None = None
-) -> dict[str, Any]:
-    """Decode a dataset that has just been written, compare it with its original, and record that.
-
-    `original` has the dataset's shape, and can be cut like an array. Returns the record. Raises
-    `BoundViolationError` if a value violates the bound, or a special value changed.
-    """
-    dataset.flush()
-    recorder = Recorder(dataset, bound)
-    stored = StoredChunks(dataset)
-    for start in sorted(chunk_starts(dataset)):
-        values = stored.values(start)
-        inside = tuple(slice(s, s + n) for s, n in zip(start, values.shape, strict=True))
-        recorder.add(start, np.asarray(original[inside], dataset.dtype), values)
-    return recorder.finish()

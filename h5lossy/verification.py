@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._progress import reporting
+from h5lossy.assessment import assess
 from h5lossy.chunk_check import ChunkCheck, Problem
 from h5lossy.datasets import describe
 from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import h5py
 
+    from h5lossy._progress import Progress
     from h5lossy.assessment.report import Report
     from h5lossy.bounds import ErrorBound
 
@@ -78,7 +78,7 @@ def verify(
     dataset: h5py.Dataset,
     *,
     against: Any = None,
-    progress: Callable[[int, int], object] | bool = False,
+    progress: Progress = False,
 ) -> Verification:
     """Check that a dataset can be decoded and still holds what was verified when it was written.
 
@@ -113,7 +113,7 @@ def verify(
     >>> codec = h5lossy.PFPL(absolute=0.5)
     >>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
     ...     t = f.create_dataset("t", (100,), "f4", chunks=(64,), compression=codec)
-    ...     h5lossy.write(t, np.arange(100.0), verify="write")
+    ...     h5lossy.write(t, np.arange(100.0), verify=True)
     ...     found = h5lossy.verify(t)
     >>> found.ok, found.chunks, found.recorded
     (True, 2, 2)
@@ -130,7 +130,6 @@ def verify(
         if against is not None and not check.is_readable:
             check.problem(None, "not compared with the original: not all of it can be decoded")
         elif against is not None:
-            from h5lossy.assessment import assess  # noqa: PLC0415
 
             def compared(done: int, whole: int) -> None:
                 report_bytes(size + size * done // max(1, whole), total)

@@ -4,6 +4,7 @@
 // The part of the C API for data on a GPU.
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -13,7 +14,7 @@
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "gpu/device.h"
-#include "h5lossy.h"
+#include "h5lossy_device.h"
 #include "runtime/device_selection.h"
 
 namespace h5lossy {
@@ -21,6 +22,11 @@ namespace {
 
 bool is_aligned(const void* pointer, std::uint64_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
+template <std::size_t N>
+void copy(const std::string& text, char (&to)[N]) {
+  std::snprintf(to, N, "%s", text.c_str());
 }
 
 // Opens the GPU that memory belongs to.
@@ -102,7 +108,7 @@ h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, 
   header.bound_kind = static_cast<std::uint8_t>(info->bound_kind);
   header.mode = static_cast<std::uint8_t>(info->mode);
   header.raw_bytes = static_cast<std::uint32_t>(info->raw_bytes);
-  std::copy_n(info->dims, 3, header.dims);
+  std::copy_n(info->dims, kHeaderDims, header.dims);
   if (info->codec > 255 || info->mode > 255 || info->bound_kind > H5L_BOUND_LOSSLESS) {
     return why.fail(H5L_INVALID_ARGUMENT, "no frame has codec %u, mode %u and bound kind %u", info->codec, info->mode,
                     info->bound_kind);
@@ -181,10 +187,29 @@ void h5l_get_counts(h5l_counts* found) {
   *found = {all.cpu[0], all.cpu[1], all.gpu[0], all.gpu[1]};
 }
 
-size_t h5l_describe_devices(char* text, size_t capacity) {
+int h5l_device_at(uint32_t i, h5l_device* device) {
+  if (device == nullptr) return 0;
+  *device = {};
+  bool exists = false;
+  guarded(nullptr, [&](const Message&) {
+    std::string why;
+    exists = i < static_cast<std::uint32_t>(gpu::Device::count(why));
+    if (!exists) return H5L_OK;
+    if (const gpu::Device* const opened = gpu::Device::open(static_cast<int>(i), why); opened != nullptr) {
+      copy(opened->name(), device->name);
+      copy(opened->how(), device->kernels);
+    } else {
+      copy(why, device->problem);
+    }
+    return H5L_OK;
+  });
+  return exists ? 1 : 0;
+}
+
+size_t h5l_describe_device_selection(char* text, size_t capacity) {
   std::string described;
   guarded(nullptr, [&](const Message&) {
-    described = describe_devices();
+    described = describe_device_selection();
     return H5L_OK;
   });
   if (capacity != 0 && text != nullptr) {

@@ -38,7 +38,7 @@ def write_file(path: Path, codec: Codec) -> None:
     """Write the dataset "x" with its record, in the oldest format, which has no checksums."""
     with h5py.File(path, "w", libver=("earliest", "v108")) as file:
         x = file.create_dataset("x", SHAPE, "f4", chunks=CHUNKS, compression=codec, fillvalue=-999)
-        h5lossy.write(x, field(SHAPE), verify="write")
+        h5lossy.write(x, field(SHAPE), verify=True)
 
 
 def patched(frame: bytes, at: int, fields: bytes) -> bytes:

@@ -109,7 +109,7 @@ def test_relative_errors_are_counted_in_octaves() -> None:
     assert [i for i, n in enumerate(found.counts) if n] == [0, 8, 24, 25]
     assert assess(
         x, x, metrics=["pointwise"]
-    ).relative_histogram == h5lossy.assessment.report.RelativeHistogram(
+    ).relative_histogram == h5lossy.assessment.schema.RelativeHistogram(
         exact=5, first_octave=None, counts=()
     )
 
@@ -138,22 +138,37 @@ def test_a_report_is_drawn(shape: tuple[int, ...], tmp_path: Path) -> None:
     figure.savefig(tmp_path / "r.png", dpi=40)
     assert (tmp_path / "r.png").read_bytes()[:4] == b"\x89PNG"
     titles = {axes.get_title() for axes in figure.axes}
-    assert "errors" in titles
+    assert "Errors" in titles
     if len(shape) > 1 and 0 not in shape:
-        assert {"original", "decoded", "error over the bound", "largest error of each chunk"} <= (
-            titles
-        )
+        assert {"original", "decoded", "error"} <= titles
+        assert any(title.startswith("Chunks of ") for title in titles)
 
 
-def test_without_matplotlib_the_reason_is_given(tmp_path: Path) -> None:
+def test_axes_have_the_unit_of_the_original(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        original = file.create_dataset("x", data=np.arange(300.0).reshape(15, 20))
+        original.attrs["units"] = np.bytes_("m s$^{-1}")
+        report = assess(original, original[()] + 0.5, slices=True)
+    assert report.provenance.units == "m s$^{-1}"
+    figure = report.plot()
+    labels = {axes.get_xlabel() for axes in figure.axes} | {a.get_ylabel() for a in figure.axes}
+    assert {"error (m s$^{-1})", "value (m s$^{-1})"} <= labels
+    figure.savefig(tmp_path / "r.png", dpi=40)
+
+
+def test_without_matplotlib_there_are_tables(tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')")
     said = run_python(
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "import h5lossy\n"
-        "try:\n    h5lossy.assess([1.0], [1.0]).plot()\n"
-        "except ImportError as error:\n    print(error)",
+        "report = h5lossy.assess([1.0], [1.0])\n"
+        "try:\n    report.plot()\n"
+        "except ImportError as error:\n    print(error)\n"
+        "print(report.to_html())",
     ).stdout
-    assert "h5lossy[plot]" in said
+    assert said.count("pip install h5lossy[plot]") == 2
+    assert "<td>points</td><td>1 of 1 valid</td>" in said
 
 
 def test_numbers_beyond_float64_are_undefined_everywhere() -> None:

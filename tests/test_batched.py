@@ -23,7 +23,7 @@ from h5py._hl.dataset import make_new_dset
 from hypothesis import strategies as st
 
 import h5lossy
-from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, batched
+from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, _blocks
 from h5lossy._libhdf5 import stored_size
 from hdf5_helpers import create, creation_list, environment, field, frames, run_python
 
@@ -39,7 +39,7 @@ HAS_FILL_TIME = "fill_time" in inspect.signature(make_new_dset).parameters
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make batches of a few small chunks, so that small datasets take many."""
-    monkeypatch.setattr(batched, "BLOCK_BYTES", 8 << 10)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 8 << 10)
 
 
 @pytest.fixture
@@ -349,10 +349,20 @@ def test_a_wrong_selection_is_h5pys_error(file: h5py.File, index: Any) -> None:
 
 
 def sources(values: np.ndarray[Any, Any], folder: Path) -> dict[str, Callable[[], Any]]:
-    """Return ways to give the same values."""
+    """Return ways to give the same values; those of rows 42 to 56 are 3."""
     np.save(folder / "values.npy", values)
     with h5py.File(folder / "source.h5", "w") as file:
         file["x"] = values
+        for compression in ("gzip", PFPL(lossless=True)):
+            x = file.create_dataset(
+                f"compressed{len(file)}",
+                values.shape,
+                ">f4",
+                chunks=(14, 11, 5),
+                fillvalue=3,
+                compression=compression,
+            )
+            x[:42], x[56:] = values[:42], values[56:]
     opened = h5py.File(folder / "source.h5")
 
     def uneven() -> Iterator[np.ndarray[Any, Any]]:
@@ -374,6 +384,8 @@ def sources(values: np.ndarray[Any, Any], folder: Path) -> dict[str, Callable[[]
         "read-only": lambda: np.broadcast_to(values, values.shape),
         "memmap": lambda: np.load(folder / "values.npy", mmap_mode="r"),
         "dataset": lambda: opened["x"],
+        "gzip, some chunks missing": lambda: opened["compressed1"],
+        "ours, some chunks missing": lambda: opened["compressed2"],
         "blocks": lambda: iter(np.array_split(values, 9)),
         "uneven blocks": uneven,
         "extra axis": lambda: values[None],
@@ -382,6 +394,7 @@ def sources(values: np.ndarray[Any, Any], folder: Path) -> dict[str, Callable[[]
 
 def test_sources(file: h5py.File, tmp_path: Path) -> None:
     values = field((70, 40, 9))
+    values[42:56] = 3
     ways = sources(values, tmp_path)
     for make in ways.values():
         theirs, ours = twins(file, values.shape, chunks=(16, 16, 4))
@@ -453,7 +466,7 @@ PEAKS = {"f4": 6.5, "f8": 8.5}
 @pytest.mark.parametrize("dtype", PEAKS)
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     batch = 2 << 20
-    monkeypatch.setattr(batched, "BLOCK_BYTES", batch)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", batch)
     rows = np.ones((64, 4096), dtype)  # half a batch's worth
 
     def blocks() -> Iterator[np.ndarray[Any, Any]]:
@@ -477,7 +490,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtyp
 def test_memory_is_bounded_for_small_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batched, "BLOCK_BYTES", 32 << 20)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 32 << 20)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         _, ours = twins(file, (1 << 19,), chunks=(16,))
         out = np.empty(ours.shape, "f4")
@@ -603,7 +616,7 @@ def test_what_came_before_a_failure_is_written(
             yield values[at : min(at + rows, 64)]
         raise ZeroDivisionError
 
-    monkeypatch.setattr(batched, "BLOCK_BYTES", batch)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", batch)
     _, ours = twins(file, (100, 50), chunks=(10, 25))
     with pytest.raises(IncompleteWriteError) as caught:
         h5lossy.write(ours, blocks(), np.s_[5:95])

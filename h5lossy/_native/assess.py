@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What decoded data differs by: ``h5l_assess_*``. ``h5lossy.h`` explains every field."""
+"""What decoded data differs by: ``h5l_assess_*``. ``h5lossy_assess.h`` explains every field."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""GPUs: which there are, and chunks that are in their memory. Addresses are numbers."""
+"""GPUs: which there are, and chunks in their memory. ``h5lossy_device.h`` explains every field."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts(Struct):
-    """``h5l_counts``: chunks that this process has encoded and decoded, and by whom."""
+    """``h5l_counts``: chunks that this process has encoded and decoded, and on what."""
 
     cpu_encoded: int
     cpu_decoded: int
@@ -25,7 +25,7 @@ class Counts(Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceBatch(Struct):
-    """``h5l_device_batch``: chunks of one shape on a GPU."""
+    """``h5l_device_batch``: chunks of one shape on a GPU. Addresses are numbers."""
 
     count: int
     raw_bytes: int
@@ -65,11 +65,20 @@ def counts() -> Counts:
     return Counts.from_c(found)
 
 
-def describe_devices() -> str:
-    """Return what GPUs there are and where chunks go, as lines of text. Opens the GPUs."""
-    lines = ffi.new("char[]", 1 + int(lib.h5l_describe_devices(ffi.NULL, 0)))
-    lib.h5l_describe_devices(lines, len(lines))
-    return text(lines)
+def devices() -> list[tuple[str, str, str]]:
+    """Return each GPU's name, where its kernels are from, and why it can't be used. Opens them."""
+    found: list[tuple[str, str, str]] = []
+    device = ffi.new("h5l_device *")
+    while lib.h5l_device_at(len(found), device):
+        found.append((text(device.name), text(device.kernels), text(device.problem)))
+    return found
+
+
+def device_selection() -> str:
+    """Return where chunks go, and why, as lines of text. Opens the GPU."""
+    lines = ffi.new("char[]", 1 + int(lib.h5l_describe_device_selection(ffi.NULL, 0)))
+    lib.h5l_describe_device_selection(lines, len(lines))
+    return text(lines).rstrip()
 
 
 def device_of(address: int) -> int:

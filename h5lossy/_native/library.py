@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """libh5lossy itself: opened by cffi, called by name, its statuses raised as exceptions.
 
-cffi reads the declarations from ``h5lossy.h``, so there is no second list of functions and no
+cffi reads the declarations from the C headers, so there is no second list of functions and no
 compiled Python module. It has no type information: `Any` ends at the functions of this package.
 """
 
@@ -70,7 +70,9 @@ def _open_library() -> Any:
 
 
 ffi: Any = cffi.FFI()
-ffi.cdef(_declarations("h5lossy.h") + "const void *H5PLget_plugin_info(void);")
+for _header in ("h5lossy.h", "h5lossy_device.h", "h5lossy_assess.h"):
+    ffi.cdef(_declarations(_header))
+ffi.cdef("const void *H5PLget_plugin_info(void);")
 lib: Any = _open_library()
 
 # A shortage of memory is MemoryError, which is what Python's own allocations on the way raise.
@@ -102,7 +104,7 @@ def result(name: str, *arguments: Any) -> Any:
 
 
 def attempt(name: str, *arguments: Any) -> Exception | None:
-    """Call a function as `call` does; return the exception that its status stands for."""
+    """Call a function as `call` does; return the exception for its status, None for OK."""
     message = ffi.new("h5l_message *")
     given = map(_to_c, _parameters(name), arguments)
     status = getattr(lib, f"h5l_{name}")(*given, message)
@@ -110,9 +112,9 @@ def attempt(name: str, *arguments: Any) -> Exception | None:
 
 
 def exception(status: int, message: Any) -> Exception:
-    """Return the exception that a status stands for; other statuses are faults of h5lossy's own."""
-    said = text(message.text) or text(lib.h5l_status_name(status))
-    return _EXCEPTIONS.get(status, NativeError)(said)
+    """Return the exception for a status other than OK."""
+    reason = text(message.text) or text(lib.h5l_status_name(status))
+    return _EXCEPTIONS.get(status, NativeError)(reason)
 
 
 @functools.cache
@@ -161,7 +163,7 @@ class Struct:
     def from_c(cls, struct: Any, **others: Any) -> Self:
         """Return the values of a C struct, but for `others`.
 
-        Integers become bool, and arrays tuples or NumPy arrays, where the class says so.
+        Integers become bool, and arrays tuples or NumPy arrays, as the class declares.
         """
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # of a subclass
             if field.name not in others:

@@ -13,8 +13,9 @@ from h5lossy.assessment._assessor import Assessor
 from h5lossy.assessment._divergence import DivergenceReport, assess_divergence
 from h5lossy.assessment._options import GROUPS, PROFILES, AssessOptions, memory_bytes
 from h5lossy.assessment.metrics import Block, Metric
-from h5lossy.assessment.report import SCHEMA, Failure, Report
+from h5lossy.assessment.report import Report
 from h5lossy.assessment.requirements import MEASURES, Requirement, parse_requirements
+from h5lossy.assessment.schema import SCHEMA, Failure
 
 __all__ = [
     "GROUPS",

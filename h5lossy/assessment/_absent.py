@@ -3,12 +3,13 @@
 """What became of points that are no data: missing and invalid values.
 
 The native library handles one fill value and a mask. Other missing values and invalid ones are in
-that mask, with their own marks (`h5lossy.missing.MISSING`, `OUTSIDE`), and are counted here.
+that mask, with marks of their own (`h5lossy.missing.MISSING`, `OUTSIDE`), and are counted here.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from h5lossy.missing import Missing
 
+#: Violations that a report lists.
+_LISTED = 16
+
 #: What is counted, as `Special` names it.
 KINDS = ("missing_kept", "missing_lost", "missing_introduced")
 
@@ -28,13 +32,8 @@ KINDS = ("missing_kept", "missing_lost", "missing_introduced")
 class Absent:
     """Counts such points, and checks the bound of invalid ones.
 
-    Parameters
-    ----------
-    missing : Missing
-    params : AssessParams
-        Those of the assessment that leaves the points out.
-    decoded_mask : numpy.ndarray of bool, optional
-        Which points of the decoded field a masked array leaves out.
+    `params` are those of the assessment that leaves the points out; `decoded_mask` has the points
+    that the decoded field leaves out, if it is a masked array.
     """
 
     def __init__(
@@ -100,10 +99,7 @@ class Absent:
             self._count(kind, count, other.first.get(kind, 0))
 
     def added_to(self, points: _native.PointsResult) -> _native.PointsResult:
-        """Add to what the library found of the points that it was given as data.
-
-        That is, violations of the bound, and which special values came to be; metrics stay theirs.
-        """
+        """Add violations and special values to the results for points that are data."""
         points = dataclasses.replace(
             points, masked=points.masked - self.missing_points - self.outside_points
         )
@@ -118,15 +114,7 @@ class Absent:
         return dataclasses.replace(
             points,
             violations=points.violations + more.violations,
-            listed=tuple(
-                sorted((*points.listed, *more.listed), key=lambda point: point.at)[
-                    : max(len(points.listed), len(more.listed), _LISTED)
-                ]
-            ),
+            listed=tuple(sorted((*points.listed, *more.listed), key=attrgetter("at"))[:_LISTED]),
             special={kind: n + more.special[kind] for kind, n in points.special.items()},
             special_first=first,
         )
-
-
-#: Violations that a report lists.
-_LISTED = 16

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+import os
 import warnings
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from h5lossy._arrays import cupy_memory
 from h5lossy._progress import reporting
-from h5lossy.assessment._device import on_device
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
 from h5lossy.assessment._inputs import (
     Input,
@@ -34,8 +36,9 @@ from h5lossy.datasets import describe
 from h5lossy.errors import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
+    from h5lossy._progress import Progress
     from h5lossy.assessment.report import Report
 
 
@@ -47,7 +50,7 @@ def assess(
     mask: Any = None,
     slices: bool = False,
     memory_limit: int | str = "256 MiB",
-    progress: Callable[[int, int], object] | bool | None = None,
+    progress: Progress = False,
     **options: Any,
 ) -> Report:
     """Measure what was lost, and check the error bound.
@@ -111,21 +114,44 @@ def assess(
     with opened(original, decoded) as (x, y):
         task = _task(x, y, mask, checked, slices=slices)
         with (
-            on_device(task.fields) as placed,
+            _on_device(task) as placed,
             reporting(progress, f"assessing {y.name}") as advance,
         ):
             try:
-                there = dataclasses.replace(task, fields=placed)
-                report = make_report(there, Passes(there, limit, advance).run())
+                report = make_report(placed, Passes(placed, limit, advance).run())
             except DeviceError as failure:
-                if placed.device is None:
+                if placed is task:
                     raise
                 # As in the filter, the CPU takes over.
                 warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
                 report = make_report(task, Passes(task, limit, advance).run())
         if slices and report.valid:
-            report = dataclasses.replace(report, slices=take_slices(task.fields, report))
+            found = take_slices(task.fields, report.error.max_at)
+            report = replace(report, slices=found)
         return report
+
+
+@contextmanager
+def _on_device(task: Task) -> Iterator[Task]:
+    """Have a GPU assess the fields, with their mask, where both are in its memory.
+
+    Otherwise, and where ``H5LOSSY_DEVICE`` is "cpu", values are copied to the host part by part.
+    """
+    fields = task.fields
+    device = fields.original.device
+    wanted = os.environ.get("H5LOSSY_DEVICE", "auto") != "cpu"
+    # Only the host looks for missing values other than the fill value.
+    if device is None or fields.decoded.device != device or not wanted or fields.missing.has_more:
+        yield task
+        return
+    library = cupy_memory(fields.original.values).library
+    with library.device(device):
+        mask = fields.mask
+        if mask is not None and mask.device is None:
+            whole = tuple(slice(0, n) for n in mask.shape)
+            mask = Input(library.upload(mask.read(whole, MASK_DTYPE), device).owner, "mask")
+        library.wait(device)
+        yield replace(task, fields=replace(fields, mask=mask, device=device))
 
 
 def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool) -> Task:

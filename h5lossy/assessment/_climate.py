@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics that look at slices or the whole field: data SSIM, power spectra, divergence."""
+"""Metrics of slices or the whole field: data SSIM, power spectra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from h5lossy.assessment._wide import Wide, known, misfit
-from h5lossy.assessment.report import Climate, Spectrum
+from h5lossy.assessment.schema import Climate, Spectrum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     Slice = npt.NDArray[np.float64]
 
 _LEVELS = 255  # data SSIM: values are rounded to so many steps between the smallest and the largest
-_REACH = 5  # of its Gaussian, with a standard deviation of 1.5
-_TAPS = np.exp(-(np.arange(-_REACH, _REACH + 1) ** 2) / (2 * 1.5**2))
+_HALO = 5  # of its Gaussian, with a standard deviation of 1.5
+_TAPS = np.exp(-(np.arange(-_HALO, _HALO + 1) ** 2) / (2 * 1.5**2))
 _TAPS /= _TAPS.sum()
 _C = 1e-8
 
-#: Values of a slice that are looked at together: some hundred bytes each.
+#: Values of a slice that are processed together; each takes some hundred bytes.
 _VALUES_AT_ONCE = 1 << 19
 
-_K_MAX = 10  # cosmology asks for a ratio near 1 below this wavenumber
+_K_MAX = 10  # cosmologists require a ratio near 1 below this wavenumber
 
 
 def _smooth(values: Slice) -> Slice:
-    """Convolve with the Gaussian, along both axes, without the border that it reaches over."""
+    """Convolve with the Gaussian along both axes, without the border."""
     for axis in (0, 1):
-        length = values.shape[axis] - 2 * _REACH
+        length = values.shape[axis] - 2 * _HALO
         out = np.zeros_like(values[:length] if axis == 0 else values[:, :length])
         for k, tap in enumerate(_TAPS):
             out += tap * (values[k : k + length] if axis == 0 else values[:, k : k + length])
@@ -47,27 +47,13 @@ def _smooth(values: Slice) -> Slice:
 
 
 def dssim(read: Callable[[int, int], Part], shape: tuple[int, int]) -> float | None:
-    """Return the data SSIM of two slices.
+    """Return the data SSIM of two slices; None if a side is too short, or both are one constant.
 
-    Parameters
-    ----------
-    read : function
-        Takes the first row and the one after the last; returns them as `Fields.part` does.
-    shape : tuple of int
-        Of the slices.
-
-    Returns
-    -------
-    float, or None
-        None where a side is shorter than the Gaussian, or both slices are one constant.
-
-    Notes
-    -----
     Baker, Pinard, Hammerling 2024 (doi 10.1109/TVCG.2023.3332843), with the settings of ldcpy:
     11 x 11 Gaussian with standard deviation 1.5, 256 levels, a border of 5 left out. Means around
-    a point leave out what is not valid.
+    a point leave out what is not valid. `read` returns rows, given the first and the last + 1.
     """
-    if min(shape) <= 2 * _REACH:
+    if min(shape) <= 2 * _HALO:
         return None
     rows = max(1, _VALUES_AT_ONCE // shape[1])
     low, high = math.inf, -math.inf
@@ -80,9 +66,9 @@ def dssim(read: Callable[[int, int], Part], shape: tuple[int, int]) -> float | N
     if not high > low or not math.isfinite(high - low):
         return None
     sums, count = [], 0
-    for start in range(_REACH, shape[0] - _REACH, rows):
+    for start in range(_HALO, shape[0] - _HALO, rows):
         if rows < shape[0]:
-            part = read(start - _REACH, min(start + rows, shape[0] - _REACH) + _REACH)
+            part = read(start - _HALO, min(start + rows, shape[0] - _HALO) + _HALO)
         scores = _scores(part, low, high)
         sums.append(float(scores.sum()))
         count += scores.size
@@ -103,7 +89,7 @@ def _scores(part: Part, low: float, high: float) -> Slice:
             mean_a, mean_b, aa, bb, ab = (_smooth(f) / weight for f in (a, b, a * a, b * b, a * b))
     top = (2 * mean_a * mean_b + _C) * (2 * (ab - mean_a * mean_b) + _C)
     bottom = (mean_a**2 + mean_b**2 + _C) * ((aa - mean_a**2) + (bb - mean_b**2) + _C)
-    return np.asarray((top / bottom)[valid[_REACH:-_REACH, _REACH:-_REACH]])
+    return np.asarray((top / bottom)[valid[_HALO:-_HALO, _HALO:-_HALO]])
 
 
 def climate(
@@ -119,8 +105,8 @@ def climate(
     if len(shape) < 2:
         why = "it needs two axes"
         progress(fields.original.size)
-    elif min(shape[-2:]) <= 2 * _REACH:
-        why = f"an axis of a slice is shorter than {2 * _REACH + 1}"
+    elif min(shape[-2:]) <= 2 * _HALO:
+        why = f"an axis of a slice is shorter than {2 * _HALO + 1}"
         progress(fields.original.size)
     else:
         for at in itertools.product(*map(range, shape[:-2])):
@@ -142,7 +128,7 @@ def climate(
             else "every slice is constant, or without valid points, or its range is beyond float64"
         )
     if why:
-        undefined.none("climate", why)
+        undefined["climate"] = why
         return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
     worst = int(np.argmin(found))
     return Climate(
@@ -168,11 +154,11 @@ def spectrum(
     elif size * 48 > memory_limit:  # two transforms and the fields
         why = f"it needs about {size * 48 / 1e9:.1f} GB of memory, more than allowed"
     if why:
-        undefined.none("spectrum", why)
+        undefined["spectrum"] = why
         return nothing
     x, y, valid = fields.part(tuple(slice(0, n) for n in shape))
     if not valid.all():
-        undefined.none("spectrum", "some points are not valid")
+        undefined["spectrum"] = "some points are not valid"
         return nothing
     waves = np.meshgrid(
         *(np.fft.fftfreq(n) * n for n in shape[:-1]),
@@ -195,10 +181,10 @@ def spectrum(
         for of_x, of_y in zip(powers[0][1 : top + 1], powers[1][1 : top + 1], strict=True)
     )
     if None in ratios:
-        undefined.none("spectrum.ratio", "the original has no power in a shell, or beyond float64")
+        undefined["spectrum.ratio"] = "the original has no power in a shell, or beyond float64"
     below = [abs(r - 1) for r in ratios[: _K_MAX - 1] if r is not None]
     if not below:
-        undefined.none(
-            "spectrum.max_deviation", "the original has no power there, or one beyond float64"
+        undefined["spectrum.max_deviation"] = (
+            "the original has no power there, or one beyond float64"
         )
     return Spectrum(ratio=ratios, k_max=_K_MAX, max_deviation=max(below, default=None))

@@ -28,18 +28,10 @@ MASK_DTYPE = np.dtype(np.uint8)
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The shape of the fields without axes of extent 1, if that leaves 1 to 4 axes.
-
-    Attributes
-    ----------
-    full_shape : tuple of int
-        With all axes.
-    axes : tuple of int
-        The axes that are left; all of them where there are more than 4.
-    """
+    """The shape of the fields without axes of extent 1."""
 
     full_shape: tuple[int, ...]
-    axes: tuple[int, ...]
+    axes: tuple[int, ...]  # that are left
 
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> Layout:
@@ -64,29 +56,15 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """Two fields, and how they are compared.
-
-    Attributes
-    ----------
-    original, decoded : Input
-    mask : Input or None
-        Not 0 where a point is left out; read like the fields.
-    dtype : numpy.dtype
-        The type that values are compared in.
-    layout : Layout
-    missing : Missing
-        Which values are no data.
-    device : int or None
-        The GPU that holds everything and computes.
-    """
+    """Two fields, and how they are compared."""
 
     original: Input
     decoded: Input
-    mask: Input | None
-    dtype: np.dtype[Any]
+    mask: Input | None  # not 0 where a point is left out
+    dtype: np.dtype[Any]  # that values are compared in
     layout: Layout
     missing: Missing
-    device: int | None = None
+    device: int | None = None  # the GPU that holds everything and computes
 
     @property
     def nbytes(self) -> int:

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
+from h5lossy.batched import read
 from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy.missing import Missing, attribute_of, missing_of
 
@@ -27,32 +28,8 @@ if TYPE_CHECKING:
 _EXACT_INTEGERS = {"i1", "i2", "i4", "u1", "u2", "u4", "b1"}
 
 
-class _Reading:
-    """How datasets are read: the package itself brings the two together (`read_datasets_with`)."""
-
-    @staticmethod
-    def read(dataset: h5py.Dataset, selection: Any, *, threads: int | None) -> Any:
-        del threads
-        return dataset[selection]
-
-
-_reading: Any = _Reading
-
-
-def read_datasets_with(read: Any) -> None:
-    """Have parts of datasets read by a function with the arguments of `h5lossy.read`."""
-    _reading.read = staticmethod(read)
-
-
 class Input:
-    """One of the two fields.
-
-    Parameters
-    ----------
-    values : array-like, h5py.Dataset, or anything with a shape, a dtype and ``[]``
-    name : str
-        For messages and reports.
-    """
+    """One of the two fields; the name is for messages and reports."""
 
     def __init__(self, values: Any, name: str) -> None:
         values = as_shown(values)
@@ -60,7 +37,7 @@ class Input:
             values = cupy_memory(values).owner
         elif not _has_numpy_type(values):
             values = _as_numpy(values, name)
-        #: Which points a masked array leaves out; None if it is not a masked array.
+        #: The points that a masked array leaves out.
         self.mask: npt.NDArray[np.bool_] | None = None
         if isinstance(values, np.ma.MaskedArray):
             self.mask, values = np.ma.getmaskarray(values), values.data
@@ -76,13 +53,14 @@ class Input:
         self.chunks: tuple[int, ...] | None = chunks if is_extents else None
         self.is_array = isinstance(values, np.ndarray)
         self.is_contiguous = self.is_array and bool(values.flags.c_contiguous)
-        #: The number of the GPU whose memory the values are in.
+        #: The GPU whose memory holds the values.
         self.device: int | None = int(values.device.id) if is_device_array(values) else None
-        #: At most so many decode, where h5lossy does.
+        #: Largest number of threads that decode.
         self.threads: int | None = None
         self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
         self.packing = Packing.of(values, self.dtype)
         self.missing = missing_of(values)
+        self.units = _units(values)
 
     @property
     def size(self) -> int:
@@ -94,7 +72,7 @@ class Input:
         if self.dataset is not None:
             # On all threads where the filter is ours alone, and what is in the file, whatever a
             # chunk that HDF5 has just written still holds in its cache.
-            part = _reading.read(self.dataset, selection, threads=self.threads)
+            part = read(self.dataset, selection, threads=self.threads)
         else:
             with _as_stored(self.values):
                 part = self.values[selection] if self.shape else self.values[()]
@@ -108,7 +86,7 @@ class Input:
         )
 
     def read_on_device(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> Any:
-        """Give a part as CuPy's C-contiguous array, without a copy where it is one."""
+        """Return a part as a C-contiguous CuPy array, without a copy where it is one."""
         whole = tuple(slice(0, n) for n in self.shape)
         part = self.values if selection in ((), whole) else self.values[selection]
         memory = cupy_memory(self._typed(part, dtype))
@@ -119,33 +97,32 @@ class Input:
         return memory.owner
 
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
-        """Give values of NumPy's or CuPy's a type that holds them exactly."""
-        with np.errstate(invalid="ignore"):  # NaNs that signal
+        """Convert values of NumPy or CuPy to a type that holds them exactly."""
+        with np.errstate(invalid="ignore"):  # signalling NaNs
             return part.astype(dtype, copy=False)
+
+
+def _units(values: Any) -> str | None:
+    """Return the attribute ``units`` of the netCDF conventions; None if there is no such text."""
+    try:
+        units = attribute_of(values, "units")
+    except (OSError, TypeError, ValueError):  # a type that h5py does not know
+        return None
+    if isinstance(units, bytes):
+        units = units.decode(errors="replace")
+    return str(units) if isinstance(units, str) else None
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How to compute the values of a field from its stored numbers: CF's "packed data".
-
-    Attributes
-    ----------
-    scale, offset : float
-        A value is its number times `scale`, plus `offset`, in float64.
-    """
+    """CF's "packed data": a value is its stored number times `scale` plus `offset`, in float64."""
 
     scale: float
     offset: float
 
     @classmethod
     def of(cls, values: Any, dtype: np.dtype[Any]) -> Packing | None:
-        """Return the packing that the attributes describe; None if numbers are the values.
-
-        Raises
-        ------
-        NotComparableError
-            If an attribute is no number.
-        """
+        """Return the packing that the attributes describe; None if numbers are the values."""
         found = []
         for name, plain in (("scale_factor", 1.0), ("add_offset", 0.0)):
             value = attribute_of(values, name)
@@ -194,19 +171,7 @@ def _as_stored(values: Any) -> Iterator[None]:
 
 
 class Mask(Input):
-    """Which points are left out: those where it is not 0.
-
-    Parameters
-    ----------
-    values : array-like of bool or integers, h5py.Dataset, or anything that can be cut like them
-    shape : tuple of int
-        Of the fields.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is of another shape or of another type.
-    """
+    """The points that are left out are those where it is not 0; of the fields' shape."""
 
     def __init__(self, values: Any, shape: tuple[int, ...]) -> None:
         super().__init__(values, "mask")
@@ -224,7 +189,7 @@ class Mask(Input):
 
 
 def _has_numpy_type(values: Any) -> bool:
-    """Return whether values say their shape, and a type that NumPy knows."""
+    """Return whether values have a shape, and a type that NumPy knows."""
     try:
         np.dtype(values.dtype)
     except (AttributeError, TypeError):
@@ -233,7 +198,7 @@ def _has_numpy_type(values: Any) -> bool:
 
 
 def _as_numpy(values: Any, name: str) -> npt.NDArray[Any]:
-    """Turn numbers, lists, and arrays of other libraries that are in the host's memory."""
+    """Return numbers, lists, or an array of another library in host memory as a NumPy array."""
     if not hasattr(values, "__dlpack__"):
         return np.asarray(values)
     try:
@@ -244,16 +209,7 @@ def _as_numpy(values: Any, name: str) -> npt.NDArray[Any]:
 
 @contextmanager
 def opened(original: Any, decoded: Any) -> Iterator[tuple[Input, Input]]:
-    """Open what ``"file.h5:/path"`` names, for as long as the block runs.
-
-    Parameters
-    ----------
-    original, decoded : str, path-like, or what `Input` takes
-
-    Yields
-    ------
-    tuple of Input
-    """
+    """Open what ``"file.h5:/path"`` names, for as long as the block runs."""
     with ExitStack() as stack:
         yield (
             _open(original, "original", stack),
@@ -277,21 +233,7 @@ def _open(values: Any, name: str, stack: ExitStack) -> Input:
 
 
 def common_dtype(original: Input, decoded: Input) -> np.dtype[Any]:
-    """Return the type that both are compared in: float32 or float64, which holds both exactly.
-
-    Parameters
-    ----------
-    original, decoded : Input
-
-    Returns
-    -------
-    numpy.dtype
-
-    Raises
-    ------
-    NotComparableError
-        If the shapes differ, or values are no real numbers, or do not fit into float64.
-    """
+    """Return the type that both are compared in: float32 or float64, which holds both exactly."""
     if original.shape != decoded.shape:
         raise NotComparableError(
             f"original and decoded must have one shape, got {original.shape} and {decoded.shape}"
@@ -318,19 +260,7 @@ def _exact_dtype(field: Input) -> np.dtype[Any]:
 
 
 def agree_on_packing(original: Input, decoded: Input, *, as_stored: bool) -> None:
-    """Make both fields return unpacked values, or both return stored numbers.
-
-    Parameters
-    ----------
-    original, decoded : Input
-    as_stored : bool
-        Compare the stored numbers, which the bound was promised for, if both are packed alike.
-
-    Raises
-    ------
-    NotComparableError
-        If it is not known whether one of them is packed.
-    """
+    """Make both fields return unpacked values, or both return stored numbers."""
     fields = (original, decoded)
     if as_stored and original.packing == decoded.packing:
         original.packing = decoded.packing = None
@@ -351,21 +281,7 @@ def agree_on_packing(original: Input, decoded: Input, *, as_stored: bool) -> Non
 def missing_in(
     original: Input, decoded: Input, dtype: np.dtype[Any], fill_value: Any, missing_value: Any
 ) -> Missing:
-    """Return which values are no data, by the original, or else by the decoded field.
-
-    Parameters
-    ----------
-    original, decoded : Input
-    dtype : numpy.dtype
-        As of `common_dtype`.
-    fill_value, missing_value
-        As for `h5lossy.missing.missing_of`.
-
-    Returns
-    -------
-    Missing
-        Of `dtype`.
-    """
+    """Return which values are no data, by the original, or else by the decoded field."""
     if isinstance(fill_value, Missing):
         return fill_value.as_type(dtype)
     found = Missing(dtype)

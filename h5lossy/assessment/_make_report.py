@@ -11,12 +11,12 @@ from h5lossy import _native
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._fields import position
 from h5lossy.assessment._wide import Wide
-from h5lossy.assessment.report import (
+from h5lossy.assessment.report import Report
+from h5lossy.assessment.schema import (
     BoundCheck,
     Failure,
     PerChunk,
     Provenance,
-    Report,
     Size,
     ThresholdCrossing,
     Violation,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment._scaling import Sums
     from h5lossy.assessment._task import Task
     from h5lossy.assessment._wide import Undefined
-    from h5lossy.assessment.report import Values
+    from h5lossy.assessment.schema import Values
 
 
 def make_report(task: Task, found: Results) -> Report:
@@ -96,6 +96,7 @@ def make_report(task: Task, found: Results) -> Report:
             decoded=fields.decoded.name,
             h5lossy=_native.version(),
             passes=found.passes,
+            units=fields.original.units,
             amplification=found.amplification,
             unpacked=tuple(
                 f"{which}: {field.packing}"
@@ -149,11 +150,11 @@ def _size(
         if variance and mse and variance.is_finite and mse.is_finite:
             gain = 0.5 * (variance / mse).log2() - bits
     if gain is None:
-        undefined.none("size.accuracy_gain", "there is no error, or nothing varies")
+        undefined["size.accuracy_gain"] = "there is no error, or nothing varies"
     if bits is None:
-        undefined.none("size.bits_per_value", "there are no values")
+        undefined["size.bits_per_value"] = "there are no values"
     if not stored:
-        undefined.none("size.ratio", "nothing is stored")
+        undefined["size.ratio"] = "nothing is stored"
     return Size(
         raw_bytes=raw,
         stored_bytes=stored,
@@ -171,8 +172,8 @@ def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | N
     whole = dict(zip(layout.axes, box, strict=True))
     full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
     if original.range is None or not boxes["valid"].all():
-        found.undefined.none(
-            "per_chunk.psnr", "a chunk has no valid point, or the range is beyond float64"
+        found.undefined["per_chunk.psnr"] = (
+            "a chunk has no valid point, or the range is beyond float64"
         )
     return PerChunk(
         box=full_box,

@@ -11,7 +11,7 @@ import numpy as np
 
 from h5lossy.assessment._fields import position
 from h5lossy.assessment._wide import OVERFLOW, Undefined, Wide, exponent_of, fits, scaled
-from h5lossy.assessment.report import (
+from h5lossy.assessment.schema import (
     AxisCorrelation,
     Correlation,
     Derivatives,
@@ -61,7 +61,7 @@ def special(points: PointsResult, absent: Absent | None, shape: tuple[int, ...])
 def values(points: PointsResult, sums: Sums, which: str, undefined: Undefined) -> Values:
     """Return extent and moments of "original" or "decoded"."""
     if not points.valid:
-        undefined.none(which, NO_POINTS)
+        undefined[which] = NO_POINTS
         return Values(min=None, max=None, range=None, mean=None, std=None)
     low, high = getattr(points, f"{which}_min"), getattr(points, f"{which}_max")
     mean, squares = sums.mean_original, sums.squares_original
@@ -120,12 +120,11 @@ def errors(
 ) -> Errors:
     """Return the reductions of the error."""
     pointwise = _pointwise(points, threshold, undefined)
-    names = [
-        name for name in Errors.__annotations__ if name not in {"max_at", "quantiles", "pointwise"}
-    ]
-    nothing: Quantiles = Quantiles(p50=None, p90=None, p99=None, p99_9=None)
     if not points.valid:
-        undefined.none("error", NO_POINTS)
+        undefined["error"] = NO_POINTS
+        parts = {"max_at", "quantiles", "pointwise"}
+        names = [name for name in Errors.__annotations__ if name not in parts]
+        nothing = Quantiles(p50=None, p90=None, p99=None, p99_9=None)
         return Errors(
             **dict.fromkeys(names, None), max_at=None, quantiles=nothing, pointwise=pointwise
         )
@@ -174,16 +173,19 @@ def errors(
 
 def _pointwise(points: PointsResult, threshold: Number, undefined: Undefined) -> Pointwise:
     nonzero = points.valid - points.zeros
-    if not nonzero:
-        undefined.none("error.pointwise", "there is no valid point other than 0")
+    low: Number = None
+    high: Number = None
+    mean: Number = None
+    if nonzero:
+        low = points.pointwise_min
+        high = undefined.checked("error.pointwise.max", points.pointwise_max)
+        mean = undefined.checked("error.pointwise.mean", points.sum_pointwise / nonzero)
+    else:
+        undefined["error.pointwise"] = "there is no valid point other than 0"
     return Pointwise(
-        min=points.pointwise_min if nonzero else None,
-        max=undefined.checked("error.pointwise.max", points.pointwise_max) if nonzero else None,
-        mean=(
-            undefined.checked("error.pointwise.mean", points.sum_pointwise / nonzero)
-            if nonzero
-            else None
-        ),
+        min=low,
+        max=high,
+        mean=mean,
         zeros=points.zeros,
         zeros_changed=points.zeros_changed,
         threshold=threshold,
@@ -206,7 +208,7 @@ def correlation(points: PointsResult, sums: Sums, undefined: Undefined) -> Corre
     if not why and not (both.is_finite and both > Wide(0)):
         why = OVERFLOW
     if why:
-        undefined.none("correlation", why)
+        undefined["correlation"] = why
         return Correlation(pearson=None, one_minus_pearson=None, nines=None, with_error=None)
     left = float((vx * ve - c * c) / both)
     lost = max(0.0, left)
@@ -214,7 +216,7 @@ def correlation(points: PointsResult, sums: Sums, undefined: Undefined) -> Corre
     one_minus = lost / (1 + r) if r > 0 else 1 - r
     with_error: Number = None
     if points.error_min == points.error_max or not ve > Wide(0):
-        undefined.none("correlation.with_error", CONSTANT_ERROR)
+        undefined["correlation.with_error"] = CONSTANT_ERROR
     else:
         with_error = min(1.0, max(-1.0, float(c / vx.sqrt() / ve.sqrt())))
     return Correlation(
@@ -235,7 +237,7 @@ def histogram(points: PointsResult, sums: Sums, undefined: Undefined) -> Histogr
             "histogram.bin_width", sums.scale.of_error(math.ldexp(1.0, found.grid_exponent))
         )
     else:
-        undefined.none("histogram.bin_width", "every error is 0" if points.valid else NO_POINTS)
+        undefined["histogram.bin_width"] = "every error is 0" if points.valid else NO_POINTS
     return Histogram(
         bin_width=width,
         counts=tuple(bins[255:127:-1] + bins[:128]),
@@ -271,7 +273,7 @@ def similarity(
     lost: Number = None
     worst: Number = None
     if why:
-        undefined.none("ssim", why)
+        undefined["ssim"] = why
     else:
         lost = undefined.checked("ssim.one_minus_mean", field.window_sum / field.windows)
         worst = undefined.checked("ssim.one_minus_min", field.window_worst)
@@ -304,24 +306,11 @@ def derivatives(
 ) -> Derivatives:
     """Return what became of gradient and Laplacian."""
     field, scale = sums.field, sums.scale
-    assert field is not None
     n = field.interior
     if not n:
-        undefined.none("derivatives", "no point has two valid neighbours along every axis")
-        return Derivatives(
-            points=0,
-            spacing=spacing,
-            slopes=(),
-            gradient_max=None,
-            gradient_range=None,
-            gradient_max_error=None,
-            gradient_rmse=None,
-            gradient_psnr=None,
-            laplacian_rms=None,
-            laplacian_max_error=None,
-            laplacian_rmse=None,
-            h1_error=None,
-        )
+        undefined["derivatives"] = "no point has two valid neighbours along every axis"
+        names = [name for name in Derivatives.__annotations__ if "_" in name]
+        return Derivatives(points=0, spacing=spacing, slopes=(), **dict.fromkeys(names, None))
     check, of_x, of_e = undefined.checked, scale.of_original, scale.of_error
 
     def root(squares: Wide, largest: float = 1.0) -> Wide:
@@ -376,7 +365,6 @@ def autocorrelation(
 ) -> tuple[AxisCorrelation, ...]:
     """Return the autocorrelation of the error along each axis, and of the paper's mean."""
     field = sums.field
-    assert field is not None
     why = ""
     if not points.valid:
         why = NO_POINTS
@@ -388,7 +376,7 @@ def autocorrelation(
     if not why and not (0 < variance < math.inf):
         why = OVERFLOW
     if why:
-        undefined.none("autocorrelation", why)
+        undefined["autocorrelation"] = why
     mean = sums.points.mean_error - field.pivot_error
     rows = zip(
         field.lag_pairs.tolist(), field.lag_products.tolist(), field.lag_sums.tolist(), strict=True
@@ -406,9 +394,8 @@ def autocorrelation(
             found.append(((products - mean * both) / pairs + mean * mean) / variance)
             band.append(_NORMAL_95 / math.sqrt(pairs))
         if not why and None in found:
-            undefined.none(
-                f"autocorrelation.{'mean' if axis is None else axis}",
-                "no pair of valid points is so far apart",
+            undefined[f"autocorrelation.{'mean' if axis is None else axis}"] = (
+                "no pair of valid points is so far apart"
             )
         return AxisCorrelation(axis=axis, values=tuple(found), band=tuple(band))
 

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._task import Task
-    from h5lossy.assessment.report import Climate, RelativeHistogram, Spectrum
+    from h5lossy.assessment.schema import Climate, RelativeHistogram, Spectrum
 
+    #: Extents of a box, and all boxes.
     Boxes = tuple[tuple[int, ...], npt.NDArray[Any]]
 
 #: Boxes of the map of errors; where there are more chunks, a box holds several.
@@ -39,55 +40,25 @@ _MOST_BOXES = 4096
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Results:
-    """What the passes found.
-
-    Attributes
-    ----------
-    params : AssessParams
-    points : PointsResult
-    sums : Sums
-    field : FieldResult
-    value_range : float or None
-        For SSIM.
-    undefined : Undefined
-        Why some of it is None; a report adds to it.
-    absent : Absent or None
-    boxes : tuple or None
-        Extents of a box, and all boxes.
-    climate, spectrum, relative_histogram : optional
-        Parts of the report.
-    passes : int
-        How often the original was read.
-    amplification : float
-        How often a value was read in the last pass, on average.
-    """
+    """What the passes found."""
 
     params: _native.AssessParams
     points: _native.PointsResult
     sums: Sums
     field: _native.FieldResult
-    value_range: float | None
+    value_range: float | None  # for SSIM
     undefined: Undefined
     absent: Absent | None
     boxes: Boxes | None = None
     climate: Climate | None = None
     spectrum: Spectrum | None = None
     relative_histogram: RelativeHistogram | None = None
-    passes: int = 1
-    amplification: float = 1.0
+    passes: int = 1  # how often the original was read
+    amplification: float = 1.0  # how often a value was read in the last pass, on average
 
 
 class Passes:
-    """Reads the fields of a task as often as its metrics require.
-
-    Parameters
-    ----------
-    task : Task
-    memory_limit : int
-        In bytes.
-    progress : function
-        Called with the bytes that are done, and all there are.
-    """
+    """Reads the fields of a task as often as its metrics require."""
 
     def __init__(
         self, task: Task, memory_limit: int, progress: Callable[[int, int], object]

@@ -49,12 +49,7 @@ def _exponents(points: PointsResult) -> tuple[int | None, int | None]:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """Exponents of the powers of two that a field and its errors are multiplied by.
-
-    Attributes
-    ----------
-    original, error : int
-    """
+    """Exponents of the powers of two that a field and its errors are multiplied by."""
 
     original: int = 0
     error: int = 0
@@ -91,40 +86,30 @@ class Scale:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sums:
-    """Sums of scaled fields.
-
-    Attributes
-    ----------
-    scale : Scale
-    points : PointsResult
-        Its moments and bins are used.
-    field : FieldResult or None
-        Its stencils and lags are used.
-    """
+    """Sums of scaled fields."""
 
     scale: Scale
-    points: PointsResult
-    field: FieldResult | None = None
+    points: PointsResult  # moments and bins
+    field: FieldResult  # stencils and lags
 
     @classmethod
-    def streamed(cls, points: PointsResult, field: FieldResult | None = None) -> Sums:
+    def streamed(cls, points: PointsResult, field: FieldResult) -> Sums:
         """Take sums that were not scaled; squares that may not have fitted become NaN."""
         if not points.valid or all(map(fits, _exponents(points))):
             return cls(scale=Scale(), points=points, field=field)
         nan = math.nan
         points = dataclasses.replace(points, squares_original=nan, squares_error=nan, products=nan)
-        if field is not None:
-            field = dataclasses.replace(
-                field,
-                slope_error_squares=(nan,) * len(field.slope_error_squares),
-                gradient_min=nan,
-                gradient_max=nan,
-                gradient_error_max=nan,
-                gradient_error_squares=nan,
-                laplacian_squares=nan,
-                laplacian_error_squares=nan,
-                error_squares=nan,
-            )
+        field = dataclasses.replace(
+            field,
+            slope_error_squares=(nan,) * len(field.slope_error_squares),
+            gradient_min=nan,
+            gradient_max=nan,
+            gradient_error_max=nan,
+            gradient_error_squares=nan,
+            laplacian_squares=nan,
+            laplacian_error_squares=nan,
+            error_squares=nan,
+        )
         return cls(scale=Scale(), points=points, field=field)
 
     @property
@@ -152,7 +137,7 @@ class Sums:
         return Wide(self.points.products, -self.scale.original - self.scale.error)
 
 
-class _Made:
+class _Scaled:
     """Scaled parts of both fields, and a mask of the points that do not count."""
 
     def __init__(self, fields: Fields, scale: Scale) -> None:
@@ -161,7 +146,7 @@ class _Made:
         self._parts: tuple[npt.NDArray[Any], ...] = ()
 
     def part(self, which: int, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
-        """Return original, decoded or mask; a walk asks for all three in turn."""
+        """Return original, decoded or mask; a pass reads all three in turn."""
         if selection != self._selection:
             x, y, valid = self._fields.read(selection)
             scale = self._scale
@@ -178,27 +163,27 @@ class _Made:
 class _Part(Input):
     """A field like another one, of float64, whose parts are computed."""
 
-    def __init__(self, source: Input, which: int, made: _Made) -> None:
+    def __init__(self, source: Input, which: int, scaled: _Scaled) -> None:
         vars(self).update(vars(source))
         self.values = None
         self.dtype = np.dtype(np.float64)
         self.is_array = self.is_contiguous = False
         self.device = None
-        self._which, self._made = which, made
+        self._which, self._scaled = which, scaled
 
     def read(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Compute a part."""
-        return self._made.part(self._which, selection).astype(dtype, copy=False)
+        return self._scaled.part(self._which, selection).astype(dtype, copy=False)
 
 
 def multiplied(fields: Fields, scale: Scale) -> Fields:
     """Return fields that the CPU scales as it reads them, with a mask of excluded points."""
-    made = _Made(fields, scale)
+    scaled = _Scaled(fields, scale)
     return dataclasses.replace(
         fields,
-        original=_Part(fields.original, 0, made),
-        decoded=_Part(fields.decoded, 1, made),
-        mask=_Part(fields.original, 2, made),
+        original=_Part(fields.original, 0, scaled),
+        decoded=_Part(fields.decoded, 1, scaled),
+        mask=_Part(fields.original, 2, scaled),
         dtype=np.dtype(np.float64),
         missing=Missing(np.dtype(np.float64)),
         device=None,

@@ -1,21 +1,20 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Slices of both fields for the HTML page, made small enough for it."""
+"""Slices of both fields for a report's figure, made small enough for it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from h5lossy._blocks import block_shape, blocks
+from h5lossy.assessment.schema import FieldSlice
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment._fields import Fields, Layout
-    from h5lossy.assessment.report import Report
 
 #: Longest side of a slice in points; of a line.
 _LONGEST = 320
@@ -25,54 +24,25 @@ _LONGEST_LINE = 1200
 _PART_BYTES = 4 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class FieldSlice:
-    """One slice: two dimensions, or one of a field with one axis. NaN where a point is not valid.
-
-    Attributes
-    ----------
-    title : str
-    extent : tuple of int
-        Points of the slice itself.
-    original, decoded, error : numpy.ndarray
-        The first two are every n-th point; of the error the largest of n stands for all.
-    """
-
-    title: str
-    extent: tuple[int, ...]
-    original: npt.NDArray[np.float64]
-    decoded: npt.NDArray[np.float64]
-    error: npt.NDArray[np.float64]
-
-
-def take_slices(fields: Fields, report: Report) -> tuple[FieldSlice, ...]:
-    """Read the middle slice, and the one with the largest error.
-
-    Parameters
-    ----------
-    fields : Fields
-    report : Report
-
-    Returns
-    -------
-    tuple of FieldSlice
-    """
+def take_slices(fields: Fields, max_at: tuple[int, ...] | None) -> tuple[FieldSlice, ...]:
+    """Read the middle slice, and the one with the largest error, which is at `max_at`."""
     layout = fields.layout
     axes = layout.axes
-    if len(axes) < 2:
-        whole = _take(fields, (), "the whole field")
-        return () if whole is None else (whole,)
     middle = tuple(layout.shape[i] // 2 for i in range(len(axes) - 2))
-    slices = [_take(fields, middle, _title("middle slice", layout, middle))]
-    if report.error.max_at is not None and middle:
-        worst = tuple(report.error.max_at[axis] for axis in axes[:-2])
+    places = {"middle slice": middle}
+    if max_at is not None:
+        worst = tuple(max_at[axis] for axis in axes[:-2])
         if worst != middle:
-            title = _title("slice with the largest error", layout, worst)
-            slices.append(_take(fields, worst, title))
-    return tuple(shown for shown in slices if shown is not None)
+            places["slice with the largest error"] = worst
+    return tuple(
+        _take(fields, at, _title(what, layout, at))
+        for what, at in places.items()
+        if layout.shape and 0 not in layout.shape[len(at) :]
+    )
 
 
 def _title(what: str, layout: Layout, at: tuple[int, ...]) -> str:
+    """Name a slice by its index: ``middle slice [5, :, :]``."""
     if not at:
         return "the whole field"
     places = dict(zip(layout.axes, at, strict=False))
@@ -83,11 +53,10 @@ def _title(what: str, layout: Layout, at: tuple[int, ...]) -> str:
     return f"{what} [{index}]"
 
 
-def _take(fields: Fields, at: tuple[int, ...], title: str) -> FieldSlice | None:
+def _take(fields: Fields, at: tuple[int, ...], title: str) -> FieldSlice:
+    """Read the slice at an index of the leading axes, with every n-th point."""
     shape = fields.layout.shape
     rest = shape[len(at) :]
-    if 0 in rest or not rest:
-        return None
     longest = _LONGEST if len(rest) > 1 else _LONGEST_LINE
     steps = tuple(max(1, -(-n // longest)) for n in rest)
     original, decoded, error = (
@@ -108,7 +77,14 @@ def _take(fields: Fields, at: tuple[int, ...], title: str) -> FieldSlice | None:
         original[to] = np.where(valid, x, np.nan)[every]
         decoded[to] = np.where(valid, y, np.nan)[every]
         error[to] = off
-    return FieldSlice(title=title, extent=rest, original=original, decoded=decoded, error=error)
+    return FieldSlice(
+        title=title,
+        axes=fields.layout.axes[len(at) :],
+        extent=rest,
+        original=original,
+        decoded=decoded,
+        error=error,
+    )
 
 
 def _largest_of(error: npt.NDArray[np.float64], axis: int, step: int) -> npt.NDArray[np.float64]:

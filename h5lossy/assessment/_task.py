@@ -23,28 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One assessment: the fields, the options, and what follows from both.
-
-    Attributes
-    ----------
-    fields : Fields
-    options : AssessOptions
-    bound : ErrorBound or None
-        The one to check.
-    bound_source : str
-        "given", or "file" where the decoded dataset states it.
-    groups : frozenset of str
-        Groups of metrics to compute.
-    spacing : tuple of float
-        For each axis of the fields.
-    """
+    """One assessment: the fields, the options, and what follows from both."""
 
     fields: Fields
     options: AssessOptions
     bound: ErrorBound | None
-    bound_source: str
+    bound_source: str  # "given", or "file" where the decoded dataset states it
     groups: frozenset[str]
-    spacing: tuple[float, ...]
+    spacing: tuple[float, ...]  # along all axes
 
     @property
     def has_neighbours(self) -> bool:
@@ -54,12 +40,7 @@ class Task:
     def params(self, extent: Fraction, value_range: float | None) -> _native.AssessParams:
         """Return the parameters for a state.
 
-        Parameters
-        ----------
-        extent : Fraction
-            What a range-relative bound is relative to.
-        value_range : float or None
-            What the constants of SSIM are taken from.
+        A range-relative bound is relative to `extent`; SSIM takes its constants from `value_range`.
         """
         options, fields, groups = self.options, self.fields, self.groups
         kind, limit, half = exact_limits(self.bound, extent)

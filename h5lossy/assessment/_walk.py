@@ -103,13 +103,8 @@ class _Slab:
 class Walker:
     """Cuts two fields into slabs and passes them to a state.
 
-    Parameters
-    ----------
-    fields : Fields
-    halo : int
-        How far stencils, lags and windows extend from their first point; 0 if there are none.
-    memory_limit : int
-        In bytes, for values that are not in memory yet, or have another type there.
+    The halo says how far stencils, lags and windows extend from their first point. The limit, in
+    bytes, is for values that are not in memory yet, or have another type there.
     """
 
     def __init__(self, fields: Fields, halo: int, memory_limit: int) -> None:
@@ -216,26 +211,11 @@ class Walker:
         absent: Absent | None = None,
         progress: Callable[[int], None],
     ) -> AssessState:
-        """Pass both fields to a state.
+        """Pass both fields to a state; return the one that has stencils, lags and windows.
 
-        Parameters
-        ----------
-        state : AssessState
-        boxes : tuple, optional
-            Extents of a box, and the boxes to add to.
-        has_points : bool, optional
-            Whether the state has the reductions of all points already.
-        absent : Absent, optional
-            Receives all points as well.
-        progress : function
-            Called with the number of points after each slab.
-
-        Returns
-        -------
-        AssessState
-            The one that has stencils, lags and windows: `state`, or another one where the field is
-            cut into columns. A state knows whether a point is valid only if it was given that
-            point, and the halo of a column belongs to later columns.
+        These are computed into a state of their own where the field is cut into columns: a state
+        knows whether a point is valid only if it was given that point, and the halo of a column
+        belongs to later ones. With `has_points`, the state has the reductions already.
         """
         fields = state
         if self._halo and self._widths != self._shape[1:] and not has_points:

@@ -113,7 +113,7 @@ def misfit(largest: float, power: int = 2) -> int:
 
 
 class Undefined(dict[str, str]):
-    """Collects why numbers are None."""
+    """Reasons why numbers are None, by their names."""
 
     def checked(self, name: str, value: float | Wide, *, infinite: bool = False) -> float | None:
         """Return a number, or None for what is not one; infinities only where they have a sense."""
@@ -121,7 +121,3 @@ class Undefined(dict[str, str]):
         if number is None:
             self[name] = OVERFLOW
         return number
-
-    def none(self, name: str, why: str) -> None:
-        """Note why a number is not defined."""
-        self[name] = why

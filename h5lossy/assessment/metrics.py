@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics that a caller brings along, and those of ours that are made the same way."""
+"""Metrics of the caller, and the histogram of relative errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from h5lossy.assessment.report import RelativeHistogram
+from h5lossy.assessment.schema import RelativeHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,8 +38,8 @@ class Block:
     valid : numpy.ndarray of bool
         Points that are finite in both fields, not the fill value and not masked.
     own : slice
-        The planes that belong to this block: every plane of the fields belongs to one. Those around
-        them are there to be looked at, as many as the metric's `Metric.halo` asks for.
+        The planes that belong to this block: every plane of the fields belongs to one. The others
+        are its halo (`Metric.halo`).
     start : int
         The first own plane's number in the fields.
     """
@@ -53,14 +53,14 @@ class Block:
 
 @runtime_checkable
 class Metric(Protocol):
-    """What `assess` takes in `metrics` beside names. An object serves for one assessment.
+    """A metric of your own, for `metrics` of `h5lossy.assess`. An object is for one assessment.
 
     Attributes
     ----------
     name : str
-        Under which `Report.metrics` has the result.
+        Key of the result in `Report.metrics`.
     halo : int
-        Planes before and behind its own ones that a block should hold, as far as there are any.
+        How many planes before and after its own ones a block should hold, if there are so many.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Metric(Protocol):
         """Take the next block; they come in order."""
 
     def result(self) -> Any:
-        """Give numbers, text, None, or lists and dicts of them."""
+        """Return numbers, text, None, or lists and dicts of them."""
 
 
 def run_metrics(
@@ -78,15 +78,7 @@ def run_metrics(
     fields: Fields,
     progress: Callable[[int], None],
 ) -> None:
-    """Read both fields once more and give every metric its blocks.
-
-    Parameters
-    ----------
-    metrics : sequence of Metric
-    fields : Fields
-    progress : function
-        Called with the number of points after each block.
-    """
+    """Read both fields once more and give every metric its blocks."""
     shape = fields.layout.shape
     if not metrics or 0 in shape:
         return
@@ -138,9 +130,7 @@ def relative_histogram(
         counts.update(dict(zip(bins.tolist(), found.tolist(), strict=True)))
         progress(x.size)
     if not counts:
-        undefined.none(
-            "relative_histogram.first_octave", "no valid point other than 0 has an error"
-        )
+        undefined["relative_histogram.first_octave"] = "no valid point other than 0 has an error"
         return RelativeHistogram(exact=exact, first_octave=None, counts=())
     first = min(counts) // 8 * 8
     return RelativeHistogram(

@@ -9,11 +9,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from h5lossy.assessment.report import Failure, Report
+from h5lossy.assessment.schema import Failure
 from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from h5lossy.assessment.report import Report
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,11 @@ class Requirement:
         return MEASURES[self.name]
 
     def got(self, report: Report) -> float | None:
-        """Take the number from a report."""
+        """Return the number from a report."""
         return self.measure.get(report)
 
     def holds(self, report: Report) -> bool:
-        """Tell whether a report meets it; what is not defined does not."""
+        """Return whether a report meets it; a number that is not defined does not."""
         got = self.got(report)
         if got is None:
             return False

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What codecs and bounds give for given data: rate, distortion, and the smallest that will do."""
+"""Rate and distortion of codecs and bounds for given data, and a search for the smallest result."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import itertools
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from h5lossy import _native
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment._assess import assess
-from h5lossy.assessment.report import Report, Size
+from h5lossy.assessment.schema import Size
 from h5lossy.bounds import BoundKind, ErrorBound
 from h5lossy.codecs import PFPL
 from h5lossy.errors import InvalidArgumentError
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from h5lossy.assessment.report import Report
     from h5lossy.assessment.requirements import Requirement
     from h5lossy.codecs import Codec
     from h5lossy.missing import Missing
 
-#: Candidates of a search are so many to an octave.
+#: Candidates of a search per octave.
 _PER_OCTAVE = 4
 
-#: A search begins an eighth of the range apart, and gives up so many octaves below.
+#: A search begins at an eighth of the range, and ends this many octaves below.
 _OCTAVES = 48
 
 #: Planes of each part that a search begins with, and how many parts.
@@ -45,7 +46,7 @@ _SAMPLE_PLANES, _SAMPLE_PARTS = 32, 3
 
 @dataclass(frozen=True, kw_only=True)
 class Tradeoff:
-    """What one codec with one bound gives.
+    """Rate and distortion of one codec with one bound.
 
     Attributes
     ----------
@@ -152,21 +153,12 @@ def measure(
 
 @functools.cache
 def _choose_backend() -> None:
-    """Have the library do what it does in its first call, before anything is timed."""
+    """Let the library choose its backend, as its first call does, before anything is timed."""
     encode(np.zeros(1, np.float32), PFPL(absolute=1.0))
 
 
 def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
-    """Tell which ones no other beats in bits and RMSE at once.
-
-    Parameters
-    ----------
-    tradeoffs : sequence of Tradeoff
-
-    Returns
-    -------
-    list of bool
-    """
+    """Return for each whether no other has fewer bytes and a smaller RMSE (the Pareto front)."""
     points = [(t.size.stored_bytes, t.report.error.rmse or 0.0) for t in tradeoffs]
     return [
         not any((a <= bits and b <= rmse) and (a < bits or b < rmse) for a, b in points)
@@ -174,16 +166,9 @@ def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
     ]
 
 
-class Told(Protocol):
-    """What `tune` calls with each candidate on the whole field."""
-
-    def __call__(self, one: Tradeoff, *, fits: bool) -> None:
-        """Take the candidate, and whether it meets the thresholds."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """What a search found.
+    """Result of a search.
 
     Attributes
     ----------
@@ -208,14 +193,14 @@ def tune(
     chunks: tuple[int, ...],
     missing: Missing,
     confirm_range: bool = False,
-    told: Told | None = None,
-    trying: Callable[[Codec, int], None] | None = None,
+    on_candidate: Callable[[Tradeoff, bool], None] | None = None,
+    on_try: Callable[[Codec, int], None] | None = None,
 ) -> Tuned:
-    """Find the codec and the absolute bound that make the smallest data and meet all thresholds.
+    """Find the codec and the absolute bound that give the smallest data and meet all thresholds.
 
-    Where a threshold can only get worse with a looser bound, intervals are halved; where that is
-    not so, as with SSIM, bounds are tried one after the other, from the tight side. A large field
-    is searched in three samples first. What is proposed has always been checked on all of it.
+    Thresholds that a looser bound can only make worse are searched by bisection. For others, such
+    as SSIM, bounds are tightened until all thresholds hold. A large field is first searched in
+    three samples. The result has been checked on the whole field.
 
     Parameters
     ----------
@@ -228,10 +213,10 @@ def tune(
         Which values are no data; the fill value is HDF5's.
     confirm_range : bool, optional
         Accept a range that is dominated by one value.
-    told : function, optional
-        Called as ``told(candidate, fits=...)`` for each on the whole field.
-    trying : function, optional
-        Called with each codec before it is tried, and with the bytes that it is to encode.
+    on_candidate : function, optional
+        Called with each candidate on the whole field, and whether it meets the thresholds.
+    on_try : function, optional
+        Called with each codec before it is tried, and the bytes that it is to encode.
 
     Returns
     -------
@@ -262,8 +247,8 @@ def tune(
     def try_out(part: npt.NDArray[Any], codec: Codec, part_chunks: tuple[int, ...]) -> Tradeoff:
         nonlocal tries
         tries += 1
-        if trying is not None:
-            trying(codec, part.nbytes)
+        if on_try is not None:
+            on_try(codec, part.nbytes)
         return measure(part, codec, chunks=part_chunks, missing=missing, metrics=groups)
 
     for codec in codecs:
@@ -281,8 +266,8 @@ def tune(
             found = try_out(values, codec(absolute=bound(step)), chunks)
             fits = found.report.ok and all(one.holds(found.report) for one in requirements)
             tried.append(found)
-            if told is not None:
-                told(found, fits=fits)
+            if on_candidate is not None:
+                on_candidate(found, fits)
             if fits and (best is None or found.size.stored_bytes < best.size.stored_bytes):
                 best = found
             return fits
@@ -292,7 +277,8 @@ def tune(
             continue
         while step <= _OCTAVES * _PER_OCTAVE and not on_all(step):
             step += 1
-        if step == first and sample is not values:  # which may ask for more than all of it does
+        # The sample may need a tighter bound than the whole field.
+        if step == first and sample is not values:
             while step > 0 and on_all(step - 1):
                 step -= 1
     return Tuned(best=best, tried=tuple(tried), tries=tries)

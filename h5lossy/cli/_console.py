@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from h5lossy.assessment._text import printable
+from h5lossy.assessment.render.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,12 +14,13 @@ from h5lossy import read
 from h5lossy._blocks import auto_chunks
 from h5lossy._values import checked_dtype
 from h5lossy.cli._files import datasets_in, is_float, open_file, split_place
-from h5lossy.cli._options import CODEC_NAMES
+from h5lossy.cli._options import CODEC_NAMES, range_options
 from h5lossy.cli._patterns import parse_chunks
+from h5lossy.codecs import Auto
 from h5lossy.missing import Missing, missing_when_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -28,16 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """A dataset in memory.
-
-    Attributes
-    ----------
-    file, path : str
-    values : numpy.ndarray
-    chunks : tuple of int
-    missing : Missing
-        Which values are no data, as for `repack`.
-    """
+    """A dataset in memory, with the chunks to try."""
 
     file: str
     path: str
@@ -46,31 +38,37 @@ class Field:
     missing: Missing
 
 
+#: The codecs to try by default: all but the one that chooses among the others.
+_CODECS = ",".join(name for name, codec in CODEC_NAMES.items() if codec is not Auto)
+
+
+def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments of `read_field` and `codecs_named` to a command."""
+    for decorate in (
+        range_options,
+        click.option(
+            "--chunks", default="keep", show_default=True, help="Chunk shape, as for repack."
+        ),
+        click.option(
+            "--codecs",
+            default=_CODECS,
+            show_default=True,
+            metavar="NAMES",
+            help="Which codecs, separated by commas.",
+        ),
+        click.option(
+            "-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several."
+        ),
+        click.argument("place", metavar="FILE"),
+    ):
+        command = decorate(command)
+    return command
+
+
 def read_field(
     place: str, pattern: str | None, chunks: str, missing_value: Sequence[float] = ()
 ) -> Field:
-    """Read one dataset.
-
-    Parameters
-    ----------
-    place : str
-        A file, or file.h5:/path.
-    pattern : str, optional
-        Glob that names one dataset of the file.
-    chunks : str
-        "keep", "auto", or extents, as for ``repack``.
-    missing_value : sequence of float, optional
-        Missing values, in addition to those that the dataset declares.
-
-    Returns
-    -------
-    Field
-
-    Raises
-    ------
-    click.ClickException
-        If there is not exactly one dataset, or chunks do not fit it.
-    """
+    """Read one dataset of a file, or file.h5:/path; `chunks` is as for ``repack``."""
     file, path = split_place(place)
     wanted = parse_chunks(chunks)
     with open_file(file) as opened:
@@ -103,22 +101,7 @@ def read_field(
 
 
 def codecs_named(names: str) -> list[type[Codec]]:
-    """Read a list of codecs.
-
-    Parameters
-    ----------
-    names : str
-        Separated by commas.
-
-    Returns
-    -------
-    list of type of Codec
-
-    Raises
-    ------
-    click.UsageError
-        If there is none of a name.
-    """
+    """Read a list of codecs, separated by commas."""
     found = []
     for name in names.split(","):
         codec = CODEC_NAMES.get(name.strip().lower())
@@ -129,14 +112,5 @@ def codecs_named(names: str) -> list[type[Codec]]:
 
 
 def plain_number(value: float | None) -> float | str | None:
-    """Return what JSON can hold: infinities are text, as in reports.
-
-    Parameters
-    ----------
-    value : float or None
-
-    Returns
-    -------
-    float, str or None
-    """
+    """Return what JSON can hold: infinities are text, as in reports."""
     return str(value) if value is not None and math.isinf(value) else value

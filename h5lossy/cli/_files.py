@@ -15,6 +15,7 @@ import h5py
 from h5lossy import H5LossyError, NotComparableError
 from h5lossy.cli._console import one_line
 from h5lossy.cli._patterns import matches, require_match
+from h5lossy.repacking.objects import path_text, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,14 +69,12 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
 
 
 def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Dataset]:
-    """Return the datasets of a file that globs name; all where there are none."""
-    found: dict[str, h5py.Dataset] = {}
-
-    def take(name: str, obj: object) -> None:
-        if isinstance(obj, h5py.Dataset):
-            found[f"/{name}"] = obj
-
-    file.visititems(take)
+    """Return the datasets of a file that globs name, by their paths; all without a glob."""
+    found = {
+        path_text(path): h5py.Dataset(obj)
+        for path, obj in walk(file)
+        if isinstance(obj, h5py.h5d.DatasetID)
+    }
     for pattern in patterns:
         require_match("--dataset", pattern, found)
     if not patterns:

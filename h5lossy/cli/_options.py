@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from h5lossy import PFPL, BoundError, BoundKind, ErrorBound
+from h5lossy import PFPL, BoundError, BoundKind
 from h5lossy.codecs import CODECS, Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from h5lossy import FrameInfo
+    from h5lossy import ErrorBound, FrameInfo
 
 Result = TypeVar("Result")
 
@@ -172,39 +172,39 @@ _OPTIONS = (
     *map(_own_option, OWN_SETTINGS),
 )
 
-_TYPED = (*BoundKind, "codec", *OWN_SETTINGS)
+
+def _parsed(
+    options: Sequence[Callable[..., Any]],
+    names: Sequence[str],
+    argument: str,
+    parse: Callable[[dict[str, Any]], Any],
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Return a decorator that gives a command options, and their meaning as one argument."""
+
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        @functools.wraps(function)
+        def command(*args: Any, **options: Any) -> Result:
+            typed = {name: options.pop(name) for name in names}
+            return function(*args, **{argument: parse(typed)}, **options)
+
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def request_option(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a command the options of bound and codec; it gets them as one argument, `request`."""
-
-    @functools.wraps(function)
-    def with_request(*args: Any, **options: Any) -> Result:
-        typed = {name: options.pop(name) for name in _TYPED}
-        return function(*args, request=Request.parse(typed), **options)
-
-    for option in reversed(_OPTIONS):
-        with_request = option(with_request)
-    return with_request
+def _parse_bound(typed: dict[str, Any]) -> ErrorBound | None:
+    """Return the bound that was typed, if any."""
+    codec = Request.parse(typed).make()
+    return None if codec is None else codec.bound
 
 
-def bound_option(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Give a command the options of a bound; it gets them as one argument, `bound`."""
+#: Gives a command the options of bound and codec; it gets `request`, a `Request`.
+request_option = _parsed(_OPTIONS, (*BoundKind, "codec", *OWN_SETTINGS), "request", Request.parse)
 
-    @functools.wraps(function)
-    def with_bound(*args: Any, **options: Any) -> Result:
-        typed = {str(kind): options.pop(kind) for kind in BoundKind}
-        [*given] = Request.parse(typed).bound.items()
-        bound = None
-        if given:
-            kind = BoundKind(given[0][0])
-            bound = ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else given[0][1])
-        return function(*args, bound=bound, **options)
-
-    for option in reversed(_BOUND_OPTIONS):
-        with_bound = option(with_bound)
-    return with_bound
-
+#: Gives a command the options of a bound; it gets `bound`, an `ErrorBound` or None.
+bound_option = _parsed(_BOUND_OPTIONS, (*BoundKind,), "bound", _parse_bound)
 
 #: Adds --missing-value to a command, which gets a tuple, `missing_value`.
 missing_option = click.option(
@@ -251,5 +251,6 @@ def frame_codec_text(info: FrameInfo) -> str:
 
 
 def _in_brackets(settings: Mapping[str, Any]) -> str:
+    """Write settings behind the name of a codec."""
     text = ", ".join(f"{name}={value}" for name, value in settings.items())
     return f"({text})" if text else ""

@@ -63,6 +63,7 @@ def doctor(*, import_libraries: bool) -> None:
     _print_versions(config)
     broken += _print_libraries(config)
     broken += _print_backends(config)
+    _print_devices(config)
     _print_environment(environment)
     for cls in CODECS.values():
         broken += _try_filter(cls(absolute=1e-3))
@@ -114,11 +115,7 @@ def _print_backends(config: Config) -> list[str]:
             for name, usable in config.backends.items()
         ],
     )
-    has_backend = config.backend is not None
-    if has_backend and ", kernels " in config.devices.partition("\n")[0] and _is_automatic():
-        _try_devices()
-    say(get_config().devices)
-    if has_backend:
+    if config.backend is not None:
         return []
     wanted = os.environ.get("H5LOSSY_BACKEND")
     return [
@@ -128,6 +125,18 @@ def _print_backends(config: Config) -> list[str]:
         else "this machine's arithmetic does not give the bits that the format needs; "
         "please report it"
     ]
+
+
+def _print_devices(config: Config) -> None:
+    """Print the GPUs, and where chunks go after both have been tried."""
+    if config.devices:
+        print_table(
+            ("GPU", "kernels", "problem"), [(d.name, d.kernels, d.problem) for d in config.devices]
+        )
+    is_usable = any(not device.problem for device in config.devices)
+    if is_usable and config.backend is not None and _is_automatic():
+        _try_devices()
+    say(get_config().device_selection)
 
 
 def _is_automatic() -> bool:

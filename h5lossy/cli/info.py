@@ -9,11 +9,9 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import h5py
-from h5py import h5d
 
 from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_starts
@@ -27,10 +25,11 @@ from h5lossy.cli._console import (
     say,
     shape_text,
 )
-from h5lossy.cli._files import UNREADABLE, open_file
+from h5lossy.cli._files import UNREADABLE, datasets_in, open_file
 from h5lossy.cli._options import codec_text, frame_codec_text
-from h5lossy.cli._patterns import matches, require_match
-from h5lossy.repacking.objects import path_text, walk
+
+if TYPE_CHECKING:
+    import h5py
 
 
 @click.command()
@@ -62,28 +61,17 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
     its own: --frames counts them all.
     """
     with open_file(path) as file:
-        datasets = {
-            path_text(name): h5py.Dataset(obj)
-            for name, obj in walk(file)
-            if isinstance(obj, h5d.DatasetID)
-        }
-        for pattern in patterns:
-            require_match("--dataset", pattern, datasets)
-        chosen = [
-            name
-            for name in datasets
-            if not patterns or any(matches(name, pattern) for pattern in patterns)
-        ]
+        datasets = datasets_in(file, patterns)
         reports, unreadable = {}, {}
-        for name in chosen:
+        for name, dataset in datasets.items():
             try:
-                described = describe(datasets[name])
+                described = describe(dataset)
                 if described is not None:
-                    frames = _look_into(datasets[name], described, everything=all_frames)
+                    frames = _look_into(dataset, described, everything=all_frames)
                     reports[name] = described, frames
             except UNREADABLE as error:
                 unreadable[name] = one_line(error)
-    others = [name for name in chosen if name not in reports and name not in unreadable]
+    others = [name for name in datasets if name not in reports and name not in unreadable]
     if as_json:
         _print_json(reports, others, unreadable)
     else:
@@ -92,7 +80,7 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
             say(f"not compressed by h5lossy: {len(others)} datasets")
     if unreadable:
         which = "\n".join(f"{printable(name)}: {why}" for name, why in unreadable.items())
-        raise click.ClickException(f"{len(unreadable)} of {len(chosen)} can't be read:\n{which}")
+        raise click.ClickException(f"{len(unreadable)} of {len(datasets)} can't be read:\n{which}")
 
 
 @dataclass(kw_only=True)

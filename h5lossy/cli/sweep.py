@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import BoundKind
+from h5lossy.assessment.render.figure import new_figure, svg
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
 from h5lossy.cli._console import print_table, printable, say
-from h5lossy.cli._field import codecs_named, plain_number, read_field
-from h5lossy.cli._options import FileToWrite, range_options
+from h5lossy.cli._field import codecs_named, field_options, plain_number, read_field
+from h5lossy.cli._options import FileToWrite
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from matplotlib.figure import Figure
 
     from h5lossy.codecs import Codec
 
@@ -44,19 +47,6 @@ _COLUMNS = (
 def parse_bounds(text: str) -> list[float]:
     """Read bounds: a list, or a range of powers of ten in steps of one.
 
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    list of float
-
-    Raises
-    ------
-    click.UsageError
-        If it can't be read.
-
     Examples
     --------
     >>> parse_bounds("1e-1..1e-3"), parse_bounds("0.5,0.25")
@@ -77,17 +67,7 @@ def parse_bounds(text: str) -> list[float]:
 
 
 @click.command()
-@click.argument("place", metavar="FILE")
-@click.option(
-    "-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several."
-)
-@click.option(
-    "--codecs",
-    default="pfpl,cuszp2,aatrox",
-    show_default=True,
-    metavar="NAMES",
-    help="Which codecs, separated by commas.",
-)
+@field_options
 @click.option(
     "--bounds",
     default="1e-2..1e-5",
@@ -102,8 +82,6 @@ def parse_bounds(text: str) -> list[float]:
     show_default=True,
     help="What the bounds limit.",
 )
-@click.option("--chunks", default="keep", show_default=True, help="Chunk shape, as for repack.")
-@range_options
 @click.option(
     "--csv",
     "csv_path",
@@ -137,6 +115,7 @@ def sweep(
     Nothing is written to FILE. The data is read into memory. Speeds are of one thread, for
     orientation. A star marks the front: no other setting has fewer bits and a smaller RMSE.
     """
+    figure = _empty_figure() if plot is not None else None
     classes, values = codecs_named(codecs), parse_bounds(bounds)
     argument = kind.replace("-", "_")
     settings = [_setting(codec, argument, value) for codec in classes for value in values]
@@ -162,8 +141,8 @@ def sweep(
     ]
     if csv_path is not None:
         csv_path.write_text(_csv(rows), encoding="utf-8")
-    if plot is not None:
-        plot.write_text(_svg(rows), encoding="utf-8")
+    if plot is not None and figure is not None:
+        plot.write_text(_svg(rows, figure), encoding="utf-8")
     if as_json:
         click.echo(json.dumps({"path": field.path, "kind": argument, "settings": rows}, indent=2))
         return
@@ -201,12 +180,22 @@ def sweep(
     )
 
 
+def _empty_figure() -> Figure:
+    """Make the figure to draw in, before any work is done."""
+    try:
+        return new_figure(7, 4.5)
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+
+
 def _setting(codec: type[Codec], kind: str, value: float) -> Codec:
+    """Make a codec with one bound."""
     bound: dict[str, Any] = {kind: value}
     return codec(**bound)
 
 
 def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
+    """Return the columns of one setting."""
     report, size = one.report, one.size
     megabytes = size.raw_bytes / 1e6
     plain = {
@@ -225,10 +214,12 @@ def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
 
 
 def _number(value: float | str | None, digits: int) -> str:
+    """Write a number for the table."""
     return value if isinstance(value, str) else "-" if value is None else f"{value:.{digits}g}"
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    """Write the settings as CSV."""
     out = io.StringIO()
     writer = csv.DictWriter(out, _COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -236,75 +227,26 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _svg(rows: Sequence[dict[str, Any]]) -> str:
-    """Draw PSNR over bits per value: a line for each codec."""
-    width, height, left, right, top, bottom = 720, 440, 64, 24, 20, 52
+def _svg(rows: Sequence[dict[str, Any]], figure: Figure) -> str:
+    """Draw PSNR over bits per value: a line for each codec, stars on the front."""
     drawn = [r for r in rows if isinstance(r["psnr"], float) and r["bits_per_value"] is not None]
     if not drawn:
         raise click.ClickException("there is nothing to draw: no setting has a finite PSNR")
-    x_end = 1.08 * max(r["bits_per_value"] for r in drawn)
-    low, high = min(r["psnr"] for r in drawn), max(r["psnr"] for r in drawn)
-    pad = 0.08 * (high - low) or 1.0
-    low, high = low - pad, high + pad
-
-    def x(value: float) -> float:
-        return float(left + value / x_end * (width - left - right))
-
-    def y(value: float) -> float:
-        return float(top + (high - value) / (high - low) * (height - top - bottom))
-
-    colours = ("#2f6fb0", "#d9722c", "#3a9d6e", "#8a5fb5", "#b0413e")
-    parts = [
-        f'<line x1="{left}" x2="{width - right}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
-        f'stroke="#dfe3e8"/><text x="{left - 8}" y="{y(value) + 4:.1f}" '
-        f'text-anchor="end">{value:g}</text>'
-        for value in _ticks(low, high)
-    ]
-    parts += [
-        f'<text x="{x(value):.1f}" y="{height - bottom + 20}" text-anchor="middle">{value:g}</text>'
-        for value in _ticks(0, x_end)
-    ]
-    for k, codec in enumerate(dict.fromkeys(r["codec"] for r in drawn)):
-        colour = colours[k % len(colours)]
-        own = sorted(
-            (r for r in drawn if r["codec"] == codec), key=lambda r: float(r["bits_per_value"])
-        )
-        points = " ".join(f"{x(r['bits_per_value']):.1f},{y(r['psnr']):.1f}" for r in own)
-        parts.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        )
-        parts += [
-            f'<circle cx="{x(r["bits_per_value"]):.1f}" cy="{y(r["psnr"]):.1f}" '
-            f'r="{5 if r["front"] else 3}" fill="{colour}"><title>{codec} {r["bound"]:g}</title>'
-            "</circle>"
-            for r in own
-        ]
-        parts.append(
-            f'<text x="{left + 14}" y="{top + 18 + 18 * k}" fill="{colour}" '
-            f'style="font-weight:600">{codec}</text>'
-        )
-    parts.append(
-        f'<text x="{(left + width) / 2:.0f}" y="{height - 10}" text-anchor="middle">'
-        "bits per value</text>"
-        f'<text x="16" y="{height / 2:.0f}" text-anchor="middle" '
-        f'transform="rotate(-90 16 {height / 2:.0f})">PSNR, dB</text>'
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'font-family="system-ui, sans-serif" font-size="13" fill="#3a4452">'
-        f'<rect width="{width}" height="{height}" fill="#fff"/>{"".join(parts)}</svg>\n'
-    )
+    drawn.sort(key=lambda row: row["bits_per_value"])
+    axes = figure.subplots()
+    for codec in dict.fromkeys(row["codec"] for row in rows):
+        own = [row for row in drawn if row["codec"] == codec]
+        best = [row for row in own if row["front"]]
+        [line] = axes.plot(*_points(own), marker="o", markersize=3, label=codec)
+        axes.plot(*_points(best), color=line.get_color(), marker="*", linestyle="", markersize=9)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("bits per value")
+    axes.set_ylabel("PSNR (dB)")
+    axes.grid(color="0.9")
+    axes.legend()
+    return svg(figure)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers of an interval, about four to ten of them.
-
-    Examples
-    --------
-    >>> _ticks(2.1, 9.3)
-    [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
-    """
-    power = 10.0 ** math.floor(math.log10((high - low) / 4))
-    steps = (power / 2, power, 2 * power, 5 * power)  # the logarithm may have been rounded up
-    step = max(s for s in steps if s <= (high - low) / 4)
-    return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+def _points(rows: Sequence[dict[str, Any]]) -> tuple[list[float], list[float]]:
+    """Return what is drawn of settings, along x and y."""
+    return [row["bits_per_value"] for row in rows], [row["psnr"] for row in rows]

@@ -14,9 +14,8 @@ from h5lossy.assessment import MEASURES, parse_requirements
 from h5lossy.assessment.tradeoff import Tradeoff
 from h5lossy.assessment.tradeoff import tune as search
 from h5lossy.cli._console import printable, say, shape_text
-from h5lossy.cli._field import codecs_named, plain_number, read_field
+from h5lossy.cli._field import codecs_named, field_options, plain_number, read_field
 from h5lossy.cli._files import FAILED, no_verdict
-from h5lossy.cli._options import range_options
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -25,25 +24,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("place", metavar="FILE")
-@click.option(
-    "-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several."
-)
+@field_options
 @click.option(
     "--require",
     required=True,
     metavar="THRESHOLDS",
     help=f"Such as 'psnr>=70, ssim>=0.9999'. There are: {', '.join(MEASURES)}.",
 )
-@click.option(
-    "--codecs",
-    default="pfpl,cuszp2,aatrox",
-    show_default=True,
-    metavar="NAMES",
-    help="Which codecs, separated by commas.",
-)
-@click.option("--chunks", default="keep", show_default=True, help="Chunk shape, as for repack.")
-@range_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def tune(
     place: str,
@@ -58,8 +45,8 @@ def tune(
 ) -> None:
     """Find the codec and the absolute bound that make one dataset of FILE smallest.
 
-    All thresholds are met by what is proposed: it has been encoded, decoded and assessed as a
-    whole. A large dataset is searched in three samples first.
+    The result meets all thresholds: the whole dataset has been encoded, decoded and assessed with
+    it. A large dataset is first searched in three samples.
 
     Exit codes: 0 found; 1 nothing meets them; 2 wrong usage, or a file that can't be read.
     """
@@ -68,11 +55,11 @@ def tune(
         classes = codecs_named(codecs)
         field = read_field(place, pattern, chunks, missing_value)
 
-        def told(one: Tradeoff, *, fits: bool) -> None:
+        def on_candidate(one: Tradeoff, fits: bool) -> None:  # noqa: FBT001
             if not as_json:
                 say(_line(one, requirements, fits=fits))
 
-        def trying(codec: Codec, raw_bytes: int) -> None:
+        def on_try(codec: Codec, raw_bytes: int) -> None:
             advance(raw_bytes, f"{codec.codec_name} {codec.bound}")
 
         found = search(
@@ -82,8 +69,8 @@ def tune(
             chunks=field.chunks,
             missing=field.missing,
             confirm_range=confirm_range,
-            told=told,
-            trying=trying,
+            on_candidate=on_candidate,
+            on_try=on_try,
         )
     best = found.best
     command = None
@@ -110,6 +97,7 @@ def tune(
 
 
 def _line(one: Tradeoff, requirements: tuple[Requirement, ...], *, fits: bool) -> str:
+    """Write a candidate, its numbers and whether it meets the thresholds."""
     numbers = "   ".join(
         f"{n.name} {'-' if (got := n.got(one.report)) is None else format(got, '.9g')}"
         for n in requirements

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "codecs/portable.h"
-#include "h5lossy.h"
+#include "h5lossy_assess.h"
 
 namespace h5lossy::assess {
 

@@ -6,7 +6,7 @@
 
 #include "assess/gpu/sequences.h"
 #include "frame/message.h"
-#include "h5lossy.h"
+#include "h5lossy_assess.h"
 
 namespace h5lossy::assess {
 

@@ -77,7 +77,7 @@ void write_file(const std::string& folder, const std::string& path, const std::v
   if (!file || std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
 }
 
-// What h5lossy.h asks of the C library, which NVRTC does not have.
+// What h5lossy.h needs of the C library, which NVRTC does not have.
 constexpr char kIntegers[] =
     "typedef unsigned char uint8_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
     "typedef unsigned long long uint64_t; typedef long long int64_t; typedef unsigned long uintptr_t;\n";

@@ -197,29 +197,20 @@ Counts counts() {
   return found;
 }
 
-std::string describe_devices() {
+std::string describe_device_selection() {
   const Setting& set = setting();
   std::string text;
-  std::string why;
-  const int count = gpu::Device::count(why);
   if (!set.complaint.empty()) text += set.complaint + "\n";
-  for (int i = 0; i < count; ++i) {
-    const gpu::Device* const device = gpu::Device::open(i, why);
-    text += "GPU " + std::to_string(i) + ": " +
-            (device == nullptr ? why : device->name() + ", kernels " + device->how()) + "\n";
-  }
-  if (count == 0) text += "no GPU: " + why + "\n";
-  switch (set.wish) {
-    case Wish::cpu:
-      text += "chunks go to the CPU (H5LOSSY_DEVICE)\n";
-      break;
-    case Wish::gpu:
-      text += "chunks go to GPU " + std::to_string(set.ordinal) + " (H5LOSSY_DEVICE)\n";
-      break;
-    case Wish::automatic:
-      text += count == 0 ? "chunks go to the CPU\n"
-                         : "chunks of 128 KiB and more go to the faster one, once a process has had 256 MiB of them\n";
-      break;
+  std::string why;
+  const auto is_usable = [&] { return gpu::Device::open(set.ordinal, why) != nullptr; };
+  if (set.wish == Wish::cpu) {
+    text += "chunks go to the CPU (H5LOSSY_DEVICE)\n";
+  } else if (!is_usable()) {
+    text += "chunks go to the CPU: " + why + "\n";
+  } else if (set.wish == Wish::gpu) {
+    text += "chunks go to GPU " + std::to_string(set.ordinal) + " (H5LOSSY_DEVICE)\n";
+  } else {
+    text += "chunks of 128 KiB and more go to the faster one, once a process has had 256 MiB of them\n";
   }
   if (is_fork()) return text;
   Shared& all = shared();

@@ -47,6 +47,6 @@ class Turn {
 };
 
 // What H5LOSSY_DEVICE asks for, what there is, and what was measured: lines for people.
-std::string describe_devices();
+std::string describe_device_selection();
 
 }  // namespace h5lossy

@@ -141,7 +141,7 @@ def _make(
             dataset[:8] = original[:8]
             original[8:] = 0 if fill is None else fill
         else:
-            h5lossy.write(dataset, original, verify="write" if record else None, threads=1)
+            h5lossy.write(dataset, original, verify=record, threads=1)
     return Seed(
         name=name,
         content=path.read_bytes(),

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from h5lossy import _native
+import h5lossy
 
 HERE = Path(__file__).parent
 
 
 def _missing() -> str | None:
-    described = _native.describe_devices()
-    if not described.startswith("GPU 0") or ", kernels " not in described.partition("\n")[0]:
-        return described.partition("\n")[0]
+    config = h5lossy.get_config()
+    if not config.devices or config.devices[0].problem:
+        return config.devices[0].problem if config.devices else config.device_selection
     if importlib.util.find_spec("cupy") is None:
         return "CuPy is not installed"
     return None

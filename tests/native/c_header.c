@@ -1,9 +1,10 @@
 /* SPDX-FileCopyrightText: The h5lossy authors
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * h5lossy.h is a C header: a C11 program that includes nothing else compiles and works. */
+ * The headers are C: a C11 program that includes nothing else compiles and works. */
 
-#include "h5lossy.h"
+#include "h5lossy_assess.h"
+#include "h5lossy_device.h"
 
 int main(void) {
   const float values[4] = {1.0f, 2.0f, 3.0f, 4.0f};

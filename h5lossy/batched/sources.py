@@ -1,24 +1,27 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `h5lossy.write` takes its values from: arrays, what can be cut like one, and blocks."""
+"""Sources of the values for `write`: arrays, anything that takes an index of slices, and blocks."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import h5py
 import numpy as np
 from h5py import h5t
 
-from h5lossy._arrays import as_shown
+from h5lossy._arrays import as_shown, cupy_memory, is_device_array
+from h5lossy.batched.reader import read
 from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
+
+    from h5lossy._arrays import DeviceMemory
 
 
 #: Values; more would not be faster, and take more memory.
@@ -29,70 +32,81 @@ _ARRAY_LIKES = (list, tuple, str, bytes, bytearray, memoryview, range, array)
 
 
 class Source(Protocol):
-    """Values to be written."""
+    """Values to be written; `memory` is their array on a GPU, if they are in one."""
+
+    memory: DeviceMemory | None
 
     def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
-        """Return a part. Parts are asked for in C order."""
+        """Return a part. Parts are read in C order."""
 
     def held(self) -> int:
-        """Return up to which row of axis 0 the values are there, after `read` has failed."""
+        """Return the number of rows of axis 0 that there are, after `read` has failed."""
 
     def finish(self) -> None:
-        """Check that nothing is left over."""
+        """Raise if there are more values."""
 
 
-def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Source:
-    """Make a source of the values for a selection.
+def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], threads: int) -> Source:
+    """Make a source of the values for a selection, or raise if they do not fit it.
 
     Parameters
     ----------
     values : object
-        What the user gave.
+        As given to `write`.
     shape : tuple of int
         Extents of the selection.
     dtype : numpy.dtype
-        Type of the dataset. As in h5py, HDF5 converts arrays to it, and NumPy all else.
-
-    Returns
-    -------
-    Source
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the values do not fit the selection.
+        Type of the dataset. As in h5py, HDF5 converts arrays to it, and NumPy everything else.
+    threads : int
+        At most so many decode a dataset that is read from.
     """
+    values = as_shown(values)
+    if is_device_array(values):
+        memory = cupy_memory(values)
+        if memory.shape == shape:
+            to_host = memory.library.to_host
+            return _Array(lambda index: to_host(cupy_memory(memory.owner[index])), memory)
+        values = memory.library.to_host(memory)
     if isinstance(values, np.ndarray):
-        return _Array(_fitted(np.asarray(values), shape), None)
-    if _can_be_cut(values):
+        return _Array(_fitted(np.asarray(values), shape).__getitem__)
+    if _takes_slices(values):
         if tuple(values.shape) != shape:
             raise _does_not_fit(tuple(values.shape), shape)
-        return _Array(values, dtype)
+        if isinstance(values, h5py.Dataset):
+            return _Array(
+                lambda index: np.asarray(read(values, index, threads=threads), dtype=dtype)
+            )
+        return _Array(lambda index: np.asarray(values[index], dtype=dtype))
     if _gives_blocks(values):
         return _Blocks(iter(values), shape)
-    return _Array(_fitted(np.asarray(values, dtype=dtype), shape), None)
+    return _Array(_fitted(np.asarray(values, dtype=dtype), shape).__getitem__)
 
 
-def check_at_once(values: Any) -> None:
-    """Raise `InvalidArgumentError` for blocks, where all values are needed at once."""
-    if _gives_blocks(values) and not _can_be_cut(values):
+def all_at_once(values: Any) -> Any:
+    """Return values that h5py can write; raise `InvalidArgumentError` for blocks."""
+    values = as_shown(values)
+    if is_device_array(values):
+        memory = cupy_memory(values)
+        return memory.library.to_host(memory)
+    if _gives_blocks(values) and not _takes_slices(values):
         raise InvalidArgumentError(
             "blocks can be written to a selection of numbers and slices without steps only; "
             "give an array for this one"
         )
+    return values
 
 
 def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Convert values to the type of a dataset as HDF5 does when it writes them.
 
-    NumPy would round alike, but not treat numbers beyond the largest float alike.
+    NumPy rounds alike, but treats numbers beyond the largest float otherwise.
     """
     if values.dtype == dtype:
         return values
     if values.dtype.newbyteorder("=") == dtype.newbyteorder("="):
         return values.astype(dtype)
     given, wanted = h5t.py_create(values.dtype, logical=True), h5t.py_create(dtype)
-    # HDF5 converts in place, so that each value has to have the room of the wider type.
+    # HDF5 converts in place, so each value needs the space of the wider type.
     room = np.empty(_CONVERTED_AT_ONCE * max(values.itemsize, dtype.itemsize), np.uint8)
     stored = np.empty(values.size, dtype)
     done = 0
@@ -111,13 +125,15 @@ def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any
 
 
 class _Array:
-    def __init__(self, values: Any, dtype: np.dtype[Any] | None) -> None:
-        self._values = values
-        self._dtype = dtype
+    """Values of which any part can be read."""
+
+    def __init__(self, take: Callable[[Any], Any], memory: DeviceMemory | None = None) -> None:
+        self._take = take
+        self.memory = memory
 
     def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
-        # An index of nothing would give a scalar, whose byte order is the machine's.
-        return np.asarray(self._values[index or ...], dtype=self._dtype)
+        # An empty index would give a scalar, whose byte order is the machine's.
+        return np.asarray(self._take(index or ...))
 
     def held(self) -> int:
         return 0
@@ -127,7 +143,9 @@ class _Array:
 
 
 class _Blocks:
-    """Blocks that follow each other along axis 0; holds the rows that are still asked for."""
+    """Blocks that follow each other along axis 0; keeps the rows that will still be read."""
+
+    memory: DeviceMemory | None = None
 
     def __init__(self, blocks: Iterator[Any], shape: tuple[int, ...]) -> None:
         if not shape:
@@ -140,7 +158,7 @@ class _Blocks:
     def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
         rows, *others = index
         left = self._rows[rows.start - self._first :]
-        # A view of nothing would still hold all of the memory.
+        # An empty view would still hold all of the memory.
         self._rows = left if len(left) else left.copy()
         parts = [self._rows]
         del left
@@ -159,13 +177,13 @@ class _Blocks:
         return self._first + len(self._rows)
 
     def finish(self) -> None:
-        if self.held() > self._shape[0]:
-            raise self._too_many()
-        for block in self._blocks:
-            if len(block):
-                raise self._too_many()
+        if self.held() > self._shape[0] or any(map(len, self._blocks)):
+            raise InvalidArgumentError(
+                f"the blocks have more than the {self._shape[0]} rows along axis 0 of the selection"
+            )
 
     def _next(self, at: int) -> npt.NDArray[Any]:
+        """Return the next block, which begins at row `at`, or raise."""
         try:
             block = np.asarray(as_shown(next(self._blocks)))
         except StopIteration:
@@ -179,25 +197,21 @@ class _Blocks:
             )
         return block
 
-    def _too_many(self) -> InvalidArgumentError:
-        return InvalidArgumentError(
-            f"the blocks have more than the {self._shape[0]} rows along axis 0 of the selection"
-        )
 
-
-def _can_be_cut(values: Any) -> bool:
-    """Whether an object takes an index of slices, as an array does."""
+def _takes_slices(values: Any) -> bool:
+    """Return whether an object takes an index of slices, as an array does."""
     if isinstance(values, h5py.Dataset):
         return values.shape is not None
     return (
         isinstance(getattr(values, "shape", None), tuple)
         and hasattr(values, "__getitem__")
         and not isinstance(values, np.generic | memoryview)
-        and not hasattr(values, "iloc")  # pandas means columns
+        and not hasattr(values, "iloc")  # an index of pandas means columns
     )
 
 
 def _gives_blocks(values: Any) -> bool:
+    """Return whether an object is an iterable of blocks."""
     return isinstance(values, Iterable) and not (
         hasattr(values, "__array__") or isinstance(values, _ARRAY_LIKES)
     )

@@ -1,0 +1,306 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A report as text for a terminal and as Markdown, and the one table that every form shows."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import math
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h5lossy.assessment.schema import AxisCorrelation, Histogram, ReportData
+
+_BAR = " .:-=+*#%@"
+_COLUMNS = 40
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    group: str
+    name: str
+    value: str
+
+
+def printable(name: str | bytes) -> str:
+    r"""Escape a name from a file for a terminal.
+
+    Parameters
+    ----------
+    name : str or bytes
+        May hold control characters, or bytes that are not UTF-8 (in a str, as lone surrogates).
+
+    Returns
+    -------
+    str
+        The name, with unprintable characters as escapes such as ``\x1b``.
+
+    Examples
+    --------
+    >>> printable("/a\x1b[31m")
+    '/a\\x1b[31m'
+    """
+    text = name.decode(errors="surrogateescape") if isinstance(name, bytes) else name
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def number(value: float | None, digits: int = 6) -> str:
+    """Write a number; "-" if it is not defined."""
+    return "-" if value is None else f"{value:.{digits}g}"
+
+
+def place(at: tuple[int, ...] | None) -> str:
+    """Write coordinates."""
+    return "" if at is None else f"({', '.join(map(str, at))})"
+
+
+def verdict(report: ReportData) -> str:
+    """Return PASS or FAIL; "measured" if there was neither a bound nor a threshold."""
+    if not report.ok:
+        return "FAIL"
+    return "PASS" if report.bound is not None or report.requirements else "measured"
+
+
+def definitions(report: ReportData) -> str:
+    """Return in one line how the numbers are defined."""
+    parts = [f"definitions: {report.schema}"]
+    if report.ssim is not None:
+        side = "x".join([str(report.ssim.window)] * (sum(n != 1 for n in report.shape) or 1))
+        parts.append(f"SSIM {side} uniform, step {report.ssim.step}, range of the original")
+    return "; ".join(parts)
+
+
+def findings(report: ReportData) -> Iterator[str]:
+    """Write each check that failed, and the first points beyond the bound."""
+    for failure in report.failures:
+        where = f", first at {place(failure.where)}" if failure.where is not None else ""
+        name = failure.check.replace("_", " ")
+        yield f"{name}: wanted {failure.wanted}, got {failure.got}{where}"
+    for point in report.bound.listed if report.bound is not None else ():
+        chunk = f", chunk {place(point.chunk)}" if point.chunk is not None else ""
+        yield (
+            f"at {place(point.at)}{chunk}: original {point.original!r}, "
+            f"decoded {point.decoded!r}, error {point.error:.9g}"
+        )
+
+
+def rows(report: ReportData) -> Iterator[Row]:
+    """Give the table that text, Markdown and HTML show."""
+    for group, found in (
+        ("data", _data(report)),
+        ("error", _error(report)),
+        ("similarity", _similarity(report)),
+        ("derivatives", _derivatives(report)),
+        ("whiteness", _whiteness(report.autocorrelation)),
+        ("climate", _climate(report)),
+        ("thresholds", _crossings(report)),
+        ("metrics", ((name, _short(value)) for name, value in report.metrics.items())),
+        ("size", _size(report)),
+        ("undefined", report.undefined.items()),
+    ):
+        for name, value in found:
+            yield Row(group, name, value)
+
+
+def _data(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give points, special values and the bound."""
+    special = report.special
+    yield "points", f"{report.valid} of {report.points} valid"
+    yield "range of the original", number(report.original.range)
+    for name, count, always in (
+        ("NaN", special.nan_kept + special.nan_changed + special.nan_lost, True),
+        ("infinities", special.inf_kept + special.inf_changed, True),
+        ("fill values", special.fill_kept + special.fill_lost, True),
+        (
+            "missing values",
+            special.missing_kept + special.missing_lost - report.outside,
+            bool(report.missing_values),
+        ),
+        ("outside the valid range", report.outside, False),
+        ("masked", report.masked, False),
+    ):
+        if count or always:
+            yield name, str(count)
+    for which in report.provenance.unpacked:
+        yield "unpacked", which
+    if report.bound is not None:
+        yield "bound", str(report.bound)
+        yield "points over it", f"{report.bound.violations} of {report.valid}"
+
+
+def _error(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give the error over the valid points."""
+    error, quantiles, pointwise = report.error, report.error.quantiles, report.error.pointwise
+    beyond = report.histogram.below + report.histogram.above
+    yield "largest error", number(error.max_abs)
+    if error.max_at is not None:
+        yield "its place", place(error.max_at)
+    yield "RMSE", number(error.rmse, 9)
+    yield "mean (bias)", number(error.mean, 3)
+    percentiles = (quantiles.p50, quantiles.p99, quantiles.p99_9)
+    yield "P50 / P99 / P99.9", " / ".join(number(v, 2) for v in percentiles)
+    yield "PSNR (range)", _decibel(error.psnr)
+    yield "SNR (variance)", _decibel(error.snr)
+    yield "largest / range", number(error.max_relative, 4)
+    yield (
+        "relative to the value, mean / max",
+        f"{number(pointwise.mean, 3)} / {number(pointwise.max, 3)}",
+    )
+    if beyond:
+        yield "beyond the histogram", f"{beyond} points"
+
+
+def _similarity(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give correlation and SSIM."""
+    yield "Pearson", _near_1(report.correlation.one_minus_pearson)
+    yield "nines of Pearson", number(report.correlation.nines, 3)
+    if report.ssim is not None:
+        yield "SSIM, mean", _near_1(report.ssim.one_minus_mean)
+        worst = f"{_near_1(report.ssim.one_minus_min)} {place(report.ssim.min_at)}"
+        yield "SSIM, worst window", worst.strip()
+
+
+def _derivatives(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give gradient and Laplacian."""
+    found = report.derivatives
+    if found is not None:
+        yield "PSNR of the gradient", _decibel(found.gradient_psnr)
+        yield "largest gradient error", number(found.gradient_max_error, 4)
+        yield "RMSE of the Laplacian", number(found.laplacian_rmse, 4)
+        yield "H1 error", number(found.h1_error, 4)
+
+
+def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[tuple[str, str]]:
+    """Give the autocorrelation at lag 1, and how many lags are within the band of white noise."""
+    if axes is None:
+        return
+    along = [axis for axis in axes if axis.axis is not None]
+    bands = [axis.band[0] for axis in along if axis.band[0] is not None]
+    inside = [
+        abs(value) <= band
+        for axis in along
+        for value, band in zip(axis.values, axis.band, strict=True)
+        if value is not None and band is not None
+    ]
+    if not inside or not bands:
+        yield "autocorrelation of the error", "not defined"
+        return
+    first = " ".join("-" if a.values[0] is None else f"{a.values[0]:+.4f}" for a in along)
+    yield "autocorrelation at lag 1, along each axis", first
+    yield f"lags in the 95 % band (±{max(bands):.2g})", f"{sum(inside)} of {len(inside)}"
+
+
+def _climate(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give DSSIM and the power spectrum."""
+    if report.climate is not None:
+        worst, mean = number(report.climate.dssim_min), number(report.climate.dssim_mean)
+        yield "DSSIM, worst / mean slice", f"{worst} / {mean}"
+    if report.spectrum is not None:
+        name = f"power ratio, distance from 1 (k < {report.spectrum.k_max})"
+        yield name, number(report.spectrum.max_deviation, 3)
+
+
+def _crossings(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give the points that crossed a threshold."""
+    for crossing in report.threshold_crossings:
+        yield f"{crossing.name} ({crossing.threshold:g})", f"{crossing.count} points cross it"
+
+
+def _size(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give bytes in the file."""
+    size = report.size
+    if size is not None:
+        yield "raw / stored", f"{_bytes(size.raw_bytes)} / {_bytes(size.stored_bytes)}"
+        yield "ratio", number(size.ratio, 4)
+        yield "bits per value", number(size.bits_per_value, 4)
+        yield "accuracy gain, bits", number(size.accuracy_gain, 4)
+
+
+def _decibel(value: float | None) -> str:
+    """Write a ratio in dB."""
+    return "-" if value is None else f"{value:.2f} dB"
+
+
+def _near_1(one_minus: float | None) -> str:
+    """Write a similarity near 1 so that its digits are seen."""
+    if one_minus is None:
+        return "-"
+    return "1" if one_minus == 0 else f"1 - {one_minus:.3g}"
+
+
+def _bytes(n: int) -> str:
+    """Write a number of bytes."""
+    if n < 1000:
+        return f"{n} B"
+    power = min((len(str(n)) - 1) // 3, 4)
+    return f"{n / 1000**power:.2f} {' kMGT'[power]}B"
+
+
+def _short(value: object) -> str:
+    """Write the result of a caller's metric in one line."""
+    text = number(value) if isinstance(value, float) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _sketch(histogram: Histogram) -> str:
+    """Draw the histogram of errors in one line of characters."""
+    used = [i for i, count in enumerate(histogram.counts) if count]
+    if histogram.bin_width is None or not used:
+        return "-"
+    reach = max(128 - used[0], used[-1] - 127)
+    counts = histogram.counts[128 - reach : 128 + reach]
+    columns = min(_COLUMNS, len(counts))
+    edges = [round(i * len(counts) / columns) for i in range(columns + 1)]
+    heights = [sum(counts[a:b]) / max(1, b - a) for a, b in itertools.pairwise(edges)]
+    most = max(heights)
+    drawn = "".join(_BAR[math.ceil(h / most * (len(_BAR) - 1))] for h in heights)
+    end = reach * histogram.bin_width
+    return f"{-end:.3g} |{drawn}| {end:+.3g}"
+
+
+def text(report: ReportData) -> str:
+    """Write a report for a terminal."""
+    lines = [f"{report.provenance.decoded}  {report.dtype} {report.shape}  {verdict(report)}"]
+    lines += [f"  FAIL  {finding}" for finding in findings(report)]
+    previous = ""
+    for group, name, value in rows(report):
+        lines.append(f"  {group if group != previous else '':<12} {name:<42} {value}")
+        previous = group
+    sketch = "every error is 0" if report.error.max_abs == 0 else _sketch(report.histogram)
+    lines += [f"  {'histogram':<12} {sketch}", definitions(report)]
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """Escape text for Markdown, on one line: names may hold anything."""
+    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", html.escape(printable(text), quote=False))
+
+
+def markdown(report: ReportData) -> str:
+    """Write a report as Markdown."""
+    shape = " x ".join(map(str, report.shape)) or "scalar"
+    lines = [
+        f"# {verdict(report)}: {_escaped(report.provenance.decoded)}",
+        "",
+        f"Compared with {_escaped(report.provenance.original)}: {report.dtype}, {shape}.",
+        "",
+        *(f"- {_escaped(finding)}" for finding in findings(report)),
+        "",
+        "| | | |",
+        "|---|---|---|",
+        *(
+            f"| {group} | {_escaped(name)} | {_escaped(value)} |"
+            for group, name, value in rows(report)
+        ),
+        "",
+        f"{definitions(report)}. h5lossy {report.provenance.h5lossy}.",
+        "",
+    ]
+    return "\n".join(lines)

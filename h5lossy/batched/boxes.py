@@ -1,0 +1,283 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Selections that are boxes of a dataset, and the chunks that they touch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy._blocks import batch_bytes, block_shape, blocks, grid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import h5py
+    import numpy.typing as npt
+
+    from h5lossy._blocks import Block
+    from h5lossy._progress import Report
+
+Place = tuple[int, ...]
+
+#: Listing all chunks of a dataset costs about as much as looking up one eighth of them.
+_LISTING_FACTOR = 8
+
+
+@dataclass(frozen=True)
+class Box:
+    """Values from `start` to before `stop` along each axis."""
+
+    start: Place
+    stop: Place
+
+    @property
+    def shape(self) -> Place:
+        """Extents."""
+        return tuple(map(operator.sub, self.stop, self.start))
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The box as an index."""
+        return tuple(map(slice, self.start, self.stop))
+
+    def intersection(self, other: Box) -> Box:
+        """Return the values that are in both boxes; there must be some."""
+        return Box(tuple(map(max, self.start, other.start)), tuple(map(min, self.stop, other.stop)))
+
+    def places(self, chunks: Place) -> Iterator[Place]:
+        """Yield where each chunk begins that the box has a part of, in C order."""
+        axes = (
+            range(first - first % length, end, length)
+            for first, end, length in zip(self.start, self.stop, chunks, strict=True)
+        )
+        return itertools.product(*axes)
+
+    def within(self, outer: Box) -> Box:
+        """Return the same values in coordinates relative to the start of another box."""
+        return Box(
+            tuple(map(operator.sub, self.start, outer.start)),
+            tuple(map(operator.sub, self.stop, outer.start)),
+        )
+
+
+def chunk_box(place: Place, chunks: Place) -> Box:
+    """Return the box of a chunk, which may extend beyond the dataset's edge."""
+    return Box(place, tuple(map(operator.add, place, chunks)))
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The parts of some chunks that lie in a box: a row of each array for each chunk.
+
+    Attributes
+    ----------
+    places : numpy.ndarray
+        Where the chunks begin.
+    start, stop : numpy.ndarray
+        The first value of the chunk in the box, and the end of its values there.
+    whole : numpy.ndarray
+        Whether the box has all values of the chunk that lie in the dataset.
+    """
+
+    places: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+    stop: npt.NDArray[np.int64]
+    whole: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def bounds(self) -> Box:
+        """The box from the first to the last of the pieces."""
+        return Box(_place(self.start[0]), _place(self.stop[-1]))
+
+    def __getitem__(self, which: Any) -> Pieces:
+        """Return some of the pieces, by a NumPy index."""
+        return Pieces(self.places[which], self.start[which], self.stop[which], self.whole[which])
+
+    def place(self, i: int) -> Place:
+        """Return where chunk i begins."""
+        return _place(self.places[i])
+
+    def box(self, i: int) -> Box:
+        """Return piece i."""
+        return Box(_place(self.start[i]), _place(self.stop[i]))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The chunks of a dataset that a box touches.
+
+    Attributes
+    ----------
+    box : Box
+    shape, chunks : tuple of int
+        Extents of the dataset and of a chunk; those of a single value where there are no chunks.
+    value_bytes : int
+    """
+
+    box: Box
+    shape: Place
+    chunks: Place
+    value_bytes: int
+
+    @classmethod
+    def of(cls, dataset: h5py.Dataset, box: Box) -> Grid:
+        """Return the chunks of a dataset that a box touches."""
+        chunks = dataset.chunks or (1,) * len(dataset.shape)
+        return cls(box, dataset.shape, chunks, dataset.dtype.itemsize)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of the values of a chunk."""
+        return math.prod(self.chunks) * self.value_bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values of the box."""
+        return math.prod(self.box.shape) * self.value_bytes
+
+    @property
+    def counts(self) -> Place:
+        """Number of chunks along each axis."""
+        return tuple(
+            -(-stop // length) - first
+            for stop, length, first in zip(self.box.stop, self.chunks, self.first, strict=True)
+        )
+
+    @property
+    def first(self) -> Place:
+        """Number of the first chunk along each axis."""
+        return tuple(map(operator.floordiv, self.box.start, self.chunks))
+
+    def __len__(self) -> int:
+        return math.prod(self.counts)
+
+    def has_few_of(self, dataset: h5py.Dataset) -> bool:
+        """Return whether looking up these chunks is faster than listing all of the dataset."""
+        return len(self) * _LISTING_FACTOR < math.prod(grid_of(dataset))
+
+    @property
+    def whole(self) -> Box | None:
+        """The part of the box that consists of whole chunks; None where there is no such chunk."""
+        start = tuple(-(-at // c) * c for at, c in zip(self.box.start, self.chunks, strict=True))
+        stop = tuple(
+            at if at == extent else at // c * c
+            for at, extent, c in zip(self.box.stop, self.shape, self.chunks, strict=True)
+        )
+        is_empty = any(map(operator.ge, start, stop))
+        return None if is_empty else Box(start, stop)
+
+    def boxes(self) -> Iterator[Box]:
+        """Cut the box into parts of `BLOCK_BYTES` that split no chunk, in C order."""
+        for block in self._blocks(None):
+            chunks = zip(block, self.chunks, strict=True)
+            start, stop = zip(*((b.start * c, b.stop * c) for b, c in chunks), strict=True)
+            yield Box(start, stop).intersection(self.box)
+
+    def batches(self, threads: int) -> Iterator[Pieces]:
+        """Yield the chunks a batch at a time, in C order."""
+        start, stop, shape = map(np.array, (self.box.start, self.box.stop, self.shape))
+        for block in self._blocks(batch_bytes(self.chunk_bytes, threads)):
+            axes = [
+                np.arange(one.start, one.stop) * length
+                for one, length in zip(block, self.chunks, strict=True)
+            ]
+            places = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+            ends = np.minimum(places + self.chunks, shape)
+            inside = np.maximum(places, start), np.minimum(ends, stop)
+            whole = (inside[0] == places).all(axis=1) & (inside[1] == ends).all(axis=1)
+            yield Pieces(places, *inside, whole)
+
+    def _blocks(self, most_bytes: int | None) -> Iterator[Block]:
+        """Yield slices of the dataset's grid of chunks."""
+        shape = block_shape(self.counts, None, self.chunk_bytes, most_bytes=most_bytes)
+        for block in blocks(self.counts, shape):
+            yield tuple(
+                slice(first + one.start, first + one.stop)
+                for first, one in zip(self.first, block, strict=True)
+            )
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A box of a dataset, and which of its axes remain axes of the result."""
+
+    box: Box
+    kept: tuple[bool, ...]
+
+    @property
+    def shape(self) -> Place:
+        """Extents of the result."""
+        return tuple(n for n, kept in zip(self.box.shape, self.kept, strict=True) if kept)
+
+    def of_kept(self, box: Box) -> tuple[slice, ...]:
+        """Return a part of the box as an index of the result."""
+        index = box.within(self.box).slices
+        return tuple(one for one, kept in zip(index, self.kept, strict=True) if kept)
+
+    @property
+    def with_all_axes(self) -> tuple[slice | None, ...]:
+        """The index that gives the result all axes again."""
+        return tuple(slice(None) if kept else None for kept in self.kept)
+
+    def parts(self, dataset: h5py.Dataset, report: Report) -> Iterator[Box]:
+        """Yield parts that take little memory and split no chunk; report each when it is done."""
+        done, total = 0, math.prod(self.box.shape)
+        for box in Grid.of(dataset, self.box).boxes():
+            yield box
+            done += math.prod(box.shape)
+            report(done * dataset.dtype.itemsize, total * dataset.dtype.itemsize)
+
+
+def as_selection(index: Any, shape: Place | None) -> Selection | None:
+    """Return the box that an index means; None for all that is not a box of at least one value.
+
+    That is so for steps, lists, masks, names of fields, and whatever is wrong: h5py reads and
+    writes these, or raises. It is also so for datasets without axes.
+    """
+    if not shape:
+        return None
+    parts = list(index) if isinstance(index, tuple) else [index]
+    ellipses = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if len(ellipses) > 1:
+        return None
+    at = ellipses[0] if ellipses else len(parts)
+    parts[at : at + 1] = [slice(None)] * (len(shape) - len(parts) + len(ellipses))
+    if len(parts) != len(shape):
+        return None
+    start, stop, kept = [], [], []
+    for part, extent in zip(parts, shape, strict=True):
+        ends = _ends(part, extent)
+        if ends is None:
+            return None
+        start.append(ends[0])
+        stop.append(ends[1])
+        kept.append(isinstance(part, slice))
+    return Selection(Box(tuple(start), tuple(stop)), tuple(kept))
+
+
+def _ends(part: Any, extent: int) -> tuple[int, int] | None:
+    """Return where a number or slice begins and ends along its axis; None if it is neither."""
+    try:
+        if isinstance(part, slice):
+            first, end, step = part.indices(extent)
+            return (first, end) if step == 1 and first < end else None
+        if isinstance(part, bool | np.bool_):
+            return None
+        first = operator.index(part)
+    except (TypeError, ValueError):
+        return None
+    first += extent if first < 0 else 0
+    return (first, first + 1) if 0 <= first < extent else None
+
+
+def _place(row: npt.NDArray[np.int64]) -> Place:
+    return tuple(row.tolist())

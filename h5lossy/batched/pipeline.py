@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Work on batches of chunks that overlaps with fetching the next batch and finishing the last."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from h5lossy import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+_Batch = TypeVar("_Batch")
+_Result = TypeVar("_Result")
+
+
+def overlap(
+    batches: Iterator[_Batch],
+    work: Callable[[_Batch], _Result],
+    finish: Callable[[_Batch, _Result], None],
+) -> None:
+    """Do `work` on each batch in a helper thread; fetch and finish batches in this one meanwhile.
+
+    Two batches exist at a time. If the next one cannot be fetched, the ones before it are finished,
+    and then the error is raised.
+    """
+    failure: Exception | None = None
+    started: deque[tuple[_Batch, Future[_Result]]] = deque()
+    with _helper() as submit:
+        while True:
+            try:
+                batch = next(batches, None)
+            except Exception as error:  # noqa: BLE001  # raised below
+                batch, failure = None, error
+            if batch is None:
+                break
+            started.append((batch, submit(work, batch)))
+            if len(started) == 2:
+                before, future = started.popleft()
+                finish(before, future.result())
+                del before, future  # frees their memory before the next batch is fetched
+        for before, future in started:
+            finish(before, future.result())
+    if failure is not None:
+        raise failure
+
+
+@contextmanager
+def _helper() -> Iterator[Callable[..., Future[Any]]]:
+    """Yield a function that runs another in the helper thread, or in this one.
+
+    No thread can be started while Python exits (`atexit`), or when the system's limit is reached.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="h5lossy") as helper:
+        submit: Callable[..., Future[Any]] = helper.submit
+        try:
+            submit(int)  # starts the thread
+        except RuntimeError:
+            submit = _run_at_once
+        yield submit
+
+
+def _run_at_once(work: Callable[[_Batch], _Result], batch: _Batch) -> Future[_Result]:
+    """Do what `Executor.submit` does, in this thread."""
+    future: Future[_Result] = Future()
+    try:
+        future.set_result(work(batch))
+    except Exception as error:  # noqa: BLE001  # raised by result()
+        future.set_exception(error)
+    return future
+
+
+class FrameBuffers:
+    """Two buffers that take turns: one for the batch at work, one for the batch before or after it.
+
+    They are reused, since the first use of fresh memory takes about as long as encoding.
+    """
+
+    def __init__(self, chunk_bytes: int) -> None:
+        # A row for each frame, aligned to cache lines.
+        self._row_bytes = -(-_native.max_encoded_size(chunk_bytes) // 64) * 64
+        self._buffers = [np.empty((0, self._row_bytes), np.uint8)] * 2
+
+    def next(self, count: int) -> npt.NDArray[np.uint8]:
+        """Return a buffer with `count` rows, which the call after the next may overwrite."""
+        buffer = self._buffers.pop(0)
+        if len(buffer) < count:
+            # Pages that no frame reaches are never touched, and take address space only.
+            buffer = np.empty((count, self._row_bytes), np.uint8)
+        self._buffers.append(buffer)
+        return buffer
