@@ -165,7 +165,7 @@ def _size(
 
 
 def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | None:
-    """Return the errors of each chunk, if there are chunks and they were asked for."""
+    """Return the errors of each chunk, if boxes were summed up."""
     if found.boxes is None:
         return None
     box, boxes = found.boxes
