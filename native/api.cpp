@@ -4,6 +4,7 @@
 // The C API, but for its batches.
 
 #include <algorithm>
+#include <bit>
 #include <span>
 
 #include "chunk/api_guards.h"
@@ -27,16 +28,17 @@ void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_
   info.big_endian = header.big_endian ? 1 : 0;
   info.mode = header.mode;
   info.has_checksum = header.has_checksum ? 1 : 0;
-  info.header_bytes = static_cast<std::uint32_t>(header.header_bytes);
+  info.header_bytes = header.header_bytes;
   info.raw_bytes = header.raw_bytes;
   info.frame_bytes = frame_bytes;
   info.tiles = tiles;
   info.bound = header.bound;
   // A bin of magnitudes is S units in the last place wide, so its largest relative width is S / 2^m for an m-bit mantissa.
   const bool pointwise = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;
-  info.step = pointwise ? static_cast<double>(header.scale) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52) : header.step;
-  info.rank = header.has_dims ? 3 : 0;
-  for (std::size_t i = 0; i < 3; ++i) info.dims[i] = header.has_dims ? header.dims[i] : 0;
+  info.step = pointwise ? static_cast<double>(header.step_bits) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52)
+                        : std::bit_cast<double>(header.step_bits);
+  info.rank = header.dim_count;
+  std::copy_n(header.dims, header.dim_count, info.dims);
 }
 
 }  // namespace

@@ -35,9 +35,15 @@ SOURCES = sorted(
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# What kernels may include of native/: codec headers, plain data, and what a value is to the
-# assessment.
-PLAIN_HEADERS = {"gpu/plans.h", "assess/gpu/plans.h", "assess/slopes.h", "assess/values.h"}
+# What kernels may include of native/: codec headers, plain data, the header of a frame, and what a
+# value is to the assessment.
+PLAIN_HEADERS = {
+    "assess/gpu/plans.h",
+    "assess/slopes.h",
+    "assess/values.h",
+    "frame/header.h",
+    "gpu/plans.h",
+}
 
 # What each folder of native/ may include, besides files of its own.
 MAY_INCLUDE = {

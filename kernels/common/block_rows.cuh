@@ -121,10 +121,10 @@ inline constexpr u32 kFirstInPlane = 0x80;
 // Writes words of a payload one by one, at a place that is aligned to words, and adds them to the checksum.
 class WordWriter {
  public:
-  H5L_DEVICE WordWriter(u8* payload, u32 tile) : payload_(reinterpret_cast<u32*>(payload)), salt_(tile * 0x85EBCA77u) {}
+  H5L_DEVICE WordWriter(u8* payload, u32 tile) : payload_(reinterpret_cast<u32*>(payload)), salt_(salt_of(tile, 0)) {}
   H5L_DEVICE void put(u32 at, u32 word) {
     payload_[at] = word;
-    sum_ += mix(word + (at + 1) * 0x9E3779B9u + salt_);
+    sum_ += mix(word + at * kWordSalt + salt_);
   }
   // A value, whose first word is number `at`.
   H5L_DEVICE void put_value(u32 at, u32 bits) { put(at, bits); }

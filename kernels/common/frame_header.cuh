@@ -21,44 +21,33 @@ struct FinishShared {
   u32 totals[kWarps];
 };
 
-// A frame's header (docs/format/frame.md) as words; its own sum is still 0.
-struct HeaderWords {
-  u32 words[13];
-  u32 count;
-};
-
-H5L_DEVICE HeaderWords make_header(const FinishPlan& plan, const Quantizer& quantizer, bool is_stored,
-                                   u32 payload_sum) {
+H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quantizer, bool is_stored) {
   const EncodePlan& encode = plan.encode;
-  HeaderWords header = {};
-  header.count = is_stored ? 10 : encode.header_bytes / 4;
-  const u32 codec = is_stored ? 0 : plan.codec;
-  const u32 mode = is_stored ? 0 : encode.mode;
-  const u32 kind = is_stored ? plan.requested_kind : static_cast<u32>(quantizer.kind);
-  header.words[0] = 0x594C3548;  // "H5LY"
-  header.words[1] = 1 | header.count << 8 | codec << 16 | (plan.value_bytes | (plan.big_endian != 0 ? 0x80u : 0)) << 24;
-  header.words[2] = kind | mode << 8 | (encode.with_checksum != 0 ? 1u : 0) << 16;
-  header.words[3] = encode.shape.raw_bytes;
-  header.words[5] = encode.with_checksum != 0 ? payload_sum : 0;
-  const u64 bound = bit_cast<u64>(plan.bound);
-  header.words[6] = static_cast<u32>(bound);
-  header.words[7] = static_cast<u32>(bound >> 32);
-  u64 step = quantizer.kind == BoundKind::pointwise_relative ? quantizer.scale : bit_cast<u64>(quantizer.step);
-  if (is_stored || quantizer.kind == BoundKind::lossless) step = 0;
-  header.words[8] = static_cast<u32>(step);
-  header.words[9] = static_cast<u32>(step >> 32);
-  for (u32 i = 0; i < 3; ++i) header.words[10 + i] = encode.shape.dims[i];
+  FrameHeader header;
+  header.value_bytes = static_cast<u8>(plan.value_bytes);
+  header.big_endian = plan.big_endian != 0;
+  header.bound_kind = static_cast<u8>(is_stored ? plan.requested_kind : static_cast<u32>(quantizer.kind));
+  header.has_checksum = encode.with_checksum != 0;
+  header.raw_bytes = encode.shape.raw_bytes;
+  header.bound = plan.bound;
+  if (is_stored) return header;
+  header.codec = static_cast<u8>(plan.codec);
+  header.mode = static_cast<u8>(encode.mode);
+  header.step_bits = step_bits_of(quantizer);
+  header.header_bytes = encode.header_bytes;
+  header.dim_count = (encode.header_bytes - kHeaderBytes) / 4;
+  for (u32 i = 0; i < kHeaderDims; ++i) header.dims[i] = encode.shape.dims[i];
   return header;
 }
 
-// Writes a header with its sum, over all words but its own, of which `table_sum` is the tile table's share. By one thread.
-H5L_DEVICE void write_header(HeaderWords header, u32 table_sum, u8* frame) {
+// Writes a header with its checksum, of which `table_sum` is the tile table's share. By one thread.
+H5L_DEVICE void write_header(const FrameHeader& header, u32 payload_sum, u32 table_sum, u8* frame) {
+  HeaderWords words = pack_header(header, payload_sum);
+  const u32 count = header.header_bytes / 4;
   u32 sum = table_sum;
-  for (u32 i = 0; i < header.count; ++i) {
-    if (i != 4) sum += mix(header.words[i] + (i < 4 ? i + 1 : i) * 0x9E3779B9u);
-  }
-  header.words[4] = sum;
-  for (u32 i = 0; i < header.count; ++i) reinterpret_cast<u32*>(frame)[i] = header.words[i];
+  for (u32 i = 0; i < count; ++i) sum += header_sum_share(words.at[i], i);
+  words.at[kHeaderSumWord] = sum;
+  for (u32 i = 0; i < count; ++i) reinterpret_cast<u32*>(frame)[i] = words.at[i];
 }
 
 // A column of thread blocks for each chunk (block_row). The first one writes the header; all together store the chunk where
@@ -72,23 +61,24 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   u32* const totals = reinterpret_cast<FinishShared*>(shared_memory())->totals;
   u8* const frame = frame_of(encode, chunk);
   const u32 payload = encode.totals[chunk];
-  const u64 frame_bytes = encode.header_bytes + u64{4} * encode.shape.tiles + payload;
+  const u64 frame_bytes = encode.header_bytes + u64{kTileEntryBytes} * encode.shape.tiles + payload;
+  const u64 stored_bytes = u64{kHeaderBytes} + encode.shape.raw_bytes;
   u32 sum = 0;
-  if (frame_bytes < u64{40} + encode.shape.raw_bytes) {
+  if (frame_bytes < stored_bytes) {
     if (block_number() != 0) return;
     if (thread() != 0) return;
-    write_header(make_header(plan, quantizer, false, encode.sums[chunk]), encode.table_sums[chunk], frame);
+    write_header(make_header(plan, quantizer, false), encode.sums[chunk], encode.table_sums[chunk], frame);
     plan.frame_bytes[chunk] = frame_bytes;
     return;
   }
   // The checksum of what did not shrink is of no use; the stored values' goes where it was, once all blocks are here. They
   // add to a second word.
   const u32* const words = reinterpret_cast<const u32*>(raw_of(encode, chunk));
-  u32* const out = reinterpret_cast<u32*>(frame + 40);
+  u32* const out = reinterpret_cast<u32*>(frame + kHeaderBytes);
   const u32 count = encode.shape.raw_bytes / 4;
   for (u32 i = block_number() * kThreads + thread(); i < count; i += grid_blocks() * kThreads) {
     out[i] = words[i];
-    sum += mix(words[i] + (i + 1) * 0x9E3779B9u);
+    sum += checksum_share(words[i], 0, i);
   }
   u32 total = 0;
   scan_of_block(sum, totals, total);
@@ -97,24 +87,12 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   fence();
   if (atomic_add_and_get(plan.done + 2 * chunk, 1) + 1 != grid_blocks()) return;
   const u32 stored_sum = atomic_add_and_get(plan.done + 2 * chunk + 1, 0);
-  write_header(make_header(plan, quantizer, true, stored_sum), 0, frame);
-  plan.frame_bytes[chunk] = u64{40} + encode.shape.raw_bytes;
+  write_header(make_header(plan, quantizer, true), stored_sum, 0, frame);
+  plan.frame_bytes[chunk] = stored_bytes;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Before decoding
-
-// Whether a frame's step is one that an encoder may have written.
-H5L_DEVICE bool is_step(u64 bits, u32 kind, u32 value_bytes) {
-  if (kind == static_cast<u32>(BoundKind::lossless)) return bits == 0;
-  const bool is_f32 = value_bytes == 4;
-  if (kind == static_cast<u32>(BoundKind::pointwise_relative)) {
-    return bits % 2 == 1 && bits >= 3 && bits <= (u64{1} << (is_f32 ? 23 : 52)) + 1;
-  }
-  const double step = bit_cast<double>(bits);
-  const double smallest = is_f32 ? 0x1p-125 : 0x1p-1021, largest = is_f32 ? 0x1p125 : 0x1p1021;
-  return step >= smallest && step <= largest && (!is_f32 || static_cast<double>(static_cast<float>(step)) == step);
-}
 
 // What the first fields say, compared with what is asked for.
 struct FrameOpening {
@@ -122,38 +100,37 @@ struct FrameOpening {
   u32 header_bytes, tiles;
 };
 
-H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const u32 (&words)[13], u64 bytes) {
+H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& words, const FrameHeader& header,
+                                    u64 bytes) {
   constexpr FrameOpening none = {gpu::FrameForm::none, 0, 0};
-  if (bytes < 40) return none;
   const gpu::Shape& shape = plan.decode.shape;
-  const u32 codec = words[1] >> 16 & 0xFF, type = words[1] >> 24;
-  const u32 kind = words[2] & 0xFF, mode = words[2] >> 8 & 0xFF, flags = words[2] >> 16;
-  const bool is_first_version = words[0] == 0x594C3548 && (words[1] & 0xFF) == 1 && flags >> 8 == 0;
-  if (!is_first_version || words[3] != shape.raw_bytes || kind > 3) return none;
-  if (type != (plan.value_bytes | (plan.big_endian != 0 ? 0x80u : 0))) return none;
-  const u64 bound = words[6] | u64{words[7]} << 32;
-  if (bound >> 52 >= 0x7FF) return none;  // negative or not finite
-  const u64 step = words[8] | u64{words[9]} << 32;
-  if ((flags & 1) == 0 && words[5] != 0) return none;
-  FrameOpening opening = {gpu::FrameForm::none, 40, 0};
-  if (codec == 0 && mode == 0) {
-    opening.form = step == 0 ? gpu::FrameForm::stored : gpu::FrameForm::none;
-  } else if (codec == 1 && mode == 0 && kind == 3) {
+  if (bytes < kHeaderBytes || words.at[0] != kFrameMagic || version_of(words) != kFormatVersion) return none;
+  if ((flags_of(words) & kMustUnderstandFlags) != 0 || header.raw_bytes != shape.raw_bytes) return none;
+  if (header.value_bytes != plan.value_bytes || header.big_endian != (plan.big_endian != 0)) return none;
+  if (header.bound_kind > H5L_BOUND_LOSSLESS || !has_valid_bound(header) || !has_valid_step(header)) return none;
+  if (!header.has_checksum && words.at[kPayloadSumWord] != 0) return none;
+  FrameOpening opening = {gpu::FrameForm::none, kHeaderBytes, 0};
+  const bool is_lossless = header.bound_kind == H5L_BOUND_LOSSLESS;
+  if (header.codec == H5L_CODEC_STORED && header.mode == 0) {
+    opening.form = gpu::FrameForm::stored;
+  } else if (header.codec == H5L_CODEC_PFPL && header.mode == 0 && is_lossless) {
     opening.form = gpu::FrameForm::lossless;
     opening.tiles = plan.lossless_tiles;
-  } else if (kind != 3 && codec == plan.codec && mode == plan.decode.mode &&
-             kind_class(kind) == kind_class(plan.kind)) {
+  } else if (!is_lossless && header.codec == plan.codec && header.mode == plan.decode.mode &&
+             kind_class(header.bound_kind) == kind_class(plan.kind)) {
     opening.form = gpu::FrameForm::main;
     opening.header_bytes = plan.decode.header_bytes;
     opening.tiles = shape.tiles;
   }
-  if (opening.form != gpu::FrameForm::stored && !is_step(step, kind, plan.value_bytes)) return none;
   // Headers of later versions may be longer: the host reads those.
-  if ((words[1] >> 8 & 0xFF) * 4 != opening.header_bytes) return none;
-  if (opening.header_bytes + u64{4} * opening.tiles > bytes) return none;
+  if (header.header_bytes != opening.header_bytes) return none;
+  if (opening.header_bytes + u64{kTileEntryBytes} * opening.tiles > bytes) return none;
+  if (opening.header_bytes == kHeaderBytes) return opening;
   bool has_dims = true;
-  H5L_UNROLL for (u32 i = 0; i < 3; ++i) has_dims = has_dims && words[10 + i] == shape.dims[i];
-  return opening.header_bytes != 52 || has_dims ? opening : none;
+  H5L_UNROLL for (u32 i = 0; i < kHeaderDims; ++i) {
+    has_dims = has_dims && words.at[kFirstDimWord + i] == shape.dims[i];
+  }
+  return has_dims ? opening : none;
 }
 
 // A column of thread blocks for each frame (block_row), of which the first opens the frame, and all clear what its decoders
@@ -170,22 +147,23 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   const u32* const frame = reinterpret_cast<const u32*>(decode.frames + chunk * decode.frame_stride);
   const u64 bytes = plan.frame_bytes[chunk];
   // All is asked for at once that is read of nearly every frame.
-  u32 words[13];
-  H5L_UNROLL for (u32 i = 0; i < 13; ++i) words[i] = 4 * i + 4 <= bytes ? load_constant(frame + i) : 0;
+  HeaderWords words;
+  H5L_UNROLL for (u32 i = 0; i < kFirstDimWord + kHeaderDims; ++i) {
+    words.at[i] = 4 * i + 4 <= bytes ? load_constant(frame + i) : 0;
+  }
   const u32 main_words = decode.header_bytes / 4 + decode.shape.tiles;
   const u32 last_of_main = u64{4} * main_words <= bytes && main_words != 0 ? load_constant(frame + main_words - 1) : 0;
-  const FrameOpening opening = open_header(plan, words, bytes);
+  const FrameHeader header = unpack_header(words);
+  const FrameOpening opening = open_header(plan, words, header, bytes);
   bool is_fine = opening.form != gpu::FrameForm::none;
-  const u64 payload_at = opening.header_bytes + u64{4} * opening.tiles;
+  const u64 payload_at = opening.header_bytes + u64{kTileEntryBytes} * opening.tiles;
   // Where all tiles are decoded, whoever decodes one adds its entry's share.
   const bool is_whole = decode.wanted == decode.shape.count && opening.form != gpu::FrameForm::stored;
   u32 sum = 0;
   u32 last = 0;
   if (is_fine) {
     const u32 summed = is_whole ? opening.header_bytes / 4 : static_cast<u32>(payload_at / 4);
-    for (u32 i = thread(); i < summed; i += kThreads) {
-      if (i != 4) sum += mix(frame[i] + (i < 4 ? i + 1 : i) * 0x9E3779B9u);
-    }
+    for (u32 i = thread(); i < summed; i += kThreads) sum += header_sum_share(frame[i], i);
     const u32* const ends = frame + opening.header_bytes / 4;
     for (u32 i = thread(); !is_whole && i < opening.tiles; i += kThreads) {
       is_fine = is_fine && (i == 0 || ends[i - 1] <= ends[i]);
@@ -198,18 +176,18 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   }
   u32 total = 0;
   scan_of_block(sum, shared.totals, total);
-  is_fine = is_fine && (is_whole || total == words[4]);
+  is_fine = is_fine && (is_whole || total == words.at[kHeaderSumWord]);
   is_fine = !any_in_block(!is_fine);
   if (thread() != 0) return;
   DecodeJob job = {};
   job.form = is_fine ? opening.form : gpu::FrameForm::none;
   if (is_fine) {
     job.payload_bytes = last;
-    job.check_sum = (words[2] >> 16 & 1) != 0 && decode.wanted == decode.shape.count ? 1 : 0;
-    job.payload_sum = words[5];
+    job.check_sum = header.has_checksum && decode.wanted == decode.shape.count ? 1 : 0;
+    job.payload_sum = words.at[kPayloadSumWord];
     job.check_table = is_whole ? 1 : 0;
-    job.table_sum = words[4] - total;
-    job.step = words[8] | u64{words[9]} << 32;
+    job.table_sum = words.at[kHeaderSumWord] - total;
+    job.step_bits = header.step_bits;
   }
   plan.jobs[chunk] = job;
   decode.statuses[chunk] = static_cast<u32>(is_fine ? gpu::DecodeStatus::ok : gpu::DecodeStatus::other);
@@ -298,7 +276,7 @@ H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
 }
 
 // A thread block for each chunk: whether the sample's frames are smaller than those of the earlier candidates. The sampled
-// part of a chunk, with at most 40 bytes for each 8192 values, is less than 2^32 bytes.
+// part of a chunk, with at most kHeaderBytes for each 8192 values, is less than 2^32 bytes.
 H5L_DEVICE void compare_candidates(const gpu::AutoPlan& plan) {
   const u32 chunk = block_row();
   u64 estimate = 0;

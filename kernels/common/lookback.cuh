@@ -11,6 +11,7 @@
 // waits for ever.
 #pragma once
 
+#include "frame/header.h"
 #include "kernels/common/device_primitives.cuh"
 
 namespace h5lossy::H5L_TARGET {
@@ -92,8 +93,8 @@ H5L_DEVICE u32 emit(u8* to, const u32* words, u32 bytes, u32 first_word, u32 til
   constexpr u32 at_once = 4;  // words of a thread
   const u32 whole = bytes / 4, rest = bytes % 4;
   const u32 head = static_cast<u32>(0 - reinterpret_cast<u64>(to)) & 3;  // bytes up to an aligned word
-  const u32 first_salt = tile * 0x85EBCA77u + (first_word + 1) * 0x9E3779B9u;
-  u32 salt = first_salt + thread() * 0x9E3779B9u;
+  const u32 first_salt = salt_of(tile, first_word);
+  u32 salt = first_salt + thread() * kWordSalt;
   u32* out = reinterpret_cast<u32*>(to + head) + thread();
   u32 sum = 0;
   // Without branches for single words, so that loads do not wait for each other: behind the end, the last one again.
@@ -109,11 +110,11 @@ H5L_DEVICE u32 emit(u8* to, const u32* words, u32 bytes, u32 first_word, u32 til
       u32 shifted = own[k];
       if (head != 0 && at < aligned) shifted = funnel_right(own[k], words[at + 1], 8 * head);
       if (at < aligned) out[k * kThreads] = shifted;
-      const u32 mixed = mix(own[k] + (salt + k * kThreads * 0x9E3779B9u));
+      const u32 mixed = mix(own[k] + (salt + k * kThreads * kWordSalt));
       sum += at < whole ? mixed : 0;
     }
     out += at_once * kThreads;
-    salt += at_once * kThreads * 0x9E3779B9u;
+    salt += at_once * kThreads * kWordSalt;
   }
   if (head != 0) {
     const u32 last = head + 4 * aligned;
@@ -125,7 +126,7 @@ H5L_DEVICE u32 emit(u8* to, const u32* words, u32 bytes, u32 first_word, u32 til
   }
   if (rest != 0 && thread() == 0) {
     const u32 own = words[whole] & ((u32{1} << (8 * rest)) - 1);
-    sum += mix(own + first_salt + whole * 0x9E3779B9u);
+    sum += mix(own + first_salt + whole * kWordSalt);
     for (u32 b = 0; head == 0 && b < rest; ++b) to[4 * whole + b] = static_cast<u8>(own >> (8 * b));
   }
   return sum;
@@ -151,15 +152,14 @@ H5L_DEVICE void add_sums(const EncodePlan& plan, u32 chunk, u32 sum, u32& table_
 H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin, u32 end, u32& table_sum,
                           bool is_first = true) {
   u8* const frame = frame_of(plan, chunk);
-  const u64 payload_at = plan.header_bytes + u64{4} * plan.shape.tiles;
-  if (payload_at + end >= u64{40} + plan.shape.raw_bytes) {
+  const u64 payload_at = plan.header_bytes + u64{kTileEntryBytes} * plan.shape.tiles;
+  if (payload_at + end >= u64{kHeaderBytes} + plan.shape.raw_bytes) {
     if (is_first && thread() == 0 && tile + 1 == plan.shape.tiles) plan.totals[chunk] = end;
     return nullptr;
   }
   if (is_first && thread() == 0) {
-    *reinterpret_cast<u32*>(frame + plan.header_bytes + u64{4} * tile) = end;
-    // In the header's checksum its own word is left out.
-    table_sum += mix(end + (plan.header_bytes / 4 + tile) * 0x9E3779B9u);
+    *reinterpret_cast<u32*>(frame + plan.header_bytes + u64{kTileEntryBytes} * tile) = end;
+    table_sum += table_sum_share(end, plan.header_bytes, tile);
     if (tile + 1 == plan.shape.tiles) plan.totals[chunk] = end;
   }
   return frame + payload_at + begin;

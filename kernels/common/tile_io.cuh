@@ -6,6 +6,7 @@
 // of shared memory.
 #pragma once
 
+#include "frame/header.h"
 #include "kernels/common/device_primitives.cuh"
 #include "kernels/common/quantizing.cuh"
 
@@ -24,7 +25,7 @@ struct TileSpan {
 
 H5L_DEVICE const u8* frame_of(const DecodePlan& plan) { return plan.frames + block_row() * plan.frame_stride; }
 H5L_DEVICE const u8* payloads_of(const DecodePlan& plan) {
-  return frame_of(plan) + plan.header_bytes + u64{4} * plan.shape.tiles;
+  return frame_of(plan) + plan.header_bytes + u64{kTileEntryBytes} * plan.shape.tiles;
 }
 H5L_DEVICE u8* raw_of(const DecodePlan& plan) { return plan.raw + block_row() * plan.raw_stride; }
 
@@ -35,10 +36,7 @@ H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
 
 template <class T, class Q>
 H5L_DEVICE Q quantizer_of(const DecodeJob& job) {
-  Quantizer q;
-  q.scale = job.step;
-  q.step = bit_cast<double>(job.step);
-  return quantizer_as<T, Q>(q);
+  return quantizer_as<T, Q>(quantizer_of_step(BoundKind::absolute, job.step_bits));
 }
 
 // A value that stands at a word.
@@ -67,7 +65,7 @@ H5L_DEVICE void for_own_items(const DecodePlan& plan, const DecodeJob& job, u32 
     const u32* const ends = reinterpret_cast<const u32*>(frame_of(plan) + plan.header_bytes) + tile;
     const u32 begin = tile == 0 ? 0 : load_constant(ends - 1), end = load_constant(ends), bytes = end - begin;
     if (job.check_table != 0 && part == 0 && thread() == 0) {
-      atomic_add(&sums_of(plan, tile)->table, mix(end + (plan.header_bytes / 4 + tile) * 0x9E3779B9u));
+      atomic_add(&sums_of(plan, tile)->table, table_sum_share(end, plan.header_bytes, tile));
     }
     const bool is_sane = begin <= end && end <= job.payload_bytes && bytes <= tile_bytes;
     decode(tile, part, TileSpan{begin, bytes, is_sane});
@@ -91,7 +89,7 @@ class PayloadSum {
   [[nodiscard]] H5L_DEVICE bool is_asked() const { return is_asked_; }
   // Word `number` of the payload, which is padded with zeros. Where the word is not there after all, without a branch.
   H5L_DEVICE void add(u32 word, u32 number, bool is_there = true) {
-    const u32 own = mix(word + (tile_ * 0x85EBCA77u + 0x9E3779B9u) + number * 0x9E3779B9u);
+    const u32 own = mix(word + salt_of(tile_, 0) + number * kWordSalt);
     sum_ += is_there ? own : 0;
   }
   // Words [first, end), of which each thread takes its own.
@@ -150,7 +148,7 @@ H5L_DEVICE void copy_values(const DecodePlan& plan, u64 first, u32 count, WordOf
 // A frame that is stored: a column of thread blocks copies it.
 H5L_DEVICE void copy_stored(const DecodePlan& plan, const DecodeJob& job) {
   const u32 value_words = plan.shape.raw_bytes / plan.shape.count / 4;
-  const u32* const from = reinterpret_cast<const u32*>(frame_of(plan) + 40) + plan.first * value_words;
+  const u32* const from = reinterpret_cast<const u32*>(frame_of(plan) + kHeaderBytes) + plan.first * value_words;
   u32* const to = reinterpret_cast<u32*>(raw_of(plan));
   PayloadSum sum(plan, job, 0);
   for (u64 i = block_number() * kThreads + thread(); i < plan.wanted * value_words; i += grid_blocks() * kThreads) {

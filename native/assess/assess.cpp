@@ -26,18 +26,6 @@
 
 namespace h5lossy {
 
-namespace scalar {
-extern const assess::Kernels assess_kernels;
-}
-#if defined(__x86_64__)
-namespace avx2 {
-extern const assess::Kernels assess_kernels;
-}
-namespace avx512 {
-extern const assess::Kernels assess_kernels;
-}
-#endif
-
 namespace assess {
 namespace {
 
@@ -57,17 +45,7 @@ struct DeviceFailure {
 h5l_status choose_kernels(const Kernels*& kernels, const Message& why) {
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
-#if defined(__x86_64__)
-  if (std::strcmp(backend->name, "avx512") == 0) {
-    kernels = &avx512::assess_kernels;
-    return H5L_OK;
-  }
-  if (std::strcmp(backend->name, "avx2") == 0) {
-    kernels = &avx2::assess_kernels;
-    return H5L_OK;
-  }
-#endif
-  kernels = &scalar::assess_kernels;
+  kernels = &backend->assess;
   return H5L_OK;
 }
 

@@ -28,7 +28,7 @@ struct Choice {
   [[nodiscard]] const TileFunctions& functions(std::uint32_t value_bytes) const {
     return value_bytes == 4 ? codec->float32 : codec->float64;
   }
-  [[nodiscard]] std::size_t header_bytes() const { return has_dims ? kHeaderBytesWithDims : kHeaderBytes; }
+  [[nodiscard]] std::uint32_t header_bytes() const { return header_bytes_of(has_dims ? kHeaderDims : 0); }
 };
 
 // How many extents a chunk of `count` values has, without those of 1, and the dims that a frame makes of them: the last

@@ -12,6 +12,7 @@
 #include "chunk/streaming.h"
 #include "chunk/swap.h"
 #include "chunk/workspace.h"
+#include "codecs/bounds.h"
 #include "gpu/chunks.h"
 #include "runtime/device_selection.h"
 #include "runtime/registry.h"
@@ -21,15 +22,6 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
-
-// What a decoder needs of the quantizer.
-Quantizer read_quantizer(const FrameHeader& header) {
-  Quantizer quantizer;
-  quantizer.kind = static_cast<BoundKind>(header.bound_kind);
-  quantizer.step = header.step;
-  quantizer.scale = header.scale;
-  return quantizer;
-}
 
 // Decodes a tile's payload into `raw`, which is as large as the tile, in little-endian order.
 bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Bytes payload, MutableBytes raw) {
@@ -42,9 +34,10 @@ bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Byt
     std::memset(raw.data(), 0, raw.size());
     return true;
   }
+  const Quantizer quantizer =
+      scalar::quantizer_of_step(static_cast<BoundKind>(frame.header.bound_kind), frame.header.step_bits);
   return choice.functions(frame.header.value_bytes)
-      .decode(read_quantizer(frame.header), choice.mode, tile, payload.data(),
-              static_cast<std::uint32_t>(payload.size()), raw.data());
+      .decode(quantizer, choice.mode, tile, payload.data(), static_cast<std::uint32_t>(payload.size()), raw.data());
 }
 
 }  // namespace

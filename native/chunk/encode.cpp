@@ -13,6 +13,7 @@
 #include "chunk/params.h"
 #include "chunk/swap.h"
 #include "chunk/tile_encoder.h"
+#include "codecs/bounds.h"
 #include "frame/bytes.h"
 #include "frame/checksum.h"
 #include "gpu/chunks.h"
@@ -36,10 +37,9 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   header.has_checksum = params.no_checksum == 0;
   header.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
   header.bound = params.bound;
-  header.step = quantizer.step;
-  header.scale = quantizer.scale;
-  header.has_dims = choice.has_dims;
-  std::copy_n(choice.dims, 3, header.dims);
+  header.step_bits = scalar::step_bits_of(quantizer);
+  header.dim_count = choice.has_dims ? kHeaderDims : 0;
+  std::copy_n(choice.dims, kHeaderDims, header.dims);
   header.header_bytes = choice.header_bytes();
   return header;
 }

@@ -18,7 +18,7 @@ gpu::Method make_method(const Choice& choice, std::uint32_t value_bytes, std::si
   method.codec = codec_name(choice.number);
   method.number = choice.number;
   method.mode = choice.mode;
-  method.header_bytes = static_cast<std::uint32_t>(choice.header_bytes());
+  method.header_bytes = choice.header_bytes();
   Blocking blocking;
   choice.codec->blocking(choice.mode, value_bytes, blocking);
   method.tile_values = blocking.tile_values;

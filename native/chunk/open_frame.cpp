@@ -19,12 +19,12 @@ h5l_status open_header(const FrameFront& front, FrameHeader& header, std::uint32
                       "mode %u of a stored frame is not in this version of h5lossy; a newer one may read it",
                       header.mode);
     }
-    return check_size(header, why);
+    return read_dims(front, 0, header, why);
   }
   Choice choice;
   if (const h5l_status status = open_codec(header, choice, why); status != H5L_OK) return status;
-  header.has_dims = choice.has_dims;
-  if (const h5l_status status = check_size(header, why); status != H5L_OK) return status;
+  const std::uint32_t dim_count = choice.has_dims ? kHeaderDims : 0;
+  if (const h5l_status status = read_dims(front, dim_count, header, why); status != H5L_OK) return status;
   open_geometry(header, choice);
   tiles = choice.geometry.tiles();
   return H5L_OK;

@@ -228,4 +228,17 @@ H5L_FN Quantizer make_pointwise(Quantizer quantizer, double bound) {
   return quantizer;
 }
 
+// What the header of a frame keeps of a quantizer, and what a decoder gets back of it.
+H5L_FN u64 step_bits_of(const Quantizer& quantizer) {
+  if (quantizer.kind == BoundKind::lossless) return 0;
+  return quantizer.kind == BoundKind::pointwise_relative ? quantizer.scale : bit_cast<u64>(quantizer.step);
+}
+H5L_FN Quantizer quantizer_of_step(BoundKind kind, u64 step_bits) {
+  Quantizer quantizer;
+  quantizer.kind = kind;
+  quantizer.step = bit_cast<double>(step_bits);
+  quantizer.scale = step_bits;
+  return quantizer;
+}
+
 }  // namespace h5lossy::H5L_TARGET

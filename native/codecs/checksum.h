@@ -24,15 +24,23 @@ H5L_FN constexpr u32 mix(u32 h) {
   return h ^ (h >> 16);
 }
 
+// What is added to words before they are mixed: it tells the tile, and the word's number in the tile.
+inline constexpr u32 kTileSalt = 0x85EBCA77u;
+inline constexpr u32 kWordSalt = 0x9E3779B9u;
+H5L_FN constexpr u32 salt_of(u32 tile, u32 word) { return tile * kTileSalt + (word + 1) * kWordSalt; }
+
+// The share of one word.
+H5L_FN constexpr u32 checksum_share(u32 bits, u32 tile, u32 word) { return mix(bits + salt_of(tile, word)); }
+
 H5L_FN u32 checksum(const u8* bytes, u32 size, u32 tile, u32 first_word) {
-  const u32 seed = tile * 0x85EBCA77u + (first_word + 1) * 0x9E3779B9u;
+  const u32 seed = salt_of(tile, first_word);
   const u32 words = size / 4;
   u32 sum = 0;
-  for (u32 i = 0; i < words; ++i) sum += mix(load<u32>(bytes + u64{4} * i) + i * 0x9E3779B9u + seed);
+  for (u32 i = 0; i < words; ++i) sum += mix(load<u32>(bytes + u64{4} * i) + i * kWordSalt + seed);
   if (size % 4 != 0) {
     u32 last = 0;
     for (u32 i = 0; i < size % 4; ++i) last |= u32{bytes[u64{4} * words + i]} << (8 * i);
-    sum += mix(last + words * 0x9E3779B9u + seed);
+    sum += mix(last + words * kWordSalt + seed);
   }
   return sum;
 }

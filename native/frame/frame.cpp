@@ -3,63 +3,34 @@
 
 #include "frame/frame.h"
 
+#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "frame/bytes.h"
-#include "frame/checksum.h"
 
 namespace h5lossy {
 namespace {
 
-constexpr std::uint8_t kMagic[4] = {'H', '5', 'L', 'Y'};
-constexpr std::uint16_t kChecksumFlag = 1;
-constexpr std::uint16_t kMustUnderstandFlags = 0xFF00;
-constexpr std::uint8_t kBigEndianBit = 0x80;
-
-// Where the fields stand.
-constexpr std::size_t kVersionAt = 4, kHeaderWordsAt = 5, kCodecAt = 6, kTypeAt = 7, kBoundKindAt = 8, kModeAt = 9,
-                      kFlagsAt = 10, kRawBytesAt = 12, kHeaderSumAt = 16, kPayloadSumAt = 20, kBoundAt = 24,
-                      kStepAt = 32, kDimsAt = 40;
-
-// The header without its own sum, and the tile table, are summed as one string.
-std::uint32_t header_sum(std::span<const std::uint8_t> header_and_table) {
-  return checksum(header_and_table.first(kHeaderSumAt), 0) +
-         checksum(header_and_table.subspan(kPayloadSumAt), 0, kHeaderSumAt / 4);
-}
-
-std::uint64_t step_bits(const FrameHeader& header) {
-  return header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE ? header.scale : std::bit_cast<std::uint64_t>(header.step);
-}
-
-bool is_float(double number) { return static_cast<double>(static_cast<float>(number)) == number; }
+using namespace H5L_TARGET;
 
 h5l_status check_step(const FrameHeader& header, const Message& why) {
-  const std::uint64_t bits = step_bits(header);
-  const bool is_f32 = header.value_bytes == 4;
+  if (has_valid_step(header)) return H5L_OK;
   if (header.codec == H5L_CODEC_STORED || header.bound_kind == H5L_BOUND_LOSSLESS) {
-    if (bits != 0) return why.fail(H5L_CORRUPT, "step must be 0 in a stored or lossless frame");
-  } else if (header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
-    const std::uint64_t largest = (std::uint64_t{1} << (is_f32 ? 23 : 52)) + 1;
-    if (bits % 2 == 0 || bits < 3 || bits > largest) {
-      return why.fail(H5L_CORRUPT, "step of a pointwise-relative frame must be odd, from 3 to %llu",
-                      static_cast<unsigned long long>(largest));
-    }
-  } else {
-    const double step = header.step;
-    const double smallest = is_f32 ? 0x1p-125 : 0x1p-1021, largest = is_f32 ? 0x1p125 : 0x1p1021;
-    if (!(step >= smallest && step <= largest) || (is_f32 && !is_float(step))) {
-      return why.fail(H5L_CORRUPT, "step must be a %s from %g to %g, got %.17g", is_f32 ? "float32" : "float64",
-                      smallest, largest, step);
-    }
+    return why.fail(H5L_CORRUPT, "step must be 0 in a stored or lossless frame");
   }
-  return H5L_OK;
+  if (header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
+    return why.fail(H5L_CORRUPT, "step of a pointwise-relative frame must be odd, from 3 to %llu",
+                    largest_scale(header));
+  }
+  return why.fail(H5L_CORRUPT, "step must be a %s from %g to %g, got %.17g",
+                  header.value_bytes == 4 ? "float32" : "float64", smallest_step(header), largest_step(header),
+                  std::bit_cast<double>(header.step_bits));
 }
 
 h5l_status check_dims(const FrameHeader& header, const Message& why) {
-  if (header.header_bytes < kHeaderBytesWithDims) {
-    return why.fail(H5L_CORRUPT, "header of %zu bytes has no room for dims", header.header_bytes);
+  if (header.header_bytes < header_bytes_of(header.dim_count)) {
+    return why.fail(H5L_CORRUPT, "header of %u bytes has no room for dims", header.header_bytes);
   }
   std::uint64_t product = 1;
   for (const std::uint32_t extent : header.dims) {
@@ -76,7 +47,7 @@ h5l_status check_fields(const FrameHeader& header, const Message& why) {
   if (header.bound_kind > H5L_BOUND_LOSSLESS) {
     return why.fail(H5L_CORRUPT, "bound kind %u is not one of 0 to 3", header.bound_kind);
   }
-  if (!std::isfinite(header.bound) || std::signbit(header.bound)) {
+  if (!has_valid_bound(header)) {
     return why.fail(H5L_CORRUPT, "bound %g is negative or not finite", header.bound);
   }
   return check_step(header, why);
@@ -90,57 +61,45 @@ std::span<const std::uint8_t> Frame::tile_payload(std::uint32_t i) const {
   return payload.subspan(begin, end - begin);
 }
 
+HeaderWords read_words(const FrameFront& front) {
+  HeaderWords words = {};
+  std::memcpy(&words, front.bytes.data(), std::min(sizeof words, front.bytes.size()));
+  return words;
+}
+
 h5l_status read_header(const FrameFront& front, FrameHeader& header, const Message& why) {
   const std::uint8_t* const at = front.bytes.data();
   const auto frame_bytes = static_cast<unsigned long long>(front.frame_bytes);
-  if (frame_bytes < sizeof kMagic) {
-    return why.fail(H5L_TRUNCATED, "a frame has at least %zu bytes, got %llu", kHeaderBytes, frame_bytes);
+  if (frame_bytes < sizeof kFrameMagic) {
+    return why.fail(H5L_TRUNCATED, "a frame has at least %u bytes, got %llu", kHeaderBytes, frame_bytes);
   }
-  if (std::memcmp(at, kMagic, sizeof kMagic) != 0) {
+  const HeaderWords words = read_words(front);
+  if (words.at[0] != kFrameMagic) {
     return why.fail(H5L_CORRUPT, "not an h5lossy frame: it begins with %02x %02x %02x %02x, not with \"H5LY\"", at[0],
                     at[1], at[2], at[3]);
   }
   if (frame_bytes < kHeaderBytes) {
-    return why.fail(H5L_TRUNCATED, "a frame has at least %zu bytes, got %llu", kHeaderBytes, frame_bytes);
+    return why.fail(H5L_TRUNCATED, "a frame has at least %u bytes, got %llu", kHeaderBytes, frame_bytes);
   }
-  if (at[kVersionAt] != kFormatVersion) {
+  if (version_of(words) != kFormatVersion) {
     return why.fail(H5L_UNSUPPORTED, "format version %u: this h5lossy reads version %u; a newer one may read it",
-                    at[kVersionAt], kFormatVersion);
+                    version_of(words), kFormatVersion);
   }
-  header.header_bytes = std::size_t{4} * at[kHeaderWordsAt];
+  header = unpack_header(words);
   if (header.header_bytes < kHeaderBytes) {
-    return why.fail(H5L_CORRUPT, "header of %zu bytes; at least %zu are needed", header.header_bytes, kHeaderBytes);
+    return why.fail(H5L_CORRUPT, "header of %u bytes; at least %u are needed", header.header_bytes, kHeaderBytes);
   }
   if (header.header_bytes > frame_bytes) {
-    return why.fail(H5L_TRUNCATED, "header of %zu bytes in a frame of %llu", header.header_bytes, frame_bytes);
+    return why.fail(H5L_TRUNCATED, "header of %u bytes in a frame of %llu", header.header_bytes, frame_bytes);
   }
-  const std::uint16_t flags = read_u16(at + kFlagsAt);
-  if ((flags & kMustUnderstandFlags) != 0) {
-    return why.fail(H5L_UNSUPPORTED, "flags 0x%04x need a newer h5lossy", flags);
-  }
-  header.codec = at[kCodecAt];
-  header.value_bytes = at[kTypeAt] & ~kBigEndianBit & 0xFF;
-  header.big_endian = (at[kTypeAt] & kBigEndianBit) != 0;
-  header.bound_kind = at[kBoundKindAt];
-  header.mode = at[kModeAt];
-  header.has_checksum = (flags & kChecksumFlag) != 0;
-  header.raw_bytes = read_u32(at + kRawBytesAt);
-  header.bound = std::bit_cast<double>(read_u64(at + kBoundAt));
-
-  header.step = 0;
-  header.scale = 0;
-  if (header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
-    header.scale = read_u64(at + kStepAt);
-  } else {
-    header.step = std::bit_cast<double>(read_u64(at + kStepAt));
-  }
-  if (header.header_bytes >= kHeaderBytesWithDims) {
-    for (std::size_t i = 0; i < 3; ++i) header.dims[i] = read_u32(at + kDimsAt + 4 * i);
+  if ((flags_of(words) & kMustUnderstandFlags) != 0) {
+    return why.fail(H5L_UNSUPPORTED, "flags 0x%04x need a newer h5lossy", flags_of(words));
   }
   return H5L_OK;
 }
 
-h5l_status check_size(const FrameHeader& header, const Message& why) {
+h5l_status read_dims(const FrameFront& front, std::uint32_t dim_count, FrameHeader& header, const Message& why) {
+  unpack_dims(read_words(front), dim_count, header);
   const bool is_stored = header.codec == H5L_CODEC_STORED;
   const bool known_type = header.value_bytes == 4 || header.value_bytes == 8;
   if (!known_type && !(is_stored && header.value_bytes == 1 && !header.big_endian)) {
@@ -150,7 +109,7 @@ h5l_status check_size(const FrameHeader& header, const Message& why) {
   if (header.raw_bytes % header.value_bytes != 0) {
     return why.fail(H5L_CORRUPT, "%u raw bytes are no multiple of a value's %u", header.raw_bytes, header.value_bytes);
   }
-  return header.has_dims ? check_dims(header, why) : H5L_OK;
+  return header.dim_count != 0 ? check_dims(header, why) : H5L_OK;
 }
 
 std::size_t payload_begin(const FrameHeader& header, std::uint32_t tiles) {
@@ -164,12 +123,13 @@ h5l_status check_room(const FrameHeader& header, std::uint32_t tiles, std::uint6
 
 h5l_status check_front(const FrameFront& front, const FrameHeader& header, std::uint32_t tiles, const Message& why) {
   const std::span<const std::uint8_t> summed = front.bytes.first(payload_begin(header, tiles));
-  const std::uint32_t stated = read_u32(summed.data() + kHeaderSumAt);
-  if (const std::uint32_t sum = header_sum(summed); sum != stated) {
+  const HeaderWords words = read_words(front);
+  const std::uint32_t stated = words.at[kHeaderSumWord];
+  if (const std::uint32_t sum = header_sum(summed.data(), static_cast<std::uint32_t>(summed.size())); sum != stated) {
     return why.fail(H5L_CORRUPT, "header checksum is %08x, the frame says %08x: the file is damaged", sum, stated);
   }
   if (const h5l_status status = check_fields(header, why); status != H5L_OK) return status;
-  if (!header.has_checksum && read_u32(summed.data() + kPayloadSumAt) != 0) {
+  if (!header.has_checksum && words.at[kPayloadSumWord] != 0) {
     return why.fail(H5L_CORRUPT, "a payload checksum stands in a frame that says it has none");
   }
   std::uint32_t end = 0;
@@ -193,7 +153,7 @@ h5l_status check_front(const FrameFront& front, const FrameHeader& header, std::
 Frame make_frame(std::span<const std::uint8_t> bytes, const FrameHeader& header, std::uint32_t tiles) {
   Frame frame;
   frame.header = header;
-  frame.payload_sum = read_u32(bytes.data() + kPayloadSumAt);
+  frame.payload_sum = read_words({bytes, bytes.size()}).at[kPayloadSumWord];
   frame.tiles = tiles;
   frame.tile_table = bytes.first(payload_begin(header, tiles)).subspan(header.header_bytes);
   frame.payload = bytes.subspan(payload_begin(header, tiles));
@@ -209,23 +169,10 @@ h5l_status check_payload(const Frame& frame, std::uint32_t sum, const Message& w
 
 void write_header(const FrameHeader& header, std::uint32_t payload_sum, std::uint32_t tiles,
                   std::span<std::uint8_t> bytes) {
-  std::uint8_t* const at = bytes.data();
-  std::memcpy(at, kMagic, sizeof kMagic);
-  at[kVersionAt] = kFormatVersion;
-  at[kHeaderWordsAt] = static_cast<std::uint8_t>(header.header_bytes / 4);
-  at[kCodecAt] = header.codec;
-  at[kTypeAt] = static_cast<std::uint8_t>(header.value_bytes | (header.big_endian ? kBigEndianBit : 0));
-  at[kBoundKindAt] = header.bound_kind;
-  at[kModeAt] = header.mode;
-  write_u16(at + kFlagsAt, header.has_checksum ? kChecksumFlag : 0);
-  write_u32(at + kRawBytesAt, header.raw_bytes);
-  write_u32(at + kPayloadSumAt, payload_sum);
-  write_u64(at + kBoundAt, std::bit_cast<std::uint64_t>(header.bound));
-  write_u64(at + kStepAt, step_bits(header));
-  if (header.has_dims) {
-    for (std::size_t i = 0; i < 3; ++i) write_u32(at + kDimsAt + 4 * i, header.dims[i]);
-  }
-  write_u32(at + kHeaderSumAt, header_sum(bytes.first(header.header_bytes + kTileEntryBytes * tiles)));
+  HeaderWords words = pack_header(header, payload_sum);
+  std::memcpy(bytes.data(), &words, header.header_bytes);
+  const std::size_t summed = payload_begin(header, tiles);
+  write_u32(bytes.data() + 4 * kHeaderSumWord, header_sum(bytes.data(), static_cast<std::uint32_t>(summed)));
 }
 
 }  // namespace h5lossy

@@ -1,44 +1,22 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The frame around a codec's payload (docs/format/frame.md). The only code that knows the header's bytes; it knows no
-// codec.
+// The frame around a codec's payload (docs/format/frame.md): its header, its tile table, and the order in which they are
+// checked. It knows no codec.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "frame/header.h"
 #include "frame/message.h"
 #include "h5lossy.h"
 
 namespace h5lossy {
 
-inline constexpr std::uint8_t kFormatVersion = 1;
-inline constexpr std::size_t kHeaderBytes = 40;
-inline constexpr std::size_t kHeaderBytesWithDims = 52;
-inline constexpr std::size_t kTileEntryBytes = 4;
-
 // Largest input: the frame's size, too, must be a u32, since HDF5 before 2.0 stores it in 32 bits.
 inline constexpr std::size_t kMaxRawBytes = 0xFFFFFFFFu - kHeaderBytes;
-
-// The header, with each field in a type that is easy to use. Sums are not part of it: they are written and checked
-// here.
-struct FrameHeader {
-  std::uint8_t codec = H5L_CODEC_STORED;
-  std::uint8_t value_bytes = 1;
-  bool big_endian = false;
-  std::uint8_t bound_kind = H5L_BOUND_LOSSLESS;
-  std::uint8_t mode = 0;
-  bool has_checksum = true;
-  std::uint32_t raw_bytes = 0;
-  double bound = 0;
-  double step = 0;          // kinds absolute and range-relative
-  std::uint64_t scale = 0;  // kind pointwise-relative
-  bool has_dims = false;
-  std::uint32_t dims[3] = {};  // z, y, x; of use only with has_dims
-  std::size_t header_bytes = kHeaderBytes;
-};
 
 // A frame whose header and tile table have been checked. The spans point into the frame.
 struct Frame {
@@ -60,12 +38,16 @@ struct FrameFront {
   std::uint64_t frame_bytes = 0;  // of the whole frame
 };
 
+// The words of the header, 0 behind the end of the front.
+HeaderWords read_words(const FrameFront& front);
+
 // First step of reading: whether these are the fixed fields of a frame of this version. The caller then decides whether
-// it knows the codec and its mode, and sets has_dims. Dims are read where there is room for them.
+// it knows the codec and its mode, which say how many dims there are.
 [[nodiscard]] h5l_status read_header(const FrameFront& front, FrameHeader& header, const Message& why);
 
-// Second step: what the number of tiles follows from, type, raw_bytes and dims.
-[[nodiscard]] h5l_status check_size(const FrameHeader& header, const Message& why);
+// Second step: reads the dims, and checks what the number of tiles follows from: type, raw_bytes and dims.
+[[nodiscard]] h5l_status read_dims(const FrameFront& front, std::uint32_t dim_count, FrameHeader& header,
+                                   const Message& why);
 
 // Where the payload begins, behind header and tile table.
 std::size_t payload_begin(const FrameHeader& header, std::uint32_t tiles);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "frame/header.h"
+
 namespace h5lossy::gpu {
 namespace {
 
@@ -67,7 +69,7 @@ bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t>
   const Current current(device);
   if (!current.ok()) return false;
   const LaneUse lane(device);
-  const std::size_t room = aligned(raw.size() + 40), raw_room = aligned(raw.size());
+  const std::size_t room = aligned(raw.size() + kHeaderBytes), raw_room = aligned(raw.size());
   const std::size_t workspace = encode_workspace_bytes(call);
   if (!lane->reserve(raw_room + room + kAlignment + workspace, room + kAlignment)) return false;
   std::uint8_t* const memory = lane->memory();
@@ -85,7 +87,7 @@ bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t>
   if (!encode(launcher, call, memory + raw_room + room + kAlignment)) return false;
   traffic.download(size, call.frame_bytes, sizeof *size);
   traffic.wait();
-  if (!traffic.ok() || *size > raw.size() + 40 || *size > frame.size()) return false;
+  if (!traffic.ok() || *size > raw.size() + kHeaderBytes || *size > frame.size()) return false;
   traffic.download(pinned, call.frames, *size);
   traffic.wait();
   if (!traffic.ok()) return false;

@@ -36,7 +36,7 @@ struct Shape {
 struct EncodePlan {
   const u8* raw;  // of the first chunk; aligned to a value, and so is the stride
   u64 raw_stride;
-  u8* frames;  // each with room for raw_bytes + 40; aligned to 4 bytes, and so is the stride
+  u8* frames;  // each with room for raw_bytes + kHeaderBytes; aligned to 4 bytes, and so is the stride
   u64 frame_stride;
   const Quantizer* quantizers;  // of each chunk; null: all have `quantizer`
   Quantizer quantizer;
@@ -163,7 +163,7 @@ struct alignas(16) DecodeJob {
   u32 payload_sum;
   u32 check_table;  // whether the tile table's share of the header's checksum is still to be found
   u32 table_sum;    // what it must be
-  u64 step;         // as the header has it
+  u64 step_bits;    // as the header has it
 };
 
 // What the thread blocks that decode a frame add up: 0 at the start. There are some for each frame, since additions to one

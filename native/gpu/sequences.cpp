@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstdio>
 
+#include "frame/header.h"
+
 namespace h5lossy::gpu {
 namespace {
 
@@ -124,7 +126,7 @@ EncodeCall sample_call(const EncodeCall& call, const SamplePart& part, u8* frame
   pieces.raw = part.values;
   pieces.raw_stride = part.piece_bytes;
   pieces.frames = frames;
-  pieces.frame_stride = (std::uint64_t{part.piece_bytes} + 40 + 15) / 16 * 16;
+  pieces.frame_stride = (std::uint64_t{part.piece_bytes} + kHeaderBytes + 15) / 16 * 16;
   pieces.frame_bytes = part.sizes;
   return pieces;
 }
@@ -402,7 +404,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   pfpl.codec = "pfpl";
   name_kernel(kernel, pfpl, "decode", call.value_bytes, BoundKind::lossless);
   plan.form = FrameForm::lossless;
-  plan.header_bytes = 40;
+  plan.header_bytes = kHeaderBytes;
   plan.shape.tiles = lossless_tiles;
   plan.first_tile = static_cast<std::uint32_t>(call.first / call.pfpl_tile_values);
   plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / call.pfpl_tile_values) + 1 - plan.first_tile;

@@ -18,23 +18,27 @@ namespace h5lossy {
 namespace scalar {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
+extern const assess::Kernels assess_kernels;
 #include "runtime/codecs.def"
 }  // namespace scalar
 #if defined(__x86_64__)
 namespace avx2 {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
+extern const assess::Kernels assess_kernels;
 #include "runtime/codecs.def"
 }  // namespace avx2
 namespace avx512 {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
+extern const assess::Kernels assess_kernels;
 #include "runtime/codecs.def"
 }  // namespace avx512
 #elif defined(__aarch64__)
 namespace neon {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
+extern const assess::Kernels assess_kernels;
 #include "runtime/codecs.def"
 }  // namespace neon
 #endif
@@ -90,13 +94,14 @@ constexpr CodecEntry kNeonCodecs[] = {
 
 constexpr Backend kBackends[] = {
 #if defined(__x86_64__)
-    {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function, avx512::range_functions},
-    {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function, avx2::range_functions},
+    {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function, avx512::range_functions, avx512::assess_kernels},
+    {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function, avx2::range_functions, avx2::assess_kernels},
 #elif defined(__aarch64__)
-    {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function,
-     neon::range_functions},  // part of every AArch64
+    {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function, neon::range_functions,
+     neon::assess_kernels},  // part of every AArch64
 #endif
-    {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function, scalar::range_functions},
+    {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function, scalar::range_functions,
+     scalar::assess_kernels},
 };
 
 constexpr char kBackendVariable[] = "H5LOSSY_BACKEND";

@@ -14,6 +14,10 @@
 
 namespace h5lossy {
 
+namespace assess {
+struct Kernels;  // assess/kernels.h
+}
+
 struct CodecEntry {
   std::uint32_t number;
   const char* name;
@@ -26,6 +30,7 @@ struct Backend {
   std::span<const CodecEntry> codecs;
   const ChecksumFunction& checksum;
   const RangeFunctions& ranges;
+  const assess::Kernels& assess;
 
   // Null for a number that this build does not have.
   [[nodiscard]] const CodecEntry* find(std::uint32_t codec) const;

@@ -2,11 +2,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // States that are fed the same field in other pieces, by other numbers of threads, from other addresses and in the other
-// byte order come to the same bits; and nothing is read outside of the pieces, which stand in memory of their own size.
+// byte order, and with each backend's kernels, come to the same bits; and nothing is read outside of the pieces, which stand
+// in memory of their own size.
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -14,9 +19,12 @@
 #include "check.h"
 #include "h5lossy_assess.h"
 #include "random.h"
+#include "runtime/registry.h"
 
 namespace {
 
+using h5lossy::Backend;
+using h5lossy::backends;
 using h5lossy::test::Random;
 
 // The condition says it all.
@@ -150,7 +158,9 @@ Result assess(const Field& field, Random& random, bool in_pieces, std::uint32_t 
 
 bool same(const Result& a, const Result& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
-void pieces_do_not_matter(Random& random) {
+// Calls check(field) for fields of all kinds.
+template <class Check>
+void for_fields(Random& random, Check check) {
   const std::vector<std::uint64_t> shapes[] = {{1},         {7},          {20000},       {5, 3},
                                                {70, 333},   {33, 17},     {9, 10, 11},   {30, 19, 300},
                                                {1, 40, 50}, {6, 7, 8, 9}, {12, 5, 3, 40}};
@@ -159,11 +169,66 @@ void pieces_do_not_matter(Random& random) {
       for (const bool special : {false, true}) {
         Field field{shape, value_bytes, {}, {}, {}, special};
         value_bytes == 4 ? fill<float>(field, random, special) : fill<double>(field, random, special);
-        const Result whole = assess(field, random, false, 1, 0, false);
-        REQUIRE(same(whole, assess(field, random, true, 1, 0, false)));
-        REQUIRE(same(whole, assess(field, random, false, 4, 1, false)));
-        REQUIRE(same(whole, assess(field, random, true, 3, 3, true)));
+        check(field);
       }
+    }
+  }
+}
+
+void pieces_do_not_matter(Random& random) {
+  for_fields(random, [&](const Field& field) {
+    const Result whole = assess(field, random, false, 1, 0, false);
+    REQUIRE(same(whole, assess(field, random, true, 1, 0, false)));
+    REQUIRE(same(whole, assess(field, random, false, 4, 1, false)));
+    REQUIRE(same(whole, assess(field, random, true, 3, 3, true)));
+  });
+}
+
+// What a backend's kernels make of all fields. A process has one backend, so each gets a process.
+std::vector<Result> results_of(const Backend& backend) {
+  std::vector<Result> results;
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    setenv("H5LOSSY_BACKEND", backend.name, 1);
+    Random random(20);
+    for_fields(random, [&](const Field& field) {
+      const Result result = assess(field, random, false, 1, 0, false);
+      REQUIRE(write(ends[1], &result, sizeof result) == static_cast<ssize_t>(sizeof result));
+    });
+    REQUIRE(std::strcmp(h5l_backend_name(), backend.name) == 0);
+    _exit(0);
+  }
+  close(ends[1]);
+  Result result;
+  std::size_t have = 0;
+  while (true) {
+    const ssize_t got = read(ends[0], reinterpret_cast<char*>(&result) + have, sizeof result - have);
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+    if (have < sizeof result) continue;
+    results.push_back(result);
+    have = 0;
+  }
+  close(ends[0]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0, "%s: status %d", backend.name, status);
+  return results;
+}
+
+void backends_do_not_matter() {
+  const std::vector<Result> expected = results_of(backends().back());
+  REQUIRE(!expected.empty());
+  for (const Backend& backend : backends()) {
+    if (!backend.runs_here() || &backend == &backends().back()) continue;
+    CHECK(&backend.assess != &backends().back().assess, "%s has no kernels of its own", backend.name);
+    const std::vector<Result> results = results_of(backend);
+    CHECK(results.size() == expected.size(), "%s: %zu results", backend.name, results.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CHECK(same(results[i], expected[i]), "%s: field %zu", backend.name, i);
     }
   }
 }
@@ -215,6 +280,7 @@ void wrong_requests_are_refused() {
 }  // namespace
 
 int main() {
+  backends_do_not_matter();  // first: a fork has the backend that this process has chosen
   Random random(20);
   pieces_do_not_matter(random);
   wrong_requests_are_refused();

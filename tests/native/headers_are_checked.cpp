@@ -177,7 +177,7 @@ void check_dims(const Bytes& frame) {
   refused(with(frame, kRawBytesAt, 0xFFFFFFF8u), H5L_CORRUPT, "dims of other values");
 
   // A header without room for them: the words behind it are those of the tile table then.
-  for (std::uint8_t words = kHeaderBytes / 4; words < kHeaderBytesWithDims / 4; ++words) {
+  for (std::uint8_t words = kHeaderBytes / 4; words < header_bytes_of(kHeaderDims) / 4; ++words) {
     refused(with(frame, kHeaderWordsAt, words), H5L_CORRUPT, "no room for dims, header words", words);
   }
 }

@@ -273,8 +273,7 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
       Bytes claims = expected;
       FrameHeader lossless = frame.header;
       lossless.bound_kind = H5L_BOUND_LOSSLESS;
-      lossless.step = 0;
-      lossless.scale = 0;
+      lossless.step_bits = 0;
       write_header(lossless, frame.payload_sum, frame.tiles, claims);
       CHECK(!decode_with_kernels(lossless, claims, first, wanted, part, 0), "%s", method.name.c_str());
     }

@@ -49,8 +49,8 @@ inline bool read_layout(std::span<const std::uint8_t> frame, Layout& layout) {
   Blocking blocking;
   if (entry == nullptr || (header.value_bytes != 4 && header.value_bytes != 8)) return true;
   if (!entry->codec->blocking(header.mode, header.value_bytes, blocking)) return true;
+  H5L_TARGET::unpack_dims(read_words({frame, frame.size()}), blocking.extents[2] != 0 ? kHeaderDims : 0, header);
   layout.geometry = Geometry(blocking, header.value_bytes, header.raw_bytes / header.value_bytes, header.dims);
-  header.has_dims = !layout.geometry.is_linear();
   return true;
 }
 

@@ -28,7 +28,7 @@ inline void set_word(std::span<std::uint8_t> frame, std::size_t at, std::uint32_
 // Writes payload_sum and header_sum anew. Where the frame is cut or its tile table contradicts itself, as much is
 // summed as there is.
 inline void seal(std::span<std::uint8_t> frame) {
-  constexpr std::size_t header_sum_at = 16, payload_sum_at = 20;
+  constexpr std::size_t header_sum_at = 16, payload_sum_at = 20;  // as the page says, and not the library
   Layout layout;
   if (!read_layout(frame, layout)) return;
   const std::span<std::uint8_t> front = frame.first(std::min(layout.payload_at(), frame.size()));

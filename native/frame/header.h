@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// A frame's header (docs/format/frame.md): where its fields are, which values they may have, and its checksum. The only
+// code that knows the header's bytes, for the host and for kernels.
+#pragma once
+
+#include "codecs/checksum.h"
+#include "h5lossy.h"
+
+namespace h5lossy {
+
+inline constexpr u32 kFrameMagic = 0x594C3548;  // "H5LY"
+inline constexpr u32 kFormatVersion = 1;
+inline constexpr u32 kHeaderBytes = 40;  // without dims
+inline constexpr u32 kHeaderDims = 3;    // where there are any
+inline constexpr u32 kTileEntryBytes = 4;
+
+inline constexpr u32 kChecksumFlag = 1;
+inline constexpr u32 kMustUnderstandFlags = 0xFF00;
+inline constexpr u32 kBigEndianBit = 0x80;
+
+constexpr u32 header_bytes_of(u32 dim_count) { return kHeaderBytes + 4 * dim_count; }
+
+// The fields, without the checksums.
+struct FrameHeader {
+  u8 codec = H5L_CODEC_STORED;
+  u8 value_bytes = 1;
+  bool big_endian = false;
+  u8 bound_kind = H5L_BOUND_LOSSLESS;
+  u8 mode = 0;
+  bool has_checksum = true;
+  u32 raw_bytes = 0;
+  double bound = 0;
+  u64 step_bits = 0;  // of a float64; with a pointwise-relative bound of an integer
+  u32 dim_count = 0;  // 0 or kHeaderDims
+  u32 dims[kHeaderDims] = {};
+  u32 header_bytes = kHeaderBytes;  // in a frame of a later version there may be more than the dims take
+};
+
+// The same as little-endian words, with the checksums.
+inline constexpr u32 kHeaderSumWord = 4, kPayloadSumWord = 5, kFirstDimWord = kHeaderBytes / 4;
+struct HeaderWords {
+  u32 at[kFirstDimWord + kHeaderDims];
+};
+
+namespace H5L_TARGET {
+
+// The header's own checksum is 0 in these words.
+H5L_FN HeaderWords pack_header(const FrameHeader& header, u32 payload_sum) {
+  const u64 bound = bit_cast<u64>(header.bound);
+  const u32 type = header.value_bytes | (header.big_endian ? kBigEndianBit : 0);
+  const u32 flags = header.has_checksum ? kChecksumFlag : 0;
+  HeaderWords words = {};
+  words.at[0] = kFrameMagic;
+  words.at[1] = kFormatVersion | header.header_bytes / 4 << 8 | u32{header.codec} << 16 | type << 24;
+  words.at[2] = header.bound_kind | u32{header.mode} << 8 | flags << 16;
+  words.at[3] = header.raw_bytes;
+  words.at[kPayloadSumWord] = header.has_checksum ? payload_sum : 0;
+  words.at[6] = static_cast<u32>(bound);
+  words.at[7] = static_cast<u32>(bound >> 32);
+  words.at[8] = static_cast<u32>(header.step_bits);
+  words.at[9] = static_cast<u32>(header.step_bits >> 32);
+  for (u32 i = 0; i < kHeaderDims; ++i) words.at[kFirstDimWord + i] = header.dim_count != 0 ? header.dims[i] : 0;
+  return words;
+}
+
+H5L_FN u32 version_of(const HeaderWords& words) { return words.at[1] & 0xFF; }
+H5L_FN u32 flags_of(const HeaderWords& words) { return words.at[2] >> 16; }
+
+// All but the dims: whether there are any, the codec's mode says.
+H5L_FN FrameHeader unpack_header(const HeaderWords& words) {
+  FrameHeader header;
+  header.header_bytes = 4 * (words.at[1] >> 8 & 0xFF);
+  header.codec = static_cast<u8>(words.at[1] >> 16);
+  header.value_bytes = static_cast<u8>(words.at[1] >> 24 & ~kBigEndianBit);
+  header.big_endian = (words.at[1] >> 24 & kBigEndianBit) != 0;
+  header.bound_kind = static_cast<u8>(words.at[2]);
+  header.mode = static_cast<u8>(words.at[2] >> 8);
+  header.has_checksum = (flags_of(words) & kChecksumFlag) != 0;
+  header.raw_bytes = words.at[3];
+  header.bound = bit_cast<double>(words.at[6] | u64{words.at[7]} << 32);
+  header.step_bits = words.at[8] | u64{words.at[9]} << 32;
+  return header;
+}
+
+H5L_FN void unpack_dims(const HeaderWords& words, u32 dim_count, FrameHeader& header) {
+  header.dim_count = dim_count;
+  for (u32 i = 0; i < kHeaderDims; ++i) header.dims[i] = dim_count != 0 ? words.at[kFirstDimWord + i] : 0;
+}
+
+H5L_FN bool has_valid_bound(const FrameHeader& header) {  // finite, without a sign
+  return bit_cast<u64>(header.bound) < u64{0x7FF} << 52;
+}
+
+H5L_FN double smallest_step(const FrameHeader& header) { return header.value_bytes == 4 ? 0x1p-125 : 0x1p-1021; }
+H5L_FN double largest_step(const FrameHeader& header) { return header.value_bytes == 4 ? 0x1p125 : 0x1p1021; }
+H5L_FN u64 largest_scale(const FrameHeader& header) { return (u64{1} << (header.value_bytes == 4 ? 23 : 52)) + 1; }
+
+// Whether the step is one that an encoder may have written.
+H5L_FN bool has_valid_step(const FrameHeader& header) {
+  const u64 bits = header.step_bits;
+  if (header.codec == H5L_CODEC_STORED || header.bound_kind == H5L_BOUND_LOSSLESS) return bits == 0;
+  if (header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
+    return bits % 2 == 1 && bits >= 3 && bits <= largest_scale(header);
+  }
+  const double step = bit_cast<double>(bits);
+  return step >= smallest_step(header) && step <= largest_step(header) &&
+         (header.value_bytes != 4 || static_cast<double>(static_cast<float>(step)) == step);
+}
+
+// The header's checksum is that of header and tile table without its own word. The share of word i of both:
+H5L_FN u32 header_sum_share(u32 word, u32 i) {
+  if (i == kHeaderSumWord) return 0;
+  return checksum_share(word, 0, i < kHeaderSumWord ? i : i - 1);
+}
+
+// The share of a tile's entry in the table.
+H5L_FN u32 table_sum_share(u32 entry, u32 header_bytes, u32 tile) {
+  return checksum_share(entry, 0, header_bytes / 4 + tile - 1);
+}
+
+H5L_FN u32 header_sum(const u8* header_and_table, u32 bytes) {
+  constexpr u32 behind = 4 * (kHeaderSumWord + 1);
+  return checksum(header_and_table, 4 * kHeaderSumWord, 0, 0) +
+         checksum(header_and_table + behind, bytes - behind, 0, kHeaderSumWord);
+}
+
+}  // namespace H5L_TARGET
+}  // namespace h5lossy
