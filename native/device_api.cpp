@@ -16,6 +16,7 @@
 #include "gpu/device.h"
 #include "h5lossy_device.h"
 #include "runtime/device_selection.h"
+#include "runtime/device_speeds.h"
 
 namespace h5lossy {
 namespace {
@@ -218,6 +219,15 @@ size_t h5l_describe_device_selection(char* text, size_t capacity) {
     text[size] = 0;
   }
   return described.size();
+}
+
+double h5l_gpu_speedup(uint32_t codec, int decode) {
+  double speedup = 0;
+  guarded(nullptr, [&](const Message&) {
+    speedup = gpu_speedup(decode != 0 ? Direction::decode : Direction::encode, codec);
+    return H5L_OK;
+  });
+  return speedup;
 }
 
 int h5l_device_of(const void* pointer) {
