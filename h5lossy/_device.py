@@ -51,7 +51,7 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
 
 
 def open_frame(frame: Any) -> tuple[DeviceMemory, _native.FrameFields]:
-    """Return a frame on a GPU, as bytes, and what its header says.
+    """Return a frame on a GPU, as bytes, and its header.
 
     Header and tile table are checked on the host, by the code that checks all other frames; before
     that, not even their sizes can be trusted.
@@ -73,10 +73,7 @@ def open_frame(frame: Any) -> tuple[DeviceMemory, _native.FrameFields]:
 
 
 def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: DeviceMemory) -> None:
-    """Decode the values from number `first` on into `flat`, as many as it holds.
-
-    The frame has been opened.
-    """
+    """Decode values of an opened frame into `flat`, from number `first` on, as many as it holds."""
     if flat.size == 0 and info.raw_bytes != 0:
         return
     library = memory.library
@@ -105,12 +102,9 @@ def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: De
         status = int(library.to_host(small)[0]) & 0xFFFFFFFF
     if status == 0:
         return
-    # Broken, or of a kind that only the host knows.
+    # Corrupt, or of a kind that only the CPU decodes.
     host = library.to_host(memory).view(np.uint8)
-    dtype = np.dtype(f"{'>' if info.big_endian else '<'}f{info.value_bytes}")
-    if info.value_bytes == 1:
-        dtype = np.dtype(np.uint8)
-    values = np.empty(flat.size, dtype)
+    values = np.empty(flat.size, info.dtype)
     if flat.nbytes == info.raw_bytes:
         _native.decode(host, values)
     else:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The HDF5 libraries that are loaded in this process: finding them, and calling them.
 
-Each of the wheels of h5py, netCDF4, PyTables and others brings an HDF5 library of its own, and each
+Each of the wheels of h5py, netCDF4, PyTables and others has an HDF5 library of its own, and each
 library has its own list of filters. What counts as one is any loaded file, or the program itself,
 that defines all functions of `_FUNCTIONS`. Names don't decide: a static HDF5 may be in any file,
 and plugins of hdf5plugin define some of the functions as stand-ins.
@@ -71,8 +71,8 @@ class LoadedHDF5:
     Attributes
     ----------
     address : int
-        Where its ``H5Zregister`` stands: what tells libraries apart, two copies of one file
-        included.
+        Address of its ``H5Zregister``, which identifies the library, even where two copies of one
+        file are loaded.
     path : str
         The file that holds it.
     """
@@ -114,13 +114,7 @@ class LoadedHDF5:
         return self.address in _registered
 
     def register_filter(self, plugin_info: int) -> None:
-        """Register a filter, in place of one with the same number.
-
-        Raises
-        ------
-        NativeError
-            If HDF5 refuses.
-        """
+        """Register a filter, in place of one with the same number; NativeError if HDF5 refuses."""
         with self._lock:
             status = self._functions["H5Zregister"](_ffi.cast("void *", plugin_info))
         if status < 0:
@@ -152,7 +146,7 @@ def loaded_libraries() -> list[LoadedHDF5]:
 def chunk_options(creation_list: int) -> int:
     """Return the ``H5Pget_chunk_opts`` of one of h5py's creation lists, which h5py does not wrap.
 
-    0 where there is no such function: what it tells came with it.
+    0 where there is no such function: versions without it do not have the options either.
     """
     return _number_of("H5Pget_chunk_opts", creation_list)
 
@@ -160,31 +154,24 @@ def chunk_options(creation_list: int) -> int:
 def has_fixed_array(dataset: int) -> bool:
     """Return whether an h5py dataset has a fixed array as its index, which is allocated as a whole.
 
-    False if HDF5 cannot be asked: versions without the function do not have the index either.
+    False in versions of HDF5 without the function: they do not have the index either.
     """
     return _number_of("H5Dget_chunk_index_type", dataset) == _FIXED_ARRAY
 
 
 def stored_size(dataset: int, place: tuple[int, ...]) -> int | None:
-    """Return how many bytes stand in the file for a chunk; None where HDF5 finds none.
+    """Return how many bytes a chunk takes in the file; None where HDF5 finds none.
 
     H5Dget_chunk_info_by_coord goes through all chunks to find one, and this goes by the index. What
     HDF5 holds of the chunk in memory goes to the file first, unless no chunk at all is stored yet;
-    None also where that fails.
-
-    Parameters
-    ----------
-    dataset : int
-        Identifier of one of h5py's datasets.
-    place : tuple of int
-        Where the chunk begins.
+    None also where that fails. `dataset` is an h5py identifier, `place` where the chunk begins.
     """
     status, size = _storage_size(dataset, place)
     return None if status < 0 or size == _NO_SIZE else size
 
 
 def put_into_file(dataset: h5py.h5d.DatasetID, place: tuple[int, ...]) -> None:
-    """Have HDF5 write a chunk to the file that it holds in memory, or raise OSError."""
+    """Make HDF5 write a chunk that it holds in memory to the file; raise OSError if it can't."""
     status, size = _storage_size(dataset.id, place)
     if status < 0:
         raise OSError(f"HDF5 could not write chunk {place}")

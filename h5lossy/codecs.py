@@ -198,15 +198,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
     @classmethod
     def from_params(cls, params: _native.Params) -> Self:
-        """Return the setting that `params` holds; the inverse of `params`.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If they are of another codec.
-        UnsupportedError
-            If the codec has no such mode.
-        """
+        """Return the setting that `params` holds; the inverse of `params`."""
         if params.codec != cls.codec_number:
             raise InvalidArgumentError(
                 f"these cd_values are of codec {params.codec}, {cls.__name__} is {cls.codec_number}"
@@ -217,23 +209,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
     @classmethod
     def chosen_by(cls, mode: int) -> dict[str, Any]:
-        """Return the codec's own settings that a mode stands for.
-
-        Parameters
-        ----------
-        mode : int
-            As in cd_values and frames; 0 stands for the defaults.
-
-        Returns
-        -------
-        dict
-            A value for each field of `choices`.
-
-        Raises
-        ------
-        UnsupportedError
-            If the codec has no such mode.
-        """
+        """Return the codec's own settings (`choices`) that a mode stands for; 0: the defaults."""
         fields = cls.choices()
         if mode == 0:
             return {own.name: own.default for own in fields}
@@ -251,6 +227,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         return _mode_of(fields, values)
 
     def _given_bounds(self) -> list[BoundKind]:
+        """Return the bounds that are not left at their default."""
         # The class's attributes are the defaults of its fields.
         return [kind for kind in BoundKind if getattr(self, kind) is not getattr(Codec, kind)]
 
@@ -466,24 +443,7 @@ CODECS: dict[int, type[Codec]] = {cls.codec_number: cls for cls in (PFPL, CuSZp2
 
 
 def unpacked(filter_options: Sequence[int]) -> _native.Params:
-    """Return what cd_values say, as the library reads them.
-
-    Parameters
-    ----------
-    filter_options : sequence of int
-        Requested or stored cd_values, each from 0 to 2**32 - 1.
-
-    Returns
-    -------
-    Params
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they are no cd_values of h5lossy.
-    UnsupportedError
-        If a later version wrote them.
-    """
+    """Return what requested or stored cd_values mean, as the library reads them."""
     words = [int(word) for word in filter_options]
     if not all(0 <= word < 2**32 for word in words):
         raise InvalidArgumentError(f"cd_values are numbers from 0 to 2**32 - 1, got {words}")
@@ -491,13 +451,7 @@ def unpacked(filter_options: Sequence[int]) -> _native.Params:
 
 
 def codec_from_params(params: _native.Params) -> Codec:
-    """Return the setting that `params` holds.
-
-    Raises
-    ------
-    UnsupportedError
-        If the codec has no class in this version.
-    """
+    """Return the setting that `params` holds."""
     if params.codec not in CODECS:
         raise UnsupportedError(
             f"this version of h5lossy has no codec {params.codec}, only "
@@ -541,6 +495,7 @@ def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> 
 
 
 def _mode_of(fields: Sequence[dataclasses.Field[Any]], values: Sequence[Any]) -> int:
+    """Return the mode that values of a codec's own fields make up."""
     return sum(own.metadata["bits"][value] for own, value in zip(fields, values, strict=True))
 
 

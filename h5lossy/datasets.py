@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a file says about a compressed dataset; nothing here needs the filter to be registered."""
+"""How a dataset is compressed, from its metadata; the filter need not be registered."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class DatasetInfo:
     Attributes
     ----------
     path : str
-        Where it stands in the file.
+        Its name in the file.
     shape, chunks : tuple of int
         Extents of the dataset and of a chunk.
     dtype : numpy.dtype
         Type of the values.
     codec : str
-        The codec that was asked for: "pfpl" and so on, or "auto" where it is picked for each chunk.
-        What a chunk was encoded with, its frame says: `inspect`.
+        The codec that was requested: "pfpl" and so on, or "auto" where it is picked for each chunk;
+        `inspect` returns the one of a frame.
     bound : ErrorBound
         The bound, exactly as it was requested.
     config : Codec
@@ -46,7 +46,7 @@ class DatasetInfo:
     other_filters : tuple of str
         Names of the other filters of the dataset, in the order in which they are applied.
     chunks_stored : int
-        Number of chunks in the file; those that nobody has written to are not.
+        Number of chunks in the file; those that were never written are not.
     chunks_unfiltered : int
         Number of stored chunks that h5lossy did not encode: their filter mask has its bit set.
     raw_bytes : int
@@ -161,7 +161,7 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
 
 
 def codec_of(dataset: h5py.Dataset) -> Codec | None:
-    """Return the codec of a dataset, as `describe` does, without a look at its chunks."""
+    """Return the codec of a dataset, as `describe` does, without reading anything of its chunks."""
     if not isinstance(dataset, h5py.Dataset):
         raise TypeError(f"dataset must be an h5py.Dataset, got {type(dataset).__name__}")
     creation = dataset.id.get_create_plist()

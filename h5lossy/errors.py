@@ -25,7 +25,7 @@ from __future__ import annotations
 
 
 class H5LossyError(Exception):
-    """Base of all exceptions that h5lossy raises on its own account."""
+    """Base of all exceptions that h5lossy defines."""
 
 
 class InvalidArgumentError(H5LossyError, ValueError):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FrameInfo:
-    """What a frame says about itself (`inspect`).
+    """What the header of a frame holds (`inspect`).
 
     Attributes
     ----------
@@ -40,14 +40,15 @@ class FrameInfo:
         Format version.
     codec : str
         The codec that was used, "pfpl" and so on, or "stored" where the frame holds the chunk as it
-        was. It is not always the one that was asked for: Auto picks one, and only PFPL is lossless.
+        was. It may differ from the one that was requested: Auto picks one, and only PFPL is
+        lossless.
     bound : ErrorBound
         The bound as it was used. It is lossless where the requested one was too small for the
         codec.
     requested_bound : float
-        The bound's value as the user gave it; 0 where lossless was asked for.
+        The bound's value as it was requested; 0 for lossless.
     dtype : numpy.dtype
-        Type of the values; ``uint8`` where the encoder was not told it.
+        Type of the values; ``uint8`` where the encoder did not know it.
     mode : int
         The codec's mode as a number; `settings` says what it means.
     checksum : bool
@@ -213,7 +214,7 @@ def decode(
     -------
     numpy.ndarray
         float32 or float64 in the byte order of the data that was encoded; ``uint8`` where the
-        encoder was not told the type. Of a frame on a GPU, an array there, in the GPU's byte order.
+        encoder did not know the type. Of a frame on a GPU, an array there, in the GPU's byte order.
 
     Raises
     ------
@@ -243,7 +244,7 @@ def decode(
         memory, info = _device.open_frame(frame)
     else:
         info = _native.inspect(frame)
-    dtype = _frame_dtype(info)
+    dtype = info.dtype
     count = info.raw_bytes // dtype.itemsize
     first = 0 if start is None else operator.index(start)
     end = count if stop is None else operator.index(stop)
@@ -268,6 +269,7 @@ def decode(
 
 
 def _shaped(flat: Any, count: int, shape: tuple[int, ...] | None) -> Any:
+    """Return values in the shape that the caller of `decode` gave."""
     try:
         return flat if shape is None else flat.reshape(shape)
     except (ValueError, RuntimeError):  # PyTorch's is the latter
@@ -275,7 +277,7 @@ def _shaped(flat: Any, count: int, shape: tuple[int, ...] | None) -> Any:
 
 
 def inspect(frame: Buffer) -> FrameInfo:
-    """Read what a frame says about itself, without decoding it.
+    """Read the header of a frame, without decoding the frame.
 
     Header and tile table are checked, the payload is not.
 
@@ -316,7 +318,7 @@ def inspect(frame: Buffer) -> FrameInfo:
         codec=_native.codec_name(info.codec) or "stored",
         bound=bound,
         requested_bound=info.bound,
-        dtype=_frame_dtype(info),
+        dtype=info.dtype,
         mode=info.mode,
         checksum=info.has_checksum,
         header_bytes=info.header_bytes,
@@ -327,12 +329,6 @@ def inspect(frame: Buffer) -> FrameInfo:
         step=info.step,
         dims=info.dims,
     )
-
-
-def _frame_dtype(info: _native.FrameFields) -> np.dtype[Any]:
-    if info.value_bytes == 1:
-        return np.dtype(np.uint8)
-    return np.dtype(f"{'>' if info.big_endian else '<'}f{info.value_bytes}")
 
 
 def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -360,16 +356,8 @@ def keeping_missing(codec: Codec, missing: Missing) -> Codec:
     The filter keeps only HDF5's fill value. Another value, such as -999, stays exact only if it is
     a multiple of the bin width, which is twice the bound.
 
-    Parameters
-    ----------
-    codec : Codec
-    missing : Missing
-
-    Returns
-    -------
-    Codec
-        The same codec if it keeps them anyway, if its bound is not absolute, if there are more than
-        16 missing values, or if no slightly smaller bound keeps them.
+    Returns the same codec if it keeps them anyway, if its bound is not absolute, if there are more
+    than 16 missing values, or if no slightly smaller bound keeps them.
     """
     if not 0 < len(missing.values) <= _MOST_MISSING:
         return codec
@@ -390,5 +378,6 @@ def keeping_missing(codec: Codec, missing: Missing) -> Codec:
 
 
 def _keeps(codec: Codec, values: npt.NDArray[Any]) -> bool:
+    """Return whether a codec keeps all values bit for bit."""
     decoded = decode(encode(values, codec))
     return bool((as_bits(decoded) == as_bits(values)).all())

@@ -6,13 +6,13 @@ Each of h5py, netCDF4, PyTables and others has an HDF5 library of its own, with 
 filters. So
 
 - `import h5lossy` registers the filter in all that are loaded by then, and
-- a finder on `sys.meta_path` does so again right after one of the packages of `_BRING_HDF5` is
-  imported later. It finds nothing itself: it asks the other finders, and makes the loader of what
-  they found call `register` once it is done.
+- a finder on `sys.meta_path` does so again right after one of the packages of `_HAVE_HDF5` is
+  imported later. It finds nothing itself: it calls the other finders, and makes the loader that
+  they return call `register` once the module has been executed.
 
 For a library that comes in another way, call `h5lossy.register()`.
 
-Registering calls ``H5Zregister`` directly, and asks by ``H5Zget_filter_info`` whether there is a
+Registering calls ``H5Zregister`` directly, and ``H5Zget_filter_info`` to see whether there is a
 filter already. Neither makes HDF5 search for plugins. ``H5Zfilter_avail`` would, and the first
 search fixes ``HDF5_PLUGIN_PATH`` for good, so that an import of h5lossy would decide where other
 filters are looked for. The environment is left alone for the same reason: netCDF4 sets that
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 PLUGIN_PATH: str = str(_native.LIBRARY_PATH.parent)
 """Folder of the plugin: the ``HDF5_PLUGIN_PATH`` for programs such as h5repack."""
 
-#: Packages that bring an HDF5 library and load it when they are imported.
-_BRING_HDF5 = frozenset({"netCDF4", "osgeo", "rasterio", "tables"})
+#: Packages that load an HDF5 library of their own when they are imported.
+_HAVE_HDF5 = frozenset({"netCDF4", "osgeo", "rasterio", "tables"})
 
 #: The filter's functions take 64-bit identifiers, which HDF5 has since this version.
 _OLDEST_HDF5 = (1, 10, 0)
@@ -58,8 +58,8 @@ class LibHDF5:
     version : str
         Such as "1.14.6".
     registered_by : {"h5lossy", "other", "none"}
-        Who registered filter 46412 there: this package; someone else, such as HDF5 itself when it
-        found the plugin by ``HDF5_PLUGIN_PATH``; or nobody yet.
+        What registered filter 46412 there: this package; something else, such as HDF5 itself when
+        it found the plugin by ``HDF5_PLUGIN_PATH``; or nothing yet.
     """
 
     path: str
@@ -124,15 +124,15 @@ def register(*, force: bool = True) -> tuple[str, ...]:
     """Register the filter in every HDF5 library that is loaded.
 
     `import h5lossy` has done so already, and does so for netCDF4, PyTables, GDAL and rasterio
-    whenever they are imported. Call it after another library has brought an HDF5 of its own. No
+    whenever they are imported. Call it after anything else has loaded an HDF5 of its own. No
     other thread should use that HDF5 meanwhile, unless it was built to be thread-safe; h5py's is
     guarded by its lock.
 
     Parameters
     ----------
     force : bool
-        True replaces a filter of this number that is registered already. False leaves it, whoever
-        it is from.
+        True replaces a filter of this number that is registered already. False leaves it, even
+        if it is not h5lossy's.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def get_config() -> Config:
 
 
 def install() -> None:
-    """Register the filter now, and whenever a package that brings an HDF5 library is imported.
+    """Register the filter now, and whenever a package with its own HDF5 library is imported.
 
     This is the import's side effect. It never raises: a library that refuses the filter must not
     keep the others from being used.
@@ -201,6 +201,7 @@ def install() -> None:
 
 
 def _register_in(libraries: Sequence[LoadedHDF5], *, force: bool) -> tuple[str, ...]:
+    """Register the filter in all libraries that can have it, then raise for those that refused."""
     paths, refused = [], []
     for library in libraries:
         if library.version < _OLDEST_HDF5:
@@ -218,15 +219,17 @@ def _register_in(libraries: Sequence[LoadedHDF5], *, force: bool) -> tuple[str, 
 
 
 def _registered_by(library: LoadedHDF5) -> Literal["h5lossy", "other", "none"]:
+    """Return what registered the filter in a library."""
     if not library.has_filter(_native.FILTER_ID):
         return "none"
     return "h5lossy" if library.has_ours else "other"
 
 
 def _register_quietly() -> None:
+    """Register the filter where it is missing, and warn where that fails."""
     try:
-        # Libraries that have the filter are not even asked. To ask h5py's means to wait for its
-        # lock, which is no good in an import: whoever holds it may be waiting for that import.
+        # Libraries that have our filter are left out: a call into h5py's waits for its lock, and
+        # the thread that holds it may be waiting for the import that runs this.
         _register_in([lib for lib in loaded_libraries() if not lib.has_ours], force=False)
     except (H5LossyError, OSError) as error:
         # Where warnings are errors, this one must not break an import either.
@@ -245,7 +248,7 @@ class _RegisterAfterImport(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in _BRING_HDF5:
+        if fullname not in _HAVE_HDF5:
             return None
         for finder in sys.meta_path:
             find_spec = None if finder is self else getattr(finder, "find_spec", None)
@@ -260,9 +263,9 @@ class _RegisterAfterImport(importlib.abc.MetaPathFinder):
 def _register_after(loader: importlib.abc.Loader) -> None:
     """Make a loader register the filter after it has executed its next module.
 
-    An attribute of the instance shadows the method and takes itself away again: whoever looks at
-    the loader of an imported module finds it as it always was. Loaders that take no attributes are
-    left alone.
+    An attribute of the instance shadows the method, and is deleted by the first call, so that the
+    loader of an imported module is as it always was. Loaders that take no attributes are left
+    alone.
     """
 
     def exec_module(module: ModuleType) -> None:

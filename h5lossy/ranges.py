@@ -33,19 +33,6 @@ LONE = 1e-6
 _SAMPLE = 64
 
 
-def value_range(
-    data: Data, fill_value: Any = "auto", missing_value: Any = ()
-) -> tuple[float, float] | None:
-    """Return the smallest and the largest valid value; None if there is none.
-
-    Examples
-    --------
-    >>> value_range(np.array([1.0, np.nan, 3.0, -999.0]), fill_value=-999.0)
-    (1.0, 3.0)
-    """
-    return Extent.of(*prepared(data, fill_value, missing_value)).ends
-
-
 class Extent:
     """The range of values that are added block by block; `missing` is left out."""
 

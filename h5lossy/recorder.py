@@ -10,11 +10,8 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts, grid_of
-from h5lossy._stored import StoredChunks
 from h5lossy._values import own_fill_value, unwritten_value
 from h5lossy.bound_checker import BoundChecker
 from h5lossy.bounds import BoundKind, ErrorBound
@@ -242,21 +239,3 @@ def _finite(value: float | None) -> float | None:
 def _place_at(start: Place, chunks: Place) -> Place:
     """Return the place of a chunk in the grid of chunks."""
     return tuple(s // c for s, c in zip(start, chunks, strict=True))
-
-
-def record(
-    dataset: h5py.Dataset, original: Any, *, bound: ErrorBound | None = None
-) -> dict[str, Any]:
-    """Decode a dataset that has just been written, compare it with its original, and record that.
-
-    `original` has the dataset's shape, and can be cut like an array. Returns the record. Raises
-    `BoundViolationError` if a value violates the bound, or a special value changed.
-    """
-    dataset.flush()
-    recorder = Recorder(dataset, bound)
-    stored = StoredChunks(dataset)
-    for start in sorted(chunk_starts(dataset)):
-        values = stored.values(start)
-        inside = tuple(slice(s, s + n) for s, n in zip(start, values.shape, strict=True))
-        recorder.add(start, np.asarray(original[inside], dataset.dtype), values)
-    return recorder.finish()

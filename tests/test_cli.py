@@ -352,9 +352,10 @@ def test_doctor_shows_the_variables_that_matter() -> None:
 
 
 def test_doctor_tells_the_variable_for_other_programs() -> None:
-    said = h5lossy_command("doctor", "--no-import", env=environment()).stdout
+    said = h5lossy_command("doctor", "--no-import", env=environment(H5LOSSY_DEVICE="cpu")).stdout
 
     assert "export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)" in said
+    assert "chunks go to the CPU (H5LOSSY_DEVICE)" in said
 
 
 def test_doctor_says_what_is_wrong_and_ends_with_status_1() -> None:

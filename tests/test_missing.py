@@ -24,7 +24,7 @@ from h5lossy.cli import main
 from h5lossy.errors import InvalidArgumentError
 from h5lossy.frames import keeping_missing
 from h5lossy.missing import Missing, missing_of, missing_when_stored
-from h5lossy.ranges import value_range
+from h5lossy.ranges import Extent
 from matrix import CODEC_NAMES
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def test_missing_value_is_compared_in_the_datas_own_type(file: h5py.File, declar
         declared = np.float64(declared)
     made.attrs["missing_value"] = declared
     assert missing_of(made).missing(field()).sum() == 300
-    low, high = value_range(made)
+    low, high = Extent.of(made, missing_of(made)).ends
     assert -10 < low < high < 10
 
 
@@ -99,7 +99,7 @@ def test_the_interval_is_inclusive_and_of_either_kind(file: h5py.File) -> None:
     assert missing_of(made).outside(values).tolist() == [True] + [False] * 5
     made.attrs["valid_max"] = np.float32(2)
     assert missing_of(made).outside(values).sum() == 2
-    assert value_range(made) == (1.0, 2.0)
+    assert Extent.of(made, missing_of(made)).ends == (1.0, 2.0)
 
 
 @pytest.mark.parametrize(

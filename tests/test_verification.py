@@ -18,7 +18,7 @@ import h5lossy
 from file_attacks import lose_chunk
 from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError, records
 from h5lossy.cli import main
-from h5lossy.recorder import record as record_of
+from h5lossy.recorder import Recorder
 from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered
 
@@ -40,6 +40,20 @@ def field(dtype: Any = np.float32) -> np.ndarray[Any, Any]:
     x = rng.normal(size=(50, 60)).cumsum(axis=1).astype(dtype)
     x[3, 4], x[10, 10], x[20, :3] = np.nan, np.inf, -999
     return x
+
+
+def record_of(dataset: h5py.Dataset, original: Any) -> dict[str, Any]:
+    """Make the record of a dataset that has been written without one."""
+    dataset.flush()
+    recorder = Recorder(dataset)
+    starts: list[tuple[int, ...]] = []
+    dataset.id.chunk_iter(lambda chunk: starts.append(chunk.chunk_offset))
+    for start in starts:
+        inside = tuple(slice(s, s + n) for s, n in zip(start, dataset.chunks, strict=True))
+        values = h5lossy.read(dataset, inside)  # HDF5 has it in its cache, not encoded
+        shape = tuple(slice(s, s + n) for s, n in zip(start, values.shape, strict=True))
+        recorder.add(start, original[shape], values)
+    return recorder.finish()
 
 
 @pytest.fixture(params=CODECS, ids=repr)

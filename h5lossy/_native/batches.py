@@ -107,7 +107,7 @@ def decode_parts(
 ) -> dict[int, Exception]:
     """Decode chunks on several threads; return what went wrong, by the frame's number.
 
-    `params` says of what type the chunks are; nothing else in it counts.
+    Of `params`, only the type of the values counts.
     """
     count = len(parts)
     views = [readable(frame) for frame in frames]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Chunks to frames and back, cd_values, and what the library says about itself."""
+"""Chunks to frames and back, cd_values, and facts about the library."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Params(Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class FrameFields(Struct):
-    """``h5l_frame_info``: what a frame says about itself. ``h5lossy.h`` explains every field."""
+    """``h5l_frame_info``: what a frame describes itself as. ``h5lossy.h`` explains every field."""
 
     version: int
     codec: int
@@ -72,6 +72,13 @@ class FrameFields(Struct):
     bound: float
     step: float
     dims: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values; ``uint8`` where the frame does not hold it."""
+        if self.value_bytes == 1:
+            return np.dtype(np.uint8)
+        return np.dtype(f"{'>' if self.big_endian else '<'}f{self.value_bytes}")
 
     @property
     def front_bytes(self) -> int:
@@ -158,7 +165,7 @@ def _frame_fields(info: Any) -> FrameFields:
 
 
 def decode(frame: Any, out: npt.NDArray[Any]) -> None:
-    """Decode a whole frame into `out`, which has the size that the frame says."""
+    """Decode a whole frame into `out`, which has the frame's ``raw_bytes``."""
     with readable(frame) as data, writable(out) as room:
         call("decode", data, len(data), room, out.nbytes)
 
@@ -176,7 +183,7 @@ def pack_cd_values(params: Params) -> tuple[int, ...]:
 
 
 def unpack_cd_values(words: Sequence[int]) -> Params:
-    """Return what cd_values say."""
+    """Return what cd_values mean."""
     params = result("unpack_cd_values", ffi.new("uint32_t[]", words), len(words))
     return Params.from_c(
         params,

@@ -104,7 +104,7 @@ def result(name: str, *arguments: Any) -> Any:
 
 
 def attempt(name: str, *arguments: Any) -> Exception | None:
-    """Call a function as `call` does; return the exception that its status stands for."""
+    """Call a function as `call` does; return the exception for its status, None for OK."""
     message = ffi.new("h5l_message *")
     given = map(_to_c, _parameters(name), arguments)
     status = getattr(lib, f"h5l_{name}")(*given, message)
@@ -112,9 +112,9 @@ def attempt(name: str, *arguments: Any) -> Exception | None:
 
 
 def exception(status: int, message: Any) -> Exception:
-    """Return the exception that a status stands for; other statuses are faults of h5lossy's own."""
-    said = text(message.text) or text(lib.h5l_status_name(status))
-    return _EXCEPTIONS.get(status, NativeError)(said)
+    """Return the exception for a status other than OK."""
+    reason = text(message.text) or text(lib.h5l_status_name(status))
+    return _EXCEPTIONS.get(status, NativeError)(reason)
 
 
 @functools.cache
@@ -163,7 +163,7 @@ class Struct:
     def from_c(cls, struct: Any, **others: Any) -> Self:
         """Return the values of a C struct, but for `others`.
 
-        Integers become bool, and arrays tuples or NumPy arrays, where the class says so.
+        Integers become bool, and arrays tuples or NumPy arrays, as the class declares.
         """
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # of a subclass
             if field.name not in others:

@@ -151,21 +151,21 @@ class GpuReader(ChunkReader):
 
     def run(self) -> None:
         """Read, or raise MemoryError if the GPU has no memory for a batch."""
-        start = tuple(map(operator.mod, self._grid.box.start, self._grid.chunks))
-        for done, left in decode(self._target, self._grid.chunks, start, self._frame):
-            places = self._places(left)
-            for place, is_stored in zip(places.tolist(), self._are_stored(places), strict=True):
-                self._read_whole(tuple(place), is_stored=is_stored)
+        grid = self._grid
+        places = list(grid.box.places(grid.chunks))
+        start = tuple(map(operator.mod, grid.box.start, grid.chunks))
+
+        def read_frame(number: int, buffer: npt.NDArray[np.uint8]) -> Any:
+            return self._chunks.frame_if_whole(places[number], buffer)
+
+        for done, left in decode(self._target, grid.chunks, start, read_frame):
+            if left:
+                others = [places[number] for number in left]
+                for place, is_stored in zip(
+                    others, self._are_stored(np.array(others)), strict=True
+                ):
+                    self._read_whole(place, is_stored=is_stored)
             self._tell(done)
-
-    def _frame(self, number: int, buffer: npt.NDArray[np.uint8]) -> Any:
-        [place] = self._places([number]).tolist()
-        return self._chunks.frame_if_whole(tuple(place), buffer)
-
-    def _places(self, numbers: list[int]) -> npt.NDArray[np.int64]:
-        """Return where chunks begin, by their number in C order."""
-        at = np.stack(np.unravel_index(np.array(numbers, np.int64), self._grid.counts), axis=1)
-        return (at + self._grid.first) * self._grid.chunks
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
         part = cupy_memory(self._target.owner[index])

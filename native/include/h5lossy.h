@@ -54,7 +54,7 @@ extern "C" {
 
 typedef enum h5l_status {
   H5L_OK = 0,
-  H5L_INVALID_ARGUMENT = 1, /* the caller asked for something that is not allowed */
+  H5L_INVALID_ARGUMENT = 1, /* an argument that is not allowed */
   H5L_UNSUPPORTED = 2,      /* a newer format version, or a codec that this build does not have */
   H5L_OUTPUT_TOO_SMALL = 3, /* the buffer for the result is too small */
   H5L_TRUNCATED = 4,        /* the frame ends too early */
@@ -85,7 +85,7 @@ typedef struct h5l_params {
   uint32_t shape[H5L_MAX_RANK]; /* extents, slowest first, without those of 1 */
 } h5l_params;
 
-/* What a frame says about itself. */
+/* What the header of a frame holds. */
 typedef struct h5l_frame_info {
   uint32_t version;
   uint32_t codec;       /* H5L_CODEC_*; 0 is stored */
@@ -152,7 +152,7 @@ h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* in
 h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t frame_bytes, h5l_frame_info* info,
                               h5l_message* message);
 
-/* Decodes a whole frame after checking all of it. raw_bytes must be what h5l_inspect says. */
+/* Decodes a whole frame after checking all of it. raw_bytes must be that of h5l_inspect. */
 h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, h5l_message* message);
 
 /* Decodes values [first, first + count) and touches only the tiles that hold them. The payload checksum covers the

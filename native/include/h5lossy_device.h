@@ -6,8 +6,8 @@
  * h5l_encode and h5l_decode, and so the HDF5 filter, use a GPU by themselves: the environment variable H5LOSSY_DEVICE is
  * "auto" (the default), "cpu", "gpu" or "gpu:N". With "auto" the CPU begins, and the GPU gets chunks of 128 KiB and more where the
  * process has a CUDA context anyway, or, after 256 MiB of chunks, where h5l_gpu_speedup is 2 or more; before that nothing of
- * CUDA is opened. The bytes are the same. Where a GPU that was asked for cannot be used, the CPU does the work, and one line
- * on standard error says why. With H5LOSSY_COUNTS=1, another one says when "auto" has opened a GPU, and one tells h5l_counts
+ * CUDA is opened. The bytes are the same. Where a GPU that was requested cannot be used, the CPU does the work, and one line
+ * on standard error says why. With H5LOSSY_COUNTS=1, another one says when "auto" has opened a GPU, and one prints h5l_counts
  * when the process ends. Nothing else is ever printed.
  *
  * The functions below are for data that is on a GPU already. They need no more than the CUDA driver; `stream` is a
@@ -96,7 +96,7 @@ h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_dev
 h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
                              uint32_t* statuses, h5l_message* message);
 
-/* Starts to copy the frames of a batch to `packed`, one behind the other, so that one copy brings them to the host: each
+/* Starts to copy the frames of a batch to `packed`, one behind the other, so that one copy moves them to the host: each
  * begins at the next multiple of 16 bytes. Frames, frame_stride and `packed` are multiples of 16 too. */
 h5l_status h5l_device_pack(const h5l_device_batch* batch, void* packed, h5l_message* message);
 
