@@ -73,18 +73,18 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       return true;
     });
   }
-  call.value_bytes = params.value_bytes;
-  call.requested_kind = params.bound_kind;
-  call.bound = params.bound;
-  call.with_checksum = params.no_checksum == 0;
-  call.big_endian = params.big_endian != 0;
+  call.plan.value_bytes = params.value_bytes;
+  call.plan.requested_kind = params.bound_kind;
+  call.plan.bound = params.bound;
+  call.plan.encode.with_checksum = params.no_checksum == 0 ? 1 : 0;
+  call.plan.big_endian = params.big_endian != 0 ? 1 : 0;
   call.from_range = params.bound_kind == H5L_BOUND_RANGE_RELATIVE;
   call.skip_zeros = params.maybe_padded != 0;
   call.range_has_fill = params.has_fill != 0;
   call.range_fill_bits = params.fill_bits;
-  call.quantizer = make_quantizer(params, {});  // of no values: what does not depend on them
-  if (call.from_range) call.quantizer.kind = BoundKind::range_relative;
-  call.chunks = chunks;
+  call.plan.encode.quantizer = make_quantizer(params, {});  // of no values: what does not depend on them
+  if (call.from_range) call.plan.encode.quantizer.kind = BoundKind::range_relative;
+  call.plan.encode.chunks = chunks;
   return call;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "assess/gpu/plans.h"
+#include "gpu/arena.h"
 
 namespace h5lossy::gpu {
 namespace {
@@ -26,23 +27,6 @@ constexpr std::uint64_t kSampledLeaves = 128;
 // Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
 constexpr std::uint64_t kMostCellBytes = std::uint64_t{5} << 28;
 constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
-
-// Hands out pieces of memory, aligned. Without memory it only counts.
-class Pieces {
- public:
-  explicit Pieces(std::uint8_t* memory) : memory_(memory) {}
-  template <class T>
-  T* take(std::uint64_t count) {
-    T* const piece = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
-    bytes_ += (static_cast<std::size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return piece;
-  }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-
- private:
-  std::uint8_t* memory_;
-  std::size_t bytes_ = 0;
-};
 
 std::uint32_t grid_for(Launcher& launcher, const char* kernel, std::uint64_t blocks) {
   const std::uint64_t most = std::uint64_t{8} * launcher.resident_blocks(kernel);
@@ -139,28 +123,28 @@ struct PointsMemory {
   std::size_t turn_bytes, outcome_bytes;
 };
 
-PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) {
+PointsMemory take_memory(Arena& arena, const Groups& split, PointsPlan& plan) {
   PointsMemory memory = {};
-  plan.largest = pieces.take<u64>(1);
-  const std::size_t before_turn = pieces.bytes();
-  plan.totals = pieces.take<PointsTotals>(1);
-  plan.table = pieces.take<u32>(kBlockBins);
+  plan.largest = arena.take<u64>(1);
+  const std::size_t before_turn = arena.bytes();
+  plan.totals = arena.take<PointsTotals>(1);
+  plan.table = arena.take<u32>(kBlockBins);
   memory.turn = reinterpret_cast<std::uint8_t*>(plan.totals);
-  const std::size_t before_outcome = pieces.bytes();
-  plan.outcome = pieces.take<PointsOutcome>(1);
+  const std::size_t before_outcome = arena.bytes();
+  plan.outcome = arena.take<PointsOutcome>(1);
   memory.outcome = reinterpret_cast<std::uint8_t*>(plan.outcome);
-  memory.turn_bytes = pieces.bytes() - before_turn;
-  plan.cleared = pieces.bytes() / sizeof(u64) - 1;
+  memory.turn_bytes = arena.bytes() - before_turn;
+  plan.cleared = arena.bytes() / sizeof(u64) - 1;
   // One piece for both, copied to the host up to its last number: the padding behind it is never written.
   const std::uint64_t single = split.head + split.tail;
-  const std::size_t before_moments = pieces.bytes();
-  plan.rest = pieces.take<Moments>(single + split.groups);
+  const std::size_t before_moments = arena.bytes();
+  plan.rest = arena.take<Moments>(single + split.groups);
   if (plan.rest != nullptr) plan.sums = plan.rest + single;
   memory.outcome_bytes = before_moments - before_outcome + (single + split.groups) * sizeof(Moments);
-  plan.moments = pieces.take<Moments>(split.groups * kLeafGroup);
-  plan.worst = pieces.take<BlockWorst>(plan.blocks);
-  plan.lists = pieces.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
-  plan.seeds = pieces.take<Seeds>(plan.samples);
+  plan.moments = arena.take<Moments>(split.groups * kLeafGroup);
+  plan.worst = arena.take<BlockWorst>(plan.blocks);
+  plan.lists = arena.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
+  plan.seeds = arena.take<Seeds>(plan.samples);
   return memory;
 }
 
@@ -189,12 +173,12 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   plan.samples = static_cast<u32>(std::min(leaves, kSampledLeaves));
   plan.head = split.head;
   plan.groups = split.groups;
-  Pieces counted(nullptr);
+  Arena counted(nullptr, kAlignment);
   take_memory(counted, split, plan);
   std::uint8_t* const workspace = device.reserve(counted.bytes());
   if (workspace == nullptr) return false;
-  Pieces pieces(workspace);
-  const PointsMemory memory = take_memory(pieces, split, plan);
+  Arena arena(workspace, kAlignment);
+  const PointsMemory memory = take_memory(arena, split, plan);
   const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
   const char* const finalize = typed(params.value_bytes, "assess_finalize_points_f32", "assess_finalize_points_f64");
   const auto finalizers = static_cast<std::uint32_t>(2 + kBinBlocks + split.groups);
@@ -386,18 +370,18 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     plan.cells = plan.cells / planes * (plan.end[1] - plan.first[1]);
     return plan;
   };
-  const auto take = [&](Pieces& pieces, CellsPlan& plan, StencilCell*& sums) {
+  const auto take = [&](Arena& arena, CellsPlan& plan, StencilCell*& sums) {
     const std::uint64_t errors = set_reach(plan);
-    if (has_others) plan.errors = pieces.take<double>(errors);
-    if (has_plain) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
-    plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
-    plan.extrema = reinterpret_cast<u64*>(pieces.take<StencilExtrema>(1));
-    sums = pieces.take<StencilCell>(plan.cells / (kGroup - 1));  // of groups, of groups of these, and so on
+    if (has_others) plan.errors = arena.take<double>(errors);
+    if (has_plain) plan.notes = arena.take<LagNotes>(with_tails(plan).cells);
+    plan.results = reinterpret_cast<u8*>(arena.take<StencilCell>(plan.cells));
+    plan.extrema = reinterpret_cast<u64*>(arena.take<StencilExtrema>(1));
+    sums = arena.take<StencilCell>(plan.cells / (kGroup - 1));  // of groups, of groups of these, and so on
     return errors;
   };
   const auto bytes = [&](CellsPlan plan) {
     StencilCell* sums = nullptr;
-    Pieces counted(nullptr);
+    Arena counted(nullptr, kAlignment);
     take(counted, plan, sums);
     return counted.bytes();
   };
@@ -406,10 +390,10 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     std::uint8_t* const workspace = device.reserve(bytes(plan));
     if (workspace == nullptr) return false;
     StencilCell* sums = nullptr;
-    Pieces pieces(workspace);
+    Arena arena(workspace, kAlignment);
     const auto grouped = std::make_shared<Grouped<StencilCell>>(before, plan.cells);
     before += plan.cells;
-    const std::uint64_t errors = take(pieces, plan, sums);
+    const std::uint64_t errors = take(arena, plan, sums);
     Launcher& launcher = device.launcher();
     const CellsPlan tails = with_tails(plan);
     const auto run = [&](const char* f32, const char* f64, std::uint64_t blocks, const CellsPlan& cells) {
@@ -457,21 +441,21 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
     const std::uint32_t blocks =
         sliding != nullptr ? launcher.resident_blocks(sliding) : grid_for(launcher, last, plan.cells);
     if (sliding != nullptr) plan.sweep_planes = sweep_length(plan, blocks);
-    const auto take = [&](Pieces& pieces, WindowSums*& sums) {
-      plan.column_sums = pieces.take<double>(sizes.columns);
-      plan.plane_sums = pieces.take<double>(sizes.planes);
-      plan.lost = pieces.take<double>(sizes.corners);
-      plan.results = reinterpret_cast<u8*>(pieces.take<WindowSums>(plan.cells));
-      plan.worst = pieces.take<WorstWindow>(blocks);
-      sums = pieces.take<WindowSums>(grouped->sums());
+    const auto take = [&](Arena& arena, WindowSums*& sums) {
+      plan.column_sums = arena.take<double>(sizes.columns);
+      plan.plane_sums = arena.take<double>(sizes.planes);
+      plan.lost = arena.take<double>(sizes.corners);
+      plan.results = reinterpret_cast<u8*>(arena.take<WindowSums>(plan.cells));
+      plan.worst = arena.take<WorstWindow>(blocks);
+      sums = arena.take<WindowSums>(grouped->sums());
     };
     WindowSums* sums = nullptr;
-    Pieces counted(nullptr);
+    Arena counted(nullptr, kAlignment);
     take(counted, sums);
     std::uint8_t* const workspace = device.reserve(counted.bytes());
     if (workspace == nullptr) return false;
-    Pieces pieces(workspace);
-    take(pieces, sums);
+    Arena arena(workspace, kAlignment);
+    take(arena, sums);
     const auto blocks_for = [](std::uint64_t values) { return (values + kThreads - 1) / kThreads; };
     const auto worst = std::make_shared<std::vector<WorstWindow>>(blocks);
     const bool is_computed =
