@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
 import json
 import math
@@ -22,6 +23,7 @@ from hypothesis import example, given, settings
 
 import h5lossy
 from h5lossy import InvalidArgumentError, NotComparableError, UnsupportedError, _native, assess
+from h5lossy.assessment import AssessOptions
 from h5lossy.assessment._walk import Walker
 from hdf5_helpers import environment, run_python
 from reference import assess as reference
@@ -1289,6 +1291,14 @@ def test_what_cannot_be_compared_is_refused(arguments: Any, error: Any, text: st
 def test_arguments_that_are_not_allowed_are_named(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         assess(np.arange(8.0), np.arange(8.0), **options)
+
+
+@pytest.mark.parametrize("function", [assess, h5lossy.Assessor])
+def test_help_shows_all_options(function: Any) -> None:
+    options = inspect.signature(AssessOptions).parameters
+    assert options.keys() <= inspect.signature(function).parameters.keys()
+    with pytest.raises(TypeError, match="'absolut'"):
+        function((9, 9), "f4", absolut=1.0)
 
 
 def test_thresholds_are_part_of_the_verdict() -> None:

@@ -144,6 +144,19 @@ def test_a_report_is_drawn(shape: tuple[int, ...], tmp_path: Path) -> None:
         assert any(title.startswith("Chunks of ") for title in titles)
 
 
+def test_axes_have_the_unit_of_the_original(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        original = file.create_dataset("x", data=np.arange(300.0).reshape(15, 20))
+        original.attrs["units"] = np.bytes_("m s$^{-1}")
+        report = assess(original, original[()] + 0.5, slices=True)
+    assert report.provenance.units == "m s$^{-1}"
+    figure = report.plot()
+    labels = {axes.get_xlabel() for axes in figure.axes} | {a.get_ylabel() for a in figure.axes}
+    assert {"error (m s$^{-1})", "value (m s$^{-1})"} <= labels
+    figure.savefig(tmp_path / "r.png", dpi=40)
+
+
 def test_without_matplotlib_there_are_tables(tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')")
     said = run_python(

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h5py
 import hypothesis
 import numpy as np
 import pytest
@@ -25,11 +26,13 @@ import golden
 import h5lossy
 from checks import Array, bits_of, floats_of
 from h5lossy import _native
-from hdf5_helpers import environment, run_python
+from hdf5_helpers import environment, frames, run_python
 from matrix import BACKENDS, BOUNDS, DTYPES, EXAMPLES, FLOATS
 from strategies import border_values, chunks, in_every_mode, special_patterns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from h5lossy.codecs import Codec
 
 WORKER = """
@@ -182,6 +185,19 @@ def test_sixteen_threads_write_and_read_what_one_does(codec: type[Codec]) -> Non
         decoded = list(pool.map(h5lossy.decode, together))
     assert together == alone
     assert [array.tobytes() for array in decoded] == [h5lossy.decode(f).tobytes() for f in alone]
+
+
+def test_a_chunk_that_threads_share_is_what_one_of_them_writes(
+    setting: Callable[..., Codec], tmp_path: Path
+) -> None:
+    values = (np.sin(np.arange(2**20) / 300) * 40).astype("<f4")  # a MiB for each of four threads
+    codec = setting(absolute=1e-3)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        options = {"chunks": values.shape, "compression": codec}
+        dataset = file.create_dataset("x", values.shape, values.dtype, **options)
+        h5lossy.write(dataset, values, threads=4)
+        [frame] = frames(dataset).values()
+    assert frame == h5lossy.encode(values, codec)
 
 
 RANGES = """

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import inspect
 import itertools
 import re
@@ -25,6 +26,8 @@ from hypothesis import strategies as st
 import h5lossy
 from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, _blocks
 from h5lossy._libhdf5 import stored_size
+from h5lossy.batched.chunk_readers import HostReader
+from h5lossy.batched.chunk_writer import ChunkWriter
 from hdf5_helpers import create, creation_list, environment, field, frames, run_python
 
 if TYPE_CHECKING:
@@ -965,3 +968,17 @@ def test_progress_that_fails_ends_the_write(file: h5py.File) -> None:
 
     with pytest.raises(IncompleteWriteError, match="ZeroDivisionError"):
         h5lossy.write(ours, 1.0, progress=report)
+
+
+def test_a_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """Buffers of tens of MiB in reference cycles would add up in a loop of calls."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset("t", (64, 64), "f4", chunks=(16, 16), compression=CODEC)
+        gc.collect()
+        gc.disable()
+        try:
+            h5lossy.write(t, np.ones((64, 64)))
+            h5lossy.read(t)
+            assert not [o for o in gc.get_objects() if isinstance(o, ChunkWriter | HostReader)]
+        finally:
+            gc.enable()

@@ -4,7 +4,7 @@
 
 ::
 
-    filter -> chunk -> runtime -> gpu -> frame -> codecs (and codecs/simd)
+    api -> filter -> chunk -> runtime -> gpu -> frame -> codecs (and codecs/simd)
     assess (and assess/cpu, assess/gpu) -> runtime, gpu, frame, codecs
     h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
 """
@@ -58,7 +58,7 @@ MAY_INCLUDE = {
     "assess/gpu": {"assess", "codecs", "frame", "gpu", "include"},
     "assess": {"assess/gpu", "chunk", "codecs", "frame", "gpu", "include", "runtime"},
     "filter": {"chunk", "frame", "include", "runtime"},
-    ".": {"assess/gpu", "chunk", "filter", "frame", "gpu", "include", "runtime"},  # api.cpp
+    "api": {"chunk", "filter", "frame", "gpu", "include", "runtime"},
 }
 
 

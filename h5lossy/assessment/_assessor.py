@@ -108,7 +108,7 @@ class Assessor:
 
     @property
     def halo(self) -> int:
-        """How many planes after its own ones an assessor has to be given, if there are so many."""
+        """Number of planes after its own ones that an assessor also needs, up to the last plane."""
         return halo_of(self._state.params)
 
     @property

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Slice = npt.NDArray[np.float64]
 
-_LEVELS = 255  # data SSIM: values are rounded to so many steps between the smallest and the largest
+_LEVELS = 255  # data SSIM rounds values to this many steps from the smallest to the largest
 _HALO = 5  # of its Gaussian, with a standard deviation of 1.5
 _TAPS = np.exp(-(np.arange(-_HALO, _HALO + 1) ** 2) / (2 * 1.5**2))
 _TAPS /= _TAPS.sum()
@@ -46,7 +47,7 @@ def _smooth(values: Slice) -> Slice:
     return values
 
 
-def dssim(read: Callable[[int, int], Part], shape: tuple[int, int]) -> float | None:
+def dssim(read: Callable[[int, int], Part], shape: tuple[int, ...]) -> float | None:
     """Return the data SSIM of two slices; None if a side is too short, or both are one constant.
 
     Baker, Pinard, Hammerling 2024 (doi 10.1109/TVCG.2023.3332843), with the settings of ldcpy:
@@ -92,16 +93,11 @@ def _scores(part: Part, low: float, high: float) -> Slice:
     return np.asarray((top / bottom)[valid[_HALO:-_HALO, _HALO:-_HALO]])
 
 
-def climate(
-    fields: Fields,
-    undefined: Undefined,
-    progress: Callable[[int], None],
-) -> Climate:
+def climate(fields: Fields, undefined: Undefined, progress: Callable[[int], None]) -> Climate:
     """Return the data SSIM of all slices along the last two axes."""
     shape = fields.layout.shape
-    found: list[float] = []
-    places: list[tuple[int, ...]] = []
     why = ""
+    found: dict[tuple[int, ...], float] = {}
     if len(shape) < 2:
         why = "it needs two axes"
         progress(fields.original.size)
@@ -110,33 +106,31 @@ def climate(
         progress(fields.original.size)
     else:
         for at in itertools.product(*map(range, shape[:-2])):
-
-            def read(first: int, stop: int, at: tuple[int, ...] = at) -> Part:
-                own = (*(slice(i, i + 1) for i in at), slice(first, stop), slice(0, shape[-1]))
-                rows = (stop - first, shape[-1])
-                x, y, valid = fields.part(own)
-                return x.reshape(rows), y.reshape(rows), valid.reshape(rows)
-
-            score = dssim(read, (shape[-2], shape[-1]))
+            score = dssim(partial(_rows, fields, at), shape[-2:])
             if score is not None:
-                found.append(score)
-                places.append(at)
+                found[at] = score
             progress(math.prod(shape[-2:]))
-        why = (
-            ""
-            if found
-            else "every slice is constant, or without valid points, or its range is beyond float64"
-        )
+        if not found:
+            why = "every slice is constant, or without valid points, or its range is beyond float64"
     if why:
         undefined["climate"] = why
         return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
-    worst = int(np.argmin(found))
+    worst = min(found, key=found.__getitem__)
     return Climate(
-        dssim_mean=math.fsum(found) / len(found),
+        dssim_mean=math.fsum(found.values()) / len(found),
         dssim_min=found[worst],
-        dssim_min_at=places[worst],
+        dssim_min_at=worst,
         slices=len(found),
     )
+
+
+def _rows(fields: Fields, at: tuple[int, ...], first: int, stop: int) -> Part:
+    """Return some rows of the slice at an index of the leading axes."""
+    columns = fields.layout.shape[-1]
+    own = (*(slice(i, i + 1) for i in at), slice(first, stop), slice(0, columns))
+    rows = (stop - first, columns)
+    x, y, valid = fields.part(own)
+    return x.reshape(rows), y.reshape(rows), valid.reshape(rows)
 
 
 def spectrum(

@@ -105,7 +105,7 @@ class Fields:
         return x.reshape(shape), y.reshape(shape), valid.reshape(shape)
 
     def blocks(self, most_bytes: int) -> Iterator[tuple[slice, ...]]:
-        """Cut the layout's axes into parts of at most so many bytes as float64.
+        """Cut the layout's axes into parts of at most `most_bytes` as float64.
 
         Parts are of whole chunks, unless a chunk is larger than that.
         """

@@ -241,7 +241,7 @@ def common_dtype(original: Input, decoded: Input) -> np.dtype[Any]:
     kinds = [_exact_dtype(field) for field in (original, decoded)]
     wide = max(kinds, key=lambda dtype: dtype.itemsize)
     same = kinds[0] == kinds[1]
-    # Bytes are turned round by the library, if all else fits.
+    # The library swaps bytes if both are of the same type.
     return kinds[0] if same else np.dtype(np.float64 if wide.itemsize == 8 else np.float32)
 
 

@@ -165,10 +165,11 @@ def _size(
 
 
 def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | None:
-    """Return the errors of each chunk, if there are chunks and they were asked for."""
+    """Return the errors of each chunk, if boxes were summed up."""
     if found.boxes is None:
         return None
     box, boxes = found.boxes
+    of_error = found.sums.scale.of_error
     whole = dict(zip(layout.axes, box, strict=True))
     full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
     if original.range is None or not boxes["valid"].all():
@@ -179,7 +180,14 @@ def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | N
         box=full_box,
         grid=tuple(-(-n // b) for n, b in zip(layout.full_shape, full_box, strict=True)),
         max_abs=tuple(boxes["error_max_abs"].tolist()),
-        psnr=numbers.chunk_psnr(boxes, original.range, found.sums.scale),
+        psnr=tuple(
+            None
+            if original.range is None or not count
+            else numbers.decibel(Wide(original.range), (of_error(squares, 2) / Wide(count)).sqrt())
+            for count, squares in zip(
+                boxes["valid"].tolist(), boxes["error_squares"].tolist(), strict=True
+            )
+        ),
         special=tuple(boxes["special_failures"].tolist()),
     )
 

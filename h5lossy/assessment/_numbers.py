@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,12 +29,10 @@ from h5lossy.assessment.schema import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._fields import Layout
-    from h5lossy.assessment._scaling import Scale, Sums
+    from h5lossy.assessment._scaling import Sums
 
 NO_POINTS = "there is no valid point"
 NO_ORIGINAL = "the original has no valid value"
@@ -401,17 +399,3 @@ def autocorrelation(
 
     axes = layout.axes if len(layout.axes) <= 4 else ()
     return (*(one(i, axis) for i, axis in enumerate(axes)), one(4, None))
-
-
-def chunk_psnr(
-    boxes: npt.NDArray[Any], value_range: float | None, scale: Scale
-) -> tuple[float | None, ...]:
-    """Return the PSNR of each box; None where it has no valid point, or there is no range."""
-    return tuple(
-        None
-        if value_range is None or not count
-        else decibel(Wide(value_range), (scale.of_error(squares, 2) / Wide(count)).sqrt())
-        for count, squares in zip(
-            boxes["valid"].tolist(), boxes["error_squares"].tolist(), strict=True
-        )
-    )

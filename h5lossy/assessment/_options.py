@@ -166,7 +166,7 @@ def shows_options(function: Function) -> Function:
 
 
 def checked_spacing(spacing: float | Sequence[float], rank: int) -> tuple[float, ...]:
-    """Return the distance of points along each of so many axes."""
+    """Return the distance of points along each of `rank` axes."""
     each: list[Any] = list(spacing) if isinstance(spacing, Iterable) else [spacing] * rank
     if len(each) != rank or not all(map(_is_positive, each)):
         raise InvalidArgumentError(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment._fields import Fields
 
 #: Exponents that the largest error and value are brought to. The histogram's bins reach 2^227 down
-#: from that of errors; the other one is so much lower that a value plus an error is the error.
+#: from that of errors; the other one is low enough that a value plus an error is the error.
 _ERROR = 100
 _FAR_ORIGINAL = -200
 

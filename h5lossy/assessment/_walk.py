@@ -159,7 +159,7 @@ class Walker:
     def _choose_widths(
         self, most: int, chunks: Sequence[int], cuts: tuple[int, ...]
     ) -> tuple[int, ...] | None:
-        """Choose the fastest columns of at most so many points of a plane, if there are any."""
+        """Choose the fastest columns of at most `most` points of a plane, if there are any."""
         shape, halo = self._shape[1:], self._halo
         best: tuple[float, int, tuple[int, ...]] | None = None
         widths_of = [

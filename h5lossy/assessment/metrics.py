@@ -60,7 +60,7 @@ class Metric(Protocol):
     name : str
         Key of the result in `Report.metrics`.
     halo : int
-        How many planes before and after its own ones a block should hold, if there are so many.
+        Number of planes before and after its own ones that a block holds, up to the edges.
     """
 
     name: str

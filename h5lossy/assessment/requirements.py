@@ -135,7 +135,7 @@ def parse_requirements(text: str) -> tuple[Requirement, ...]:
     Raises
     ------
     InvalidArgumentError
-        If it can't be read, names nothing that is known, or asks for the bad side of something.
+        If it can't be read, names no known measure, or limits one on the wrong side.
 
     Examples
     --------

@@ -40,9 +40,9 @@ class Failure:
     check : str
         What was checked: "bound", "nan_introduced", "psnr" and so on.
     wanted : str
-        What was asked for, in words.
+        The requirement, in words.
     got : str
-        What there is instead.
+        What was found.
     where : tuple of int or None
         Coordinates of the first point, where there is one.
     """
@@ -58,7 +58,7 @@ class Special:
     """What became of NaN, infinities, the fill value and missing values, point by point.
 
     Each point is counted by what it was in the original: *kept* with every bit, *changed* to
-    another value of its kind, *lost* to something else, or *made* out of a finite value.
+    another value of its kind, *lost* to something else, or *introduced* in place of a finite value.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class Values:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles:
-    """Error sizes that so many percent of the points do not exceed, to one sixteenth.
+    """Percentiles of the size of the error, to one sixteenth.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """One point that breaks the bound.
+    """One point that violates the bound.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class BoundCheck:
     source : str
         "given", or "file" where the decoded dataset says it.
     violations : int
-        Points that break it.
+        Points that violate it.
     listed : tuple of Violation
         The first ones, 16 at most.
     """
@@ -464,7 +464,7 @@ class AxisCorrelation:
 
 @dataclass(frozen=True, kw_only=True)
 class Climate:
-    """What climate science looks at.
+    """Metrics of climate science.
 
     Attributes
     ----------
@@ -525,7 +525,7 @@ class ThresholdCrossing:
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What the decoded dataset takes in its file.
+    """Size of the decoded dataset in its file.
 
     Attributes
     ----------
@@ -563,7 +563,7 @@ class PerChunk:
     psnr : tuple of float or None
         In dB, with the range of the whole dataset.
     special : tuple of int
-        NaN, infinite and fill values that were changed, lost or made.
+        NaN, infinite and fill values that were changed, lost or introduced.
     """
 
     box: tuple[int, ...]
@@ -644,7 +644,7 @@ class ReportData:
     masked : int
         Points that the mask leaves out.
     fill_value : float or None
-        What is left out as fill value.
+        The fill value, which is left out.
     missing_values : tuple of float
         Missing values other than the fill value.
     valid_min, valid_max : float or None
@@ -656,16 +656,30 @@ class ReportData:
     failures : tuple of Failure
         Every check that failed.
     metrics : dict
-        What metrics of your own gave, by their names.
+        Results of custom metrics, by their names.
     undefined : dict
         Why a number is None, by its name.
     schema : str
         Name of the definitions.
     slices : tuple of FieldSlice or None
         Parts of both fields, for pictures. Not in JSON, and not compared.
-
-    The other attributes are the parts, documented by their classes. A part that was not asked for
-    is None.
+    special : Special
+    original, decoded : Values
+    error : Errors
+    bound : BoundCheck or None
+    correlation : Correlation
+    histogram : Histogram
+    relative_histogram : RelativeHistogram or None
+    ssim : Similarity or None
+    derivatives : Derivatives or None
+    autocorrelation : tuple of AxisCorrelation or None
+    climate : Climate or None
+    spectrum : Spectrum or None
+    threshold_crossings : tuple of ThresholdCrossing
+    size : Size or None
+    per_chunk : PerChunk or None
+    provenance : Provenance
+        Parts, each documented by its class; None if it was not requested.
     """
 
     shape: tuple[int, ...]

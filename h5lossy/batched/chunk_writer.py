@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from h5lossy.batched.store import ChunkStore
 from h5lossy.errors import IncompleteWriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import h5py
     import numpy.typing as npt
@@ -78,7 +77,8 @@ class ChunkWriter:
         self._buffers = FrameBuffers(self._grid.chunk_bytes)
         self._store = ChunkStore(dataset)
         self._recorder: Recorder | None = None
-        self._order: Callable[[], Iterator[Place]] = self._batch_by_batch
+        #: The box of whole chunks where a GPU encodes them: they are written before the others.
+        self._first: Box | None = None
         self._done = 0
 
     def has_whole_chunks_only(self) -> bool:
@@ -112,14 +112,14 @@ class ChunkWriter:
         if memory is not None and whole is not None and self._recorder is None:
             memory = cupy_memory(memory.owner[self._chosen.with_all_axes])
             if memory.dtype == self._dtype and is_possible(memory, self._params):
-                self._order = partial(self._whole_first, whole)
+                self._first = whole
                 try:
                     self._write_from_gpu(memory, whole)
                 except MemoryError:
                     # The GPU has no memory for a batch.
                     if self._done:
                         raise
-                    self._order = self._batch_by_batch
+                    self._first = None
                 else:
                     return
         overlap(self._fetch(), self._encode, self._put)
@@ -127,17 +127,20 @@ class ChunkWriter:
     def _state(self) -> str:
         return f"{self._done} of {len(self._grid)} chunks of {self._name} were written"
 
+    def _order(self) -> Iterator[Place]:
+        """Yield the chunks in the order in which they are written."""
+        if self._first is not None:
+            yield from self._first.places(self._grid.chunks)
+        for pieces in self._grid.batches(self._threads):
+            left = pieces.places if self._first is None else pieces.places[~pieces.whole]
+            yield from map(tuple, left.tolist())
+
     def _tell(self) -> None:
         self._report(self._grid.nbytes * self._done // len(self._grid), self._grid.nbytes)
 
     # --------------------------------------------------------------------------------------------
     # Encoded by the CPU
     # --------------------------------------------------------------------------------------------
-
-    def _batch_by_batch(self) -> Iterator[Place]:
-        """Yield the chunks in the order in which they are written."""
-        for pieces in self._grid.batches(self._threads):
-            yield from map(tuple, pieces.places.tolist())
 
     def _fetch(self) -> Iterator[_Batch]:
         for pieces in self._grid.batches(self._threads):
@@ -199,12 +202,6 @@ class ChunkWriter:
     # --------------------------------------------------------------------------------------------
     # Encoded by a GPU
     # --------------------------------------------------------------------------------------------
-
-    def _whole_first(self, whole: Box) -> Iterator[Place]:
-        """Yield the chunks in the order in which they are written."""
-        yield from whole.places(self._grid.chunks)
-        for pieces in self._grid.batches(self._threads):
-            yield from map(tuple, pieces.places[~pieces.whole].tolist())
 
     def _write_from_gpu(self, memory: DeviceMemory, whole: Box) -> None:
         """Write the box of whole chunks, of which only frames come to the host, then the others."""

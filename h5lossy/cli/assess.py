@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""``h5lossy assess``: how far decoded data is off, number by number, with a verdict."""
+"""``h5lossy assess``: compare decoded data with its original, with a verdict."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 def _threshold(text: str) -> tuple[str, float]:
+    """Read NAME=THRESHOLD."""
     name, separator, value = text.rpartition("=")
     try:
         number = float(value)
@@ -117,11 +118,11 @@ def assess(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Compare DECODED with ORIGINAL: what was lost, and whether the promise was kept.
+    """Compare DECODED with ORIGINAL: what was lost, and whether the bound holds.
 
     Both are HDF5 files, or datasets in them, as file.h5:/path. Without a bound the one that
-    DECODED's datasets state is checked, if h5lossy compressed them. What every number means stands
-    in the documentation, "What each number means".
+    DECODED's datasets state is checked, if h5lossy compressed them. The documentation, "What each
+    number means", defines all numbers.
 
     Exit codes: 0 all checks passed; 1 a check failed; 2 wrong usage, or a file that can't be read;
     3 fields that can't be compared.
@@ -147,6 +148,7 @@ def assess(
 
 
 def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, Any]:
+    """Return the arguments of `h5lossy.assess`."""
     spacing = options["spacing"]
     settings = {
         "bound": bound,
@@ -195,6 +197,7 @@ def _pairs(original: str, decoded: str, patterns: tuple[str, ...]) -> Iterator[t
 
 
 def _assess(x: str, y: str, settings: dict[str, Any]) -> Report:
+    """Compare one pair of datasets, with a progress bar."""
     mask = settings["mask"]
     with ExitStack() as stack:
         advance = stack.enter_context(progress_bar(None))
@@ -211,6 +214,7 @@ def _assess(x: str, y: str, settings: dict[str, Any]) -> Report:
 
 
 def _opened(mask: str, stack: ExitStack) -> h5py.Dataset:
+    """Open the dataset of a mask."""
     file, path = split_place(mask)
     if path is None:
         raise click.UsageError(f"--mask takes FILE:/PATH, got {mask!r}")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""``h5lossy demo``: the promise, kept before the user's eyes."""
+"""``h5lossy demo``: write a field, read it back and check every value."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LOSSLESS = ErrorBound(BoundKind.LOSSLESS)
 
 
 class _Way:
-    """One way to store the field, and how it went."""
+    """One way to store the field, and its measurements."""
 
     def __init__(
         self, *, name: str, file_name: str, filters: dict[str, Any], bound: ErrorBound = _LOSSLESS
@@ -128,7 +128,7 @@ def demo(request: Request, size: int, keep: Path | None) -> None:
 
     The field is float32: planetary waves with turbulence on them, the same every time. It is
     stored with every codec, or the one of --codec (absolute 0.01 where no bound is given), with
-    gzip, and without a filter. The exit code is 1 if a value breaks its bound.
+    gzip, and without a filter. The exit code is 1 if a value violates its bound.
     """
     request = request.or_else(Request(bound={"absolute": 0.01}))
     made = [request.make(cls) for cls in ([request.codec] if request.codec else CODECS.values())]
@@ -181,6 +181,7 @@ def _run(codecs: Sequence[Codec], levels: int, folder: Path) -> list[_Way]:
 
 
 def _way_of(codec: Codec) -> _Way:
+    """Store the field with a codec."""
     return _Way(
         name=codec_text(codec),
         file_name=f"{codec.codec_name}.h5",
@@ -190,11 +191,10 @@ def _way_of(codec: Codec) -> _Way:
 
 
 def _levels(count: int) -> Iterator[Level]:
-    """Generate the field level by level, one moment in time each: a temperature in kelvin.
+    """Generate a temperature in kelvin, one moment in time for each level.
 
-    The turbulence has Kolmogorov's energy spectrum k^(-5/3) with a dissipation range, and eddies
-    that turn the faster the smaller they are. Its modes are drawn once, so that memory does not
-    grow with the number of levels.
+    The turbulence has Kolmogorov's energy spectrum k^(-5/3) with a dissipation range; smaller
+    eddies turn faster. Memory does not grow with the number of levels.
     """
     rng = np.random.default_rng(46412)
     k = np.hypot(np.fft.fftfreq(_SIDE, 1 / _SIDE)[:, None], np.fft.rfftfreq(_SIDE, 1 / _SIDE))
@@ -211,6 +211,7 @@ def _levels(count: int) -> Iterator[Level]:
 
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
+    """Make the folder for the files; a temporary one unless `keep` is given."""
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         yield keep
@@ -220,6 +221,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 def _row(way: _Way, raw_bytes: int) -> tuple[str, ...]:
+    """Return a row of the table."""
     return (
         way.name,
         str(way.summary.bound),

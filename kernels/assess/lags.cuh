@@ -356,7 +356,7 @@ class PlaneLags {
     }
     add_up_columns();
     sync_block();
-    if (thread() <= plan_.field.lags) tell(thread());
+    if (thread() <= plan_.field.lags) write_lag(thread());
   }
 
  private:
@@ -664,8 +664,8 @@ class PlaneLags {
     return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
   }
 
-  // What one lag comes to; 0 stands for the cell itself.
-  H5L_DEVICE void tell(u32 lag) const {
+  // Writes the sums of one lag; 0 is the cell itself.
+  H5L_DEVICE void write_lag(u32 lag) const {
     LagNotes& notes = plan_.notes[cell_];
     const double heads = shared_.all_y[0][2 * kWarpLags];
     if (lag == 0) {
@@ -749,8 +749,8 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u32 cell, const CellPlac
   u32 planes_x[kLoaded], planes_y[kLoaded];
   H5L_UNROLL for (u32 k = 0; k < kLoaded; ++k) {
     const u32 plane = k < last ? k : last;
-    planes_x[k] = unforeseen(plane * static_cast<u32>(view.original_strides[kZ]));
-    planes_y[k] = unforeseen(plane * static_cast<u32>(view.decoded_strides[kZ]));
+    planes_x[k] = opaque(plane * static_cast<u32>(view.original_strides[kZ]));
+    planes_y[k] = opaque(plane * static_cast<u32>(view.decoded_strides[kZ]));
   }
   const u64 first[4] = {place.w, place.z, place.first_row + (rows - 1), place.first_column + lane()};
   const u8* const original = address(view.original, view.original_strides, view.origin, first);

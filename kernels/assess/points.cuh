@@ -222,13 +222,13 @@ class Points {
     sync_block();
   }
 
-  // What a thread brings to shared memory of some rows begins here.
+  // Where the part of the rows begins that this thread copies to shared memory.
   template <bool kSimple>
   static H5L_DEVICE u32 own_share() {
     return lane() * (kSimple ? 16 : static_cast<u32>(sizeof(T)));
   }
 
-  // A leaf's first rows are the ones to be brought next.
+  // A leaf's first rows are the next to be copied.
   template <bool kSimple>
   H5L_DEVICE void go_to(u32 leaf) {
     const u64 offset = u64{leaf} * (kLeafValues * sizeof(T)) + own_share<kSimple>();
@@ -236,7 +236,7 @@ class Points {
     next_y_ = plan_.y + offset;
   }
 
-  // Starts to bring the next rows, if there are such.
+  // Starts to copy_to_host the next rows, if there are such.
   template <bool kSimple>
   H5L_DEVICE void fetch(u32 time, bool is_there) {
     if (is_there) {
@@ -443,7 +443,7 @@ class Points {
     gpu::Seeds seeds = {};
     for (u32 i = lane(); i < plan_.samples; i += kWarpThreads) raise_seeds(seeds, plan_.seeds[i]);
     raise_to_those_of_warp(seeds);
-    // In a second turn more is known than the samples tell.
+    // In a second turn more is known than from the samples.
     u64 largest = load_relaxed(plan_.largest);
     raise(largest, bit_cast<u64>(largest_error(seeds)));
     if (block_number() == 0 && thread() == 0) atomic_max(plan_.largest, largest);
@@ -500,7 +500,7 @@ class Points {
     words_.pointwise_most = at_least(high(known.pointwise_max));
   }
 
-  // Takes note of new extrema; each thread brings its own.
+  // Updates the extrema with those of each thread.
   H5L_DEVICE void note(Extrema found) {
     const Known known = notes_.known;
     const bool is_new = (found.e_min < known.e_min) | (found.e_max > known.e_max) | (found.size_min < known.e_min_abs) |
@@ -584,7 +584,7 @@ class Points {
       moments = moments_of(kept_, pivot_x_, pivot_e_,
                            {sum_of_warp(sums_.x), sum_of_warp(sums_.e), sum_of_warp(sums_.xx), sum_of_warp(sums_.ee),
                             sum_of_warp(sums_.xe), sum_of_warp(sums_.abs_e), sum_of_warp(sums_.pointwise)});
-      if (any_in_warp(may_break(changed_zeros))) judge(leaf);
+      if (any_in_warp(may_break(changed_zeros))) check_bound(leaf);
     }
     sync_warp();
     if (lane() == 0) {
@@ -614,7 +614,7 @@ class Points {
   }
 
   // Counts and lists the points of a leaf that break the bound.
-  H5L_DEVICE void judge(u32 leaf) {
+  H5L_DEVICE void check_bound(u32 leaf) {
     WarpList& list = plan_.lists[block_number() * kWarps + warp()];
     u32 listed = notes_.listed;
     u64 violations = 0;
@@ -695,7 +695,7 @@ class Points {
   KnownWords words_;
   LeafSums sums_;
   double pivot_x_ = 0, pivot_e_ = 0;
-  const u8 *next_x_ = nullptr, *next_y_ = nullptr;  // what the thread brings next
+  const u8 *next_x_ = nullptr, *next_y_ = nullptr;  // what the thread copies next
   u32 zeros_ = 0, zeros_changed_ = 0, over_threshold_ = 0;
   u32 kept_ = 0;
 };
@@ -748,8 +748,8 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What the host is told, by one kernel: a thread block tells of totals, one of the largest error, some of the histogram, and
-// the rest add up moments.
+// The results for the host, from one kernel: one thread block writes the totals, one the largest error, some the
+// histogram, and the rest add up moments.
 
 H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
   for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
@@ -797,7 +797,7 @@ H5L_DEVICE u64 first_point(const PointsPlan& plan, u64 leaf, MergeShared& shared
 }
 
 template <class T>
-H5L_DEVICE h5l_assess_point point_told(const PointsPlan& plan, u64 at) {
+H5L_DEVICE h5l_assess_point point_at(const PointsPlan& plan, u64 at) {
   return {plan.first + at, static_cast<double>(Points<T>::value_at(plan.x, at, plan.params.original_big_endian)),
           static_cast<double>(Points<T>::value_at(plan.y, at, plan.params.decoded_big_endian))};
 }
@@ -852,7 +852,7 @@ H5L_DEVICE void tell_totals(const PointsPlan& plan) {
     leaf = lowest_of_block(own < plan.leaves && moments_at(plan, own)->count != 0 ? own : ~u64{0}, shared);
   }
   const u64 first = first_point<T>(plan, leaf, shared, [](double, double) { return true; });
-  if (thread() == 0 && first != ~u64{0}) plan.outcome->first = point_told<T>(plan, first);
+  if (thread() == 0 && first != ~u64{0}) plan.outcome->first = point_at<T>(plan, first);
   // The first points that break the bound: each list is in order, so take the lowest head again and again.
   if (all.violations == 0) return;
   const u32 lists = plan.blocks * kWarps;
@@ -894,7 +894,7 @@ H5L_DEVICE void tell_worst(const PointsPlan& plan) {
   if (worst.leaf >= plan.leaves) return;  // no point counts
   const u64 at =
       first_point<T>(plan, worst.leaf, shared, [=](double x, double y) { return fabs(y - x) == worst.size; });
-  if (thread() == 0 && at != ~u64{0}) plan.outcome->part.worst = point_told<T>(plan, at);
+  if (thread() == 0 && at != ~u64{0}) plan.outcome->part.worst = point_at<T>(plan, at);
 }
 
 // A bin of the table as the part's.
@@ -907,7 +907,7 @@ H5L_DEVICE void tell_bin(const PointsPlan& plan, u32 bin) {
     return;
   }
   const u32 sign = bin / kFineBins, fine = bin % kFineBins;
-  // It may be raised meanwhile: then nothing counts of what this launch tells.
+  // It may be raised meanwhile: then the results of this launch do not count.
   const i32 lowest = lowest_fine_octave(plan, load_relaxed(plan.largest));
   const i32 grid = grid_of_errors(plan, *plan.totals);
   const i32 octave = lowest + static_cast<i32>((fine / 64 - static_cast<u32>(lowest + 1023)) % kFineOctaves);
@@ -944,7 +944,7 @@ H5L_DEVICE void group_moments(const PointsPlan& plan, u64 group) {
 }
 
 template <class T>
-H5L_DEVICE void tell_points(const PointsPlan& plan) {
+H5L_DEVICE void finalize_points(const PointsPlan& plan) {
   const u32 block = block_number();
   if (block == 0) {
     tell_totals<T>(plan);
@@ -958,7 +958,7 @@ H5L_DEVICE void tell_points(const PointsPlan& plan) {
 }
 
 // Writes words to memory of the host, which takes less time for few of them than to have them copied.
-H5L_DEVICE void bring(const gpu::BringPlan& plan) {
+H5L_DEVICE void copy_to_host(const gpu::CopyPlan& plan) {
   for (u64 i = block_number() * kThreads + thread(); i < plan.words; i += grid_blocks() * kThreads) {
     plan.to[i] = plan.from[i];
   }

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Structural similarity in windows of seven points along each of two or three axes, where all points count: what most
-// fields take. A thread block goes from plane to plane (in a field of two axes: from row of cells to row of cells), with
-// one cell of each. Some warps, the makers, add up seven rows for every column that windows of the cell reach; the others,
-// the judges, add up columns and planes, and judge. Between them is a ring of planes, so that nobody waits for all others.
-// A judge's warp has a row of the cell, a lane of it two windows that begin at an even place: what their columns share is
-// added once. All sums are those of native/assess/cpu/windows.cpp, addition for addition.
+// Structural similarity (SSIM) in windows of seven points along each of two or three axes, for fields where every point
+// counts. A thread block sweeps along z (in a field of two axes, along rows of cells), with one cell of each plane.
+// Producer warps load values and add up seven rows for every column that windows of the cell reach. Consumer warps add up
+// columns and planes and compute SSIM: a warp has one row of the cell, a lane two windows that begin at an even place and
+// share most of their columns. A ring of planes in shared memory, guarded by mbarriers, connects them. All sums are those
+// of native/assess/cpu/windows.cpp, addition for addition.
 #pragma once
 
 #include "kernels/assess/windows.cuh"
@@ -14,31 +14,31 @@
 namespace h5lossy::H5L_TARGET {
 
 inline constexpr u32 kSlidingSide = 7;
-inline constexpr u32 kSlidingReach = kSlidingSide - 1;
+inline constexpr u32 kSlidingHalo = kSlidingSide - 1;
 inline constexpr u32 kSlidingSums = kQuantities - 1;
 inline constexpr u32 kPair = 2;  // windows of a lane
 
 struct Sliding {
-  static constexpr u32 kReadRows = kSlidingSide + kSlidingReach;
-  static constexpr u32 kReadColumns = assess::kWindowColumns + kSlidingReach;
-  // Makers take two planes at once, a lane for each of their columns.
-  static constexpr u32 kMakers = 5;
-  static constexpr u32 kMakerLanes = 2 * kReadColumns / kMakers;
-  static_assert(kMakers * kMakerLanes == 2 * kReadColumns && kMakerLanes <= kWarpThreads);
-  static constexpr u32 kJudges = assess::kWindowRows;
-  static_assert(kJudges == kSlidingSide && kPair * kWarpThreads == assess::kWindowColumns);
-  static constexpr u32 kBlockWarps = kMakers + kJudges;
-  static constexpr u32 kRing = kSlidingSide;  // planes between makers and judges: those of a block have their places
+  static constexpr u32 kReadRows = kSlidingSide + kSlidingHalo;
+  static constexpr u32 kReadColumns = assess::kWindowColumns + kSlidingHalo;
+  // Producers take two planes at once, a lane for each of their columns.
+  static constexpr u32 kProducers = 5;
+  static constexpr u32 kProducerLanes = 2 * kReadColumns / kProducers;
+  static_assert(kProducers * kProducerLanes == 2 * kReadColumns && kProducerLanes <= kWarpThreads);
+  static constexpr u32 kConsumers = assess::kWindowRows;
+  static_assert(kConsumers == kSlidingSide && kPair * kWarpThreads == assess::kWindowColumns);
+  static constexpr u32 kBlockWarps = kProducers + kConsumers;
+  static constexpr u32 kRing = kSlidingSide;  // planes in the ring; each plane of a block has its slot
   static constexpr u32 kPitch = (kReadColumns + 3) / 4 * 4;
-  static constexpr u32 kLostBlocks = 3;  // of planes: one that is judged, one that is added up, and one between
+  static constexpr u32 kLostBlocks = 3;  // of planes: one being computed, one being added up, and one between
 };
 
 struct SlidingShared {
   alignas(16) double columns[Sliding::kRing][kSlidingSums][kSlidingSide][Sliding::kPitch];
-  double lost[Sliding::kLostBlocks][kSlidingSide][Sliding::kJudges][kWarpThreads];
+  double lost[Sliding::kLostBlocks][kSlidingSide][Sliding::kConsumers][kWarpThreads];
   WorstOfWarp worst[Sliding::kBlockWarps];
-  u64 made[Sliding::kRing], read[Sliding::kRing];  // rounds of each plane of the ring
-  u64 judged;                                      // rounds of blocks of planes
+  u64 full[Sliding::kRing], empty[Sliding::kRing];  // barriers of each slot of the ring
+  u64 blocks_done;                                  // barrier of the last block of planes
 };
 
 template <>
@@ -48,8 +48,8 @@ struct alignas(16) PairOfDoubles {
   double first, second;
 };
 
-// Where a climb goes: planes of what is judged, and a cell of each.
-struct Climb {
+// The planes of a sweep, and its cell in each.
+struct Sweep {
   u64 from, to;
   u64 cell;  // the first plane's number
   u64 y, x;  // corner
@@ -61,62 +61,61 @@ struct Planes {
   static constexpr u32 kPhases = kDeep ? kSlidingSide : 1;  // of a block
   static constexpr u32 kAhead = kPhases - 1;                // planes that windows reach behind their first one
 
-  static H5L_DEVICE u64 first(const Climb& climb) { return climb.from / kPhases * kPhases; }
-  static H5L_DEVICE u64 end(const Climb& climb) { return ((climb.to + kAhead - 1) / kPhases + 1) * kPhases; }
+  static H5L_DEVICE u64 first(const Sweep& sweep) { return sweep.from / kPhases * kPhases; }
+  static H5L_DEVICE u64 end(const Sweep& sweep) { return ((sweep.to + kAhead - 1) / kPhases + 1) * kPhases; }
 };
 
-// A thread that makes sums over seven rows, at its column, for every other plane. The values of the next of its planes come
-// meanwhile.
+// A thread that adds up seven rows at its column, for every other plane, while the values of its next plane are loaded.
 template <class T, bool kDeep>
-class Maker {
+class RowSumProducer {
  public:
-  H5L_DEVICE Maker(const CellsPlan& plan, const Climb& climb, SlidingShared& shared)
-      : plan_(plan), climb_(climb), shared_(shared) {
-    const u32 number = warp() * Sliding::kMakerLanes + lane();
-    has_column_ = lane() < Sliding::kMakerLanes;
+  H5L_DEVICE RowSumProducer(const CellsPlan& plan, const Sweep& sweep, SlidingShared& shared)
+      : plan_(plan), sweep_(sweep), shared_(shared) {
+    const u32 number = warp() * Sliding::kProducerLanes + lane();
+    has_column_ = lane() < Sliding::kProducerLanes;
     turn_ = has_column_ && number >= Sliding::kReadColumns ? 1 : 0;
     column_ = has_column_ ? number - turn_ * Sliding::kReadColumns : 0;
-    const u64 corner[4] = {plan.first[kW], plan.first[kZ], plan.first[kY], inside(climb.x + column_, kX)};
+    const u64 corner[4] = {plan.first[kW], plan.first[kZ], plan.first[kY], inside(sweep.x + column_, kX)};
     original_ = address(plan.view.original, plan.view.original_strides, plan.view.origin, corner);
     decoded_ = address(plan.view.decoded, plan.view.decoded_strides, plan.view.origin, corner);
   }
 
   // `number`: of planes before.
   H5L_DEVICE void run(u32 number) {
-    const u64 first = Planes<kDeep>::first(climb_);
-    const u32 planes = static_cast<u32>(Planes<kDeep>::end(climb_) - first);
+    const u64 first = Planes<kDeep>::first(sweep_);
+    const u32 planes = static_cast<u32>(Planes<kDeep>::end(sweep_) - first);
     Values some, others;
-    bring(first + turn_, some);
+    load(first + turn_, some);
     H5L_NO_UNROLL for (u32 i = turn_; i < planes + turn_; i += 4) {
-      bring(first + i + 2, others);
-      make(number, i, planes, some);
-      bring(first + i + 4, some);
-      make(number, i + 2, planes, others);
+      load(first + i + 2, others);
+      produce(number, i, planes, some);
+      load(first + i + 4, some);
+      produce(number, i + 2, planes, others);
     }
   }
 
  private:
-  // What no window reaches may be anything that is there.
+  // The nearest place that a window reaches: values beyond are not used.
   H5L_DEVICE u64 inside(u64 at, u32 axis) const {
-    const u64 last = plan_.end[axis] + kSlidingReach - 1;
+    const u64 last = plan_.end[axis] + kSlidingHalo - 1;
     return at < plan_.first[axis] ? plan_.first[axis] : at < last ? at : last;
   }
 
   using Values = T[Sliding::kReadRows][2];  // x and y
 
-  // Loads a plane's rows. Lanes that waited for different planes go on together.
-  H5L_DEVICE void bring(u64 plane, Values& values) const {
+  // Loads a plane's rows. Lanes that waited for different planes are converged first.
+  H5L_DEVICE void load(u64 plane, Values& values) const {
     sync_warp();
-    const u64 corner = kDeep ? climb_.y : plane * kSlidingSide, first = inside(corner, kY);
+    const u64 corner = kDeep ? sweep_.y : plane * kSlidingSide, first = inside(corner, kY);
     const u64 z = kDeep ? inside(plane, kZ) - plan_.first[kZ] : 0, y = first - plan_.first[kY];
     const auto place = [z, y](const u8* base, const i64(&strides)[4]) {
-      return unforeseen(base + static_cast<i64>(z) * strides[kZ] + static_cast<i64>(y) * strides[kY]);
+      return opaque(base + static_cast<i64>(z) * strides[kZ] + static_cast<i64>(y) * strides[kY]);
     };
     const u8* const original = place(original_, plan_.view.original_strides);
     const u8* const decoded = place(decoded_, plan_.view.decoded_strides);
-    // There are no registers to keep the places of all rows in from plane to plane.
-    const i32 skipped = unforeseen(static_cast<i32>(first - corner));
-    const i32 last = unforeseen(static_cast<i32>(inside(first + Sliding::kReadRows, kY) - first));
+    // Row offsets are recomputed for each plane: there are no registers to keep them.
+    const i32 skipped = opaque(static_cast<i32>(first - corner));
+    const i32 last = opaque(static_cast<i32>(inside(first + Sliding::kReadRows, kY) - first));
     H5L_UNROLL for (u32 row = 0; row < Sliding::kReadRows; ++row) {
       i32 at = static_cast<i32>(row) - skipped;
       at = at < 0 ? 0 : at;
@@ -129,14 +128,14 @@ class Maker {
     }
   }
 
-  // Adds up plane i of the climb, if it has so many.
-  H5L_DEVICE void make(u32 number, u32 i, u32 planes, const Values& values) {
+  // Adds up plane i of the sweep, if there is one.
+  H5L_DEVICE void produce(u32 number, u32 i, u32 planes, const Values& values) {
     const bool is_there = has_column_ && i < planes;
     const u32 place = (number + i) % Sliding::kRing, round = (number + i) / Sliding::kRing;
     add_lower_rows(values);
-    if (is_there && round != 0) wait_for_round(shared_.read + place, round - 1);
+    if (is_there && round != 0) wait_barrier(shared_.empty + place, round - 1);
     add_upper_rows(values, shared_.columns[place], is_there);
-    if (is_there) tell(shared_.made + place);
+    if (is_there) arrive(shared_.full + place);
   }
 
   // Adds what is in a row.
@@ -148,7 +147,7 @@ class Maker {
   H5L_DEVICE void add_lower_rows(const Values& values) {
     H5L_UNROLL for (u32 row = kSlidingSide; row-- != 0;) {
       H5L_UNROLL for (u32 q = 0; q < kSlidingSums; ++q) {
-        lower_[row][q] = row == kSlidingReach ? -0.0 : lower_[row + 1][q];
+        lower_[row][q] = row == kSlidingHalo ? -0.0 : lower_[row + 1][q];
       }
       take(values[row], lower_[row]);
     }
@@ -158,7 +157,7 @@ class Maker {
   H5L_DEVICE void add_upper_rows(const Values& values, Columns& to, bool is_there) {
     double sums[kSlidingSums] = {-0.0, -0.0, -0.0, -0.0};
     H5L_UNROLL for (u32 row = 0; row < kSlidingSide; ++row) {
-      if (row != 0) take(values[row + kSlidingReach], sums);
+      if (row != 0) take(values[row + kSlidingHalo], sums);
       H5L_UNROLL for (u32 q = 0; q < kSlidingSums; ++q) {
         const double sum = row == 0 ? lower_[0][q] : lower_[row][q] + sums[q];
         if (is_there) to[q][row][column_] = sum;
@@ -167,7 +166,7 @@ class Maker {
   }
 
   const CellsPlan& plan_;
-  const Climb& climb_;
+  const Sweep& sweep_;
   SlidingShared& shared_;
   bool has_column_;
   u32 turn_, column_;
@@ -175,43 +174,44 @@ class Maker {
   double lower_[kSlidingSide][kSlidingSums];
 };
 
-// A thread that adds up columns and planes, and judges two windows.
+// A thread that adds up columns and planes, and computes SSIM of two windows.
 template <class T, bool kDeep>
-class Judge {
+class SsimConsumer {
  public:
-  H5L_DEVICE Judge(const CellsPlan& plan, const Climb& climb, SlidingShared& shared)
+  H5L_DEVICE SsimConsumer(const CellsPlan& plan, const Sweep& sweep, SlidingShared& shared)
       : plan_(plan),
-        climb_(climb),
+        sweep_(sweep),
         shared_(shared),
-        row_(warp() - Sliding::kMakers),
+        row_(warp() - Sliding::kProducers),
         step_(plan.field.step),
-        planes_(static_cast<u32>(climb.to - climb.from)),
-        ahead_(static_cast<u32>(climb.from - Planes<kDeep>::first(climb)) + kAhead),
-        planes_left_(kDeep && step_ != 1 ? (step_ - static_cast<u32>(climb.from % step_)) % step_ : 0) {
-    H5L_UNROLL for (u32 k = 0; k < kPair; ++k) has_column_[k] = has_place(climb.x + kPair * lane() + k, kX);
-    if (kDeep) set_row(climb.y);
+        planes_(static_cast<u32>(sweep.to - sweep.from)),
+        ahead_(static_cast<u32>(sweep.from - Planes<kDeep>::first(sweep)) + kAhead),
+        planes_left_(kDeep && step_ != 1 ? (step_ - static_cast<u32>(sweep.from % step_)) % step_ : 0) {
+    H5L_UNROLL for (u32 k = 0; k < kPair; ++k) has_column_[k] = has_place(sweep.x + kPair * lane() + k, kX);
+    if (kDeep) set_row(sweep.y);
   }
 
-  // Numbers of planes and blocks of them before. Whether the next plane has been made is asked before this one is judged.
+  // `number` and `turn` count earlier planes and blocks of planes. The next plane's barrier is polled before this plane is
+  // computed, to hide its latency.
   H5L_DEVICE void run(u32 number, u32 turn) {
-    const u32 read = static_cast<u32>(Planes<kDeep>::end(climb_) - Planes<kDeep>::first(climb_));
-    bool is_made = false;
+    const u32 read = static_cast<u32>(Planes<kDeep>::end(sweep_) - Planes<kDeep>::first(sweep_));
+    bool is_full = false;
     H5L_NO_UNROLL for (u32 block = 0; block < read; block += kPhases) {
       auto& lost = shared_.lost[turn % Sliding::kLostBlocks];
       H5L_UNROLL for (u32 phase = 0; phase < kPhases; ++phase) {
         const u32 place = kDeep ? phase : number % Sliding::kRing;
         double windows[kSlidingSums][kPair];
-        if (!is_made) wait_for_round(shared_.made + place, number / Sliding::kRing);
+        if (!is_full) wait_barrier(shared_.full + place, number / Sliding::kRing);
         add_columns(shared_.columns[place], phase, windows);
-        tell(shared_.read + place);
+        arrive(shared_.empty + place);
         ++number;
         const u32 next = kDeep ? (phase + 1) % kPhases : number % Sliding::kRing;
-        is_made = is_round_over(shared_.made + next, number / Sliding::kRing);
+        is_full = is_phase_complete(shared_.full + next, number / Sliding::kRing);
         const u32 plane = block + phase - ahead_;
-        if (plane < planes_) judge(plane, windows, lost[phase]);
+        if (plane < planes_) compute_ssim(plane, windows, lost[phase]);
       }
       if (block != 0) add_lost(block - kPhases, turn - 1);
-      tell(&shared_.judged);
+      arrive(&shared_.blocks_done);
       ++turn;
     }
     add_lost(read - kPhases, turn - 1);
@@ -220,9 +220,9 @@ class Judge {
   // The thread's worst window, below 0 where it has none, and its number in C order.
   double worst = -1;
   H5L_DEVICE u64 place_of_worst(const Extents& own) const {
-    const u64 plane = climb_.from + worst_at_ / kPair, z = kDeep ? plane - plan_.first[kZ] : 0;
-    const u64 y = (kDeep ? climb_.y : plane * kSlidingSide) + row_ - plan_.first[kY];
-    return own.join(0, z, y, climb_.x + kPair * lane() + worst_at_ % kPair - plan_.first[kX]);
+    const u64 plane = sweep_.from + worst_at_ / kPair, z = kDeep ? plane - plan_.first[kZ] : 0;
+    const u64 y = (kDeep ? sweep_.y : plane * kSlidingSide) + row_ - plan_.first[kY];
+    return own.join(0, z, y, sweep_.x + kPair * lane() + worst_at_ % kPair - plan_.first[kX]);
   }
 
  private:
@@ -240,17 +240,17 @@ class Judge {
     }
   }
 
-  // The window that a plane ends: what the block before has of it, and what this one has. In the place of each sum that is
-  // needed no more the plane itself is kept; the last one of the block makes sums of these.
-  static H5L_DEVICE double add_plane(u32 phase, double plane, double (&lower)[kSlidingReach], double& upper) {
+  // The window that ends at this plane: the part in the previous block, and the part in this one. Each sum that is no longer
+  // needed is replaced by the plane itself; the last plane of the block turns these into sums.
+  static H5L_DEVICE double add_plane(u32 phase, double plane, double (&lower)[kSlidingHalo], double& upper) {
     if (!kDeep) return plane;
     double window = plane;
-    if (phase != kSlidingReach) {
+    if (phase != kSlidingHalo) {
       upper = phase == 0 ? plane : upper + plane;
       window = lower[phase] + upper;
       lower[phase] = plane;
     } else {
-      H5L_UNROLL for (u32 i = kSlidingReach; i-- != 0;) {
+      H5L_UNROLL for (u32 i = kSlidingHalo; i-- != 0;) {
         const double next = lower[i] + window;
         lower[i] = window;
         window = next;
@@ -260,8 +260,8 @@ class Judge {
   }
 
   template <class Lost>
-  H5L_DEVICE void judge(u32 plane, const double (&windows)[kSlidingSums][kPair], Lost& to) {
-    if (!kDeep) set_row((climb_.from + plane) * kSlidingSide);
+  H5L_DEVICE void compute_ssim(u32 plane, const double (&windows)[kSlidingSums][kPair], Lost& to) {
+    if (!kDeep) set_row((sweep_.from + plane) * kSlidingSide);
     const bool counts = planes_left_ == 0;
     double found[kPair];
     H5L_UNROLL for (u32 k = 0; k < kPair; ++k) {
@@ -281,7 +281,7 @@ class Judge {
     return at >= plan_.first[axis] && at < plan_.end[axis] && (step_ == 1 || at % step_ == 0);
   }
 
-  // Which windows of the thread count where the climb is at row `y`, and how many of a cell do.
+  // Which of the thread's windows exist at row `y`, and how many of the cell do.
   H5L_DEVICE void set_row(u64 y) {
     const bool has_row = has_place(y + row_, kY);
     u32 rows = 0, columns = 0;
@@ -295,16 +295,16 @@ class Judge {
 
   // The sums of the cells whose windows the planes of a block ended, each by one warp.
   H5L_DEVICE void add_lost(u32 block, u32 turn) {
-    wait_for_round(&shared_.judged, turn);
+    wait_barrier(&shared_.blocks_done, turn);
     const u32 plane = block + row_ - ahead_;
     if (row_ >= kPhases || plane >= planes_) return;
     double sum = 0;
-    H5L_UNROLL for (u32 row = 0; row < Sliding::kJudges; ++row) {
+    H5L_UNROLL for (u32 row = 0; row < Sliding::kConsumers; ++row) {
       sum += shared_.lost[turn % Sliding::kLostBlocks][row_][row][lane()];
     }
     sum = sum_of_warp(sum);
-    if (!kDeep) set_row((climb_.from + plane) * kSlidingSide);
-    const u64 cell = climb_.cell + plane * u64{kDeep ? plan_.rows_of_cells : 1} * plan_.columns_of_cells;
+    if (!kDeep) set_row((sweep_.from + plane) * kSlidingSide);
+    const u64 cell = sweep_.cell + plane * u64{kDeep ? plan_.rows_of_cells : 1} * plan_.columns_of_cells;
     if (lane() == 0) {
       reinterpret_cast<WindowSums*>(plan_.results)[cell] = {sum < 0 ? 0.0 : static_cast<double>(windows_),
                                                             sum < 0 ? 0.0 : 2 * sum};
@@ -312,61 +312,61 @@ class Judge {
   }
 
   const CellsPlan& plan_;
-  const Climb& climb_;
+  const Sweep& sweep_;
   SlidingShared& shared_;
   const u32 row_, step_;
-  const u32 planes_, ahead_;  // that are judged, and that are read before one is
+  const u32 planes_, ahead_;  // with windows, and before the first of them
   u32 planes_left_;           // until one counts
   u32 windows_;               // of a cell
   bool has_column_[kPair], has_window_[kPair];
   u32 worst_at_ = 0;
   // Sums over the last planes of a block, of one to six, or these planes; and sums over the first ones of the next block.
-  double lower_[kSlidingSums][kPair][kSlidingReach] = {}, upper_[kSlidingSums][kPair] = {};
+  double lower_[kSlidingSums][kPair][kSlidingHalo] = {}, upper_[kSlidingSums][kPair] = {};
 };
 
 template <class T, bool kDeep>
-H5L_DEVICE void slide_windows(const CellsPlan& plan) {
+H5L_DEVICE void ssim_7(const CellsPlan& plan) {
   SlidingShared& shared = *reinterpret_cast<SlidingShared*>(shared_memory());
   constexpr u32 kAlong = kDeep ? kZ : kY, kUnit = kDeep ? 1 : kSlidingSide;
   const u64 first = plan.first[kAlong] / kUnit, end = (plan.end[kAlong] - 1) / kUnit + 1;
-  // Blocks of planes stay whole. But for the last one, climbs are as long as each other: makers that had nothing to do in some
-  // would not know what the judges have read.
+  // Blocks of planes stay whole. All sweeps but the last have equal length: otherwise an idle producer could not tell which
+  // slots of the ring were released.
   constexpr u32 kPhases = Planes<kDeep>::kPhases;
-  const u64 base = first / kPhases * kPhases, climbs = (end - 1 - base) / plan.climb + 1;
+  const u64 base = first / kPhases * kPhases, sweeps = (end - 1 - base) / plan.sweep_planes + 1;
   const u64 across = plan.columns_of_cells, down = kDeep ? plan.rows_of_cells : 1;
   const Extents own = extents_of(plan, 0);
   if (thread() < Sliding::kRing) {
-    begin_rounds(shared.made + thread(), Sliding::kReadColumns);
-    begin_rounds(shared.read + thread(), Sliding::kJudges * kWarpThreads);
+    init_barrier(shared.full + thread(), Sliding::kReadColumns);
+    init_barrier(shared.empty + thread(), Sliding::kConsumers * kWarpThreads);
   }
-  if (thread() == Sliding::kRing) begin_rounds(&shared.judged, Sliding::kJudges * kWarpThreads);
+  if (thread() == Sliding::kRing) init_barrier(&shared.blocks_done, Sliding::kConsumers * kWarpThreads);
   sync_block();
   u32 planes = 0;
   double worst = -1;
   u64 worst_at = ~u64{0};
-  for (u64 i = block_number(); i < across * down * climbs; i += grid_blocks()) {
-    const u64 from = base + i / across / down * plan.climb;
-    Climb climb = {};
-    climb.from = from < first ? first : from;
-    climb.to = from + plan.climb < end ? from + plan.climb : end;
-    climb.cell = i % (across * down) + (climb.from - first) * across * down;
-    climb.y = (plan.first[kY] / kSlidingSide + i / across % down) * kSlidingSide;
-    climb.x = (plan.first[kX] / assess::kWindowColumns + i % across) * assess::kWindowColumns;
+  for (u64 i = block_number(); i < across * down * sweeps; i += grid_blocks()) {
+    const u64 from = base + i / across / down * plan.sweep_planes;
+    Sweep sweep = {};
+    sweep.from = from < first ? first : from;
+    sweep.to = from + plan.sweep_planes < end ? from + plan.sweep_planes : end;
+    sweep.cell = i % (across * down) + (sweep.from - first) * across * down;
+    sweep.y = (plan.first[kY] / kSlidingSide + i / across % down) * kSlidingSide;
+    sweep.x = (plan.first[kX] / assess::kWindowColumns + i % across) * assess::kWindowColumns;
     const u32 before = planes;
-    planes += static_cast<u32>(Planes<kDeep>::end(climb) - Planes<kDeep>::first(climb));
-    if (warp() < Sliding::kMakers) {
-      Maker<T, kDeep>(plan, climb, shared).run(before);
+    planes += static_cast<u32>(Planes<kDeep>::end(sweep) - Planes<kDeep>::first(sweep));
+    if (warp() < Sliding::kProducers) {
+      RowSumProducer<T, kDeep>(plan, sweep, shared).run(before);
       continue;
     }
-    Judge<T, kDeep> judge(plan, climb, shared);
-    judge.run(before, before / Planes<kDeep>::kPhases);
-    if (judge.worst < worst || judge.worst < 0) continue;
-    const u64 at = judge.place_of_worst(own);
-    if (judge.worst == worst && worst_at < at) continue;
-    worst = judge.worst;
+    SsimConsumer<T, kDeep> consumer(plan, sweep, shared);
+    consumer.run(before, before / Planes<kDeep>::kPhases);
+    if (consumer.worst < worst || consumer.worst < 0) continue;
+    const u64 at = consumer.place_of_worst(own);
+    if (consumer.worst == worst && worst_at < at) continue;
+    worst = consumer.worst;
     worst_at = at;
   }
-  give_worst<Sliding::kBlockWarps>(plan, own, shared.worst, worst < 0 ? worst : 2 * worst, worst_at);
+  publish_worst<Sliding::kBlockWarps>(plan, own, shared.worst, worst < 0 ? worst : 2 * worst, worst_at);
 }
 
 }  // namespace h5lossy::H5L_TARGET

@@ -53,8 +53,8 @@ class ExtremaFinder {
   u64* const found_;
 };
 
-// A lane's sums over the stencils of a cell, and whether a point's numbers may be extrema: that is told by their high words,
-// as floats, in an instruction for each.
+// A lane's sums over the stencils of a cell, and whether a point's numbers may be extrema: their high words, compared as
+// floats, decide it in one instruction each.
 template <class T, u32 kFirst>
 class LaneStencils {
  public:
@@ -378,7 +378,7 @@ class PlainStencils {
     return {address(values, strides, view.origin, at), strides[kY], extent.rows + 2, extent.columns + 2};
   }
 
-  // Starts to bring a stage's rows.
+  // Starts the copy of a stage's rows.
   H5L_DEVICE void fetch(u32 chunk, u32 stage) { has_quads_ ? fetch<16>(chunk, stage) : fetch<sizeof(T)>(chunk, stage); }
   template <u32 kBytes>
   H5L_DEVICE void fetch(u32 chunk, u32 stage) {

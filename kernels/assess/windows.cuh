@@ -185,7 +185,7 @@ H5L_DEVICE double half_lost_in(const CellsPlan& plan, const double* sums) {
 
 // Half of 1 - SSIM of each window; -1 where there is none.
 template <class T>
-H5L_DEVICE void judge_windows(const CellsPlan& plan) {
+H5L_DEVICE void compute_ssim_windows(const CellsPlan& plan) {
   const Extents from = extents_of(plan, kY), to = extents_of(plan, 0);
   const u64 from_count = from.count(), count = to.count();
   const u32 step = plan.field.step;
@@ -231,7 +231,8 @@ H5L_DEVICE void worst_of_warp(double& worst, u64& at) {
 
 // A thread block's worst window, from those of its threads: numbers in C order. `of_warps` is shared memory.
 template <u32 kBlockWarps>
-H5L_DEVICE void give_worst(const CellsPlan& plan, const Extents& extents, WorstOfWarp* of_warps, double lost, u64 at) {
+H5L_DEVICE void publish_worst(const CellsPlan& plan, const Extents& extents, WorstOfWarp* of_warps, double lost,
+                              u64 at) {
   worst_of_warp(lost, at);
   if (lane() == 0) of_warps[warp()] = {lost, at};
   sync_block();
@@ -281,8 +282,8 @@ H5L_DEVICE void sum_windows(const CellsPlan& plan) {
     windows = sum_of_warp(windows);
     if (lane() == 0) reinterpret_cast<WindowSums*>(plan.results)[i] = {static_cast<double>(windows), 2 * sum};
   }
-  give_worst<kWarps>(plan, extents, reinterpret_cast<WorstOfWarp*>(shared_memory()), worst < 0 ? worst : 2 * worst,
-                     worst_at);
+  publish_worst<kWarps>(plan, extents, reinterpret_cast<WorstOfWarp*>(shared_memory()), worst < 0 ? worst : 2 * worst,
+                        worst_at);
 }
 
 H5L_DEVICE void group_window_cells(const gpu::GroupPlan& plan) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The GPU's own vocabulary: threads, warps and barriers, loads and stores, and single instructions that the compiler does
-// not find by itself. Kernels use nothing else of CUDA, so that the same sources also run on a CPU, where emulated_gpu.h
-// (tests/native) stands in for the device: the tests of the kernels need no GPU.
+// Device primitives: threads, warps and barriers, loads and stores, and single instructions that the compiler does not
+// emit by itself. Kernels use nothing else of CUDA, so the same sources also run on a CPU, where emulated_gpu.h
+// (tests/native) replaces the device: the tests of the kernels need no GPU.
 //
 // Functions that exchange values within a warp or a thread block are called by all of its threads.
 #pragma once
@@ -43,7 +43,7 @@ inline constexpr u32 kLineBytes = 128;  // of memory, which come together
 template <class Shared>
 inline constexpr u32 kThreadsWith = kThreads;
 
-// Marks words that one thread block tells others in, where 0 is that nothing has been told.
+// Set in words that a thread block publishes for others; 0 means that nothing has been published.
 inline constexpr u64 kPublished = u64{1} << 63;
 
 #if defined(__CUDACC__)
@@ -62,29 +62,28 @@ H5L_DEVICE void sync_block() { __syncthreads(); }
 H5L_DEVICE void sync_warp() { __syncwarp(); }
 H5L_DEVICE bool any_in_block(bool flag) { return __syncthreads_or(flag) != 0; }
 
-// Rounds of something that some threads of a thread block do and others wait for, in shared memory. A round ends when so
-// many threads have told; what they did before is then seen by those who waited. Waiting is for one of the last two rounds,
-// by its number.
-H5L_DEVICE void begin_rounds(u64* rounds, u32 threads) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(rounds))),
+// A barrier in shared memory (mbarrier). Its phases are numbered; one completes when `threads` threads have arrived, and a
+// thread that waited for it sees all that they wrote before. Only one of the last two phases can be waited for.
+H5L_DEVICE void init_barrier(u64* barrier, u32 threads) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(barrier))),
                "r"(threads)
                : "memory");
 }
-H5L_DEVICE void tell(u64* rounds) {
+H5L_DEVICE void arrive(u64* barrier) {
   asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(
-                   static_cast<u32>(__cvta_generic_to_shared(rounds)))
+                   static_cast<u32>(__cvta_generic_to_shared(barrier)))
                : "memory");
 }
-H5L_DEVICE bool is_round_over(u64* rounds, u32 number) {
+H5L_DEVICE bool is_phase_complete(u64* barrier, u32 number) {
   u32 is_over;
   asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                : "=r"(is_over)
-               : "r"(static_cast<u32>(__cvta_generic_to_shared(rounds))), "r"(number % 2)
+               : "r"(static_cast<u32>(__cvta_generic_to_shared(barrier))), "r"(number % 2)
                : "memory");
   return is_over != 0;
 }
-H5L_DEVICE void wait_for_round(u64* rounds, u32 number) {
-  const u32 at = static_cast<u32>(__cvta_generic_to_shared(rounds));
+H5L_DEVICE void wait_barrier(u64* barrier, u32 number) {
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
   for (u32 is_over = 0; is_over == 0;) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
@@ -134,7 +133,7 @@ H5L_DEVICE u32 load_relaxed(const u32* from) {
 H5L_DEVICE void store_relaxed(u32* to, u32 value) {
   asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value));
 }
-// Memory that nobody writes to in the launch.
+// Memory that is not written during the launch.
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
 // The same, and no thread near this one will need what is around it.
@@ -177,9 +176,9 @@ H5L_DEVICE void wait_for_copies_but() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
 }
 
-// The same value, of which the compiler knows nothing: what comes of it is not computed before a loop.
+// The same value, opaque to the compiler, so that it does not hoist what is computed from it out of a loop.
 template <class W>
-H5L_DEVICE W unforeseen(W value) {
+H5L_DEVICE W opaque(W value) {
   if constexpr (sizeof(W) == 8) {
     asm volatile("" : "+l"(value));
   } else {
@@ -283,7 +282,7 @@ H5L_DEVICE float smaller_or_nan(float a, float b) {
 H5L_DEVICE double larger_or_nan(double a, double b) { return a > b || a != a ? a : b; }
 H5L_DEVICE double smaller_or_nan(double a, double b) { return a < b || a != a ? a : b; }
 
-// Values that nobody reads again soon.
+// Values that are not read again soon (streaming).
 template <class W>
 H5L_DEVICE void store_streaming(W* to, W word) {
   if constexpr (sizeof(W) == 16) {
@@ -444,7 +443,7 @@ H5L_DEVICE void store_row(u8* rows, const W (&words)[row_bytes / sizeof(W)]) {
   }
 }
 
-// Whether each warp brings or stores its own rows.
+// Whether each warp loads or stores its own rows.
 template <u32 row_bytes>
 H5L_DEVICE bool rows_are_own(const u8* values, u32 bytes) {
   return bytes == kThreads * row_bytes && reinterpret_cast<u64>(values) % 16 == 0;
@@ -485,7 +484,7 @@ H5L_DEVICE void start_rows(u8* rows, const u8* from, u32 bytes) {
   }
 }
 
-// Waits until the rows are there that start_rows was asked for.
+// Waits for the copies that start_rows started.
 template <u32 row_bytes>
 H5L_DEVICE void finish_start(const u8* from, u32 bytes) {
   wait_for_copies();

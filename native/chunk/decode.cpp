@@ -119,24 +119,23 @@ h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& wh
   return decode_values(frame, 0, raw, why, threads);
 }
 
-// False: it is not the GPU's turn, or the GPU rejects the frame; then the CPU finds the error message.
-bool decode_on_gpu(Turn& turn, const Frame& frame, MutableBytes raw) {
-  if (turn.device() == nullptr) return false;
+// False: the frame is for the CPU, or the GPU could not, or it rejects the frame; then the CPU finds the error message.
+bool decode_on_gpu(const Frame& frame, MutableBytes raw) {
+  gpu::Device* const device = select_device(Direction::decode, frame.header.codec, raw.size());
+  if (device == nullptr) return false;
   const gpu::DecodeCall call = make_decode_call(frame.header, 0, raw.size() / frame.header.value_bytes, 1);
-  if (gpu::decode_chunk(*turn.device(), call, frame.bytes, raw)) return true;
-  turn.give_up();
+  if (gpu::decode_chunk(*device, call, frame.bytes, raw)) return true;
+  report_failure(*device);
   return false;
 }
 
 }  // namespace
 
 h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
-  const FrameHeader& header = frame.header;
-  if (header.codec == H5L_CODEC_STORED || raw.empty()) return decode_on_cpu(frame, raw, why, threads);
-  Turn turn(Direction::decode, header.codec, header.value_bytes, raw.size());
-  h5l_status status = H5L_OK;
-  if (!decode_on_gpu(turn, frame, raw)) status = decode_on_cpu(frame, raw, why, threads);
-  if (status == H5L_OK) turn.finish();
+  if (frame.header.codec == H5L_CODEC_STORED || raw.empty()) return decode_on_cpu(frame, raw, why, threads);
+  const bool is_on_gpu = decode_on_gpu(frame, raw);
+  const h5l_status status = is_on_gpu ? H5L_OK : decode_on_cpu(frame, raw, why, threads);
+  if (status == H5L_OK) count_chunk(Direction::decode, is_on_gpu);
   return status;
 }
 

@@ -133,11 +133,12 @@ h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame
   return H5L_OK;
 }
 
-// False: it is not the GPU's turn, or the GPU could not.
-bool encode_on_gpu(Turn& turn, const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
-  if (turn.device() == nullptr) return false;
-  if (gpu::encode_chunk(*turn.device(), make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
-  turn.give_up();
+// False: the chunk is for the CPU, or the GPU could not.
+bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
+  gpu::Device* const device = select_device(Direction::encode, params.codec, raw.size());
+  if (device == nullptr) return false;
+  if (gpu::encode_chunk(*device, make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
+  report_failure(*device);
   return false;
 }
 
@@ -149,12 +150,9 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
     store_chunk(params, raw, frame, frame_bytes);
     return H5L_OK;
   }
-  Turn turn(Direction::encode, params.codec, params.value_bytes, raw.size());
-  h5l_status status = H5L_OK;
-  if (!encode_on_gpu(turn, params, raw, frame, frame_bytes)) {
-    status = encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
-  }
-  if (status == H5L_OK) turn.finish();
+  const bool is_on_gpu = encode_on_gpu(params, raw, frame, frame_bytes);
+  const h5l_status status = is_on_gpu ? H5L_OK : encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
+  if (status == H5L_OK) count_chunk(Direction::encode, is_on_gpu);
   return status;
 }
 

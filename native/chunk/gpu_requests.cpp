@@ -44,8 +44,8 @@ gpu::Method make_method(const CodecEntry& entry, std::uint32_t requested, const 
 gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes, std::uint32_t chunks) {
   gpu::EncodeCall call;
   const bool has_codec = params.codec != H5L_CODEC_AUTO;
-  call.quantizer = make_quantizer(params, {});  // of no values: what does not depend on them
-  const Chunk chunk = read_chunk(params, call.quantizer, raw_bytes / params.value_bytes, nullptr);
+  call.plan.encode.quantizer = make_quantizer(params, {});  // of no values: what does not depend on them
+  const Chunk chunk = read_chunk(params, call.plan.encode.quantizer, raw_bytes / params.value_bytes, nullptr);
   const CodecEntry& lossless = lossless_codec(all_codecs(), params.codec);
   call.lossless = make_method(lossless, lossless.number == params.codec ? params.mode : 0, chunk, raw_bytes);
   call.method = has_codec ? make_method(*codec_entry(params.codec), params.mode, chunk, raw_bytes) : call.lossless;
@@ -61,7 +61,7 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       of_call.apart_bytes = static_cast<std::uint32_t>(part.apart * params.value_bytes);
       of_call.weight = static_cast<std::uint32_t>(part.weight);
     }
-    for_each_candidate(all_codecs(), chunk, [&](const Choice& choice) {
+    const bool has_all = for_each_candidate(all_codecs(), chunk, [&](const Choice& choice) {
       gpu::Candidate& candidate = call.candidates.emplace_back();
       candidate.of_chunk = make_method(choice, params.value_bytes, raw_bytes);
       for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
@@ -71,18 +71,22 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       }
       return true;
     });
+    if (!has_all) {  // one of them is the CPU's, and so is the call: no kernels
+      call.candidates.clear();
+      call.method = {};
+    }
   }
-  call.value_bytes = params.value_bytes;
-  call.requested_kind = params.bound_kind;
-  call.bound = params.bound;
-  call.with_checksum = params.no_checksum == 0;
-  call.big_endian = params.big_endian != 0;
+  call.plan.value_bytes = params.value_bytes;
+  call.plan.requested_kind = params.bound_kind;
+  call.plan.bound = params.bound;
+  call.plan.encode.with_checksum = params.no_checksum == 0 ? 1 : 0;
+  call.plan.big_endian = params.big_endian != 0 ? 1 : 0;
   call.from_range = params.bound_kind == H5L_BOUND_RANGE_RELATIVE;
   call.skip_zeros = params.maybe_padded != 0;
   call.range_has_fill = params.has_fill != 0;
   call.range_fill_bits = params.fill_bits;
-  if (call.from_range) call.quantizer.kind = BoundKind::range_relative;
-  call.chunks = chunks;
+  if (call.from_range) call.plan.encode.quantizer.kind = BoundKind::range_relative;
+  call.plan.encode.chunks = chunks;
   return call;
 }
 

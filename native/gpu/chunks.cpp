@@ -73,9 +73,9 @@ bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t>
   const std::size_t workspace = encode_workspace_bytes(call);
   if (!lane->reserve(raw_room + room + kAlignment + workspace, room + kAlignment)) return false;
   std::uint8_t* const memory = lane->memory();
-  call.raw = memory;
-  call.frames = memory + raw_room;
-  call.frame_bytes = reinterpret_cast<u64*>(memory + raw_room + room);
+  call.plan.encode.raw = memory;
+  call.plan.encode.frames = memory + raw_room;
+  call.plan.frame_bytes = reinterpret_cast<u64*>(memory + raw_room + room);
   std::uint8_t* const pinned = lane->pinned();
   u64* const size = reinterpret_cast<u64*>(pinned + room);
 
@@ -83,12 +83,13 @@ bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t>
   StreamLauncher launcher(device, lane->stream());
   traffic.upload(memory, pinned, raw);
   if (!traffic.ok()) return false;
-  if (call.big_endian && !swap(launcher, memory, call.method.shape.count, call.value_bytes)) return false;
+  if (call.plan.big_endian != 0 && !swap(launcher, memory, call.method.shape.count, call.plan.value_bytes))
+    return false;
   if (!encode(launcher, call, memory + raw_room + room + kAlignment)) return false;
-  traffic.download(size, call.frame_bytes, sizeof *size);
+  traffic.download(size, call.plan.frame_bytes, sizeof *size);
   traffic.wait();
   if (!traffic.ok() || *size > raw.size() + kHeaderBytes || *size > frame.size()) return false;
-  traffic.download(pinned, call.frames, *size);
+  traffic.download(pinned, call.plan.encode.frames, *size);
   traffic.wait();
   if (!traffic.ok()) return false;
   frame_bytes = *size;

@@ -42,6 +42,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;
   X(device_name, "cuDeviceGetName", (char*, int, CudaDevice))                                                         \
   X(device_attribute, "cuDeviceGetAttribute", (int*, int, CudaDevice))                                                \
   X(retain_context, "cuDevicePrimaryCtxRetain", (CudaContext*, CudaDevice))                                           \
+  X(context_state, "cuDevicePrimaryCtxGetState", (CudaDevice, unsigned*, int*))                                       \
   X(release_context, "cuDevicePrimaryCtxRelease_v2", (CudaDevice))                                                    \
   X(push_context, "cuCtxPushCurrent_v2", (CudaContext))                                                               \
   X(pop_context, "cuCtxPopCurrent_v2", (CudaContext*))                                                                \
@@ -74,6 +75,10 @@ struct Driver {
 
 // Null where there is no driver; `why` then says so.
 const Driver* open_driver(const char*& why);
+
+// The first device on which something else in this process has a primary context, as CuPy and PyTorch have; -1 if there is
+// none. Opens nothing: without a context the driver is not even loaded here.
+int device_with_context();
 
 // The major version of CUDA that the driver supports; 0 if there is no driver.
 int driver_major();

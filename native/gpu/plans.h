@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the host tells the kernels: plain data, compiled on both sides. Pointers are the device's.
+// Parameters of the codec kernels: plain data, compiled on both sides. Pointers are the device's.
 #pragma once
 
 #include "codecs/codec.h"

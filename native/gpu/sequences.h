@@ -42,27 +42,16 @@ struct Candidate {
 };
 
 struct EncodeCall {
+  FinishPlan plan = {};                  // without what follows from the method and the workspace
   Method method;                         // for chunks that have bins
   std::vector<Candidate> candidates;     // codec auto picks one in place of `method`; else there are none
   SamplePart sample[kSampleParts] = {};  // what it tries them on; without addresses
   std::uint32_t sample_parts = 0;
-  Method lossless;  // for those that have none
-  std::uint32_t value_bytes = 4;
-  std::uint32_t requested_kind = 0;
-  double bound = 0;
-  bool with_checksum = true;
-  bool big_endian = false;  // what headers say
-  Quantizer quantizer;
+  Method lossless;          // for those that have none
   bool from_range = false;  // the quantizers come from the chunks' own ranges
   bool skip_zeros = false;
   bool range_has_fill = false;
   std::uint64_t range_fill_bits = 0;
-  std::uint32_t chunks = 0;
-  const std::uint8_t* raw = nullptr;
-  std::uint64_t raw_stride = 0;
-  std::uint8_t* frames = nullptr;
-  std::uint64_t frame_stride = 0;
-  u64* frame_bytes = nullptr;
 };
 
 // Bytes of memory that a call needs, aligned to 16 bytes.

@@ -4,9 +4,11 @@
  * Chunks on a GPU, and what the library uses GPUs for.
  *
  * h5l_encode and h5l_decode, and so the HDF5 filter, use a GPU by themselves: the environment variable H5LOSSY_DEVICE is
- * "auto" (the faster one, the default), "cpu", "gpu" or "gpu:N". The bytes are the same. Where a GPU that was requested cannot
- * be used, the CPU does the work, and one line on standard error says why. With H5LOSSY_COUNTS=1, another one prints
- * h5l_counts when the process ends. Nothing else is ever printed.
+ * "auto" (the default), "cpu", "gpu" or "gpu:N". With "auto" the CPU begins, and the GPU gets chunks of 128 KiB and more where the
+ * process has a CUDA context anyway, or, after 256 MiB of chunks, where h5l_gpu_speedup is 2 or more; before that nothing of
+ * CUDA is opened. The bytes are the same. Where a GPU that was requested cannot be used, the CPU does the work, and one line
+ * on standard error says why. With H5LOSSY_COUNTS=1, another one says when "auto" has opened a GPU, and one prints h5l_counts
+ * when the process ends. Nothing else is ever printed.
  *
  * The functions below are for data that is on a GPU already. They need no more than the CUDA driver; `stream` is a
  * CUstream (or cudaStream_t) of the device that the pointers belong to, and all work goes to it: nothing is allocated,
@@ -52,6 +54,10 @@ int h5l_device_at(uint32_t i, h5l_device* device);
 /* Where chunks go, and why: lines of text. Returns how many bytes they have, of which at most capacity - 1 are written,
  * and a NUL. */
 size_t h5l_describe_device_selection(char* text, size_t capacity);
+
+/* How many times as fast as this processor a GPU encodes (decode 0) or decodes (1) chunks of 1 MiB in the host's memory, by a
+ * table of measured speeds that is part of the library; 0 where the table does not say. */
+double h5l_gpu_speedup(uint32_t codec, int decode);
 
 /* The GPU that memory belongs to; -1 if to none. */
 int h5l_device_of(const void* pointer);

@@ -1,52 +1,27 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Whether the GPU or the CPU works on a chunk in the host's memory, and who did so far. H5LOSSY_DEVICE is "auto" (the
-// default), "cpu", "gpu", or "gpu:N". With "auto" the faster one does: both are tried, per codec and size of chunk, once a
-// process has had so many bytes that opening the GPU is worth it.
+// Whether the GPU or the CPU works on a chunk in the host's memory. H5LOSSY_DEVICE is "auto" (the default), "cpu", "gpu", or
+// "gpu:N". With "auto" the CPU begins. The GPU takes chunks of 128 KiB and more where the process has a CUDA context anyway,
+// and after 256 MiB of chunks where it is at least twice as fast by device_speeds.def.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "gpu/device.h"
+#include "runtime/chunk_counts.h"
 
 namespace h5lossy {
 
-enum class Direction : std::uint32_t { encode = 0, decode = 1 };
+// The GPU that is to work on a chunk; null: the CPU is.
+gpu::Device* select_device(Direction direction, std::uint32_t codec, std::size_t raw_bytes);
 
-struct Counts {
-  std::uint64_t cpu[2];  // chunks, by Direction
-  std::uint64_t gpu[2];
-};
-Counts counts();
+// Says on standard error why the GPU could not; without an error it was the frame, which the CPU has to look at.
+void report_failure(gpu::Device& device);
 
-// One chunk: who is to work on it, and then how long that took.
-class Turn {
- public:
-  Turn(Direction direction, std::uint32_t codec, std::uint32_t value_bytes, std::size_t raw_bytes);
-
-  // Null: the CPU's turn.
-  [[nodiscard]] gpu::Device* device() const { return device_; }
-
-  // The GPU could not; the CPU does it.
-  void give_up();
-
-  // The chunk is done.
-  void finish();
-
- private:
-  Direction direction_;
-  std::size_t raw_bytes_;
-  std::size_t slot_;
-  gpu::Device* device_ = nullptr;
-  bool is_timed_ = false;
-  std::chrono::steady_clock::time_point begin_;
-};
-
-// What H5LOSSY_DEVICE asks for, what there is, and what was measured: lines for people.
+// What H5LOSSY_DEVICE asks for, and what that comes to here: lines for people. Opens the GPU.
 std::string describe_device_selection();
 
 }  // namespace h5lossy

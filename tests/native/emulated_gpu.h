@@ -44,7 +44,7 @@ inline constexpr u32 kWarpThreads = 32;
 inline constexpr u32 kThreadsTogether = 2048;
 inline constexpr std::size_t kStackBytes = 96 * 1024;
 
-// Where threads meet. What each one brings stays until the one after the next meeting.
+// Where threads meet. What each one contributes stays until the meeting after the next.
 struct Meeting {
   u32 size = 0, arrived = 0;
   u64 round = 0;
@@ -148,35 +148,35 @@ H5L_UNSEEN const u64* meet(Meeting& meeting, u32 place, u64 brought) {
 H5L_UNSEEN void note_progress() { ++grid.progress; }
 H5L_UNSEEN u64 brought_by(const u64* brought, u32 place) { return brought[place]; }
 
-// How many threads a round takes, have told in this one, and how many rounds are over.
-struct Rounds {
-  u16 threads, told;
+// How many threads a phase takes, have arrived in this one, and how many phases are complete.
+struct Barrier {
+  u16 threads, arrived;
   u32 over;
 };
-H5L_UNSEEN void begin_rounds(u64* rounds, u32 threads) {
-  const Rounds none{static_cast<u16>(threads), 0, 0};
-  std::memcpy(rounds, &none, sizeof none);
+H5L_UNSEEN void init_barrier(u64* barrier, u32 threads) {
+  const Barrier none{static_cast<u16>(threads), 0, 0};
+  std::memcpy(barrier, &none, sizeof none);
 }
-H5L_UNSEEN void tell(u64* rounds) {
-  Rounds now;
-  std::memcpy(&now, rounds, sizeof now);
-  if (++now.told == now.threads) {
-    now.told = 0;
+H5L_UNSEEN void arrive(u64* barrier) {
+  Barrier now;
+  std::memcpy(&now, barrier, sizeof now);
+  if (++now.arrived == now.threads) {
+    now.arrived = 0;
     ++now.over;
   }
-  std::memcpy(rounds, &now, sizeof now);
-  release(rounds);
+  std::memcpy(barrier, &now, sizeof now);
+  release(barrier);
   ++grid.progress;
 }
-H5L_UNSEEN bool is_round_over(u64* rounds, u32 number) {
-  Rounds now;
-  std::memcpy(&now, rounds, sizeof now);
+H5L_UNSEEN bool is_phase_complete(u64* barrier, u32 number) {
+  Barrier now;
+  std::memcpy(&now, barrier, sizeof now);
   if (now.over % 2 == number % 2) return false;
-  acquire(rounds);
+  acquire(barrier);
   return true;
 }
-H5L_UNSEEN void wait_for_round(u64* rounds, u32 number) {
-  while (!is_round_over(rounds, number)) yield();
+H5L_UNSEEN void wait_barrier(u64* barrier, u32 number) {
+  while (!is_phase_complete(barrier, number)) yield();
 }
 
 inline Meeting& warp_of(const Fiber& fiber) { return fiber.block->warps[fiber.thread / kWarpThreads]; }
@@ -283,10 +283,10 @@ W exchange(W value, u32 from) {
   return result;
 }
 inline void sync_warp() { emulation::meet<true>(emulation::warp_of(emulation::running()), thread() % 32, 0); }
-inline void begin_rounds(u64* rounds, u32 threads) { emulation::begin_rounds(rounds, threads); }
-inline void tell(u64* rounds) { emulation::tell(rounds); }
-inline bool is_round_over(u64* rounds, u32 number) { return emulation::is_round_over(rounds, number); }
-inline void wait_for_round(u64* rounds, u32 number) { emulation::wait_for_round(rounds, number); }
+inline void init_barrier(u64* barrier, u32 threads) { emulation::init_barrier(barrier, threads); }
+inline void arrive(u64* barrier) { emulation::arrive(barrier); }
+inline bool is_phase_complete(u64* barrier, u32 number) { return emulation::is_phase_complete(barrier, number); }
+inline void wait_barrier(u64* barrier, u32 number) { emulation::wait_barrier(barrier, number); }
 
 template <class W>
 W shuffle(W value, u32 from) {
@@ -375,7 +375,7 @@ void wait_for_copies_but() {
 }
 
 template <class W>
-W unforeseen(W value) {
+W opaque(W value) {
   return value;
 }
 

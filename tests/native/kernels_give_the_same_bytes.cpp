@@ -115,11 +115,11 @@ std::vector<Bytes> encode_with_kernels(const h5l_params& params, const std::vect
   }
   std::vector<u64> frame_bytes(chunks.size());
   EncodeCall call = make_encode_call(params, raw_bytes, static_cast<std::uint32_t>(chunks.size()));
-  call.raw = raw.data();
-  call.raw_stride = raw_stride;
-  call.frames = frames.data();
-  call.frame_stride = frame_stride;
-  call.frame_bytes = frame_bytes.data();
+  call.plan.encode.raw = raw.data();
+  call.plan.encode.raw_stride = raw_stride;
+  call.plan.encode.frames = frames.data();
+  call.plan.encode.frame_stride = frame_stride;
+  call.plan.frame_bytes = frame_bytes.data();
   Aligned workspace(encode_workspace_bytes(call));
   EmulatedLauncher launcher(call.method.layout.is_split || !call.candidates.empty() ? std::max(blocks, kLeastBlocks)
                                                                                     : blocks);

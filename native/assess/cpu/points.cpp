@@ -39,12 +39,12 @@ constexpr u32 kRounds = 2;
 // that has just been written is slow to read.
 constexpr u32 kCountersOfOctave = 64;
 constexpr u32 kCounters = 256 * kCountersOfOctave;  // of one sign
-constexpr u32 kNoCounter = 2 * kCounters;           // one that nobody reads
+constexpr u32 kNoCounter = 2 * kCounters;           // one that is never read
 struct Counters {
   u32 count[2][2 * kCounters + 16];
 };
 
-// What a first look at the values of a leaf tells. Extrema are right where all values are finite.
+// What the first pass over a leaf's values finds. Extrema are right where all values are finite.
 template <class T>
 struct Survey {
   T x_min, x_max, y_min, y_max;
@@ -468,8 +468,8 @@ void add_extrema(PointsPart& part, const LeafExtrema& found, double x_min, doubl
 
 // Lists and counts the points of a leaf that break the bound, where any may.
 template <class T>
-void judge(const h5l_assess_params& params, u64 first, const T* x, const T* y, const u16* number, u32 count,
-           const LeafExtrema& found, u64 zeros_changed, PointsPart& part) {
+void check_bound(const h5l_assess_params& params, u64 first, const T* x, const T* y, const u16* number, u32 count,
+                 const LeafExtrema& found, u64 zeros_changed, PointsPart& part) {
   const double limit = params.limit[0];
   switch (params.bound_kind) {
     case H5L_BOUND_ABSOLUTE:
@@ -547,7 +547,7 @@ void add_valid(const h5l_assess_params& params, u64 first, const T* x, const T* 
     }
     part.threshold_crossings[f] += crossings;
   }
-  judge(params, first, x, y, number, count, found, zeros_changed, part);
+  check_bound(params, first, x, y, number, count, found, zeros_changed, part);
   add_extrema(part, found, static_cast<double>(seen.x_min), static_cast<double>(seen.x_max),
               static_cast<double>(seen.y_min), static_cast<double>(seen.y_max));
   if (part.valid == 0 || found.abs_max > fabs(part.worst.decoded - part.worst.original)) {

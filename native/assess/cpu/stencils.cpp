@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Gradient, Laplacian and autocorrelation (pattern II) in one walk through a column of cells: planes of errors stay in a
-// ring while the column is climbed, so each value is read and converted about once.
+// ring during the sweep, so each value is read and converted about once.
 
 #include <math.h>
 #include <stdlib.h>
@@ -182,10 +182,10 @@ inline PairTotals add_up_valid(u32 rows, u32 own, u32 columns, u32 some, Pair pa
   return {totals[0], totals[1], totals[2], totals[3]};
 }
 
-class Climber {
+class Sweep {
  public:
-  Climber(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
-          double* memory)
+  Sweep(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
+        double* memory)
       : value_bytes_(value_bytes),
         view_(view),
         rules_(rules),
@@ -226,7 +226,7 @@ class Climber {
     return (rows + 1) * stride;  // tails are read in whole groups of lanes
   }
 
-  void climb(StencilCell* cells) {
+  void run(StencilCell* cells) {
     const u64 depth = column_.end[kZ] - column_.first[kZ];
     for (u64 w = column_.first[kW]; w < column_.end[kW]; ++w, cells += depth) {
       for (u64 i = 0; i < depth; ++i) {
@@ -249,8 +249,8 @@ class Climber {
  private:
   static constexpr u32 kStencilPlanes = 3, kFarPlanes = 4;
 
-  static u32 reach(const FieldPlan& plan) { return plan.stencils && plan.lags < 2 ? 2 : plan.lags; }
-  static u32 ring_planes(const FieldPlan& plan) { return plan.present[kZ] ? reach(plan) + 1 : 1; }
+  static u32 halo(const FieldPlan& plan) { return plan.stencils && plan.lags < 2 ? 2 : plan.lags; }
+  static u32 ring_planes(const FieldPlan& plan) { return plan.present[kZ] ? halo(plan) + 1 : 1; }
   static u32 stencil_planes(const FieldPlan& plan) {
     return !plan.stencils ? 0 : plan.present[kZ] ? kStencilPlanes : 1;
   }
@@ -263,7 +263,7 @@ class Climber {
 
   // Of what is read along an axis.
   static u32 extent(const FieldPlan& plan, const Column& column, u32 axis) {
-    const u64 end = column.end[axis] + (plan.present[axis] ? reach(plan) : 0);
+    const u64 end = column.end[axis] + (plan.present[axis] ? halo(plan) : 0);
     return static_cast<u32>((end < plan.shape[axis] ? end : plan.shape[axis]) - column.first[axis]);
   }
 
@@ -412,7 +412,7 @@ class Climber {
     }
   }
 
-  // Pairs where all points count. What column sums tell is not added up again.
+  // Pairs where all points count. Column sums are reused.
   template <u32 kCount>
   PairTotals add_up_plain(u32 axis, u32 lag, u64 z, const Plane& tail, u32 rows, u32 columns, u32 some) const {
     const auto of_columns = [&](const double* from) {
@@ -603,8 +603,8 @@ class Climber {
 bool stencils(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
               StencilCell* cells) {
   void* memory = nullptr;
-  if (posix_memalign(&memory, 64, Climber::memory_doubles(plan, column) * sizeof(double)) != 0) return false;
-  Climber(value_bytes, view, rules, plan, column, static_cast<double*>(memory)).climb(cells);
+  if (posix_memalign(&memory, 64, Sweep::memory_doubles(plan, column) * sizeof(double)) != 0) return false;
+  Sweep(value_bytes, view, rules, plan, column, static_cast<double*>(memory)).run(cells);
   free(memory);
   return true;
 }

@@ -278,9 +278,9 @@ void add_rows(u32 side, u32 first, u32 last, const double* const* rows, u32 coun
 }
 
 template <class T>
-class Climber {
+class Sweep {
  public:
-  Climber(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, double* memory)
+  Sweep(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, double* memory)
       : view_(view),
         rules_(rules),
         plan_(plan),
@@ -327,7 +327,7 @@ class Climber {
            (kReadRows * (rows + plan.window[kY] - 1) + kQuantities * plan.window[kY]) * wide_stride(plan, column);
   }
 
-  void climb(WindowCell* cells) {
+  void run(WindowCell* cells) {
     const u32 deep = plan_.window[kZ];
     const u32 outer = plan_.window[kW];
     const u64 cells_of_plane =
@@ -343,7 +343,7 @@ class Climber {
         if (w + 1 >= column_.first[kW] + outer) {
           const u64 corner_w = w + 1 - outer;
           const u64 plane = (corner_w - column_.first[kW]) * volumes_ + (z - column_.first[kZ]);
-          judge(corner_w, z, end, cells + plane * cells_of_plane, cells_of_plane);
+          compute_ssim(corner_w, z, end, cells + plane * cells_of_plane, cells_of_plane);
         }
         z = end;
       }
@@ -435,7 +435,7 @@ class Climber {
     }
   }
 
-  // A part of a row that will be read soon: of the next plane, which nobody has read so far.
+  // A part of a row that will be read soon: of the next plane, which has not been read yet.
   void prefetch(const u8* row, const i64* strides, u32 count) const {
     const i64 ahead = plan_.present[kZ] ? strides[kZ] : kRowsAhead * strides[kY];
     for (u32 byte = 0; byte < count * sizeof(T) + 63; byte += 64) __builtin_prefetch(row + ahead + byte);
@@ -501,7 +501,7 @@ class Climber {
   }
 
   // Windows of the planes z to `end`, which are in one block.
-  void judge(u64 w, u64 z, u64 end, WindowCell* cells, u64 cells_of_plane) {
+  void compute_ssim(u64 w, u64 z, u64 end, WindowCell* cells, u64 cells_of_plane) {
     const u32 step = plan_.step;
     const auto planes = static_cast<u32>(end - z);
     for (u64 i = 0; i < planes * cells_of_plane; ++i) cells[i] = {{0, 0}, -1, {0, 0, 0, 0}};
@@ -521,7 +521,7 @@ class Climber {
           WindowCell& cell = row_cells[plane * cells_of_plane + i];
           if (at % step == 0 && (z + plane) % step == 0) {
             const u64 row[4] = {w, z + plane, at, column_.first[kX] - lead_ + first};
-            judge_row(sums_[plane], there_ + i * padded(cell_columns_), count, row, sum, cell);
+            compute_row(sums_[plane], there_ + i * padded(cell_columns_), count, row, sum, cell);
           }
           if (!ends) continue;
           cell.sums.sum = 2 * total(sum);
@@ -553,10 +553,10 @@ class Climber {
   }
 
   // The part of a row that is in one cell.
-  void judge_row(const double* const* sums, const double* there, u32 count, const u64* at, Lanes& sum,
-                 WindowCell& cell) {
-    const double most = quantities_ == kQuantities ? judge_windows<true>(sums, there, count, sum, cell)
-                                                   : judge_windows<false>(sums, there, count, sum, cell);
+  void compute_row(const double* const* sums, const double* there, u32 count, const u64* at, Lanes& sum,
+                   WindowCell& cell) {
+    const double most = quantities_ == kQuantities ? compute_ssim_windows<true>(sums, there, count, sum, cell)
+                                                   : compute_ssim_windows<false>(sums, there, count, sum, cell);
     if (!(2 * most > cell.worst)) return;
     worst_ = most;
     cell.worst = 2 * most;
@@ -571,7 +571,7 @@ class Climber {
   // with few instructions. Where numbers are infinite or nearly so the error is beyond all measure; sums of float32 are not.
   // Returns the largest of a row, or -1 where it is below what another cell has.
   template <bool kMasked>
-  double judge_windows(const double* const* sums, const double* there, u32 count, Lanes& sum, WindowCell& cell) {
+  double compute_ssim_windows(const double* const* sums, const double* there, u32 count, Lanes& sum, WindowCell& cell) {
     using V = Vector<double>;
     const double unit = sizeof(T) == 8 ? plan_.unit : 1.0;
     const struct {
@@ -591,7 +591,7 @@ class Climber {
     V most = zero - 1.0;
     V windows = zero;
     // What is lost in the windows of a vector, 0 where none counts.
-    const auto judge = [&](u32 i) {
+    const auto lost_at = [&](u32 i) {
       const V s = load_doubles(own.s + i);
       const V d = load_doubles(own.d + i);
       const V error_squares = d * d;
@@ -619,8 +619,8 @@ class Climber {
       for (u32 g = 0; g < kGroup; ++g) {
         const u32 i = from + g * kWindowGroup;
         if (i >= own.count) break;
-        const V even = judge(i);
-        lanes[g] += even + judge(i + kDoubles);
+        const V even = lost_at(i);
+        lanes[g] += even + lost_at(i + kDoubles);
       }
     }
 #pragma GCC unroll 16
@@ -655,12 +655,12 @@ class Climber {
 };
 
 template <class T>
-bool climb(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, WindowCell* cells) {
-  const u64 bytes = Climber<T>::memory_doubles(rules, plan, column) * sizeof(double);
+bool sweep(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, WindowCell* cells) {
+  const u64 bytes = Sweep<T>::memory_doubles(rules, plan, column) * sizeof(double);
   void* memory = nullptr;
   if (posix_memalign(&memory, 64, bytes) != 0) return false;
   memset(memory, 0, bytes);  // vectors read behind rows
-  Climber<T>(view, rules, plan, column, static_cast<double*>(memory)).climb(cells);
+  Sweep<T>(view, rules, plan, column, static_cast<double*>(memory)).run(cells);
   free(memory);
   return true;
 }
@@ -669,8 +669,8 @@ bool climb(const View& view, const Rules& rules, const FieldPlan& plan, const Co
 
 bool windows(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
              WindowCell* cells) {
-  return value_bytes == 4 ? climb<float>(view, rules, plan, column, cells)
-                          : climb<double>(view, rules, plan, column, cells);
+  return value_bytes == 4 ? sweep<float>(view, rules, plan, column, cells)
+                          : sweep<double>(view, rules, plan, column, cells);
 }
 
 }  // namespace h5lossy::H5L_TARGET

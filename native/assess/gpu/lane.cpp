@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;
 
-// So much a kernel brings, which begins sooner than a copy.
+// Up to this size a kernel writes results to the host, since a kernel starts sooner than a copy.
 constexpr std::size_t kMostBrought = std::size_t{64} << 10;
 
 CudaPointer address(const void* pointer) { return static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer)); }
@@ -67,9 +67,9 @@ bool AssessLane::start_copy(std::uint8_t* to, const std::uint8_t* from, std::siz
   const bool has_words =
       ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from) | bytes) & 7) == 0;
   if (has_words && bytes <= kMostBrought) {
-    const BringPlan plan = {reinterpret_cast<const u64*>(from), reinterpret_cast<u64*>(to), bytes / sizeof(u64)};
+    const CopyPlan plan = {reinterpret_cast<const u64*>(from), reinterpret_cast<u64*>(to), bytes / sizeof(u64)};
     const auto blocks = static_cast<std::uint32_t>((plan.words + kThreads - 1) / kThreads);
-    return launcher_.launch("assess_bring", blocks, 1, &plan, sizeof plan, false);
+    return launcher_.launch("assess_copy_to_host", blocks, 1, &plan, sizeof plan, false);
   }
   const CudaResult result = device_.driver().copy_to_host(to, address(from), bytes, lane_->stream());
   if (result != 0) device_.report(result, "copy to the host");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the host tells the kernels of the assessment: plain data, compiled on both sides. Pointers are the device's.
+// Parameters of the assessment kernels: plain data, compiled on both sides. Pointers are the device's.
 #pragma once
 
 #include "assess/kernels.h"
@@ -54,7 +54,7 @@ struct Seeds {
   u64 e_min, e_min_abs, pointwise_min, e_max, pointwise_max;
 };
 
-// What the host is told of points, apart from moments.
+// Results of points for the host, apart from moments.
 struct PointsOutcome {
   assess::PointsPart part;
   h5l_assess_point first;  // that counts, if one does
@@ -89,7 +89,7 @@ struct PointsPlan {
 };
 
 // Words for the host.
-struct BringPlan {
+struct CopyPlan {
   const u64* from;
   u64* to;
   u64 words;
@@ -105,7 +105,7 @@ struct GroupPlan {
 // Up to so many lags, there are kernels for fields of which all points count.
 inline constexpr u32 kMostPlainLags = 10;
 
-// What one kernel of lags tells the other of a cell: the sum of its points with a tail along the last axis, for each lag (0:
+// What one kernel of lags passes to the other for a cell: the sum of its points with a tail along the last axis, for each lag (0:
 // of all its points); and sums for the mean of all axes. Index i stands for lag i + 1 but for heads.
 struct LagNotes {
   double heads[kMostPlainLags + 1], heads_x[kMostPlainLags];
@@ -128,7 +128,7 @@ struct CellsPlan {
   u32 rows_of_cells, columns_of_cells;
   u64 cells;
   u8* results;          // StencilCell or WindowSums of each cell
-  u64* extrema;         // of stencils, that warps tell each other; 0 at the start
+  u64* extrema;         // of stencils, shared by warps; 0 at the start
   u64 reach_end[4];     // behind what cells and their lags reach
   double* errors;       // of lags: see assess_lags.cuh
   LagNotes* notes;      // of each cell
@@ -137,7 +137,7 @@ struct CellsPlan {
   double* plane_sums;
   double* lost;
   WorstWindow* worst;  // of each thread block
-  u64 climb;           // planes, or rows of cells, that a thread block slides over at once
+  u64 sweep_planes;    // planes, or rows of cells, that a thread block slides over at once
 };
 
 }  // namespace h5lossy::gpu

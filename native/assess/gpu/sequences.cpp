@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "assess/gpu/plans.h"
+#include "gpu/arena.h"
 
 namespace h5lossy::gpu {
 namespace {
@@ -26,23 +27,6 @@ constexpr std::uint64_t kSampledLeaves = 128;
 // Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
 constexpr std::uint64_t kMostCellBytes = std::uint64_t{5} << 28;
 constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
-
-// Hands out pieces of memory, aligned. Without memory it only counts.
-class Pieces {
- public:
-  explicit Pieces(std::uint8_t* memory) : memory_(memory) {}
-  template <class T>
-  T* take(std::uint64_t count) {
-    T* const piece = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
-    bytes_ += (static_cast<std::size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return piece;
-  }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-
- private:
-  std::uint8_t* memory_;
-  std::size_t bytes_ = 0;
-};
 
 std::uint32_t grid_for(Launcher& launcher, const char* kernel, std::uint64_t blocks) {
   const std::uint64_t most = std::uint64_t{8} * launcher.resident_blocks(kernel);
@@ -135,32 +119,32 @@ i32 grid_of(double limit) {
 
 // Pieces of memory of the device: what is 0 at the start of a turn and what comes back are adjacent.
 struct PointsMemory {
-  std::uint8_t *turn, *told;
-  std::size_t turn_bytes, told_bytes;
+  std::uint8_t *turn, *outcome;
+  std::size_t turn_bytes, outcome_bytes;
 };
 
-PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) {
+PointsMemory take_memory(Arena& arena, const Groups& split, PointsPlan& plan) {
   PointsMemory memory = {};
-  plan.largest = pieces.take<u64>(1);
-  const std::size_t before_turn = pieces.bytes();
-  plan.totals = pieces.take<PointsTotals>(1);
-  plan.table = pieces.take<u32>(kBlockBins);
+  plan.largest = arena.take<u64>(1);
+  const std::size_t before_turn = arena.bytes();
+  plan.totals = arena.take<PointsTotals>(1);
+  plan.table = arena.take<u32>(kBlockBins);
   memory.turn = reinterpret_cast<std::uint8_t*>(plan.totals);
-  const std::size_t before_told = pieces.bytes();
-  plan.outcome = pieces.take<PointsOutcome>(1);
-  memory.told = reinterpret_cast<std::uint8_t*>(plan.outcome);
-  memory.turn_bytes = pieces.bytes() - before_turn;
-  plan.cleared = pieces.bytes() / sizeof(u64) - 1;
+  const std::size_t before_outcome = arena.bytes();
+  plan.outcome = arena.take<PointsOutcome>(1);
+  memory.outcome = reinterpret_cast<std::uint8_t*>(plan.outcome);
+  memory.turn_bytes = arena.bytes() - before_turn;
+  plan.cleared = arena.bytes() / sizeof(u64) - 1;
   // One piece for both, copied to the host up to its last number: the padding behind it is never written.
   const std::uint64_t single = split.head + split.tail;
-  const std::size_t before_moments = pieces.bytes();
-  plan.rest = pieces.take<Moments>(single + split.groups);
+  const std::size_t before_moments = arena.bytes();
+  plan.rest = arena.take<Moments>(single + split.groups);
   if (plan.rest != nullptr) plan.sums = plan.rest + single;
-  memory.told_bytes = before_moments - before_told + (single + split.groups) * sizeof(Moments);
-  plan.moments = pieces.take<Moments>(split.groups * kLeafGroup);
-  plan.worst = pieces.take<BlockWorst>(plan.blocks);
-  plan.lists = pieces.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
-  plan.seeds = pieces.take<Seeds>(plan.samples);
+  memory.outcome_bytes = before_moments - before_outcome + (single + split.groups) * sizeof(Moments);
+  plan.moments = arena.take<Moments>(split.groups * kLeafGroup);
+  plan.worst = arena.take<BlockWorst>(plan.blocks);
+  plan.lists = arena.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
+  plan.seeds = arena.take<Seeds>(plan.samples);
   return memory;
 }
 
@@ -189,34 +173,35 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   plan.samples = static_cast<u32>(std::min(leaves, kSampledLeaves));
   plan.head = split.head;
   plan.groups = split.groups;
-  Pieces counted(nullptr);
+  Arena counted(nullptr, kAlignment);
   take_memory(counted, split, plan);
   std::uint8_t* const workspace = device.reserve(counted.bytes());
   if (workspace == nullptr) return false;
-  Pieces pieces(workspace);
-  const PointsMemory memory = take_memory(pieces, split, plan);
+  Arena arena(workspace, kAlignment);
+  const PointsMemory memory = take_memory(arena, split, plan);
   const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
-  const char* const tell = typed(params.value_bytes, "assess_tell_points_f32", "assess_tell_points_f64");
-  const auto tellers = static_cast<std::uint32_t>(2 + kBinBlocks + split.groups);
-  std::vector<u64> told(memory.told_bytes / sizeof(u64));
-  const auto* const outcome = reinterpret_cast<const PointsOutcome*>(told.data());
+  const char* const finalize = typed(params.value_bytes, "assess_finalize_points_f32", "assess_finalize_points_f64");
+  const auto finalizers = static_cast<std::uint32_t>(2 + kBinBlocks + split.groups);
+  std::vector<u64> outcome_words(memory.outcome_bytes / sizeof(u64));
+  const auto* const outcome = reinterpret_cast<const PointsOutcome*>(outcome_words.data());
   // Where errors are much larger than in the leaves that were looked at, once more.
   for (int turn = 0; turn < 2; ++turn) {
     const bool is_started = (turn == 0 ? launcher.launch(sample, plan.samples, 1, &plan, sizeof plan, false)
                                        : launcher.clear(memory.turn, memory.turn_bytes)) &&
                             launcher.launch(kernel, plan.blocks, 1, &plan, sizeof plan, false) &&
-                            launcher.launch(tell, tellers, 1, &plan, sizeof plan, false) &&
-                            device.download(told.data(), memory.told, memory.told_bytes) && device.wait();
+                            launcher.launch(finalize, finalizers, 1, &plan, sizeof plan, false) &&
+                            device.download(outcome_words.data(), memory.outcome, memory.outcome_bytes) &&
+                            device.wait();
     if (!is_started) return false;
     if (outcome->too_narrow != 0) continue;
     if (outcome->part.valid != 0) take_pivot(state, outcome->first.original, outcome->first.decoded);
     add_part(state, outcome->part);  // has no leaves
-    const auto told_at = [&](const Moments* piece) {
-      return reinterpret_cast<const Moments*>(reinterpret_cast<const std::uint8_t*>(told.data()) +
-                                              (reinterpret_cast<const std::uint8_t*>(piece) - memory.told));
+    const auto result_at = [&](const Moments* piece) {
+      return reinterpret_cast<const Moments*>(reinterpret_cast<const std::uint8_t*>(outcome_words.data()) +
+                                              (reinterpret_cast<const std::uint8_t*>(piece) - memory.outcome));
     };
-    const Moments* const rest = told_at(plan.rest);
-    const Moments* const sums = told_at(plan.sums);
+    const Moments* const rest = result_at(plan.rest);
+    const Moments* const sums = result_at(plan.sums);
     for (std::uint64_t i = 0; i < split.head; ++i) state.moments.push(rest[i]);
     for (std::uint64_t i = 0; i < split.groups; ++i) state.moments.push(sums[i], kLeafGroupLevel);
     for (std::uint64_t i = split.head; i < split.head + split.tail; ++i) state.moments.push(rest[i]);
@@ -321,13 +306,13 @@ const char* sliding_kernel(const FieldInput& input) {
   for (const std::int64_t stride : {input.view.original_strides[2], input.view.decoded_strides[2]}) {
     if (stride < 0 || stride >= std::int64_t{1} << 32) return nullptr;
   }
-  return field.rank == 2 ? typed(input.value_bytes, "assess_slide_planes_f32", "assess_slide_planes_f64")
-                         : typed(input.value_bytes, "assess_slide_volumes_f32", "assess_slide_volumes_f64");
+  return field.rank == 2 ? typed(input.value_bytes, "assess_ssim_7_planes_f32", "assess_ssim_7_planes_f64")
+                         : typed(input.value_bytes, "assess_ssim_7_volumes_f32", "assess_ssim_7_volumes_f64");
 }
 
 // How many planes, or rows of cells, a thread block slides over at once, so that all are done early: along z, windows come
-// in blocks of planes, and each climb reads one block more than it has.
-std::uint64_t climb_for(const CellsPlan& plan, std::uint32_t thread_blocks) {
+// in blocks of planes, and each sweep_planes reads one block more than it has.
+std::uint64_t sweep_length(const CellsPlan& plan, std::uint32_t thread_blocks) {
   const bool is_deep = plan.field.rank == 3;
   const std::uint64_t unit = is_deep ? plan.field.window[1] : plan.cell_rows;
   const int axis = is_deep ? 1 : 2;
@@ -335,8 +320,8 @@ std::uint64_t climb_for(const CellsPlan& plan, std::uint32_t thread_blocks) {
   const std::uint64_t columns = plan.columns_of_cells * (is_deep ? plan.rows_of_cells : 1);
   std::uint64_t best = 0;
   std::uint64_t least = ~std::uint64_t{0};
-  for (std::uint64_t climbs = 1; climbs <= std::min<std::uint64_t>(all, 64); ++climbs) {
-    const std::uint64_t length = (all - 1) / climbs + 1;
+  for (std::uint64_t sweeps = 1; sweeps <= std::min<std::uint64_t>(all, 64); ++sweeps) {
+    const std::uint64_t length = (all - 1) / sweeps + 1;
     const std::uint64_t rounds = (columns * ((all - 1) / length + 1) - 1) / thread_blocks + 1;
     if (rounds * (length + 1) >= least) continue;
     least = rounds * (length + 1);
@@ -385,18 +370,18 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     plan.cells = plan.cells / planes * (plan.end[1] - plan.first[1]);
     return plan;
   };
-  const auto take = [&](Pieces& pieces, CellsPlan& plan, StencilCell*& sums) {
+  const auto take = [&](Arena& arena, CellsPlan& plan, StencilCell*& sums) {
     const std::uint64_t errors = set_reach(plan);
-    if (has_others) plan.errors = pieces.take<double>(errors);
-    if (has_plain) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
-    plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
-    plan.extrema = reinterpret_cast<u64*>(pieces.take<StencilExtrema>(1));
-    sums = pieces.take<StencilCell>(plan.cells / (kGroup - 1));  // of groups, of groups of these, and so on
+    if (has_others) plan.errors = arena.take<double>(errors);
+    if (has_plain) plan.notes = arena.take<LagNotes>(with_tails(plan).cells);
+    plan.results = reinterpret_cast<u8*>(arena.take<StencilCell>(plan.cells));
+    plan.extrema = reinterpret_cast<u64*>(arena.take<StencilExtrema>(1));
+    sums = arena.take<StencilCell>(plan.cells / (kGroup - 1));  // of groups, of groups of these, and so on
     return errors;
   };
   const auto bytes = [&](CellsPlan plan) {
     StencilCell* sums = nullptr;
-    Pieces counted(nullptr);
+    Arena counted(nullptr, kAlignment);
     take(counted, plan, sums);
     return counted.bytes();
   };
@@ -405,10 +390,10 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     std::uint8_t* const workspace = device.reserve(bytes(plan));
     if (workspace == nullptr) return false;
     StencilCell* sums = nullptr;
-    Pieces pieces(workspace);
+    Arena arena(workspace, kAlignment);
     const auto grouped = std::make_shared<Grouped<StencilCell>>(before, plan.cells);
     before += plan.cells;
-    const std::uint64_t errors = take(pieces, plan, sums);
+    const std::uint64_t errors = take(arena, plan, sums);
     Launcher& launcher = device.launcher();
     const CellsPlan tails = with_tails(plan);
     const auto run = [&](const char* f32, const char* f64, std::uint64_t blocks, const CellsPlan& cells) {
@@ -452,35 +437,35 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
     const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     Launcher& launcher = device.launcher();
     const char* const last = sliding != nullptr ? sliding : "assess_sum_windows";
-    // Thread blocks that slide are at work all the time, so that climbs are cut for as many as there is room for.
+    // One thread block a multiprocessor works all the time, so sweeps are cut for as many as fit.
     const std::uint32_t blocks =
         sliding != nullptr ? launcher.resident_blocks(sliding) : grid_for(launcher, last, plan.cells);
-    if (sliding != nullptr) plan.climb = climb_for(plan, blocks);
-    const auto take = [&](Pieces& pieces, WindowSums*& sums) {
-      plan.column_sums = pieces.take<double>(sizes.columns);
-      plan.plane_sums = pieces.take<double>(sizes.planes);
-      plan.lost = pieces.take<double>(sizes.corners);
-      plan.results = reinterpret_cast<u8*>(pieces.take<WindowSums>(plan.cells));
-      plan.worst = pieces.take<WorstWindow>(blocks);
-      sums = pieces.take<WindowSums>(grouped->sums());
+    if (sliding != nullptr) plan.sweep_planes = sweep_length(plan, blocks);
+    const auto take = [&](Arena& arena, WindowSums*& sums) {
+      plan.column_sums = arena.take<double>(sizes.columns);
+      plan.plane_sums = arena.take<double>(sizes.planes);
+      plan.lost = arena.take<double>(sizes.corners);
+      plan.results = reinterpret_cast<u8*>(arena.take<WindowSums>(plan.cells));
+      plan.worst = arena.take<WorstWindow>(blocks);
+      sums = arena.take<WindowSums>(grouped->sums());
     };
     WindowSums* sums = nullptr;
-    Pieces counted(nullptr);
+    Arena counted(nullptr, kAlignment);
     take(counted, sums);
     std::uint8_t* const workspace = device.reserve(counted.bytes());
     if (workspace == nullptr) return false;
-    Pieces pieces(workspace);
-    take(pieces, sums);
+    Arena arena(workspace, kAlignment);
+    take(arena, sums);
     const auto blocks_for = [](std::uint64_t values) { return (values + kThreads - 1) / kThreads; };
     const auto worst = std::make_shared<std::vector<WorstWindow>>(blocks);
-    const bool is_judged =
+    const bool is_computed =
         sliding != nullptr ||
         (launch(launcher, typed(input.value_bytes, "assess_sum_columns_f32", "assess_sum_columns_f64"),
                 blocks_for(sizes.columns / 5), plan) &&
          launch(launcher, "assess_sum_planes", blocks_for(sizes.planes / 5), plan) &&
-         launch(launcher, typed(input.value_bytes, "assess_judge_windows_f32", "assess_judge_windows_f64"),
+         launch(launcher, typed(input.value_bytes, "assess_compute_ssim_f32", "assess_compute_ssim_f64"),
                 blocks_for(sizes.corners), plan));
-    const bool is_started = is_judged && launch(launcher, last, blocks, plan) &&
+    const bool is_started = is_computed && launch(launcher, last, blocks, plan) &&
                             grouped->fetch(device, "assess_group_windows", kThreads / 2,
                                            reinterpret_cast<WindowSums*>(plan.results), sums) &&
                             device.download(worst->data(), plan.worst, blocks * sizeof(WorstWindow));

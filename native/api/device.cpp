@@ -16,6 +16,7 @@
 #include "gpu/device.h"
 #include "h5lossy_device.h"
 #include "runtime/device_selection.h"
+#include "runtime/device_speeds.h"
 
 namespace h5lossy {
 namespace {
@@ -82,7 +83,7 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
   if (const h5l_status status = check_batch(batch, params->value_bytes, why); status != H5L_OK) return status;
   call = make_encode_call(*params, static_cast<std::size_t>(batch->raw_bytes), batch->count);
-  call.big_endian = false;
+  call.plan.big_endian = 0;
   return H5L_OK;
 }
 
@@ -220,6 +221,15 @@ size_t h5l_describe_device_selection(char* text, size_t capacity) {
   return described.size();
 }
 
+double h5l_gpu_speedup(uint32_t codec, int decode) {
+  double speedup = 0;
+  guarded(nullptr, [&](const Message&) {
+    speedup = gpu_speedup(decode != 0 ? Direction::decode : Direction::encode, codec);
+    return H5L_OK;
+  });
+  return speedup;
+}
+
 int h5l_device_of(const void* pointer) {
   int ordinal = -1;
   guarded(nullptr, [&](const Message&) {
@@ -255,11 +265,11 @@ h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* b
     }
     gpu::Device* device = nullptr;
     if (const h5l_status status = open_device(batch->raw, device, why); status != H5L_OK) return status;
-    call.raw = static_cast<const std::uint8_t*>(batch->raw);
-    call.raw_stride = batch->raw_stride;
-    call.frames = static_cast<std::uint8_t*>(batch->frames);
-    call.frame_stride = batch->frame_stride;
-    call.frame_bytes = reinterpret_cast<u64*>(batch->frame_bytes);
+    call.plan.encode.raw = static_cast<const std::uint8_t*>(batch->raw);
+    call.plan.encode.raw_stride = batch->raw_stride;
+    call.plan.encode.frames = static_cast<std::uint8_t*>(batch->frames);
+    call.plan.encode.frame_stride = batch->frame_stride;
+    call.plan.frame_bytes = reinterpret_cast<u64*>(batch->frame_bytes);
     const gpu::Current current(*device);
     gpu::StreamLauncher launcher(*device, batch->stream);
     const bool started = current.ok() && gpu::encode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C API, but for its batches.
+// The C API for single frames, and what the library says of itself.
 
 #include <algorithm>
 #include <bit>
