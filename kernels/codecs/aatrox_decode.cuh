@@ -74,7 +74,7 @@ class Decoder {
       W bins[kThreadValues];
       // Where the warps of the tile tell their sums.
       u64* const told =
-          plan_.told + (u64{block_row()} * plan_.tiles + (tile - plan_.first_tile)) * kTileLayers * kValueWords;
+          plan_.published + (u64{block_row()} * plan_.tiles + (tile - plan_.first_tile)) * kTileLayers * kValueWords;
       read_bins(sum, bins, told);
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = bits_of_bin(q, bins[i]);
     }

@@ -64,7 +64,7 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
 
 std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5L_MAX_CD_VALUES> words) {
   std::fill(words.begin(), words.end(), 0);
-  const bool has_fill = params.has_fill != 0 && fill_needs_care(params.value_bytes, params.fill_bits);
+  const bool has_fill = params.has_fill != 0 && fill_must_match_exactly(params.value_bytes, params.fill_bits);
   words[kCodecAt] = params.codec;
   words[kBoundKindAt] = params.bound_kind;
   write_pair(words, kBoundAt, std::bit_cast<std::uint64_t>(params.bound));

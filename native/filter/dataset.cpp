@@ -153,7 +153,7 @@ h5l_status read_fill_value(const hdf5::Functions& h5, hid_t dcpl, hid_t type, h5
     params.fill_bits = params.value_bytes == 4 ? swap_bytes(static_cast<std::uint32_t>(params.fill_bits))
                                                : swap_bytes(static_cast<unsigned long long>(params.fill_bits));
   }
-  params.has_fill = fill_needs_care(params.value_bytes, params.fill_bits) ? 1 : 0;
+  params.has_fill = fill_must_match_exactly(params.value_bytes, params.fill_bits) ? 1 : 0;
   return H5L_OK;
 }
 
