@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;
 
-// Up to this size a kernel writes results to the host, since a kernel starts sooner than a copy.
-constexpr std::size_t kMostBrought = std::size_t{64} << 10;
+// Up to this size, a kernel writes results to the host, since a kernel has a lower latency than a copy.
+constexpr std::size_t kMostCopiedByKernel = std::size_t{64} << 10;
 
 CudaPointer address(const void* pointer) { return static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer)); }
 
@@ -45,10 +45,10 @@ std::unique_ptr<AssessStream> AssessStream::open(const void* values, std::string
 
 AssessStream::~AssessStream() { device_.driver().wait_for_stream(buffers_->stream()); }
 
-// What is started later works on the memory later: only to get more of it takes waiting.
+// Reusing the memory is safe, because the stream runs kernels in order. Only reallocating it needs a wait.
 std::uint8_t* AssessStream::reserve(std::size_t bytes) {
-  const bool is_there = bytes <= buffers_->memory_bytes() || (wait() && buffers_->reserve(bytes, kPinnedBytes));
-  return is_there ? buffers_->memory() : nullptr;
+  const bool is_large_enough = bytes <= buffers_->memory_bytes() || (wait() && buffers_->reserve(bytes, kPinnedBytes));
+  return is_large_enough ? buffers_->memory() : nullptr;
 }
 
 bool AssessStream::download(void* to, const void* from, std::size_t bytes) {
@@ -67,7 +67,7 @@ bool AssessStream::download(void* to, const void* from, std::size_t bytes) {
 bool AssessStream::start_copy(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
   const bool has_words =
       ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from) | bytes) & 7) == 0;
-  if (has_words && bytes <= kMostBrought) {
+  if (has_words && bytes <= kMostCopiedByKernel) {
     const CopyPlan plan = {reinterpret_cast<const u64*>(from), reinterpret_cast<u64*>(to), bytes / sizeof(u64)};
     const auto blocks = static_cast<std::uint32_t>((plan.words + kThreads - 1) / kThreads);
     return launcher_.launch("assess_copy_to_host", blocks, 1, &plan, sizeof plan, false);
@@ -93,8 +93,8 @@ bool AssessStream::wait() {
 }
 
 std::string AssessStream::error() const {
-  const std::string said = device_.take_error();
-  return said.empty() ? device_.name() + " cannot run the kernels of the assessment" : said;
+  const std::string error = device_.take_error();
+  return error.empty() ? device_.name() + " cannot run the kernels of the assessment" : error;
 }
 
 }  // namespace h5lossy::gpu

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A stream of a GPU as what the assessment works with.
+// Runs the assessment on a stream of a GPU.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace h5lossy::gpu {
 
 class AssessStream : public AssessDevice {
  public:
-  // The GPU that a pointer belongs to; null, and why, where there is none.
+  // Opens a stream of the GPU that holds `values`. Null, with the reason in `why`, if that fails.
   static std::unique_ptr<AssessStream> open(const void* values, std::string& why);
   ~AssessStream() override;
   AssessStream(const AssessStream&) = delete;
