@@ -23,7 +23,7 @@ class PartPlaces {
     if (thread() == 0) shared_.known_chunk = 0;
   }
 
-  H5L_DEVICE void ask(const EncodePlan& plan, const Spot& spot) {
+  H5L_DEVICE void ask(const EncodePlan& plan, const WorkItem& spot) {
     const u64* const own = own_word(plan, spot);
     own_ = own == nullptr ? kPublished : load_relaxed(own);
     sum_ = load_sum(plan, spot, known_tile(spot) + lane());
@@ -31,7 +31,7 @@ class PartPlaces {
 
   // Where the part's tile begins in its chunk's payload, and its layout.
   H5L_DEVICE void find(const EncodePlan& plan, const OwnTile& part) {
-    const Spot& spot = part.spot;
+    const WorkItem& spot = part.spot;
     const u32 first_tile = known_tile(spot), tile = spot.index / kTileParts;
     u32 bytes = 0;
     constexpr u32 in_flight = 4;
@@ -65,20 +65,20 @@ class PartPlaces {
 
  private:
   // The tile behind those whose end is known.
-  [[nodiscard]] H5L_DEVICE u32 known_tile(const Spot& spot) const {
+  [[nodiscard]] H5L_DEVICE u32 known_tile(const WorkItem& spot) const {
     const bool knows =
         shared_.known_chunk == spot.item - spot.index + 1 && shared_.known_tile <= spot.index / kTileParts;
     return knows ? shared_.known_tile : 0;
   }
 
   // The word of the lane's part of an item's tile; null: there is none.
-  H5L_DEVICE static const u64* own_word(const EncodePlan& plan, const Spot& spot) {
+  H5L_DEVICE static const u64* own_word(const EncodePlan& plan, const WorkItem& spot) {
     const u32 part = spot.index / kTileParts * kTileParts + lane() % kTileParts;
     return part < plan.items_per_chunk ? plan.parts + (spot.item - spot.index) + part : nullptr;
   }
 
   // Of a tile before an item's.
-  H5L_DEVICE static u32 load_sum(const EncodePlan& plan, const Spot& spot, u32 tile) {
+  H5L_DEVICE static u32 load_sum(const EncodePlan& plan, const WorkItem& spot, u32 tile) {
     if (tile >= spot.index / kTileParts) return kComplete;
     return load_relaxed(plan.group_sums + spot.chunk * plan.groups_per_chunk + tile);
   }
@@ -236,7 +236,7 @@ class Encoder {
 
   H5L_DEVICE void publish(OwnTile& tile, u64 word) const {
     const PartWord part = unpack(word);
-    const Spot& spot = tile.spot;
+    const WorkItem& spot = tile.spot;
     tile.bytes = 4 * part.planes;
     store_relaxed(plan_.parts + spot.item, word);
     atomic_add(plan_.group_sums + spot.chunk * plan_.groups_per_chunk + spot.index / kTileParts,
@@ -367,7 +367,7 @@ class Encoder {
 
   // Stages the first bin of the tile, where the first part has exceptions only. By one thread; all parts' words are there.
   H5L_DEVICE void find_initial(const OwnTile& tile_part, StagedHead& head) const {
-    const Spot& spot = tile_part.spot;
+    const WorkItem& spot = tile_part.spot;
     const u32 item = spot.item, left = plan_.items_per_chunk - spot.index,
               parts = left < kTileParts ? left : kTileParts;
     const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));

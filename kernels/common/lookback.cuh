@@ -43,11 +43,11 @@ H5L_DEVICE const u8* raw_of(const EncodePlan& plan, u32 chunk) { return plan.raw
 H5L_DEVICE u8* frame_of(const EncodePlan& plan, u32 chunk) { return plan.frames + chunk * plan.frame_stride; }
 
 // An item, and where it is. A thread block goes from one to the next in steps of the grid, without dividing.
-struct Spot {
+struct WorkItem {
   u32 item, chunk, index;  // the item of all, its chunk, and its number in there
 };
 
-H5L_DEVICE Spot step(const EncodePlan& plan, Spot spot) {
+H5L_DEVICE WorkItem step(const EncodePlan& plan, WorkItem spot) {
   spot.item += grid_blocks();
   spot.chunk += plan.chunk_step;
   spot.index += plan.index_step;
@@ -60,7 +60,7 @@ H5L_DEVICE Spot step(const EncodePlan& plan, Spot spot) {
 
 // From a spot on, the first one in a chunk that this kernel is for; behind the last chunk there is none.
 template <bool is_lossless>
-H5L_DEVICE Spot skip_others(const EncodePlan& plan, Spot spot) {
+H5L_DEVICE WorkItem skip_others(const EncodePlan& plan, WorkItem spot) {
   if (plan.quantizers == nullptr) return spot;  // all chunks are
   while (spot.chunk < plan.chunks && (plan.quantizers[spot.chunk].kind == BoundKind::lossless) != is_lossless) {
     spot = step(plan, spot);
@@ -69,12 +69,12 @@ H5L_DEVICE Spot skip_others(const EncodePlan& plan, Spot spot) {
 }
 
 template <bool is_lossless>
-H5L_DEVICE Spot first_spot(const EncodePlan& plan) {
+H5L_DEVICE WorkItem first_item(const EncodePlan& plan) {
   const u32 item = block_number();
   return skip_others<is_lossless>(plan, {item, item / plan.items_per_chunk, item % plan.items_per_chunk});
 }
 template <bool is_lossless>
-H5L_DEVICE Spot next_spot(const EncodePlan& plan, const Spot& spot) {
+H5L_DEVICE WorkItem next_item(const EncodePlan& plan, const WorkItem& spot) {
   return skip_others<is_lossless>(plan, step(plan, spot));
 }
 
@@ -82,7 +82,7 @@ H5L_DEVICE Spot next_spot(const EncodePlan& plan, const Spot& spot) {
 struct OwnTile {
   const u8* values;
   u32 raw_bytes;
-  Spot spot;
+  WorkItem spot;
   u32 bytes;  // of the payload
   u32 at;
 };
@@ -167,7 +167,7 @@ H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin
 
 // By one thread.
 H5L_DEVICE void publish_size(const EncodePlan& plan, OwnTile& tile, u32 bytes) {
-  const Spot& spot = tile.spot;
+  const WorkItem& spot = tile.spot;
   tile.bytes = bytes;
   store_relaxed(plan.sizes + spot.item, kComplete | bytes);
   atomic_add(plan.group_sums + spot.chunk * plan.groups_per_chunk + spot.index / kGroupTiles, kOneOfGroup | bytes);
@@ -188,7 +188,7 @@ class TilePlaces {
 
   // Asks for the words that the place of a tile follows from; find() waits for them. In between there should be enough to
   // do for them to come.
-  H5L_DEVICE void ask(const EncodePlan& plan, const Spot& spot) {
+  H5L_DEVICE void ask(const EncodePlan& plan, const WorkItem& spot) {
     const Words words(plan, spot, shared_);
     head_ = words.load_head();
     sum_ = words.load_sum(words.first_group);
@@ -224,7 +224,7 @@ class TilePlaces {
  private:
   // Which words those are: a lane has one size at most before the first whole group, and one behind the last.
   struct Words {
-    H5L_DEVICE Words(const EncodePlan& plan, const Spot& spot, const Shared& shared) {
+    H5L_DEVICE Words(const EncodePlan& plan, const WorkItem& spot, const Shared& shared) {
       const u32 first = spot.item - spot.index, known = shared.known_item;
       const bool knows = known > first && known <= spot.item;  // of the same chunk
       const u32 begin = knows ? known - first : 0;
@@ -302,7 +302,7 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
   u32 sum = 0;                 // checksum of what the thread has emitted of a chunk
   bool is_stashed = false;
   if (thread() == 0) {
-    shared.tiles[0].spot = first_spot<is_lossless>(plan);
+    shared.tiles[0].spot = first_item<is_lossless>(plan);
     encoder.find_values(shared.tiles[0]);
     shared.table_sum = 0;
   }
@@ -326,7 +326,7 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
         sync_block();  // before the rows get other values
       } else {
         if (thread() == 0) {
-          next.spot = next_spot<is_lossless>(plan, tile.spot);
+          next.spot = next_item<is_lossless>(plan, tile.spot);
           encoder.find_values(next);
         }
         const auto measured = encoder.measure(tile);  // behind its barriers, nobody reads what was emitted last

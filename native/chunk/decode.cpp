@@ -104,7 +104,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
              if (is_streamed) finish_streaming();
            });
   if (broken.load() != end) {
-    return why.fail(H5L_CORRUPT, "tile %u is not valid: the file is damaged", broken.load());
+    return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", broken.load());
   }
   if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
   return H5L_OK;
