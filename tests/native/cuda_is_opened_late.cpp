@@ -16,13 +16,13 @@
 namespace h5lossy::test {
 namespace {
 
-// The stand-in's variable; null where it has not been loaded.
+// The fake driver's variable; null if it has not been loaded.
 void* variable(const char* name) {
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   return driver == nullptr ? nullptr : dlsym(driver, name);
 }
 
-// What the driver has been asked since the last time; "no driver" where it has not been opened.
+// The calls that the driver has received since the last time; "no driver" if it has not been opened.
 std::string take_calls() {
   char* const calls = static_cast<char*>(variable("fake_calls"));
   if (calls == nullptr) return "no driver";
@@ -72,7 +72,7 @@ void with_a_context() {
   const auto is_active = static_cast<int*>(variable("fake_is_active"));
   Chunk chunk(128 << 10), small((128 << 10) - 4);
   CHECK(take_calls() == "count device state ", "%s",
-        "a driver without a context is asked for one, and for nothing else");
+        "only the context state is queried from a driver without a context");
   *is_active = 1;
   small.encode(), small.decode();
   CHECK(take_calls().empty(), "%s", "chunks below 128 KiB");

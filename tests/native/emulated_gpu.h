@@ -40,7 +40,7 @@ namespace h5lossy::emulation {
 
 inline constexpr u32 kMostThreads = 512;  // of a thread block
 inline constexpr u32 kWarpThreads = 32;
-// Of blocks that may wait for each other. ThreadSanitizer knows some thousand.
+// The most thread blocks that may wait for each other. ThreadSanitizer supports some thousand fibers.
 inline constexpr u32 kThreadsTogether = 2048;
 inline constexpr std::size_t kStackBytes = 96 * 1024;
 

@@ -162,7 +162,7 @@ class Check {
   }
 
   // Encoding twice changes nothing. The range of decoded values is another one, so there the bound that was used is
-  // asked for as an absolute one, and the payload is compared.
+  // requested as an absolute one, and the payload is compared.
   void check_again(h5l_params params, const Bytes& frame, const Bytes& decoded) {
     const h5l_frame_info info = inspect(frame);
     const bool is_resolved = params.bound_kind == H5L_BOUND_RANGE_RELATIVE;

@@ -182,7 +182,7 @@ void check_dims(const Bytes& frame) {
   }
 }
 
-// PFPL's own payload for one float32, which is consistent, but longer than what it stands for: an encoder stores that.
+// PFPL's payload for one float32, which is consistent, but longer than the value itself: an encoder would store the tile.
 void check_long_payload() {
   constexpr std::uint8_t payload[] = {0xea, 0x01, 0x03, 0x00, 0x03, 0x00, 0x03, 0x00, 0x03, 0x00, 0x00, 0x00};
   Bytes frame = encode(make_params(H5L_BOUND_ABSOLUTE, 0.01, 4), Bytes(400));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a codec's decoder makes of any payload, of any length that it may be asked for: it refuses it, or gives some
+// A codec's decoder, given any payload of any allowed length, refuses it or gives some
 // values, and neither reads nor writes outside of its buffers, which lie beside guard pages and are as long as need be.
 // For all codecs and modes, without a frame around the payload and so without its checks.
 
@@ -67,7 +67,7 @@ class Decoder {
     return payload;
   }
 
-  // A few bytes changed, half of the time at the front, where the sizes stand; or cut, or longer.
+  // A few bytes changed, half of the time at the beginning, where the sizes are; or truncated, or extended.
   Bytes damaged(Bytes payload) {
     for (std::uint64_t changes = random_.below(4); changes > 0; --changes) {
       const std::size_t reach = random_.one_in(2) ? payload.size() : std::min<std::size_t>(payload.size(), 160);

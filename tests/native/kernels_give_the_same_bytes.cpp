@@ -60,7 +60,7 @@ class EmulatedLauncher : public Launcher {
   explicit EmulatedLauncher(std::uint32_t resident) : resident_(resident) {}
   bool launch(const char* kernel, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes,
               bool together) override {
-    // Nobody waits for anybody: fewer do the same, but for decoders, where each has a tile.
+    // Thread blocks do not wait for each other, so fewer do the same; except in decoders, where each has its own tile.
     if (!together && std::strstr(kernel, "decode") == nullptr) blocks = std::min(blocks, 3u);
     const bool found = test::launch<EncodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<DecodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
@@ -213,7 +213,7 @@ template <class T>
 void check(const Method& method, const Setting& setting, Random& random, std::uint64_t hostile_one_in) {
   h5l_params params = make_params(method, setting.kind, setting.bound, sizeof(T));
   const std::size_t tile = method.tile_values(sizeof(T));
-  // Now and then more tiles than a group has whose sizes are added up.
+  // Sometimes more tiles than there are in a group.
   const std::size_t most = kIsSlow            ? std::min<std::size_t>(24 * tile, 50000)
                            : random.one_in(6) ? std::min<std::size_t>(70 * tile, 290000)
                                               : std::min<std::size_t>(3 * tile, 70000);
@@ -302,7 +302,7 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
     CHECK(decode_with_kernels(header, broken, 0, count, actual_values, random.below(4)) == is_fine || is_fine,
           "%s: damage, %d expected: %zu values, float%zu, kind %u", method.name.c_str(), is_fine ? 1 : 0, count,
           8 * sizeof(T), setting.kind);
-    // Of no values: whether header and tile table are whole is told all the same.
+    // With no values, header and tile table are still checked.
     Bytes nothing;
     CHECK(decode_with_kernels(header, expected, first, 0, nothing, 0), "%s: no values", method.name.c_str());
     CHECK(!decode_with_kernels(header, broken, first, 0, nothing, 0) ||

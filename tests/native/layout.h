@@ -41,7 +41,7 @@ struct Layout {
   }
 };
 
-// False: not even the fixed fields are right. Else header_bytes are there, and nothing else is certain.
+// False if the fixed fields are wrong. Otherwise the frame has header_bytes, and nothing else is certain.
 inline bool read_layout(std::span<const std::uint8_t> frame, Layout& layout) {
   FrameHeader& header = layout.header;
   if (read_header({frame, frame.size()}, header, Message(nullptr)) != H5L_OK) return false;

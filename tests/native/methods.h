@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the tests go through: every codec of this build with every mode that its frames have, as the library's own table
-// says. So a codec that comes later is tested without a change.
+// Every codec of this build with every mode that its frames can have, from the library's own table, so that new codecs are
+// tested without changes.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@
 
 namespace h5lossy::test {
 
-// A codec and one of its modes, to be asked for.
+// A codec and one of its modes, for requests.
 struct Method {
   std::uint32_t codec = H5L_CODEC_AUTO;
   std::uint32_t mode = 0;
-  bool is_default = false;  // what mode 0 stands for
+  bool is_default = false;  // whether mode 0 selects it
   bool has_boxes = false;   // its frames hold dims
   std::string name;
 
@@ -83,7 +83,7 @@ inline void place_some_tile(Random& random, const Method& method, std::uint32_t 
   Geometry(method.layout(value_bytes, dims), value_bytes, values, dims).place(0, placed);
 }
 
-// Of just the size that is asked for, so that sanitizers see a byte too many.
+// Of exactly the requested size, so that sanitizers detect accesses beyond it.
 inline Workspace workspace_of(const TileFunctions& functions) { return Workspace(functions.workspace_bytes); }
 
 inline h5l_params make_params(const Method& method, std::uint32_t kind, double bound, std::uint32_t value_bytes) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The library tells what it is: version, build, names of statuses, codecs and backends. Where H5LOSSY_BACKEND names a
-// backend that there is not, calls say so instead of taking another one.
+// The library reports its version, build, and the names of statuses, codecs and backends. If H5LOSSY_BACKEND names a
+// backend that does not exist, calls fail instead of using another one.
 
 #include <cstring>
 #include <string>

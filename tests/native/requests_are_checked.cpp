@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a caller may not ask for is refused with a status and a message, and nothing is written: parameters, sizes, null
+// Invalid requests are refused with a status and a message, and nothing is written: parameters, sizes, null
 // pointers, cd_values. What pack writes, unpack reads.
 
 #include <cstring>
