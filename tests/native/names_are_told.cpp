@@ -36,8 +36,7 @@ void check_names() {
     CHECK(codecs.find(std::string(name) + ";") == std::string::npos, "codec %u is \"%s\", too", number, name);
     codecs += std::string(name) + ";";
   }
-  CHECK(h5l_codec_name(0) == nullptr && h5l_codec_name(99) == nullptr,
-        "unknown codecs");
+  CHECK(h5l_codec_name(0) == nullptr && h5l_codec_name(99) == nullptr, "unknown codecs");
   int usable = 0;
   CHECK(h5l_backend_at(0, nullptr) != nullptr, "no backend");
   bool scalar = false;
