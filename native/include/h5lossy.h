@@ -120,9 +120,8 @@ const char* h5l_build(void);
 /* "corrupt" for H5L_CORRUPT, and so on. */
 const char* h5l_status_name(h5l_status status);
 
-/* A codec's name in lower case, as in docs/format/; NULL for an unknown number. And its number; 0 for an unknown name. */
+/* "pfpl" for H5L_CODEC_PFPL, and so on; NULL for an unknown number. */
 const char* h5l_codec_name(uint32_t codec);
-uint32_t h5l_codec_number(const char* name);
 
 /* The backend in use ("scalar"), or NULL if h5l_self_test fails. */
 const char* h5l_backend_name(void);
