@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Gradient and Laplacian (pattern II). A warp takes a cell, lane i its columns i, i + 32, ..., one after the other, so that
-// all sums are those of native/assess.
+// Gradient and Laplacian (pattern II). A warp takes a cell, lane i its columns i, i + 32, ... in order, so that all
+// sums are those of native/assess.
 #pragma once
 
 #include "kernels/assess/fields.cuh"
 
-#include "assess/slopes.h"  // behind what it takes
+#include "assess/slopes.h"  // after the headers that it needs
 
 namespace h5lossy::H5L_TARGET {
 
-// Extrema that a warp has found, as numbers in shared memory of which the highest counts: bits of sizes, and the complement of
-// those of the smallest gradient. Their places are those of StencilExtrema's doubles.
+// Extrema of a warp in shared memory, encoded so that the largest number wins: bits of magnitudes, and the complement
+// of the bits for the smallest gradient. In the order of StencilExtrema's members.
 inline constexpr u32 kExtrema = sizeof(assess::StencilExtrema) / 8;
 enum Extremum : u32 {
   kSlope = word_of(&assess::StencilExtrema::slope),
@@ -26,7 +26,7 @@ struct WarpExtrema {
   u64 found[kExtrema];
 };
 
-// Takes a point's numbers into a warp's extrema.
+// Updates a warp's extrema with a point's numbers.
 class ExtremaFinder {
  public:
   H5L_DEVICE explicit ExtremaFinder(WarpExtrema& extrema) : found_(extrema.found) {}
@@ -53,19 +53,19 @@ class ExtremaFinder {
   u64* const found_;
 };
 
-// A lane's sums over the stencils of a cell, and whether a point's numbers may be extrema: their high words, compared as
-// floats, decide it in one instruction each.
+// A lane's sums over the stencils of a cell, and a flag for possible new extrema. The flag compares high words as
+// floats, one instruction per number.
 template <class T, u32 kFirst>
 class LaneStencils {
  public:
-  // By all lanes of the warp, as look() and what stores.
+  // Called by all lanes of the warp, as are look() and store().
   H5L_DEVICE LaneStencils(const CellsPlan& plan, WarpExtrema& extrema) : plan_(plan), extrema_(extrema) {
     if (lane() < kExtrema) extrema.found[lane()] = lane() == kGradientMin ? ~kExponent<double> : 0;
   }
 
   H5L_DEVICE void clear() { sums_ = {}; }
 
-  // Tells others what the warp's lanes have found, and takes note of what others have.
+  // Exchanges extrema with the other warps through device memory.
   H5L_DEVICE void look() {
     sync_warp();
     if (lane() < kExtrema) {
@@ -79,7 +79,7 @@ class LaneStencils {
     sync_warp();
   }
 
-  // A point's axis, and what comes of all of them.
+  // Adds a point's numbers along one axis; add_point adds those of all axes.
   H5L_DEVICE void add_axis(u32 axis, const Slopes<double>& slopes) {
     sums_.slope_error[axis] = fused_multiply_add(slopes.slope_error, slopes.slope_error, sums_.slope_error[axis]);
     compare(kSlope + axis, slopes.slope);
@@ -97,7 +97,7 @@ class LaneStencils {
     is_beyond_ = is_beyond_ | (counts & !(high_as_float(slopes.length) > bars_[kGradientMin]));
   }
 
-  // Calls find(finder) if there may be extrema among the points since the last time.
+  // Calls find(finder) if points since the last call may have new extrema.
   template <class Find>
   H5L_DEVICE void settle(Find find) {
     if (is_beyond_) {
@@ -108,7 +108,7 @@ class LaneStencils {
     is_beyond_ = false;
   }
 
-  // The sums of this cell, and extrema of all so far.
+  // Stores the sums of this cell, and the extrema of all cells so far.
   H5L_DEVICE void store(StencilCell& cell) const {
     const auto sum = [](double& to, auto own) {
       own = sum_of_warp(own);
@@ -141,9 +141,9 @@ class LaneStencils {
     is_beyond_ = is_beyond_ | !(without_sign(high_as_float(number)) < bars_[i]);
   }
 
-  // Others may raise meanwhile what they are set to: then more is looked at than need be.
+  // Bars may be outdated, which only costs an unnecessary find().
   H5L_DEVICE void set_bars() {
-    // What is made of float32 and not 0 has a high word.
+    // Nonzero numbers computed from float32 have a nonzero high word.
     constexpr u32 kLeast = sizeof(T) == sizeof(float) ? 1 : 0;
     H5L_UNROLL for (u32 i = 0; i < kExtrema; ++i) {
       if (i < kLaplacianError && i % 4 + 1 <= kFirst) continue;
@@ -161,7 +161,7 @@ class LaneStencils {
   bool is_beyond_ = false;
 };
 
-// Rows and columns of stencils whose lowest corner is in a cell: their centre is one further along each axis.
+// Rows and columns of stencils whose lowest corner is in the cell; the centre is one further along each axis.
 struct StencilExtent {
   u32 rows, columns;
 };
@@ -186,7 +186,7 @@ struct AnyStencilsShared {
   WarpExtrema extrema[kWarps];
 };
 
-// A warp for each cell, whatever its field.
+// A warp per cell, for any field.
 template <class T>
 H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
   const assess::FieldPlan& field = plan.field;
@@ -241,9 +241,9 @@ H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Fields with two or three axes all of whose points count as they stand in memory. The warps of a thread block have cells
-// above each other, so that most of what a warp reads is read for others, too. 32 columns of them are in shared memory at a
-// time, in stages of some rows: while one is worked on, the next one is on its way.
+// Fields with two or three axes in which all points are valid and contiguous. The warps of a thread block have
+// neighbouring cells along the first axis, which share most of the planes they read. Strips of 32 columns are staged in
+// shared memory, a few rows at a time; the next stage is loaded while one is computed.
 
 inline constexpr u32 kStageRows = 6;
 inline constexpr u32 kStripRows = assess::kCellRows + 2;
@@ -252,18 +252,18 @@ static_assert(kStripRows % kStageRows == 0 && kStripRows / kStageRows >= 3);
 template <u32 kFirst>
 inline constexpr u32 kStripPlanes = kFirst == kZ ? kWarps + 2 : kWarps;
 
-// A row of values, and those below it.
+// A row of values, and the rows below it.
 struct Line {
   const u8* from;
   i64 stride;
-  u32 rows, columns;  // that are wanted
+  u32 rows, columns;  // to load
 };
 
 template <class T, u32 kFirst>
 struct StencilsShared {
   static constexpr u32 kColumns = ((kWarpThreads + 2) * sizeof(T) + 15) / 16 * 16 / sizeof(T);
   alignas(16) T strip[kStripRows][kStripPlanes<kFirst>][2][kColumns];  // of original and decoded
-  Line lines[2 * kStripPlanes<kFirst>];                                // their first ones
+  Line lines[2 * kStripPlanes<kFirst>];                                // the first row of each plane
   WarpExtrema extrema[kWarps];
 };
 template <class T>
@@ -284,7 +284,7 @@ class PlainStencils {
   H5L_DEVICE void run() {
     const u64 of_plane = u64{plan_.rows_of_cells} * plan_.columns_of_cells;
     const u64 planes = plan_.cells / of_plane;
-    // Of kWarps cells each: one above the other, or in their order.
+    // Stacks of kWarps cells: neighbours along z, or consecutive ones.
     const u64 stacks = kFirst == kZ ? (planes + kWarps - 1) / kWarps * of_plane : (plan_.cells + kWarps - 1) / kWarps;
     for (u64 i = block_number(); i < stacks; i += grid_blocks()) {
       const u64 first = kFirst == kZ ? i / of_plane * kWarps * of_plane + i % of_plane : i * kWarps;
@@ -298,13 +298,13 @@ class PlainStencils {
   static constexpr u32 kChunks = assess::kCellColumns / kWarpThreads;
   static constexpr u32 kLines = 2 * kStripPlanes<kFirst>;
 
-  // The column behind those that are read.
+  // One past the last column that is read.
   H5L_DEVICE u64 end_column() const {
     const u64 end = plan_.end[kX] + 2;
     return end < plan_.field.shape[kX] ? end : plan_.field.shape[kX];
   }
 
-  // Whether rows of cells begin, and those of the field end, at multiples of 16 bytes.
+  // Whether the rows of cells begin, and those of the field end, at multiples of 16 bytes.
   H5L_DEVICE bool is_aligned(const u8* values, const i64 (&strides)[4]) const {
     const u64 origin = plan_.view.origin[kX];
     const u64 columns = origin | (plan_.first[kX] - origin) | (end_column() - origin);
@@ -312,9 +312,9 @@ class PlainStencils {
     return ((reinterpret_cast<u64>(values) | static_cast<u64>(steps) | columns * sizeof(T)) & 15) == 0;
   }
 
-  // The warp's cell is `step` cells after that of the warp before, if there is one.
+  // The warp's cell is `step` cells after the previous warp's, if there is one.
   H5L_DEVICE void add_stack(u64 first, u64 step) {
-    sync_block();  // the lines of the last stack are not read any more
+    sync_block();  // the lines of the last stack are free again
     if (thread() < kLines) shared_.lines[thread()] = line_of(first, step, thread());
     sync_block();
     fetch(0, 0);
@@ -339,7 +339,7 @@ class PlainStencils {
           centre = own(1);
           row = 2;
         }
-        // Two rows at a time, with nothing between them.
+        // Two rows at a time, for instruction-level parallelism.
         for (; row + 1 < end; row += 2) {
           const Values<double> after = own(row), last = own(row + 1);
           add(row - 1, before, centre, after, stencils_);
@@ -363,7 +363,7 @@ class PlainStencils {
     }
   }
 
-  // Lines of a stack: original and decoded of each plane.
+  // Lines of a stack: original and decoded values of each plane.
   H5L_DEVICE Line line_of(u64 first, u64 step, u32 line) const {
     const u32 plane = line / 2;
     const u64 number = kFirst == kZ ? first : first + plane * step;
@@ -378,7 +378,7 @@ class PlainStencils {
     return {address(values, strides, view.origin, at), strides[kY], extent.rows + 2, extent.columns + 2};
   }
 
-  // Starts the copy of a stage's rows.
+  // Starts to copy the rows of a stage.
   H5L_DEVICE void fetch(u32 chunk, u32 stage) { has_quads_ ? fetch<16>(chunk, stage) : fetch<sizeof(T)>(chunk, stage); }
   template <u32 kBytes>
   H5L_DEVICE void fetch(u32 chunk, u32 stage) {
@@ -403,7 +403,7 @@ class PlainStencils {
     }
   }
 
-  // Values of a row: of the plane `plane` after the first one of the warp, and of the column `column` after the lane's.
+  // Values of a row, in plane `plane` of the warp's and `column` columns after the lane's.
   H5L_DEVICE Values<double> at(u32 row, u32 plane, u32 column) const {
     const auto& values = shared_.strip[row][warp() + plane];
     const double x = static_cast<double>(values[0][lane() + column]);
@@ -411,7 +411,7 @@ class PlainStencils {
   }
   H5L_DEVICE Values<double> own(u32 row) const { return at(row, kFirst == kZ ? 1 : 0, 1); }
 
-  // Stencils of a row, by its values and those of the rows before and after.
+  // Adds the stencils of a row, from its values and those of its neighbours.
   template <class To>
   H5L_DEVICE void add(u32 row, const Values<double>& before, const Values<double>& centre, const Values<double>& after,
                       To& to) const {
@@ -429,7 +429,7 @@ class PlainStencils {
     to.add_point(slopes, slopes.template change<sizeof(T) == sizeof(float)>(), centre.e, true);
   }
 
-  // Behind some rows. It is rare that they have to be looked at once more.
+  // Searches the last rows for extrema if the flag is set, which is rare.
   H5L_DEVICE void settle(u32 first, u32 end) {
     stencils_.settle([&](ExtremaFinder& finder) {
       H5L_NO_UNROLL for (u32 row = first; row < end; ++row) add(row, own(row - 1), own(row), own(row + 1), finder);

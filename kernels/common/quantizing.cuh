@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The quantizers on the GPU: those of codecs/bounds.h for whole rows of values that are all good at the first try, with
-// few instructions and none that converts. A row with any other value says so, and is done again value by value with the
-// functions of bounds.h.
+// The quantizers of codecs/bounds.h for whole rows, with few instructions and no conversions. They work if every value
+// of a row passes with its first candidate; otherwise the row is repeated value by value with the functions of
+// bounds.h.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -13,7 +13,7 @@
 
 namespace h5lossy::H5L_TARGET {
 
-// The quantizer that a kernel works with, from what the host says of a chunk.
+// The kernel's quantizer, from the chunk's Quantizer.
 template <class T, class Q>
 struct QuantizerAs;
 template <class T>
@@ -43,15 +43,15 @@ inline constexpr bool kIsLosslessQuantizer = false;
 template <class T>
 inline constexpr bool kIsLosslessQuantizer<pfpl::NoQuantizer<T>> = true;
 
-// 2^m: added to a number below it, this leaves the whole part in the mantissa.
+// 2^m. Added to a smaller number, it leaves the integer part in the mantissa.
 template <class T>
 inline constexpr Word<T> kWholeBits = Word<T>{FloatTraits<T>::bias + kMantissaBits<T>} << kMantissaBits<T>;
 
-// Whether one of the thread's values may be the fill value or decode to it: nothing can that is farther away than the bound.
-// To be asked before the row is loaded, so that it takes no registers from its values.
+// Whether one of the thread's values may be the fill value or decode to it: its distance is at most the bound. Called
+// before the row is loaded, to save registers.
 template <u32 row_bytes, class Q>
 H5L_DEVICE bool is_near_fill(const Q&, const u8*) {
-  return false;  // these rows are done value by value
+  return false;  // these rows are quantized value by value
 }
 template <u32 row_bytes, class T>
 H5L_DEVICE bool is_near_fill(const AbsoluteQuantizer<T>& q, const u8* rows) {
@@ -65,12 +65,12 @@ H5L_DEVICE bool is_near_fill(const AbsoluteQuantizer<T>& q, const u8* rows) {
   return is_near;
 }
 
-// The bins of a row, as numbers of the value's type; 0 with the sign of its value. False: a value is not good at the first
-// try.
+// Quantizes a row. Bins are numbers of the value's type; 0 has the sign of its value. False if a value fails with its
+// first candidate.
 //
-// Rounding half away from zero is symmetric, so the work is done on magnitudes: toward zero, the sum with 2^m is the whole
-// part of a value in steps. Largest errors, of which there are some so that none waits for the one before it in a register, do
-// without a chain of tests; they pass over NaN, which the bits of the sums show, as they show a bin that is too large.
+// Rounding half away from zero is symmetric, so magnitudes suffice: rounded toward zero, the sum with 2^m holds the
+// integer part. The largest error replaces a chain of tests; there are four, to shorten the dependency chain. A maximum
+// ignores NaN, but NaN shows in the bits of the sums, as a bin beyond the limit does.
 template <class T, u32 n>
 H5L_DEVICE bool bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
   using W = Word<T>;
@@ -98,7 +98,8 @@ H5L_DEVICE bool bins_of_row(const Q&, const T (&values)[n], T (&bins)[n]) {
   return false;
 }
 
-// What a bin decodes to. No number that was an integer is -0.0, so there is nothing to add, as rebuild in bounds.h does.
+// What a bin decodes to. The bin comes from an integer and is never -0.0, so the +0.0 of rebuild() in bounds.h is not
+// needed.
 template <class T>
 H5L_DEVICE Word<T> bits_of_bin(const AbsoluteQuantizer<T>& q, Word<T> bin) {
   return bit_cast<Word<T>>(multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step));
@@ -108,7 +109,7 @@ H5L_DEVICE Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, Word<T> bin)
   return blocks::bits_of(q, bin);
 }
 
-// PFPL's words of a row, each with kWordBias added; `words` are the values' bits at first.
+// PFPL's words of a row, each with kWordBias added. `words` are the values' bits on entry.
 template <class Q>
 inline constexpr u64 kWordBias = 0;
 template <class T>
@@ -120,7 +121,7 @@ H5L_DEVICE bool zigzags_of(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
   T values[n], bins[n];
   H5L_UNROLL for (u32 i = 0; i < n; ++i) values[i] = bit_cast<T>(words[i]);
   const bool is_good = bins_of_row(q, values, bins);
-  // |2 bin + 1/2| is the zigzag number and a half; the mantissa of the sum with 2^m - 1/2 holds it.
+  // |2 bin + 1/2| is the zigzag number plus a half; the sum with 2^m - 1/2 holds it in the mantissa.
   const T whole = subtract(bit_cast<T>(whole_bits), T(0.5));
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
     words[i] = bit_cast<W>(add(without_sign(multiply_add_exact(bins[i], T(2), T(0.5))), whole));
@@ -133,9 +134,9 @@ H5L_DEVICE bool zigzags_of(const Q&, W (&)[n]) {
   return false;
 }
 
-// What PFPL's words decode to, in their place. Where all are codes, their bits are those of subnormal numbers, and no
-// conversion is needed: the zigzag number and a half, with a sign, is twice the bin and a half. All products and sums but the
-// last one are exact. The thread's row, which is free, is there for all other words, so that their code is short.
+// Decodes PFPL's words in place. If all are codes, they are the bits of subnormal numbers, and need no conversion: the
+// zigzag number plus a half, signed, is twice the bin plus a half. All operations but the last multiplication are
+// exact. Rows with other words are rare and go through the thread's row in shared memory, to keep the code short.
 template <u32 row_bytes, class T, class W, u32 n>
 H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, u8* rows, W (&words)[n]) {
   constexpr u32 m = kMantissaBits<T>, bias = FloatTraits<T>::bias;
@@ -150,12 +151,12 @@ H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, u8* rows, W (&wor
     load_row<row_bytes>(rows, words);
     return;
   }
-  constexpr W up_bits = W{2 * bias} << m;        // from numbers to numbers times 2^(1 - m)
-  constexpr W half_bits = W{bias - m} << m;      // a half of these
-  constexpr W down_bits = W{bias + m - 2} << m;  // and back, to the half
+  constexpr W up_bits = W{2 * bias} << m;        // scales by 2^(1 - m)
+  constexpr W half_bits = W{bias - m} << m;      // a half, at that scale
+  constexpr W down_bits = W{bias + m - 2} << m;  // scales back, and halves
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
     const T and_half = multiply_add_exact(bit_cast<T>(words[i]), bit_cast<T>(up_bits), bit_cast<T>(half_bits));
-    const W signed_down = (words[i] << (8 * sizeof(W) - 1)) + down_bits;  // a sign that is added is there
+    const W signed_down = (words[i] << (8 * sizeof(W) - 1)) + down_bits;  // adds the sign bit
     words[i] = bit_cast<W>(multiply(multiply_add_exact(and_half, bit_cast<T>(signed_down), T(-0.25)), q.step));
   }
 }
