@@ -50,8 +50,8 @@ class Place<T, dimensions> {
 
  public:
   H5L_DEVICE Place(const gpu::Shape& shape, u32 tile, u32 of_thread = thread()) : shape_(shape), tile_(tile) {
-    const u32 in_layer = shape.boxes[1] * shape.boxes[2];
-    const u32 all = in_layer * shape.boxes[0];
+    const u32 in_layer = shape.boxes[2] * shape.boxes[3];
+    const u32 all = in_layer * shape.boxes[1];
     const u32 left = all - tile * 64;
     blocks_ = left < 64 ? left : 64;
     const u32 box = tile * 64 + of_thread / 2;
@@ -59,9 +59,9 @@ class Place<T, dimensions> {
     const u32 layer = box / in_layer, in = box % in_layer;
     const u32 second = of_thread % 2;  // half
     z_ = layer * kDepth + (dimensions == 3 ? 2 * second : 0);
-    y_ = in / shape.boxes[2] * kRow + (dimensions == 2 ? 4 * second : 0);
-    x_ = in % shape.boxes[2] * kRow;
-    const u32 wide = shape.dims[2] - x_;
+    y_ = in / shape.boxes[3] * kRow + (dimensions == 2 ? 4 * second : 0);
+    x_ = in % shape.boxes[3] * kRow;
+    const u32 wide = shape.dims[3] - x_;
     row_values_ = wide < kRow ? wide : kRow;
   }
 
@@ -88,7 +88,7 @@ class Place<T, dimensions> {
 
   [[nodiscard]] H5L_DEVICE u64 number(u32 i) const {
     const u32 k = i / kRow;
-    return (u64{z_of(k)} * shape_.dims[1] + y_of(k)) * shape_.dims[2] + x_ + i % kRow;
+    return (u64{z_of(k)} * shape_.dims[2] + y_of(k)) * shape_.dims[3] + x_ + i % kRow;
   }
   [[nodiscard]] H5L_DEVICE const Word<T>* value(const u8* chunk, u32 i) const {
     return reinterpret_cast<const Word<T>*>(chunk) + number(i);
@@ -119,7 +119,7 @@ class Place<T, dimensions> {
   }
 
   [[nodiscard]] H5L_DEVICE bool has_row(u32 k) const {
-    return !is_idle_ && z_of(k) < shape_.dims[0] && y_of(k) < shape_.dims[1];
+    return !is_idle_ && z_of(k) < shape_.dims[1] && y_of(k) < shape_.dims[2];
   }
   [[nodiscard]] H5L_DEVICE u32 row_values() const { return row_values_; }
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "codecs/pfpl.h"
-#include "kernels/common/quantizing.cuh"
+#include "kernels/codecs/pfpl_words.cuh"
 #include "kernels/common/tile_io.cuh"
 
 namespace h5lossy::H5L_TARGET::pfpl {

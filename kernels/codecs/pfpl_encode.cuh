@@ -6,8 +6,8 @@
 #pragma once
 
 #include "codecs/pfpl.h"
+#include "kernels/codecs/pfpl_words.cuh"
 #include "kernels/common/lookback.cuh"
-#include "kernels/common/quantizing.cuh"
 
 namespace h5lossy::H5L_TARGET::pfpl {
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Shared by the decoders of cuSZp2 and AATROX: bit planes to differences.
+// Shared by decoders of fixed-length blocks: bit planes to differences.
 #pragma once
 
 #include "codecs/blocks.h"

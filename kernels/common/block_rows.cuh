@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Shared by the encoders of cuSZp2 and AATROX. A thread holds 32 values: a block, or half of one. Bins and differences
+// Shared by encoders of fixed-length blocks. A thread holds 32 values: a block, or half of one. Bins and differences
 // stay numbers of the value's type, which is exact and takes fewer instructions than integers. The format is in
 // docs/format/block-codecs.md.
 #pragma once

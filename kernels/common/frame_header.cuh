@@ -36,7 +36,7 @@ H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quan
   header.step_bits = step_bits_of(quantizer);
   header.header_bytes = encode.header_bytes;
   header.dim_count = (encode.header_bytes - kHeaderBytes) / 4;
-  for (u32 i = 0; i < kHeaderDims; ++i) header.dims[i] = encode.shape.dims[i];
+  for (u32 i = 0; i < header.dim_count; ++i) header.dims[i] = encode.shape.dims[kAxes - header.dim_count + i];
   return header;
 }
 
@@ -113,7 +113,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
   const bool is_lossless = header.bound_kind == H5L_BOUND_LOSSLESS;
   if (header.codec == H5L_CODEC_STORED && header.mode == 0) {
     opening.form = gpu::FrameForm::stored;
-  } else if (header.codec == H5L_CODEC_PFPL && header.mode == 0 && is_lossless) {
+  } else if (header.codec == plan.lossless_codec && header.mode == 0 && is_lossless) {
     opening.form = gpu::FrameForm::lossless;
     opening.tiles = plan.lossless_tiles;
   } else if (!is_lossless && header.codec == plan.codec && header.mode == plan.decode.mode &&
@@ -127,8 +127,9 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
   if (opening.header_bytes + u64{kTileEntryBytes} * opening.tiles > bytes) return none;
   if (opening.header_bytes == kHeaderBytes) return opening;
   bool has_dims = true;
-  H5L_UNROLL for (u32 i = 0; i < kHeaderDims; ++i) {
-    has_dims = has_dims && words.at[kFirstDimWord + i] == shape.dims[i];
+  const u32 dim_count = (opening.header_bytes - kHeaderBytes) / 4;
+  H5L_UNROLL for (u32 i = 0; i < kMaxDims; ++i) {
+    has_dims = has_dims && (i >= dim_count || words.at[kFirstDimWord + i] == shape.dims[kAxes - dim_count + i]);
   }
   return has_dims ? opening : none;
 }
@@ -148,7 +149,7 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   const u64 bytes = plan.frame_bytes[chunk];
   // Load everything that nearly every frame needs at once, to overlap the latencies.
   HeaderWords words;
-  H5L_UNROLL for (u32 i = 0; i < kFirstDimWord + kHeaderDims; ++i) {
+  H5L_UNROLL for (u32 i = 0; i < kFirstDimWord + kMaxDims; ++i) {
     words.at[i] = 4 * i + 4 <= bytes ? load_constant(frame + i) : 0;
   }
   const u32 main_words = decode.header_bytes / 4 + decode.shape.tiles;

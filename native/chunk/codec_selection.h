@@ -21,26 +21,27 @@ struct Choice {
   std::uint32_t number = 0;
   std::uint32_t mode = 0;
   const Codec* codec = nullptr;
-  bool has_dims = false;
-  std::uint32_t dims[3] = {};
+  std::uint32_t header_dims = 0;   // how many the frame's header holds
+  std::uint32_t dims[kAxes] = {};  // what the tiles are cut from
+  TileLayout layout = {};
   Geometry geometry;
 
   [[nodiscard]] const TileFunctions& functions(std::uint32_t value_bytes) const {
     return value_bytes == 4 ? codec->float32 : codec->float64;
   }
-  [[nodiscard]] std::uint32_t header_bytes() const { return header_bytes_of(has_dims ? kHeaderDims : 0); }
+  [[nodiscard]] std::uint32_t header_bytes() const { return header_bytes_of(header_dims); }
 };
 
-// How many extents a chunk of `count` values has, without those of 1, and the dims that a frame makes of them: the last
-// two, and all in front of them as one. A chunk without a shape, or of another size than its shape, has one dimension.
-std::uint32_t read_shape(const h5l_params& params, std::uint64_t count, std::uint32_t (&dims)[3]);
+// A chunk of `count` values as codecs see it: its extents without those of 1. Without a shape, or with one of another
+// size, it has one axis. `values` are null where they are on a GPU.
+Chunk read_chunk(const h5l_params& params, const Quantizer& quantizer, std::uint64_t count, const std::uint8_t* values);
 
-// What a codec's `mode`, as requested, makes of a chunk.
-Choice make_choice(const CodecEntry& entry, std::uint32_t mode, const h5l_params& params, std::uint64_t count);
+// What a codec makes of a chunk with a mode that was requested. False: there was no memory for it, or no values.
+[[nodiscard]] bool make_choice(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk, Choice& choice);
 
 // The same codec and mode for a part of the chunk, of `count` values, as a chunk of its own. Blocks keep their number of
 // dimensions even if the part has fewer.
-Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[3],
+Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[kAxes],
                            std::uint64_t count);
 
 // First step of reading: codec and mode of a frame of which only the fixed fields have been read.

@@ -24,7 +24,8 @@ using Bytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
 // Decodes a tile's payload into `raw`, which is as large as the tile, in little-endian order.
-bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Bytes payload, MutableBytes raw) {
+bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Bytes payload, MutableBytes raw,
+                 std::uint8_t* workspace) {
   if (payload.size() > raw.size()) return false;
   if (payload.size() == raw.size()) {
     std::memcpy(raw.data(), payload.data(), raw.size());
@@ -37,7 +38,8 @@ bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Byt
   const Quantizer quantizer =
       scalar::quantizer_of_step(static_cast<BoundKind>(frame.header.bound_kind), frame.header.step_bits);
   return choice.functions(frame.header.value_bytes)
-      .decode(quantizer, choice.mode, tile, payload.data(), static_cast<std::uint32_t>(payload.size()), raw.data());
+      .decode(quantizer, choice.mode, tile, payload.data(), static_cast<std::uint32_t>(payload.size()), raw.data(),
+              workspace);
 }
 
 }  // namespace
@@ -67,8 +69,9 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
 
   const bool needs_room = !is_whole || !geometry.is_linear();
   threads = threads_for_chunk(threads, raw.size());
-  const std::size_t tile_room = needs_room ? geometry.max_tile_bytes() : 0;
-  const Workspace workspace(tile_room * threads);
+  const std::size_t codec_room = round_to_alignment(choice.functions(header.value_bytes).workspace_bytes);
+  const std::size_t seat_room = codec_room + (needs_room ? round_to_alignment(geometry.max_tile_bytes()) : 0);
+  const Workspace workspace(seat_room * threads);
   if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
   std::atomic<std::uint32_t> broken = end;  // the first tile that is
   const auto decode_one = [&](std::uint32_t i, std::uint32_t seat) {
@@ -79,14 +82,14 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
     if (i + 1 < end) prefetch(frame.tile_payload(i + 1));
     const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
     // A tile that lies in the chunk as it is, and is wanted whole, is decoded in place.
-    const std::uint64_t tile_first = std::uint64_t{i} * geometry.max_tile_values();
+    const std::uint64_t tile_first = geometry.first_value(i);
+    std::uint8_t* const own = workspace.data() + seat_room * seat;
     const bool in_place =
         geometry.is_linear() && tile_first >= first && tile_first + placed.tile.count <= first + count;
-    std::uint8_t* const target = in_place
-                                     ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes
-                                     : workspace.data() + tile_room * seat;
+    std::uint8_t* const target =
+        in_place ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes : own + codec_room;
     placed.tile.is_streamed = in_place && is_streamed;
-    if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes))) {
+    if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes), own)) {
       std::uint32_t known = broken.load(std::memory_order_relaxed);
       while (i < known && !broken.compare_exchange_weak(known, i, std::memory_order_relaxed)) continue;
       return;

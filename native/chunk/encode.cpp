@@ -38,8 +38,8 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   header.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
   header.bound = params.bound;
   header.step_bits = scalar::step_bits_of(quantizer);
-  header.dim_count = choice.has_dims ? kHeaderDims : 0;
-  std::copy_n(choice.dims, kHeaderDims, header.dims);
+  header.dim_count = choice.header_dims;
+  std::copy(std::end(choice.dims) - choice.header_dims, std::end(choice.dims), header.dims);
   header.header_bytes = choice.header_bytes();
   return header;
 }
@@ -50,11 +50,12 @@ h5l_status choose(const h5l_params& params, const Quantizer& quantizer, Bytes ra
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   const bool is_lossless = quantizer.kind == BoundKind::lossless;
   if (params.codec == H5L_CODEC_AUTO && !is_lossless) return pick_codec(*backend, params, quantizer, raw, choice, why);
-  const CodecEntry* entry = params.codec == H5L_CODEC_AUTO ? nullptr : backend->find(params.codec);
-  if (is_lossless && (entry == nullptr || !entry->codec->has_lossless)) entry = backend->find(H5L_CODEC_PFPL);
-  const std::uint32_t mode = entry->number == params.codec ? params.mode : 0;
-  choice = make_choice(*entry, mode, params, raw.size() / params.value_bytes);
-  return H5L_OK;
+  const CodecEntry& entry =
+      is_lossless ? lossless_codec(backend->codecs, params.codec) : *find_codec(backend->codecs, params.codec);
+  const std::uint32_t requested = entry.number == params.codec ? params.mode : 0;
+  const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
+  return make_choice(entry, requested, chunk, choice) ? H5L_OK
+                                                      : why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
 }
 
 }  // namespace

@@ -23,8 +23,7 @@ h5l_status open_header(const FrameFront& front, FrameHeader& header, std::uint32
   }
   Choice choice;
   if (const h5l_status status = open_codec(header, choice, why); status != H5L_OK) return status;
-  const std::uint32_t dim_count = choice.has_dims ? kHeaderDims : 0;
-  if (const h5l_status status = read_dims(front, dim_count, header, why); status != H5L_OK) return status;
+  if (const h5l_status status = read_dims(front, choice.header_dims, header, why); status != H5L_OK) return status;
   open_geometry(header, choice);
   tiles = choice.geometry.tiles();
   return H5L_OK;

@@ -11,7 +11,7 @@
 namespace h5lossy {
 namespace {
 
-// "0 (auto), 1 (pfpl)" and so on.
+// "0 (auto), 1 (its name)" and so on.
 const char* const kCodecList = "0 (auto)"
 #define H5L_CODEC(number, name) ", " #number " (" #name ")"
 #include "runtime/codecs.def"
@@ -51,7 +51,7 @@ h5l_status check_codec(const h5l_params& params, const Message& why) {
     return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; there are %s", params.codec,
                     kCodecList);
   }
-  if (entry->codec->frame_mode(params.mode, H5L_MAX_RANK) != kNoMode) return H5L_OK;
+  if (entry->codec->has_mode(params.mode)) return H5L_OK;
   return why.fail(H5L_UNSUPPORTED, "%s has no mode %u; 0 is its default, the others are in docs/format/%s.md",
                   entry->name, params.mode, entry->name);
 }

@@ -33,7 +33,7 @@ class TileEncoder {
   const Choice& choice_;
   const TileFunctions& functions_;
   bool needs_copy_;
-  std::size_t payload_room_;
+  std::size_t codec_room_, payload_room_;
   Workspace workspace_;
   PlacedTile placed_;
 };

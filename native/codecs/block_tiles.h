@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Tiles of cuSZp2 and AATROX on a CPU: quantising a block, and the section of exceptions. The two codecs differ in which
+// Tiles of fixed-length blocks on a CPU: quantising a block, and the section of exceptions. Codecs differ in which
 // differences they take and in their codes; all else is here.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace h5lossy::H5L_TARGET::blocks {
 
-// Calls `run` with the quantizer that the bound kind asks for. There is none for lossless: PFPL has that.
+// Calls `run` with the quantizer that the bound kind asks for. There is none for lossless.
 template <class T, class Run>
 auto with_quantizer(const Quantizer& quantizer, Run run) {
   if (quantizer.kind == BoundKind::pointwise_relative) return run(folded_quantizer<T>(quantizer));
@@ -124,12 +124,12 @@ class Exceptions {
   [[nodiscard]] u32 count() const { return found_; }
 
   // Bytes that the section will take, 0 without exceptions. `values` are those of the whole tile.
-  u32 measure(const Tile& tile, const u8* values) {
+  u32 measure(Insides<n> insides, const u8* values) {
     if (found_ == 0) return 0;
     u32 bytes = 4 + sizeof(T);
     bool has_common = false;
     for (const Group& group : groups_) bytes += group.present != 0 ? static_cast<u32>(sizeof(Group)) : 0;
-    for_blocks(tile, values, [&](u32 b, u64 inside, const u8* block) {
+    for_blocks(insides, values, [&](u32 b, u64 inside, const u8* block) {
       const u64 mask = masks_[b];
       const u32 bit = u32{1} << (b % kGroupBlocks);
       Group& group = groups_[b / kGroupBlocks];
@@ -150,7 +150,7 @@ class Exceptions {
   }
 
   // Writes what `measure` measured.
-  u8* write(const Tile& tile, const u8* values, u8* out) const {
+  u8* write(Insides<n> insides, const u8* values, u8* out) const {
     if (found_ == 0) return out;
     u32 set = 0;
     for (u32 g = 0; g < kMaxGroups; ++g) set |= groups_[g].present != 0 ? u32{1} << g : 0;
@@ -164,12 +164,12 @@ class Exceptions {
       store(out + 8, group.uniform);
       out += sizeof(Group);
     }
-    for_blocks(tile, values, [&](u32 b, u64 inside, const u8*) {
+    for_blocks(insides, values, [&](u32 b, u64 inside, const u8*) {
       if (is_set(b, &Group::full)) return;
       store(out, static_cast<Plane<n>>(to_positions(masks_[b], inside)));
       out += n / 8;
     });
-    for_blocks(tile, values, [&](u32 b, u64, const u8* block) {
+    for_blocks(insides, values, [&](u32 b, u64, const u8* block) {
       if (is_set(b, &Group::uniform)) return;
       for (u64 mask = masks_[b]; mask != 0; mask &= mask - 1, out += sizeof(T)) {
         store(out, load<W>(block + lowest_bit(mask) * sizeof(T)));
@@ -189,16 +189,15 @@ class Exceptions {
 
   // Calls visit(block, its positions inside of the data, its values) for the blocks that have exceptions.
   template <class Visit>
-  void for_blocks(const Tile& tile, const u8* values, Visit visit) const {
-    const u32 blocks = count_blocks<n>(tile);
-    for (u32 b = 0; b < blocks; ++b) {
-      if (tile.boxes == 0 && groups_[b / kGroupBlocks].present == 0) {
+  void for_blocks(Insides<n> insides, const u8* values, Visit visit) const {
+    for (u32 b = 0; b < insides.blocks(); ++b) {
+      if (insides.is_run() && groups_[b / kGroupBlocks].present == 0) {
         b |= kGroupBlocks - 1;
         continue;
       }
-      const u64 inside = inside_of<n>(tile, b);
-      if (is_set(b, &Group::present)) visit(b, inside, tile.boxes == 0 ? values + b * n * sizeof(T) : values);
-      if (tile.boxes != 0) values += count_ones(inside) * sizeof(T);
+      const u64 inside = insides[b];
+      if (is_set(b, &Group::present)) visit(b, inside, insides.is_run() ? values + b * n * sizeof(T) : values);
+      if (!insides.is_run()) values += count_ones(inside) * sizeof(T);
     }
   }
 
@@ -220,10 +219,10 @@ class Exceptions {
 
 // Puts the exceptions of a section into `values`, all of a tile's. False: the section contradicts itself or the tile.
 template <class T, u32 n>
-bool restore_exceptions(const Tile& tile, const u8* section, u32 section_bytes, u8* values) {
+bool restore_exceptions(Insides<n> insides, const u8* section, u32 section_bytes, u8* values) {
   using W = Word<T>;
   constexpr u32 group_bytes = 12;
-  const u32 blocks = count_blocks<n>(tile);
+  const u32 blocks = insides.blocks();
   if (section_bytes < 4 + sizeof(T)) return false;
   const u32 groups = load<u32>(section);
   if (groups == 0 || (groups & ~first_bits((blocks + kGroupBlocks - 1) / kGroupBlocks)) != 0) return false;
@@ -244,7 +243,7 @@ bool restore_exceptions(const Tile& tile, const u8* section, u32 section_bytes, 
 
   u8* block_values = values;
   for (u32 b = 0; b < blocks; ++b) {
-    const u64 inside = inside_of<n>(tile, b);
+    const u64 inside = insides[b];
     const u32 count = count_ones(inside);
     const u32 in_group = b % kGroupBlocks;
     const bool group_is_set = (groups >> (b / kGroupBlocks) & 1) != 0;

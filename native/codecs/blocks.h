@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What cuSZp2 and AATROX share: the integer of a value, the bits of a block, and how large the parts of a tile are.
+// What codecs with fixed-length blocks share: the integer of a value, the bits of a block, and how large the parts of a tile are.
 // docs/format/block-codecs.md is the format.
 #pragma once
 
@@ -232,33 +232,28 @@ H5L_FN constexpr u32 planes_bytes(u32 width) {
 // The first `count` bits.
 H5L_FN constexpr u64 first_bits(u32 count) { return count >= 64 ? ~u64{0} : (u64{1} << count) - 1; }
 
-// Which positions of block b are inside of the data, where a block has n of them.
+// Which positions of a tile's blocks, n in each, have values.
 template <u32 n>
-H5L_FN u64 inside_of(const Tile& tile, u32 block) {
-  if (tile.boxes != 0) return tile.inside[block];
-  const u32 left = tile.count - block * n;
-  return first_bits(left < n ? left : n);
-}
+class Insides {
+ public:
+  // A run of values: all but the last positions of the last block.
+  H5L_FN explicit Insides(u32 values) : blocks_((values + n - 1) / n), values_(values) {}
+  // Blocks with a mask each.
+  H5L_FN Insides(u32 blocks, const u64* masks) : blocks_(blocks), masks_(masks) {}
 
-// The same for a loop over the blocks, most of which are whole.
-template <u32 n>
-struct Insides {
-  H5L_FN explicit Insides(const Tile& tile) : count(tile.count), inside(tile.boxes != 0 ? tile.inside : nullptr) {}
-
+  H5L_FN u32 blocks() const { return blocks_; }
+  H5L_FN bool is_run() const { return masks_ == nullptr; }
   H5L_FN u64 operator[](u32 block) const {
-    if (inside != nullptr) return inside[block];
-    const u32 left = count - block * n;
+    if (masks_ != nullptr) return masks_[block];
+    const u32 left = values_ - block * n;
     return left >= n ? first_bits(n) : first_bits(left);
   }
 
-  u32 count;
-  const u64* inside;
+ private:
+  u32 blocks_;
+  u32 values_ = 0;
+  const u64* masks_ = nullptr;
 };
-
-template <u32 n>
-H5L_FN u32 count_blocks(const Tile& tile) {
-  return tile.boxes != 0 ? tile.boxes : (tile.count + n - 1) / n;
-}
 
 // Moves bit i to the place of the i-th one of `inside`, and back. Nothing moves where `inside` has no gaps.
 H5L_FN u64 to_positions(u64 values, u64 inside) {

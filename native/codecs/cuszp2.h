@@ -11,6 +11,7 @@
 namespace h5lossy::H5L_TARGET::cuszp2 {
 
 inline constexpr u32 kTileValues = 4096;
+inline constexpr u32 kTileBoxes = 64;  // blocks in several dimensions
 
 enum class Selection : u32 { plain = 0, outlier = 1, fixed = 2 };
 

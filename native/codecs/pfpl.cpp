@@ -117,19 +117,22 @@ void from_planes(const W* planes, u32 first, u32 groups, W* words) {
   }
 }
 
+template <class T>
+struct Words {
+  alignas(64) Word<T> planes[kTileValues<T>], words[kTileValues<T>], residuals[kTileValues<T>];
+};
+
 template <class T, class Q>
-u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
+u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload, Words<T>& workspace) {
   using W = Word<T>;
   constexpr u32 n = kGroupValues<T>;
   if (count == 0) return kStoreTile;
-  alignas(64) W planes[kTileValues<T>];
+  auto& [planes, words, residuals] = workspace;
   const u32 groups = count / n;
   simd::Residuals<T, Q> first_residuals(q, values);
   const u32 first = simd::to_planes(groups, first_residuals, planes);
   if (!first_residuals.all_have_words()) return kStoreTile;
   if (const u32 rest = count - first * n; rest != 0) {
-    alignas(64) W words[kTileValues<T>];
-    alignas(64) W residuals[kTileValues<T>];
     if (!words_of<T>(q, values + first * n * sizeof(T), rest, words)) return kStoreTile;
     difference(words, rest, first_residuals.last_word(), residuals);
     to_planes(residuals, first, groups, planes);
@@ -143,17 +146,16 @@ u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
 }
 
 template <class T, class Q>
-bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
+bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values, Words<T>& workspace) {
   using W = Word<T>;
   constexpr u32 n = kGroupValues<T>;
-  alignas(64) W planes[kTileValues<T>];
+  auto& [planes, words, residuals] = workspace;
   const u32 count = tile.count, raw_bytes = count * static_cast<u32>(sizeof(T));
   if (!simd::restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
   const u32 groups = count / n;
   simd::Values<T, Q> first_values(q, values, tile.is_streamed);
   const u32 first = simd::from_planes(planes, groups, first_values);
   if (const u32 rest = count - first * n; rest != 0) {
-    alignas(64) W words[kTileValues<T>];
     from_planes(planes, first, groups, words);
     const u32 ungrouped = count - groups * n;
     memcpy(words + (rest - ungrouped), planes + groups * n, ungrouped * sizeof(W));
@@ -166,29 +168,42 @@ bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
 }
 
 template <class T>
-u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload) {
-  return with_quantizer<T>(quantizer, [&](const auto& q) { return encode_with<T>(q, values, tile.count, payload); });
+u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
+  auto& words = *reinterpret_cast<Words<T>*>(workspace);
+  return with_quantizer<T>(quantizer,
+                           [&](const auto& q) { return encode_with<T>(q, values, tile.count, payload, words); });
 }
 
 template <class T>
-bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
-  return with_quantizer<T>(quantizer,
-                           [&](const auto& q) { return decode_with<T>(q, tile, payload, payload_bytes, values); });
+bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
+            u8* workspace) {
+  auto& words = *reinterpret_cast<Words<T>*>(workspace);
+  return with_quantizer<T>(
+      quantizer, [&](const auto& q) { return decode_with<T>(q, tile, payload, payload_bytes, values, words); });
 }
 
-u32 frame_mode(u32 requested, u32) { return requested == 0 ? 0 : kNoMode; }
-
-bool blocking(u32 mode, u32 value_bytes, Blocking& blocking) {
-  blocking = {value_bytes == 8 ? kTileValues<double> : kTileValues<float>, {}};
-  return mode == 0;
+bool has_mode(u32 requested) { return requested == 0; }
+u32 choose_mode(const Chunk&, u32, u8*) { return 0; }
+u32 header_dims(u32 mode) { return mode == 0 ? 0 : kNoMode; }
+TileLayout layout(u32, u32 value_bytes, const u32 (&)[kAxes]) {
+  return {.box = {1, 1, 1, value_bytes == 8 ? kTileValues<double> : kTileValues<float>}};
 }
 
 }  // namespace
 
 extern const Codec pfpl_codec;
 const Codec pfpl_codec = {
-    kMaxRemovedBytes - kTileBytes,    true, frame_mode, blocking, {0}, 1, {encode<float>, decode<float>},
-    {encode<double>, decode<double>},
+    .spare_bytes = kMaxRemovedBytes - kTileBytes,
+    .has_lossless = true,
+    .has_mode = has_mode,
+    .choose_mode = choose_mode,
+    .choice_bytes = 0,
+    .header_dims = header_dims,
+    .layout = layout,
+    .auto_modes = {0},
+    .auto_mode_count = 1,
+    .float32 = {sizeof(Words<float>), encode<float>, decode<float>},
+    .float64 = {sizeof(Words<double>), encode<double>, decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

@@ -7,6 +7,7 @@
 
 #include "codecs/bits.h"
 #include "codecs/bounds.h"
+#include "codecs/pfpl_zero_removal.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::pfpl {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 
 #include "frame/bytes.h"
@@ -32,14 +33,20 @@ h5l_status check_dims(const FrameHeader& header, const Message& why) {
   if (header.header_bytes < header_bytes_of(header.dim_count)) {
     return why.fail(H5L_CORRUPT, "header of %u bytes has no room for dims", header.header_bytes);
   }
+  const std::span<const std::uint32_t> dims(header.dims, header.dim_count);
   std::uint64_t product = 1;
-  for (const std::uint32_t extent : header.dims) {
+  for (const std::uint32_t extent : dims) {
     product *= extent;                      // each factor is below 2^32, and so is the product before it:
     if (product > header.raw_bytes) break;  // nothing overflows
   }
   if (product == header.raw_bytes / header.value_bytes) return H5L_OK;
-  return why.fail(H5L_CORRUPT, "dims %u x %u x %u do not hold %u values", header.dims[0], header.dims[1],
-                  header.dims[2], header.raw_bytes / header.value_bytes);
+  char text[kMaxDims * 16];
+  std::size_t size = 0;
+  for (const std::uint32_t extent : dims) {
+    size += static_cast<std::size_t>(
+        std::snprintf(text + size, sizeof text - size, "%s%u", size == 0 ? "" : " x ", extent));
+  }
+  return why.fail(H5L_CORRUPT, "dims %s do not hold %u values", text, header.raw_bytes / header.value_bytes);
 }
 
 // What a header says, once its checksum has shown that it says what was written.

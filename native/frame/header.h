@@ -13,7 +13,7 @@ namespace h5lossy {
 inline constexpr u32 kFrameMagic = 0x594C3548;  // "H5LY"
 inline constexpr u32 kFormatVersion = 1;
 inline constexpr u32 kHeaderBytes = 40;  // without dims
-inline constexpr u32 kHeaderDims = 3;    // where there are any
+inline constexpr u32 kMaxDims = 4;
 inline constexpr u32 kTileEntryBytes = 4;
 
 inline constexpr u32 kChecksumFlag = 1;
@@ -33,15 +33,15 @@ struct FrameHeader {
   u32 raw_bytes = 0;
   double bound = 0;
   u64 step_bits = 0;  // of a float64; with a pointwise-relative bound of an integer
-  u32 dim_count = 0;  // 0 or kHeaderDims
-  u32 dims[kHeaderDims] = {};
+  u32 dim_count = 0;  // 0, 3 (z, y, x) or 4 (w, z, y, x)
+  u32 dims[kMaxDims] = {};
   u32 header_bytes = kHeaderBytes;  // in a frame of a later version there may be more than the dims take
 };
 
 // The same as little-endian words, with the checksums.
 inline constexpr u32 kHeaderSumWord = 4, kPayloadSumWord = 5, kFirstDimWord = kHeaderBytes / 4;
 struct HeaderWords {
-  u32 at[kFirstDimWord + kHeaderDims];
+  u32 at[kFirstDimWord + kMaxDims];
 };
 
 namespace H5L_TARGET {
@@ -61,7 +61,7 @@ H5L_FN HeaderWords pack_header(const FrameHeader& header, u32 payload_sum) {
   words.at[7] = static_cast<u32>(bound >> 32);
   words.at[8] = static_cast<u32>(header.step_bits);
   words.at[9] = static_cast<u32>(header.step_bits >> 32);
-  for (u32 i = 0; i < kHeaderDims; ++i) words.at[kFirstDimWord + i] = header.dim_count != 0 ? header.dims[i] : 0;
+  for (u32 i = 0; i < kMaxDims; ++i) words.at[kFirstDimWord + i] = i < header.dim_count ? header.dims[i] : 0;
   return words;
 }
 
@@ -86,7 +86,7 @@ H5L_FN FrameHeader unpack_header(const HeaderWords& words) {
 
 H5L_FN void unpack_dims(const HeaderWords& words, u32 dim_count, FrameHeader& header) {
   header.dim_count = dim_count;
-  for (u32 i = 0; i < kHeaderDims; ++i) header.dims[i] = dim_count != 0 ? words.at[kFirstDimWord + i] : 0;
+  for (u32 i = 0; i < kMaxDims; ++i) header.dims[i] = i < dim_count ? words.at[kFirstDimWord + i] : 0;
 }
 
 H5L_FN bool has_valid_bound(const FrameHeader& header) {  // finite, without a sign

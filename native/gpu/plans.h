@@ -12,10 +12,10 @@ namespace h5lossy::gpu {
 // Threads of a thread block, unless a kernel says otherwise (kThreadsWith).
 inline constexpr u32 kThreads = 128;
 
-// Items are what a thread block encodes at once: tiles, or, of AATROX, parts of tiles.
+// Items are what a thread block encodes at once: tiles, or parts of tiles that are split.
 inline constexpr u32 kPartValues = 4096;
 
-// Tiles whose sizes are added up. Of AATROX, whose items are parts, the sizes of a tile's are.
+// Tiles whose sizes are added up. Where items are parts, the sizes of a tile's are.
 inline constexpr u32 kGroupTiles = 32;
 
 // One thread block may wait for what the next ones of the grid say about their parts of the same tile, so a grid has this
@@ -27,8 +27,8 @@ struct Shape {
   u32 count;      // values
   u32 raw_bytes;  // of all values
   u32 tiles;
-  u32 dims[3];   // z, y, x: with blocks in several dimensions
-  u32 boxes[3];  // such blocks along each axis
+  u32 dims[kAxes];   // w, z, y, x; without dims in the header {1, 1, 1, count}
+  u32 boxes[kAxes];  // along each axis
 };
 
 // All chunks of a batch have one shape, one codec and one mode. Chunks whose quantizer is not the kernel's (lossless or
@@ -152,7 +152,7 @@ struct ChunkPlan {
 // How decoding a frame went. `other`: it is broken, or of another kind than was asked for; the host has to look at it.
 enum class DecodeStatus : u32 { ok = 0, corrupt = 1, other = 2 };
 
-// Which kernel a frame is for: that of the batch's codec and bound kind, or PFPL's for lossless frames, or none.
+// Which kernel a frame is for: that of the batch's codec and bound kind, or that for lossless frames, or none.
 enum class FrameForm : u32 { main = 0, lossless = 1, stored = 2, none = 3 };
 
 // What a decoder needs to know of one frame and the others of its form need not share; its header has been checked.
@@ -202,7 +202,7 @@ struct OpenPlan {
   DecodePlan decode;                         // of frames that are as asked for
   const u64* frame_bytes;                    // of each frame
   u32 codec, kind, value_bytes, big_endian;  // what is asked for
-  u32 lossless_tiles;                        // of a frame that is lossless
+  u32 lossless_codec, lossless_tiles;        // of a frame that is lossless
   u32 told_words;                            // of each frame
   DecodeJob* jobs;
 };

@@ -17,7 +17,7 @@ constexpr std::size_t kMaxName = 64;
 constexpr std::uint32_t kMaxRows = 65535;  // of a grid
 
 std::uint32_t items_per_chunk(const Method& method) {
-  return method.is_split ? (method.shape.count + kPartValues - 1) / kPartValues : method.shape.tiles;
+  return method.layout.is_split ? (method.shape.count + kPartValues - 1) / kPartValues : method.shape.tiles;
 }
 
 // As in kernels.def.
@@ -26,11 +26,8 @@ void name_kernel(char (&name)[kMaxName], const Method& method, const char* direc
   const char* const quantizer = kind == BoundKind::pointwise_relative ? "pointwise"
                                 : kind == BoundKind::lossless         ? "lossless"
                                                                       : "absolute";
-  const int length = std::snprintf(name, kMaxName, "%s_%s_%s_%s", method.codec, direction,
-                                   value_bytes == 4 ? "f32" : "f64", quantizer);
-  if (method.mode != 0) {  // a codec whose modes have dimensions
-    std::snprintf(name + length, kMaxName - static_cast<std::size_t>(length), "_%ud", method.dimensions);
-  }
+  std::snprintf(name, kMaxName, "%s_%s_%s_%s%s", method.codec, direction, value_bytes == 4 ? "f32" : "f64", quantizer,
+                method.layout.kernel_suffix);
 }
 
 // What the encoder of one method is started with.
@@ -53,9 +50,9 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const Method& meth
   plan.table_sums = arena.take<u32>(chunks);
   work.plan.done = arena.take<u32>(2 * chunks);
   plan.totals = arena.take<u32>(chunks);
-  plan.groups_per_chunk = method.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
+  plan.groups_per_chunk = method.layout.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
   plan.group_sums = arena.take<u32>(chunks * plan.groups_per_chunk);
-  if (method.is_split) {
+  if (method.layout.is_split) {
     work.cleared = arena.bytes() - begin + 8 * items;
     plan.parts = arena.take<u64>(4 * items);  // records need not be cleared
   } else {
@@ -191,7 +188,7 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   name_kernel(kernel, method, "encode", work.plan.value_bytes, kind);
   const std::uint32_t resident = launcher.resident_blocks(kernel);
   const std::uint64_t items = std::uint64_t{plan.chunks} * plan.items_per_chunk;
-  if (resident < (method.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
+  if (resident < (method.layout.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
   plan.chunk_step = blocks / plan.items_per_chunk;
   plan.index_step = blocks % plan.items_per_chunk;
@@ -295,10 +292,10 @@ struct DecodePieces {
 DecodePieces take_pieces(Arena& arena, const DecodeCall& call) {
   DecodePieces taken = {};
   taken.jobs = arena.take<DecodeJob>(call.frames);
-  taken.items = call.tiles * (call.method.is_split ? call.method.tile_values / kPartValues : 1);
+  taken.items = call.tiles * (call.method.layout.is_split ? call.method.tile_values / kPartValues : 1);
   taken.slots = std::bit_floor(std::clamp(call.tiles / 32, 1u, kMostSlots));
   taken.sums = arena.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
-  if (call.method.is_split) {
+  if (call.method.layout.is_split) {
     taken.told_words = call.tiles * warps_of_tile(call.method) * (call.value_bytes / 4);
     taken.told = arena.take<u64>(std::size_t{call.frames} * taken.told_words);
   }
@@ -337,7 +334,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.slots = pieces.slots;
   plan.statuses = call.statuses;
   plan.told = pieces.told;
-  const std::uint32_t lossless_tiles = (method.shape.count + call.pfpl_tile_values - 1) / call.pfpl_tile_values;
+  const Method& lossless = call.lossless;
   OpenPlan open = {};
   open.decode = plan;
   open.frame_bytes = call.frame_bytes;
@@ -345,7 +342,8 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.kind = call.kind;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
-  open.lossless_tiles = lossless_tiles;
+  open.lossless_codec = lossless.number;
+  open.lossless_tiles = lossless.shape.tiles;
   open.told_words = pieces.told_words;
   open.jobs = pieces.jobs;
   // One thread block opens a frame; more of them clear what it takes.
@@ -361,14 +359,12 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
     if (!launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   }
   // Frames of another form, which are few, or all; and the verdict on the checksums.
-  Method pfpl;
-  pfpl.codec = "pfpl";
-  name_kernel(kernel, pfpl, "decode", call.value_bytes, BoundKind::lossless);
+  name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
   plan.form = FrameForm::lossless;
-  plan.header_bytes = kHeaderBytes;
-  plan.shape.tiles = lossless_tiles;
-  plan.first_tile = static_cast<std::uint32_t>(call.first / call.pfpl_tile_values);
-  plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / call.pfpl_tile_values) + 1 - plan.first_tile;
+  plan.header_bytes = lossless.header_bytes;
+  plan.shape.tiles = lossless.shape.tiles;
+  plan.first_tile = static_cast<std::uint32_t>(call.first / lossless.tile_values);
+  plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / lossless.tile_values) + 1 - plan.first_tile;
   const std::uint32_t blocks = is_lossless ? plan.tiles : std::clamp(plan.tiles, 1u, std::max(1u, 528 / call.frames));
   return launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false);
 }

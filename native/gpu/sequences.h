@@ -29,11 +29,9 @@ struct Method {
   const char* codec = "";
   std::uint32_t number = 0;
   std::uint32_t mode = 0;
-  std::uint32_t dimensions = 1;  // of its blocks
   std::uint32_t header_bytes = 0;
   std::uint32_t tile_values = 0;
-  std::uint32_t extents[3] = {};  // of a block in several dimensions; 0: none
-  bool is_split = false;          // a thread block encodes parts of tiles
+  TileLayout layout = {};
   Shape shape = {};
 };
 
@@ -49,7 +47,7 @@ struct EncodeCall {
   std::vector<Candidate> candidates;     // codec auto picks one in place of `method`; else there are none
   SamplePart sample[kSampleParts] = {};  // what it tries them on; without addresses
   std::uint32_t sample_parts = 0;
-  Method lossless;          // PFPL, for those that have none
+  Method lossless;          // for those that have none
   bool from_range = false;  // the quantizers come from the chunks' own ranges
   bool skip_zeros = false;
   bool range_has_fill = false;
@@ -61,9 +59,9 @@ std::size_t encode_workspace_bytes(const EncodeCall& call);
 [[nodiscard]] bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace);
 
 struct DecodeCall {
-  Method method;  // of the frames; others are for the host
+  Method method;    // of the frames
+  Method lossless;  // of those that are lossless; others are for the host
   std::uint32_t kind = 0;
-  std::uint32_t pfpl_tile_values = 0;
   std::uint32_t value_bytes = 4;
   bool big_endian = false;
   std::uint64_t first = 0, wanted = 0;      // values of each frame

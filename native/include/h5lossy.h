@@ -39,12 +39,9 @@ extern "C" {
 /* Most axes of an array in h5l_parts: as many as HDF5 knows. */
 #define H5L_MAX_PART_RANK 32
 
-/* Codec numbers (docs/format/frame.md). In a request 0 means "auto", in a frame it means "stored". */
+/* Codecs have numbers (docs/format/frame.md; h5l_codec_number). In a request 0 means "auto", in a frame "stored". */
 #define H5L_CODEC_AUTO 0
 #define H5L_CODEC_STORED 0
-#define H5L_CODEC_PFPL 1
-#define H5L_CODEC_CUSZP2 2
-#define H5L_CODEC_AATROX 3
 
 /* What a bound limits. */
 #define H5L_BOUND_ABSOLUTE 0
@@ -71,7 +68,7 @@ typedef struct h5l_message {
 
 /* What to do with a chunk of values. Zero-initialise it, then set what applies. */
 typedef struct h5l_params {
-  uint32_t codec;        /* H5L_CODEC_*; 0 lets h5lossy choose */
+  uint32_t codec;        /* its number; 0 lets h5lossy choose */
   uint32_t bound_kind;   /* H5L_BOUND_* */
   double bound;          /* > 0 and finite; pointwise-relative also < 1; 0 for lossless */
   uint32_t mode;         /* the codec's own mode; 0 is its default */
@@ -88,7 +85,7 @@ typedef struct h5l_params {
 /* What the header of a frame holds. */
 typedef struct h5l_frame_info {
   uint32_t version;
-  uint32_t codec;       /* H5L_CODEC_*; 0 is stored */
+  uint32_t codec;       /* its number; 0 is stored */
   uint32_t bound_kind;  /* as used: lossless where the requested bound was too small to help */
   uint32_t value_bytes; /* 4, 8, or 1 where the type was not known */
   uint32_t big_endian;
@@ -101,8 +98,8 @@ typedef struct h5l_frame_info {
   uint64_t stored_tiles; /* tiles kept as they were */
   double bound;          /* as the user gave it */
   double step;           /* bin width; pointwise-relative: the widest, as a fraction of the value; else 0 */
-  uint32_t rank;         /* 3 where the frame holds dims, else 0 */
-  uint32_t dims[3];      /* z, y, x */
+  uint32_t rank;         /* how many dims the frame holds: 0, 3 or 4 */
+  uint32_t dims[4];      /* (w,) z, y, x */
 } h5l_frame_info;
 
 /* Smallest and largest of the values that count (h5l_value_range). */
@@ -121,8 +118,10 @@ const char* h5l_build(void);
 /* "corrupt" for H5L_CORRUPT, and so on. */
 const char* h5l_status_name(h5l_status status);
 
-/* "pfpl" for H5L_CODEC_PFPL, and so on; NULL for a number that this build does not know. */
+/* A codec's name, in lower case, as its page in docs/format/ has it; NULL for a number that this build does not know. And
+ * its number; 0 for a name that this build does not know. */
 const char* h5l_codec_name(uint32_t codec);
+uint32_t h5l_codec_number(const char* name);
 
 /* The backend in use ("scalar"), or NULL where h5l_self_test fails. */
 const char* h5l_backend_name(void);

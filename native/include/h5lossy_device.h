@@ -91,7 +91,7 @@ h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_dev
 /* Starts to decode values [first, first + values) of each frame to `raw`, in the byte order of the GPU. `info` gives the
  * codec, mode, bound kind, type and shape, which all frames share. statuses[i], on the GPU, becomes 0; or 1 if frame i is
  * corrupt; or 2 if it does not match `info`, or is broken in a way that h5l_decode can describe. Stored frames, and
- * lossless ones of PFPL, are always accepted. If `values` is 0, only headers and tile tables are checked. However broken
+ * lossless ones of the codec for these, are always accepted. If `values` is 0, only headers and tile tables are checked. However broken
  * a frame is, nothing outside the buffers is touched. */
 h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
                              uint32_t* statuses, h5l_message* message);

@@ -142,12 +142,21 @@ Choice make_choice() {
 
 }  // namespace
 
-const CodecEntry* Backend::find(std::uint32_t codec) const {
+const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uint32_t codec) {
   for (const CodecEntry& entry : codecs) {
     if (entry.number == codec) return &entry;
   }
   return nullptr;
 }
+
+const CodecEntry& lossless_codec(std::span<const CodecEntry> codecs, std::uint32_t codec) {
+  const CodecEntry* entry = find_codec(codecs, codec);
+  if (entry == nullptr || !entry->codec->has_lossless) entry = codecs.data();
+  while (!entry->codec->has_lossless) ++entry;  // there is one
+  return *entry;
+}
+
+std::span<const CodecEntry> all_codecs() { return kScalarCodecs; }
 
 std::span<const Backend> backends() { return kBackends; }
 
@@ -169,16 +178,16 @@ const RangeFunctions& best_ranges() {
   return has_backend ? backend->ranges : scalar::range_functions;
 }
 
-const CodecEntry* codec_entry(std::uint32_t codec) {
-  for (const CodecEntry& entry : kScalarCodecs) {
-    if (entry.number == codec) return &entry;
-  }
-  return nullptr;
-}
-
 const char* codec_name(std::uint32_t codec) {
   const CodecEntry* const entry = codec_entry(codec);
   return entry == nullptr ? nullptr : entry->name;
+}
+
+std::uint32_t codec_number(const char* name) {
+  for (const CodecEntry& entry : all_codecs()) {
+    if (std::strcmp(entry.name, name) == 0) return entry.number;
+  }
+  return 0;
 }
 
 }  // namespace h5lossy

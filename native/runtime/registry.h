@@ -31,9 +31,6 @@ struct Backend {
   const ChecksumFunction& checksum;
   const RangeFunctions& ranges;
   const assess::Kernels& assess;
-
-  // Null for a number that this build does not have.
-  [[nodiscard]] const CodecEntry* find(std::uint32_t codec) const;
 };
 
 // All backends, best first.
@@ -49,10 +46,20 @@ ChecksumFunction best_checksum();
 // The same for ranges of values.
 const RangeFunctions& best_ranges();
 
-// Null for a number that this build does not have. The functions are one backend's; all else is the same in all.
-const CodecEntry* codec_entry(std::uint32_t codec);
+// Null for a number that this build does not have.
+const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uint32_t codec);
 
-// "pfpl" for 1; null for a number that this build does not have.
+// What encodes chunks losslessly where this codec (or auto) is asked for: itself, or the first one that can.
+const CodecEntry& lossless_codec(std::span<const CodecEntry> codecs, std::uint32_t codec);
+
+// The codecs of the backend that runs everywhere: all but their functions for tiles is the same in all backends.
+std::span<const CodecEntry> all_codecs();
+inline const CodecEntry* codec_entry(std::uint32_t codec) { return find_codec(all_codecs(), codec); }
+
+// As in codecs.def; null for a number that this build does not have.
 const char* codec_name(std::uint32_t codec);
+
+// 0 for a name that this build does not have.
+std::uint32_t codec_number(const char* name);
 
 }  // namespace h5lossy

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The words of one block of cuSZp2 or AATROX, held in registers from its values to its planes and back: differences and
+// The words of one fixed-length block, held in registers from its values to its planes and back: differences and
 // their sums in any prediction, signs, and a few questions. With AVX-512 or AVX2; else an array and plain loops, which are
 // also the definition.
 //

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Zero removal and its inverse (codecs/bits.h), 64 bytes at a time where the backend has AVX-512 VBMI2, AVX2 or NEON; else
+// Zero removal and its inverse (codecs/pfpl_zero_removal.h), 64 bytes at a time where the backend has AVX-512 VBMI2, AVX2 or NEON; else
 // the definition itself. What each does with 64 bytes comes first, then what they share.
 #pragma once
 
-#include "codecs/bits.h"
+#include "codecs/pfpl_zero_removal.h"
 #include "codecs/portable.h"
 
 #if defined(__AVX512VBMI2__) && defined(__AVX512VBMI__) && defined(__AVX512BITALG__)

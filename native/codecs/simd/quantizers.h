@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The quantizers of codecs/bounds.h for vectors of values: the same bins, with the constants in registers. What PFPL's
-// words and the block codecs' bins have in common; which bins are in range, and what becomes of exceptions, is theirs.
+// The quantizers of codecs/bounds.h for vectors of values: the same bins, with the constants in registers. All
+// codecs use them; which bins are in range, and what becomes of exceptions, is theirs.
 #pragma once
 
 #include "codecs/bounds.h"
