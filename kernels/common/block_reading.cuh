@@ -22,7 +22,7 @@ struct EightPlanes {
 
 // Adds planes to the checksum; plane i of `planes` is word at + i * stride of the payload.
 H5L_DEVICE void add_planes(PayloadSum& sum, const EightPlanes& eight, u32 planes, u32 at, u32 stride) {
-  if (!sum.is_asked()) return;
+  if (!sum.is_enabled()) return;
   if (eight.first == 1) sum.add(eight.signs, at, planes != 0);
   H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
     sum.add(eight.stored[c], at + (eight.first + c) * stride, eight.first + c < planes);

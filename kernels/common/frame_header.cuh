@@ -140,8 +140,8 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   const DecodePlan& decode = plan.decode;
   auto& shared = *reinterpret_cast<FinishShared*>(shared_memory());
   const u32 chunk = block_row();
-  for (u32 i = block_number() * kThreads + thread(); i < plan.told_words; i += grid_blocks() * kThreads) {
-    decode.told[u64{chunk} * plan.told_words + i] = 0;
+  for (u32 i = block_number() * kThreads + thread(); i < plan.published_words; i += grid_blocks() * kThreads) {
+    decode.published_sums[u64{chunk} * plan.published_words + i] = 0;
   }
   if (block_number() != 0) return;
   if (thread() < decode.slots) decode.sums[chunk * decode.slots + thread()] = {};

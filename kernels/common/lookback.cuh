@@ -189,7 +189,7 @@ class TilePlaces {
 
   // Prefetches the words that a tile's offset depends on; find() waits for them. Call it early enough to hide their
   // latency.
-  H5L_DEVICE void ask(const EncodePlan& plan, const Spot& spot) {
+  H5L_DEVICE void prefetch(const EncodePlan& plan, const Spot& spot) {
     const Words words(plan, spot, shared_);
     head_ = words.load_head();
     sum_ = words.load_sum(words.first_group);
@@ -227,9 +227,9 @@ class TilePlaces {
   struct Words {
     H5L_DEVICE Words(const EncodePlan& plan, const Spot& spot, const Shared& shared) {
       const u32 first = spot.item - spot.index, known = shared.known_item;
-      const bool knows = known > first && known <= spot.item;  // the last item placed is in the same chunk
-      const u32 begin = knows ? known - first : 0;
-      known_end = knows ? shared.known_end : 0;
+      const bool is_same_chunk = known > first && known <= spot.item;  // the last item placed is in the same chunk
+      const u32 begin = is_same_chunk ? known - first : 0;
+      known_end = is_same_chunk ? shared.known_end : 0;
       first_group = (begin + kGroupTiles - 1) / kGroupTiles;
       end_group = spot.index / kGroupTiles;
       const u32 whole = first_group * kGroupTiles;
@@ -315,10 +315,10 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
     const OwnTile& waiting = shared.tiles[oldest % kLoopTiles];
     const bool has_tile = tile.spot.chunk < plan.chunks;
     if (!has_tile && oldest == number) return;
-    const auto ask = [&] {
+    const auto prefetch_place = [&] {
       if (warp() != 0) return;
       sync_warp();
-      places.ask(plan, waiting.spot);
+      places.prefetch(plan, waiting.spot);
     };
     bool is_written = false, places_one = true;
     if (has_tile) {  // words live in registers only here
@@ -341,7 +341,7 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
       // Also if another tile of this size would not fit.
       places_one = !is_empty && (!is_written || number - oldest == Encoder::kMostWaiting ||
                                  place_in_ring(at + room, tail, room, size) == kNoRoom);
-      if (places_one) ask();
+      if (places_one) prefetch_place();
       if (is_written) {
         if (next.spot.chunk < plan.chunks) encoder.start(next);
         if (thread() == 0) tile.at = at;
@@ -352,7 +352,7 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
       }
     } else {
       sync_block();  // before the last place is overwritten
-      ask();
+      prefetch_place();
     }
     if (places_one) {
       if (warp() == 0) places.find(plan, waiting);

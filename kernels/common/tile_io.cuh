@@ -83,9 +83,9 @@ H5L_DEVICE void prefetch_share(const u8* payload, u32 bytes, u32 part, u32 parts
 class PayloadSum {
  public:
   H5L_DEVICE PayloadSum(const DecodePlan& plan, const DecodeJob& job, u32 tile)
-      : plan_(plan), is_asked_(job.check_sum != 0), tile_(tile) {}
+      : plan_(plan), is_enabled_(job.check_sum != 0), tile_(tile) {}
 
-  [[nodiscard]] H5L_DEVICE bool is_asked() const { return is_asked_; }
+  [[nodiscard]] H5L_DEVICE bool is_enabled() const { return is_enabled_; }
   // Adds word `number` of the payload (zero-padded), if `is_there`; without a branch.
   H5L_DEVICE void add(u32 word, u32 number, bool is_there = true) {
     const u32 own = mix(word + salt_of(tile_, 0) + number * kWordSalt);
@@ -93,18 +93,18 @@ class PayloadSum {
   }
   // Adds the thread's share of the words [first, end).
   H5L_DEVICE void add_words(const u32* payload, u32 first, u32 end, u32 own = thread(), u32 threads = kThreads) {
-    if (!is_asked_) return;
+    if (!is_enabled_) return;
     H5L_NO_UNROLL for (u32 i = first + own; i < end; i += threads) add(load_constant(payload + i), i);
   }
   H5L_DEVICE void finish() const {
-    if (!is_asked_) return;
+    if (!is_enabled_) return;
     const u32 sum = sum_of_warp(sum_);
     if (lane() == 0) atomic_add(&sums_of(plan_, tile_)->payload, sum);
   }
 
  private:
   const DecodePlan& plan_;
-  const bool is_asked_;
+  const bool is_enabled_;
   const u32 tile_;
   u32 sum_ = 0;
 };
@@ -153,7 +153,7 @@ H5L_DEVICE void copy_stored(const DecodePlan& plan, const DecodeJob& job) {
   for (u64 i = block_number() * kThreads + thread(); i < plan.wanted * value_words; i += grid_blocks() * kThreads) {
     const u32 word = load_constant(from + i);
     to[i] = word;
-    if (sum.is_asked()) sum.add(word, static_cast<u32>(i));
+    if (sum.is_enabled()) sum.add(word, static_cast<u32>(i));
   }
   sum.finish();
 }

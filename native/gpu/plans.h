@@ -193,17 +193,18 @@ struct DecodePlan {
   DecodeSums* sums;  // `slots` for each frame
   u32 slots;         // a power of two
   u32* statuses;     // of each frame: DecodeStatus
-  u64* told;  // where items are parts of tiles: what the warps that decode a tile tell each other, a word for each
-              // four bytes of a value; 0 at the start
+  // If items are parts of tiles: sums that a tile's decoders publish for each other, a word per four bytes of a value.
+  // Initially 0.
+  u64* published_sums;
 };
 
 // Checks frames that are to be of one kind, and makes their jobs.
 struct OpenPlan {
-  DecodePlan decode;                         // of frames that are as asked for
+  DecodePlan decode;                         // frames that match the description of the batch
   const u64* frame_bytes;                    // of each frame
-  u32 codec, kind, value_bytes, big_endian;  // what is asked for
+  u32 codec, kind, value_bytes, big_endian;  // the description of the batch
   u32 lossless_codec, lossless_tiles;        // of a frame that is lossless
-  u32 told_words;                            // of each frame
+  u32 published_words;                       // of each frame
   DecodeJob* jobs;
 };
 

@@ -50,7 +50,8 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const Method& meth
   plan.table_sums = arena.take<u32>(chunks);
   work.plan.done = arena.take<u32>(2 * chunks);
   plan.totals = arena.take<u32>(chunks);
-  plan.groups_per_chunk = method.layout.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
+  plan.groups_per_chunk =
+      method.layout.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
   plan.group_sums = arena.take<u32>(chunks * plan.groups_per_chunk);
   if (method.layout.is_split) {
     work.cleared = arena.bytes() - begin + 8 * items;
@@ -285,8 +286,8 @@ std::uint32_t warps_of_tile(const Method& method) { return method.tile_values / 
 struct DecodePieces {
   DecodeJob* jobs;
   DecodeSums* sums;
-  u64* told;
-  std::uint32_t items, slots, told_words;  // of a frame
+  u64* published_sums;
+  std::uint32_t items, slots, published_words;  // of a frame
 };
 
 DecodePieces take_pieces(Arena& arena, const DecodeCall& call) {
@@ -296,8 +297,8 @@ DecodePieces take_pieces(Arena& arena, const DecodeCall& call) {
   taken.slots = std::bit_floor(std::clamp(call.tiles / 32, 1u, kMostSlots));
   taken.sums = arena.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
   if (call.method.layout.is_split) {
-    taken.told_words = call.tiles * warps_of_tile(call.method) * (call.value_bytes / 4);
-    taken.told = arena.take<u64>(std::size_t{call.frames} * taken.told_words);
+    taken.published_words = call.tiles * warps_of_tile(call.method) * (call.value_bytes / 4);
+    taken.published_sums = arena.take<u64>(std::size_t{call.frames} * taken.published_words);
   }
   return taken;
 }
@@ -333,7 +334,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.sums = pieces.sums;
   plan.slots = pieces.slots;
   plan.statuses = call.statuses;
-  plan.told = pieces.told;
+  plan.published_sums = pieces.published_sums;
   const Method& lossless = call.lossless;
   OpenPlan open = {};
   open.decode = plan;
@@ -344,10 +345,10 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.big_endian = call.big_endian ? 1 : 0;
   open.lossless_codec = lossless.number;
   open.lossless_tiles = lossless.shape.tiles;
-  open.told_words = pieces.told_words;
+  open.published_words = pieces.published_words;
   open.jobs = pieces.jobs;
   // One thread block opens a frame; more of them clear what it takes.
-  const std::uint32_t clearing = std::clamp(pieces.told_words / (16 * kThreads), 1u, 128u);
+  const std::uint32_t clearing = std::clamp(pieces.published_words / (16 * kThreads), 1u, 128u);
   if (!launcher.launch("open_frames", clearing, call.frames, &open, sizeof open, false)) return false;
   if (call.wanted == 0) return true;
 
