@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Shared by all decoders. A thread block decodes a tile (AATROX: a part of one) and trusts nothing in a frame: an
+// Shared by all decoders. A thread block decodes a tile (or a part of one) and trusts nothing in a frame: an
 // invalid payload sets the frame's status, and no access leaves the frame, the chunk or shared memory.
 #pragma once
 
