@@ -205,6 +205,7 @@ def test_hdf5_is_met_in_the_filter_only() -> None:
 # Where a codec is named besides its own files, which have it in their names; of tests and documents
 # see CONTRIBUTING.md, "Add a codec".
 LISTS_OF_CODECS = {
+    "native/include/h5lossy.h",  # for callers in C
     "native/runtime/codecs.def",
     "native/runtime/device_speeds.def",  # measured
     "h5lossy/codecs.py",
@@ -244,6 +245,14 @@ def test_a_codec_is_named_in_its_own_files_and_the_lists_only() -> None:
         if re.search(rf"(?i)(?<![a-z0-9]){codec}(?![a-z0-9])", code_of(path))
     }
     assert mentions == MENTIONS_OF_CODECS
+
+
+def test_the_c_header_has_the_number_of_each_codec() -> None:
+    known = re.findall(r"H5L_CODEC\((\d+), (\w+)\)", (NATIVE / "runtime/codecs.def").read_text())
+    stated = re.findall(
+        r"#define H5L_CODEC_(?!AUTO|STORED)(\w+) (\d+)", (NATIVE / "include/h5lossy.h").read_text()
+    )
+    assert [(number, codec.upper()) for number, codec in known] == [(n, c) for c, n in stated]
 
 
 # ------------------------------------------------------------------------------------------------

@@ -39,9 +39,12 @@ extern "C" {
 /* Most axes of an array in h5l_parts: as many as HDF5 knows. */
 #define H5L_MAX_PART_RANK 32
 
-/* Codecs have numbers (docs/format/frame.md; h5l_codec_number). In a request 0 means "auto", in a frame "stored". */
+/* Codec numbers (docs/format/frame.md). In a request 0 means "auto", in a frame it means "stored". */
 #define H5L_CODEC_AUTO 0
 #define H5L_CODEC_STORED 0
+#define H5L_CODEC_PFPL 1
+#define H5L_CODEC_CUSZP2 2
+#define H5L_CODEC_AATROX 3
 
 /* What a bound limits. */
 #define H5L_BOUND_ABSOLUTE 0

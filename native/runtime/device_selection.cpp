@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kLeastChunk = std::size_t{128} << 10;          // below this, the copies take longer than the work
 constexpr std::uint64_t kBytesBeforeGpu = std::uint64_t{256} << 20;  // opening a GPU takes some tenths of a second
+constexpr std::uint64_t kBytesBetweenLooks = std::uint64_t{64}
+                                             << 20;  // a look for a context takes tens of microseconds
 constexpr double kLeastSpeedup = 2;
 constexpr char kInstead[] = "; the CPU does the work, with the same bytes";
 
@@ -48,7 +50,7 @@ const DevicePolicy& policy() {
 // None of these has a destructor: filters are called as late as at exit.
 constinit std::atomic<std::uint64_t> chunk_bytes{0};
 constinit std::atomic<bool> has_warned{false};
-constinit std::atomic<bool> is_opened_here{false};  // the GPU, and so a CUDA context, by `auto`
+constinit std::atomic<int> known_ordinal{-1};  // of a GPU on which this process has a context
 
 // One warning in a process. A plugin has no other way to be heard.
 void warn(const std::string& what) {
@@ -59,15 +61,16 @@ gpu::Device* select_automatically(Direction direction, std::uint32_t codec, std:
   if (!policy().problem.empty()) warn(policy().problem);
   const std::uint64_t before = chunk_bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
   if (raw_bytes < kLeastChunk) return nullptr;
-  std::string why;
-  if (!is_opened_here) {
-    if (const int ordinal = gpu::device_with_context(); ordinal >= 0) return gpu::Device::open(ordinal, why);
+  if (before == 0 || before / kBytesBetweenLooks != (before + raw_bytes) / kBytesBetweenLooks) {
+    if (known_ordinal < 0) known_ordinal = gpu::device_with_context();
   }
+  std::string why;
+  if (const int ordinal = known_ordinal; ordinal >= 0) return gpu::Device::open(ordinal, why);
   if (before < kBytesBeforeGpu) return nullptr;
   const double speedup = gpu_speedup(direction, codec);
   if (speedup < kLeastSpeedup) return nullptr;
   gpu::Device* const device = gpu::Device::open(0, why);
-  if (device != nullptr && !is_opened_here.exchange(true) && prints_counts()) {
+  if (device != nullptr && known_ordinal.exchange(0) < 0 && prints_counts()) {
     std::fprintf(stderr, "h5lossy: opened %s after 256 MiB of chunks: %s is %.1f times as fast there\n",
                  device->name().c_str(), direction == Direction::encode ? "encoding" : "decoding", speedup);
   }
