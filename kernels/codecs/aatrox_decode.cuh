@@ -73,8 +73,8 @@ class Decoder {
       const Q q = quantizer_of<T, Q>(job_);
       W bins[kThreadValues];
       // Sums published by the tile's warps.
-      u64* const published = plan_.published_sums +
-                             (u64{block_row()} * plan_.tiles + (tile - plan_.first_tile)) * kTileLayers * kValueWords;
+      u64* const published =
+          plan_.published + (u64{block_row()} * plan_.tiles + (tile - plan_.first_tile)) * kTileLayers * kValueWords;
       read_bins(sum, bins, published);
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = bits_of_bin(q, bins[i]);
     }

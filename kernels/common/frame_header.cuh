@@ -141,7 +141,7 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   auto& shared = *reinterpret_cast<FinishShared*>(shared_memory());
   const u32 chunk = block_row();
   for (u32 i = block_number() * kThreads + thread(); i < plan.published_words; i += grid_blocks() * kThreads) {
-    decode.published_sums[u64{chunk} * plan.published_words + i] = 0;
+    decode.published[u64{chunk} * plan.published_words + i] = 0;
   }
   if (block_number() != 0) return;
   if (thread() < decode.slots) decode.sums[chunk * decode.slots + thread()] = {};

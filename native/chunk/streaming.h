@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Access to memory beyond the caches: prefetch, and non-temporal stores.
+// Prefetching, and non-temporal stores.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,15 @@
 
 namespace h5lossy {
 
-// Output of at least this size is written with non-temporal stores (Tile::non_temporal). Smaller output may still be in
-// the last-level cache when it is read, which HDF5 does at once.
+// Output of at least this size uses non-temporal stores (Tile::non_temporal). Smaller output may still be in the last-level
+// cache when it is read, and HDF5 reads a decoded chunk at once.
 inline constexpr std::size_t kStreamedBytes = std::size_t{32} << 20;
 
-// Prefetches all of `bytes`.
 inline void prefetch(std::span<const std::uint8_t> bytes) {
   for (std::size_t i = 0; i < bytes.size(); i += 64) __builtin_prefetch(bytes.data() + i);
 }
 
-// Orders non-temporal stores before everything that follows, also for other threads. Free if there were none.
+// Makes non-temporal stores visible to other threads before later stores.
 inline void finish_streaming() {
 #if defined(__SSE2__)
   _mm_sfence();
