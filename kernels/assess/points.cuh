@@ -52,7 +52,7 @@ struct PointsShared {
   u32 table[kBlockBins];
   PointsTotals totals;
   WarpNotes notes[kWarps];
-  double handed[kWarps][2][kWarpThreads];
+  double compacted[kWarps][2][kWarpThreads];
   alignas(16) u8 ahead[kWarps][kTimesAhead<T>][2][kRowsAhead * kWarpThreads * sizeof(T)];
 };
 
@@ -165,7 +165,7 @@ H5L_DEVICE void raise_seeds(gpu::Seeds& seeds, const gpu::Seeds& others) {
   raise(seeds.pointwise_max, others.pointwise_max);
 }
 
-H5L_DEVICE void raise_to_those_of_warp(gpu::Seeds& seeds) {
+H5L_DEVICE void max_over_warp(gpu::Seeds& seeds) {
   for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
     raise_seeds(seeds,
                 {shuffle_xor(seeds.e_min, by), shuffle_xor(seeds.e_min_abs, by), shuffle_xor(seeds.pointwise_min, by),
@@ -443,7 +443,7 @@ class Points {
   H5L_DEVICE void begin_notes() {
     gpu::Seeds seeds = {};
     for (u32 i = lane(); i < plan_.samples; i += kWarpThreads) raise_seeds(seeds, plan_.seeds[i]);
-    raise_to_those_of_warp(seeds);
+    max_over_warp(seeds);
     // A second launch starts from the first one's extrema.
     u64 largest = load_relaxed(plan_.largest);
     raise(largest, bit_cast<u64>(largest_error(seeds)));
@@ -552,17 +552,17 @@ class Points {
     const bool is_valid = !is_masked && kind == H5L_SPECIAL_KINDS;
     const u32 valid = ballot(is_valid);
     const u32 count = ones(valid);
-    double (&handed)[2][kWarpThreads] = shared_.handed[warp()];
+    double (&compacted)[2][kWarpThreads] = shared_.compacted[warp()];
     if (is_valid) {
       const u32 to = (kept_ + ones(valid & lanes_below())) % kWarpThreads;
-      handed[0][to] = static_cast<double>(x);
-      handed[1][to] = static_cast<double>(y);
+      compacted[0][to] = static_cast<double>(x);
+      compacted[1][to] = static_cast<double>(y);
     }
     sync_warp();
-    if (kept_ == 0 && count != 0) set_pivots(static_cast<T>(handed[0][0]), static_cast<T>(handed[1][0]));
+    if (kept_ == 0 && count != 0) set_pivots(static_cast<T>(compacted[0][0]), static_cast<T>(compacted[1][0]));
     Extrema own;
     if ((lane() - kept_) % kWarpThreads < count) {
-      const T a = static_cast<T>(handed[0][lane()]), b = static_cast<T>(handed[1][lane()]);
+      const T a = static_cast<T>(compacted[0][lane()]), b = static_cast<T>(compacted[1][lane()]);
       x_min_ = a < x_min_ ? a : x_min_;
       x_max_ = a > x_max_ ? a : x_max_;
       y_min_ = b < y_min_ ? b : y_min_;
@@ -739,7 +739,7 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
     raise(found.pointwise_min, ~ordered(fabs(e) / fabs(x)));
     raise(found.pointwise_max, ordered(fabs(e) / fabs(x)));
   }
-  raise_to_those_of_warp(found);
+  max_over_warp(found);
   gpu::Seeds(&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->seeds;
   if (lane() == 0) of_warps[warp()] = found;
   sync_block();

@@ -30,12 +30,12 @@ struct Sliding {
   static constexpr u32 kBlockWarps = kProducers + kConsumers;
   static constexpr u32 kRing = kSlidingSide;  // planes in the ring; each plane of a block has its own slot
   static constexpr u32 kPitch = (kReadColumns + 3) / 4 * 4;
-  static constexpr u32 kLostBlocks = 3;  // blocks of planes: being computed, being added up, and one between
+  static constexpr u32 kLossBlocks = 3;  // blocks of planes: being computed, being added up, and one between
 };
 
 struct SlidingShared {
   alignas(16) double columns[Sliding::kRing][kSlidingSums][kSlidingSide][Sliding::kPitch];
-  double lost[Sliding::kLostBlocks][kSlidingSide][Sliding::kConsumers][kWarpThreads];
+  double lost[Sliding::kLossBlocks][kSlidingSide][Sliding::kConsumers][kWarpThreads];
   WorstOfWarp worst[Sliding::kBlockWarps];
   u64 full[Sliding::kRing], empty[Sliding::kRing];  // barriers of each slot of the ring
   u64 blocks_done;                                  // barrier of the last block of planes
@@ -197,7 +197,7 @@ class SsimConsumer {
     const u32 read = static_cast<u32>(Planes<kDeep>::end(sweep_) - Planes<kDeep>::first(sweep_));
     bool is_full = false;
     H5L_NO_UNROLL for (u32 block = 0; block < read; block += kPhases) {
-      auto& lost = shared_.lost[turn % Sliding::kLostBlocks];
+      auto& lost = shared_.lost[turn % Sliding::kLossBlocks];
       H5L_UNROLL for (u32 phase = 0; phase < kPhases; ++phase) {
         const u32 place = kDeep ? phase : number % Sliding::kRing;
         double windows[kSlidingSums][kPair];
@@ -210,11 +210,11 @@ class SsimConsumer {
         const u32 plane = block + phase - ahead_;
         if (plane < planes_) compute_ssim(plane, windows, lost[phase]);
       }
-      if (block != 0) add_lost(block - kPhases, turn - 1);
+      if (block != 0) add_losses(block - kPhases, turn - 1);
       arrive(&shared_.blocks_done);
       ++turn;
     }
-    add_lost(read - kPhases, turn - 1);
+    add_losses(read - kPhases, turn - 1);
   }
 
   // The thread's worst window (below 0: none), and its number in C order.
@@ -259,14 +259,14 @@ class SsimConsumer {
     return window;
   }
 
-  template <class Lost>
-  H5L_DEVICE void compute_ssim(u32 plane, const double (&windows)[kSlidingSums][kPair], Lost& to) {
+  template <class Losses>
+  H5L_DEVICE void compute_ssim(u32 plane, const double (&windows)[kSlidingSums][kPair], Losses& to) {
     if (!kDeep) set_row((sweep_.from + plane) * kSlidingSide);
     const bool counts = planes_left_ == 0;
     double found[kPair];
     H5L_UNROLL for (u32 k = 0; k < kPair; ++k) {
       const double sums[kSlidingSums] = {windows[0][k], windows[1][k], windows[2][k], windows[3][k]};
-      found[k] = half_lost_in<T>(plan_, sums);
+      found[k] = half_loss<T>(plan_, sums);
       if (counts && has_window_[k] && found[k] > worst) {
         worst = found[k];
         worst_at_ = plane * kPair + k;
@@ -294,13 +294,13 @@ class SsimConsumer {
   }
 
   // Stores the sums of the cells whose windows ended in a block of planes, one warp per cell.
-  H5L_DEVICE void add_lost(u32 block, u32 turn) {
+  H5L_DEVICE void add_losses(u32 block, u32 turn) {
     wait_barrier(&shared_.blocks_done, turn);
     const u32 plane = block + row_ - ahead_;
     if (row_ >= kPhases || plane >= planes_) return;
     double sum = 0;
     H5L_UNROLL for (u32 row = 0; row < Sliding::kConsumers; ++row) {
-      sum += shared_.lost[turn % Sliding::kLostBlocks][row_][row][lane()];
+      sum += shared_.lost[turn % Sliding::kLossBlocks][row_][row][lane()];
     }
     sum = sum_of_warp(sum);
     if (!kDeep) set_row((sweep_.from + plane) * kSlidingSide);

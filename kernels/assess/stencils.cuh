@@ -58,7 +58,7 @@ class ExtremaFinder {
 template <class T, u32 kFirst>
 class LaneStencils {
  public:
-  // Called by all lanes of the warp, as are look() and store().
+  // Called by all lanes of the warp, as are exchange() and store().
   H5L_DEVICE LaneStencils(const CellsPlan& plan, WarpExtrema& extrema) : plan_(plan), extrema_(extrema) {
     if (lane() < kExtrema) extrema.found[lane()] = lane() == kGradientMin ? ~kExponent<double> : 0;
   }
@@ -66,7 +66,7 @@ class LaneStencils {
   H5L_DEVICE void clear() { sums_ = {}; }
 
   // Exchanges extrema with the other warps through device memory.
-  H5L_DEVICE void look() {
+  H5L_DEVICE void exchange() {
     sync_warp();
     if (lane() < kExtrema) {
       u64& own = extrema_.found[lane()];
@@ -75,7 +75,7 @@ class LaneStencils {
       own = own > known ? own : known;
     }
     sync_warp();
-    set_bars();
+    set_limits();
     sync_warp();
   }
 
@@ -94,16 +94,16 @@ class LaneStencils {
     compare(kLaplacianError, slopes.bend_error);
     compare(kGradientMax, slopes.length);
     compare(kGradientError, change.size);
-    is_beyond_ = is_beyond_ | (counts & !(high_as_float(slopes.length) > bars_[kGradientMin]));
+    is_beyond_ = is_beyond_ | (counts & !(high_as_float(slopes.length) > limits_[kGradientMin]));
   }
 
   // Calls find(finder) if points since the last call may have new extrema.
   template <class Find>
-  H5L_DEVICE void settle(Find find) {
+  H5L_DEVICE void update_extrema(Find find) {
     if (is_beyond_) {
       ExtremaFinder finder(extrema_);
       find(finder);
-      set_bars();
+      set_limits();
     }
     is_beyond_ = false;
   }
@@ -138,26 +138,26 @@ class LaneStencils {
     return bit_cast<float>(static_cast<u32>(bit_cast<u64>(number) >> 32));
   }
   H5L_DEVICE void compare(u32 i, double number) {
-    is_beyond_ = is_beyond_ | !(without_sign(high_as_float(number)) < bars_[i]);
+    is_beyond_ = is_beyond_ | !(without_sign(high_as_float(number)) < limits_[i]);
   }
 
-  // Bars may be outdated, which only costs an unnecessary find().
-  H5L_DEVICE void set_bars() {
+  // Limits may be outdated, which only costs an unnecessary find().
+  H5L_DEVICE void set_limits() {
     // Nonzero numbers computed from float32 have a nonzero high word.
     constexpr u32 kLeast = sizeof(T) == sizeof(float) ? 1 : 0;
     H5L_UNROLL for (u32 i = 0; i < kExtrema; ++i) {
       if (i < kLaplacianError && i % 4 + 1 <= kFirst) continue;
       const u32 high = static_cast<u32>(load_relaxed(extrema_.found + i) >> 32);
-      bars_[i] = bit_cast<float>(high > kLeast ? high : kLeast);
+      limits_[i] = bit_cast<float>(high > kLeast ? high : kLeast);
     }
     const u64 least = ~load_relaxed(extrema_.found + kGradientMin);
-    bars_[kGradientMin] = least == 0 ? -1.0f : bit_cast<float>(static_cast<u32>(least >> 32));  // nothing is below 0
+    limits_[kGradientMin] = least == 0 ? -1.0f : bit_cast<float>(static_cast<u32>(least >> 32));  // nothing is below 0
   }
 
   const CellsPlan& plan_;
   WarpExtrema& extrema_;
   Sums sums_;
-  float bars_[kExtrema];
+  float limits_[kExtrema];
   bool is_beyond_ = false;
 };
 
@@ -198,7 +198,7 @@ H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
     const CellPlace place = place_of(plan, i);
     const StencilExtent extent = field.stencils ? extent_of(plan, place) : StencilExtent{};
     stencils.clear();
-    stencils.look();
+    stencils.exchange();
     for (u32 column = lane(); column < extent.columns; column += kWarpThreads) {
       for (u32 row = 0; row < extent.rows; ++row) {
         u64 middle[4] = {place.w, place.z, place.first_row + row, place.first_column + column};
@@ -233,7 +233,7 @@ H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
           to.add_point(slopes, change, keep(centre.e), counts);
         };
         add(stencils);
-        stencils.settle(add);
+        stencils.update_extrema(add);
       }
     }
     stencils.store(cell);
@@ -325,7 +325,7 @@ class PlainStencils {
     stencils_.clear();
     Values<double> before = {}, centre = {};
     H5L_NO_UNROLL for (u32 chunk = 0; chunk < kChunks; ++chunk) {
-      stencils_.look();
+      stencils_.exchange();
       H5L_NO_UNROLL for (u32 stage = 0; stage < kStages; ++stage) {
         wait_for_copies();
         sync_block();
@@ -344,14 +344,14 @@ class PlainStencils {
           const Values<double> after = own(row), last = own(row + 1);
           add(row - 1, before, centre, after, stencils_);
           add(row, centre, after, last, stencils_);
-          settle(row - 1, row + 1);
+          update_extrema(row - 1, row + 1);
           before = after;
           centre = last;
         }
         if (row == end) continue;
         const Values<double> after = own(row);
         add(row - 1, before, centre, after, stencils_);
-        settle(row - 1, row);
+        update_extrema(row - 1, row);
         before = centre;
         centre = after;
       }
@@ -430,8 +430,8 @@ class PlainStencils {
   }
 
   // Searches the last rows for extrema if the flag is set, which is rare.
-  H5L_DEVICE void settle(u32 first, u32 end) {
-    stencils_.settle([&](ExtremaFinder& finder) {
+  H5L_DEVICE void update_extrema(u32 first, u32 end) {
+    stencils_.update_extrema([&](ExtremaFinder& finder) {
       H5L_NO_UNROLL for (u32 row = first; row < end; ++row) add(row, own(row - 1), own(row), own(row + 1), finder);
     });
   }

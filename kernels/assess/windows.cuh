@@ -170,7 +170,7 @@ H5L_DEVICE double variance(double points, double squares, double sum) {
 // enough to a rounding midpoint for divide_by_short to round it wrongly. Infinite or nearly infinite numbers count as
 // the largest loss; sums of float32 never are.
 template <class T>
-H5L_DEVICE double half_lost_in(const CellsPlan& plan, const double* sums) {
+H5L_DEVICE double half_loss(const CellsPlan& plan, const double* sums) {
   const assess::FieldPlan& field = plan.field;
   const double error_squares = sums[1] * sums[1];
   const double whole = sums[0] + field.points * (2 * plan.rules.pivot_x * field.unit);
@@ -208,7 +208,7 @@ H5L_DEVICE void compute_ssim_windows(const CellsPlan& plan) {
       });
       sums[q] = sum[0];
     }
-    plan.lost[i] = is_there && sums[4] == plan.field.points ? half_lost_in<T>(plan, sums) : -1.0;
+    plan.lost[i] = is_there && sums[4] == plan.field.points ? half_loss<T>(plan, sums) : -1.0;
   }
 }
 

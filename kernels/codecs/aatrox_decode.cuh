@@ -49,7 +49,7 @@ class Decoder {
     if (first >= count_) return;
     const u32 part_count = count_ - first < kPartValues ? count_ - first : kPartValues;
     const u32 raw_bytes = count_ * static_cast<u32>(sizeof(T));
-    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
+    if (!span.is_valid || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
       return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(payloads_of(plan_) + span.begin);
     prefetch_share(payloads_of(plan_) + span.begin, span.bytes, part, kTileParts);
@@ -212,7 +212,7 @@ class Decoder {
   H5L_DEVICE W sum_before(u32 layer, const u64* published) const {
     W sum = 0;
     bool is_published = lane() >= layer;
-    H5L_NO_UNROLL for (u32 i = 0; i < kPatience && !is_published; ++i) {
+    H5L_NO_UNROLL for (u32 i = 0; i < kMaxPolls && !is_published; ++i) {
       if (i != 0) wait_a_little();
       sum = 0;
       is_published = true;

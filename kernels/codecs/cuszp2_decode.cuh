@@ -37,7 +37,7 @@ class Decoder {
     inside_ = place.inside();
     blocks_ = place.blocks();
     const u32 raw_bytes = place.count() * static_cast<u32>(sizeof(T));
-    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
+    if (!span.is_valid || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
       return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(payloads_of(plan_) + span.begin);
     prefetch_share(payloads_of(plan_) + span.begin, span.bytes, 0, 1);

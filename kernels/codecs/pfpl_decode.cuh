@@ -49,7 +49,7 @@ class Decoder {
   H5L_DEVICE void decode(u32 tile, const TileSpan& span) {
     const u32 left = plan_.shape.raw_bytes - tile * kTileBytes;
     raw_bytes_ = left < kTileBytes ? left : kTileBytes;
-    if (!span.is_sane || span.bytes > raw_bytes_) return report_corrupt(plan_);
+    if (!span.is_valid || span.bytes > raw_bytes_) return report_corrupt(plan_);
     bytes_ = span.bytes;
     load(span);
     wait_for_copies();

@@ -151,7 +151,7 @@ H5L_DEVICE double load_once(const double* from) {
 H5L_DEVICE void prefetch(const u8* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 H5L_DEVICE void wait_a_little() { __nanosleep(20); }
 // Polls before a waiting thread block computes the result itself. Large, because waiting is cheaper than recomputing.
-inline constexpr u32 kPatience = 1000;
+inline constexpr u32 kMaxPolls = 1000;
 
 // Asynchronous copies. A thread waits for its own copies only.
 template <u32 bytes>

@@ -19,7 +19,7 @@ using gpu::FrameForm;
 // Where a tile's payload is in its frame.
 struct TileSpan {
   u32 begin, bytes;
-  bool is_sane;
+  bool is_valid;
 };
 
 H5L_DEVICE const u8* frame_of(const DecodePlan& plan) { return plan.frames + block_row() * plan.frame_stride; }
@@ -54,21 +54,21 @@ H5L_DEVICE DecodeSums* sums_of(const DecodePlan& plan, u32 item) {
 }
 
 // Calls decode(tile, part, span) for this thread block's items of its frame; each tile has `parts` items. With fewer
-// thread blocks than items (takes_many), each takes every n-th.
-template <u32 parts, bool takes_many, class Decode>
+// thread blocks than items (is_strided), each takes every n-th.
+template <u32 parts, bool is_strided, class Decode>
 H5L_DEVICE void for_own_items(const DecodePlan& plan, const DecodeJob& job, u32 tile_bytes, Decode decode) {
   if (job.form != plan.form) return;
   for (u32 item = block_number(); item < plan.tiles * parts; item += grid_blocks()) {
-    if (takes_many && item != block_number()) sync_block();  // shared memory is free again
+    if (is_strided && item != block_number()) sync_block();  // shared memory is free again
     const u32 tile = plan.first_tile + item / parts, part = item % parts;
     const u32* const ends = reinterpret_cast<const u32*>(frame_of(plan) + plan.header_bytes) + tile;
     const u32 begin = tile == 0 ? 0 : load_constant(ends - 1), end = load_constant(ends), bytes = end - begin;
     if (job.check_table != 0 && part == 0 && thread() == 0) {
       atomic_add(&sums_of(plan, tile)->table, table_sum_share(end, plan.header_bytes, tile));
     }
-    const bool is_sane = begin <= end && end <= job.payload_bytes && bytes <= tile_bytes;
-    decode(tile, part, TileSpan{begin, bytes, is_sane});
-    if (!takes_many) break;
+    const bool is_valid = begin <= end && end <= job.payload_bytes && bytes <= tile_bytes;
+    decode(tile, part, TileSpan{begin, bytes, is_valid});
+    if (!is_strided) break;
   }
 }
 
