@@ -77,7 +77,6 @@ const char* h5l_status_name(h5l_status status) {
 }
 
 const char* h5l_codec_name(uint32_t codec) { return codec_name(codec); }
-uint32_t h5l_codec_number(const char* name) { return codec_number(name); }
 
 const char* h5l_backend_name(void) {
   const Backend* backend = nullptr;

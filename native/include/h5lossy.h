@@ -121,10 +121,8 @@ const char* h5l_build(void);
 /* "corrupt" for H5L_CORRUPT, and so on. */
 const char* h5l_status_name(h5l_status status);
 
-/* A codec's name, in lower case, as its page in docs/format/ has it; NULL for a number that this build does not know. And
- * its number; 0 for a name that this build does not know. */
+/* "pfpl" for H5L_CODEC_PFPL, and so on; NULL for a number that this build does not know. */
 const char* h5l_codec_name(uint32_t codec);
-uint32_t h5l_codec_number(const char* name);
 
 /* The backend in use ("scalar"), or NULL where h5l_self_test fails. */
 const char* h5l_backend_name(void);

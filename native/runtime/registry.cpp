@@ -183,11 +183,4 @@ const char* codec_name(std::uint32_t codec) {
   return entry == nullptr ? nullptr : entry->name;
 }
 
-std::uint32_t codec_number(const char* name) {
-  for (const CodecEntry& entry : all_codecs()) {
-    if (std::strcmp(entry.name, name) == 0) return entry.number;
-  }
-  return 0;
-}
-
 }  // namespace h5lossy

@@ -59,7 +59,4 @@ inline const CodecEntry* codec_entry(std::uint32_t codec) { return find_codec(al
 // As in codecs.def; null for a number that this build does not have.
 const char* codec_name(std::uint32_t codec);
 
-// 0 for a name that this build does not have.
-std::uint32_t codec_number(const char* name);
-
 }  // namespace h5lossy

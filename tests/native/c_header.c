@@ -16,7 +16,7 @@ int main(void) {
   h5l_message message;
   int i;
 
-  params.codec = h5l_codec_number("pfpl");
+  params.codec = H5L_CODEC_PFPL;
   params.bound_kind = H5L_BOUND_ABSOLUTE;
   params.bound = 0.01;
   params.value_bytes = sizeof values[0];

@@ -33,12 +33,10 @@ void check_names() {
       CHECK(entry == nullptr || std::strcmp(entry->name, name) == 0, "codec %u in backend %s", number, backend.name);
     }
     if (name == nullptr) continue;
-    CHECK(h5l_codec_number(name) == number, "codec %u", number);
     CHECK(codecs.find(std::string(name) + ";") == std::string::npos, "codec %u is \"%s\", too", number, name);
     codecs += std::string(name) + ";";
   }
-  CHECK(h5l_codec_name(0) == nullptr && h5l_codec_name(99) == nullptr && h5l_codec_number("none") == 0,
-        "codecs that there are not");
+  CHECK(h5l_codec_name(0) == nullptr && h5l_codec_name(99) == nullptr, "unknown codecs");
   int usable = 0;
   CHECK(h5l_backend_at(0, nullptr) != nullptr, "no backend");
   bool scalar = false;
