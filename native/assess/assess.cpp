@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "assess/gpu/lane.h"
+#include "assess/gpu/stream.h"
 #include "assess/kernels.h"
 #include "assess/state.h"
 #include "assess/take.h"
@@ -696,8 +696,8 @@ h5l_status take_there(const h5l_assess_params* params, const void* values, h5l_m
   return guarded(message, [&](const Message& why) {
     if (params == nullptr || params->on_device == 0) return take(nullptr, why);
     std::string reason;
-    const auto lane = gpu::AssessLane::open(values, reason);
-    return lane != nullptr ? take(lane.get(), why) : why.fail(H5L_DEVICE_ERROR, "%s", reason.c_str());
+    const auto stream = gpu::AssessStream::open(values, reason);
+    return stream != nullptr ? take(stream.get(), why) : why.fail(H5L_DEVICE_ERROR, "%s", reason.c_str());
   });
 }
 

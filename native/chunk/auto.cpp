@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// Size of the frame of a chunk; not above that of a stored frame.
+// The size of a chunk's frame, at most that of a stored frame.
 std::size_t measure_frame(TileEncoder& encoder, const Choice& choice, Bytes raw) {
   const std::size_t stored = kHeaderBytes + raw.size();
   std::size_t bytes = choice.header_bytes() + std::size_t{kTileEntryBytes} * choice.geometry.tiles();
@@ -32,7 +32,7 @@ Sample::Sample(const Chunk& chunk) {
   constexpr std::array<std::uint64_t, 3> blocks = {4, 8, 32};
   const std::uint32_t dims[3] = {chunk.dims[0] * chunk.dims[1], chunk.dims[2], chunk.dims[3]};
   const std::uint64_t count = std::uint64_t{dims[0]} * dims[1] * dims[2];
-  // Pieces are cut along the slowest axis, into whole rows of blocks.
+  // Pieces are whole rows of blocks, cut along the slowest axis.
   const std::size_t axis = dims[0] > 1 ? 0 : dims[1] > 1 ? 1 : 2;
   const std::uint64_t extent = dims[axis], block = blocks[axis];
   const std::uint64_t slice = count / extent, row = block * slice;
@@ -46,7 +46,7 @@ Sample::Sample(const Chunk& chunk) {
   choose(rows);
   has_edge = axis != 2 && rows.run < count && extent % block != 0;
   if (!has_edge) return;
-  // The edge is cut along the axis after that, where no block is cut either.
+  // The edge is cut along the next axis, at boundaries of blocks.
   Part& edge = all[1];
   std::copy_n(dims, 3, edge.dims + 1);
   edge.runs = edge.dims[axis + 1] = static_cast<std::uint32_t>(extent % block);
@@ -58,7 +58,7 @@ Sample::Sample(const Chunk& chunk) {
   edge.apart = slice;
   edge.pieces = width / piece_width;
   choose(edge);
-  // Weights by the share of the chunk that each part represents, without division.
+  // The shares of the chunk that the parts represent, times a common factor that avoids division.
   rows.weight = count / row * edge.size * piece_width;
   edge.weight = width * rows.size * piece_rows;
 }
@@ -78,7 +78,7 @@ h5l_status pick_codec(const Backend& backend, const h5l_params& params, const Qu
       const bool needs_copy = part.runs > 1 && part.run != part.apart;
       const Workspace copy(needs_copy ? piece_bytes : 0);
       if (!encoder.ok() || !copy.ok()) return false;
-      // Stops as soon as the candidate cannot be picked any more.
+      // Stops once the candidate can no longer be picked.
       for (std::uint64_t j = 0; j < part.size && (choice.codec == nullptr || estimate < least); ++j) {
         const Bytes from = raw.subspan(bytes_of(part.begin(j)));
         for (std::uint64_t i = 0; needs_copy && i < part.runs; ++i) {
@@ -93,8 +93,9 @@ h5l_status pick_codec(const Backend& backend, const h5l_params& params, const Qu
     least = estimate;
     return true;
   };
-  return for_each_candidate(backend.codecs, chunk, try_one) ? H5L_OK
-                                                            : why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+  return for_each_candidate(backend.codecs, chunk, try_one)
+             ? H5L_OK
+             : why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
 }
 
 }  // namespace h5lossy

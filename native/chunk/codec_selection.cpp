@@ -10,8 +10,8 @@
 namespace h5lossy {
 namespace {
 
-// The dims that the tiles of a chunk are cut from, where a header holds only the last `header_dims`: those in front are
-// multiplied into the first of these. Without any, the chunk is one run of values.
+// The dims that tiles are cut from. A header holds only the last `header_dims`, so earlier ones are multiplied into the
+// first of these. With header_dims 0, the chunk is one run of values.
 void fold_dims(const std::uint32_t (&dims)[kAxes], std::uint32_t header_dims, std::uint32_t (&folded)[kAxes]) {
   const std::size_t first = header_dims == 0 ? kAxes - 1 : kAxes - header_dims;
   std::fill_n(folded, kAxes, 1);

@@ -16,13 +16,13 @@
 
 namespace h5lossy {
 
-// A codec, one of its modes, and what they make of a chunk.
+// A codec and mode, and the resulting layout of a chunk.
 struct Choice {
   std::uint32_t number = 0;
   std::uint32_t mode = 0;
   const Codec* codec = nullptr;
-  std::uint32_t header_dims = 0;   // how many the frame's header holds
-  std::uint32_t dims[kAxes] = {};  // what the tiles are cut from
+  std::uint32_t header_dims = 0;   // the number of dims in the frame's header
+  std::uint32_t dims[kAxes] = {};  // the dims that tiles are cut from
   TileLayout layout = {};
   Geometry geometry;
 
@@ -32,11 +32,12 @@ struct Choice {
   [[nodiscard]] std::uint32_t header_bytes() const { return header_bytes_of(header_dims); }
 };
 
-// A chunk of `count` values as codecs see it: its extents without those of 1. Without a shape, or with one of another
-// size, it has one axis. `values` are null where they are on a GPU.
+// A chunk of `count` values as codecs see it: its extents without those of 1. It has one axis if the shape is missing or
+// holds another number of values. `values` is null if the values are on a GPU.
 Chunk read_chunk(const h5l_params& params, const Quantizer& quantizer, std::uint64_t count, const std::uint8_t* values);
 
-// What a codec makes of a chunk with a mode that was requested. False: there was no memory for it, or no values.
+// Chooses the mode for a requested one, and lays out the chunk. False if out of memory, or if the codec needs the values to
+// choose and they are on a GPU.
 [[nodiscard]] bool make_choice(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk, Choice& choice);
 
 // The same codec and mode for a part of the chunk, of `count` values, as a chunk of its own. Blocks keep their number of
@@ -44,13 +45,13 @@ Chunk read_chunk(const h5l_params& params, const Quantizer& quantizer, std::uint
 Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[kAxes],
                            std::uint64_t count);
 
-// First step of reading: codec and mode of a frame of which only the fixed fields have been read.
+// First step of decoding: codec and mode, once the fixed fields of the header have been read.
 [[nodiscard]] h5l_status open_codec(const FrameHeader& header, Choice& choice, const Message& why);
 
-// Second step: its tiles, once check_size has passed.
+// Second step: the tiles, once the dims have been read and checked.
 void open_geometry(const FrameHeader& header, Choice& choice);
 
-// Both, for a frame that has been opened.
+// Both steps, for a frame that has been opened.
 [[nodiscard]] h5l_status open_choice(const Frame& frame, Choice& choice, const Message& why);
 
 }  // namespace h5lossy

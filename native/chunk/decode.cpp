@@ -23,7 +23,7 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
-// Decodes a tile's payload into `raw`, which is as large as the tile, in little-endian order.
+// Decodes a tile's payload into `raw`, which has the tile's size, in little-endian order.
 bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Bytes payload, MutableBytes raw,
                  std::uint8_t* workspace) {
   if (payload.size() > raw.size()) return false;
@@ -63,48 +63,48 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   const Geometry& geometry = choice.geometry;
   const std::uint64_t count = raw.size() / header.value_bytes;
   const bool is_whole = raw.size() == header.raw_bytes;
-  const bool is_streamed = raw.size() >= kStreamedBytes && !header.big_endian;
+  const bool non_temporal = raw.size() >= kStreamedBytes && !header.big_endian;
   std::uint32_t begin = 0, end = 0;
   geometry.range(first, count, begin, end);
 
   const bool needs_room = !is_whole || !geometry.is_linear();
   threads = threads_for_chunk(threads, raw.size());
   const std::size_t codec_room = round_to_alignment(choice.functions(header.value_bytes).workspace_bytes);
-  const std::size_t seat_room = codec_room + (needs_room ? round_to_alignment(geometry.max_tile_bytes()) : 0);
-  const Workspace workspace(seat_room * threads);
-  if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
-  std::atomic<std::uint32_t> broken = end;  // the first tile that is
-  const auto decode_one = [&](std::uint32_t i, std::uint32_t seat) {
+  const std::size_t worker_bytes = codec_room + (needs_room ? round_to_alignment(geometry.max_tile_bytes()) : 0);
+  const Workspace workspace(worker_bytes * threads);
+  if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
+  std::atomic<std::uint32_t> broken = end;  // the first corrupt tile
+  const auto decode_one = [&](std::uint32_t i, std::uint32_t worker) {
     if (!is_whole && !geometry.holds(i, first, count)) return;
     PlacedTile placed;
     geometry.place(i, placed);
-    // Payloads are read from both ends, which no processor foresees.
+    // Payloads are read from both ends, which hardware prefetchers do not handle.
     if (i + 1 < end) prefetch(frame.tile_payload(i + 1));
     const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
-    // A tile that lies in the chunk as it is, and is wanted whole, is decoded in place.
+    // A contiguous tile of which all values are wanted is decoded in place.
     const std::uint64_t tile_first = geometry.first_value(i);
-    std::uint8_t* const own = workspace.data() + seat_room * seat;
+    std::uint8_t* const own = workspace.data() + worker_bytes * worker;
     const bool in_place =
         geometry.is_linear() && tile_first >= first && tile_first + placed.tile.count <= first + count;
     std::uint8_t* const target =
         in_place ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes : own + codec_room;
-    placed.tile.is_streamed = in_place && is_streamed;
+    placed.tile.non_temporal = in_place && non_temporal;
     if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes), own)) {
-      std::uint32_t known = broken.load(std::memory_order_relaxed);
-      while (i < known && !broken.compare_exchange_weak(known, i, std::memory_order_relaxed)) continue;
+      std::uint32_t first_broken = broken.load(std::memory_order_relaxed);
+      while (i < first_broken && !broken.compare_exchange_weak(first_broken, i, std::memory_order_relaxed)) continue;
       return;
     }
     if (!in_place) geometry.scatter(i, target, first, count, raw.data());
   };
   for_runs(begin, end, geometry.max_tile_bytes(), threads,
-           [&](std::uint32_t run_begin, std::uint32_t run_end, std::uint32_t seat) {
+           [&](std::uint32_t run_begin, std::uint32_t run_end, std::uint32_t worker) {
              for (std::uint32_t i = run_begin; i < run_end && i < broken.load(std::memory_order_relaxed); ++i) {
-               decode_one(i, seat);
+               decode_one(i, worker);
              }
-             if (is_streamed) finish_streaming();
+             if (non_temporal) finish_streaming();
            });
   if (broken.load() != end) {
-    return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", broken.load());
+    return why.fail(H5L_CORRUPT, "tile %u is not valid: the file is damaged", broken.load());
   }
   if (header.big_endian) copy_swapped(raw.data(), raw.data(), raw.size(), header.value_bytes);
   return H5L_OK;
@@ -119,7 +119,7 @@ h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& wh
   return decode_values(frame, 0, raw, why, threads);
 }
 
-// False: the frame is for the CPU, or the GPU could not, or it rejects the frame; then the CPU finds the error message.
+// False if the CPU was selected, or the GPU failed or rejected the frame; decoding on the CPU then gives the error message.
 bool decode_on_gpu(const Frame& frame, MutableBytes raw) {
   gpu::Device* const device = select_device(Direction::decode, frame.header.codec, raw.size());
   if (device == nullptr) return false;

@@ -55,7 +55,7 @@ h5l_status choose(const h5l_params& params, const Quantizer& quantizer, Bytes ra
   const std::uint32_t requested = entry.number == params.codec ? params.mode : 0;
   const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
   return make_choice(entry, requested, chunk, choice) ? H5L_OK
-                                                      : why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+                                                      : why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
 }
 
 }  // namespace
@@ -83,12 +83,12 @@ void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::s
 
 namespace {
 
-// Encodes all tiles on this thread. Their payloads follow each other in `payloads`; `table` gets the ends.
+// Encodes all tiles on this thread. Writes their payloads to `payloads`, one after another, and their ends to `table`.
 h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, const Choice& choice, Bytes raw,
                         MutableBytes table, MutableBytes payloads, ChecksumFunction checksum, EncodedTiles& encoded,
                         const Message& why) {
   TileEncoder encoder(params, quantizer, choice);
-  if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+  if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
   for (std::uint32_t i = 0; i < choice.geometry.tiles(); ++i) {
     const Bytes payload = encoder.encode(raw, i);
     if (payload.size() > payloads.size() - encoded.payload_bytes) return H5L_OK;
@@ -102,7 +102,7 @@ h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, co
   return H5L_OK;
 }
 
-// A chunk that has a type and is not empty.
+// Encodes a chunk that has a type and is not empty.
 h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
   const Quantizer quantizer = make_quantizer(params, raw);
@@ -133,7 +133,7 @@ h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame
   return H5L_OK;
 }
 
-// False: the chunk is for the CPU, or the GPU could not.
+// False if the CPU was selected or the GPU failed.
 bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
   gpu::Device* const device = select_device(Direction::encode, params.codec, raw.size());
   if (device == nullptr) return false;

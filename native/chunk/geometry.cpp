@@ -9,7 +9,7 @@
 namespace h5lossy {
 namespace {
 
-// Rows of a box, all numbers known, so that each row is a few instructions. `values` are the box's, one behind the other.
+// Copies a box with sizes known at compile time, so that each row takes a few instructions. `values` is contiguous.
 template <std::size_t row_bytes, std::uint32_t rows, std::uint32_t slices, bool to_box, class Part, class Values>
 void copy_rows(Part part, std::size_t rows_apart, std::size_t slices_apart, Values values) {
   for (std::uint32_t z = 0; z < slices; ++z, part += slices_apart) {
@@ -42,8 +42,8 @@ Geometry::Geometry(const TileLayout& layout, std::uint32_t value_bytes, std::uin
   shape_ = has_box(1, 8, 8) ? Shape::square8 : has_box(4, 4, 4) ? Shape::cube4 : Shape::any;
   std::uint64_t values = 1, boxes = 1;
   for (std::size_t i = 0; i < kAxes; ++i) {
-    values *= dims[i];           // each factor is below 2^32, and so is the product before it:
-    if (values > count) return;  // nothing overflows
+    values *= dims[i];  // cannot overflow: the previous product is at most `count`, so both factors are below 2^32
+    if (values > count) return;
     dims_[i] = dims[i];
     boxes_[i] = dims[i] / box_[i] + (dims[i] % box_[i] != 0 ? 1 : 0);
     boxes *= boxes_[i];
@@ -67,10 +67,10 @@ void Geometry::for_boxes(std::uint32_t tile, Visit visit) const {
     if (--left == 0) return;
     for (std::size_t i = kAxes - 1;; --i) {  // the next box along x, or in the next row of boxes
       box.begin[i] += box_[i];
-      const bool is_there = box.begin[i] < dims_[i];
-      if (!is_there) box.begin[i] = 0;
+      const bool is_inside = box.begin[i] < dims_[i];
+      if (!is_inside) box.begin[i] = 0;
       box.size[i] = std::min(box_[i], dims_[i] - box.begin[i]);
-      if (is_there) break;
+      if (is_inside) break;
     }
   }
 }
@@ -120,7 +120,7 @@ void Geometry::range(std::uint64_t first, std::uint64_t count, std::uint32_t& be
   begin = end = 0;
   if (count == 0 || tiles_ == 0) return;
   const std::uint64_t last = first + count - 1;
-  // The layers of boxes that the range goes through, along the first axis that there is.
+  // The layers of boxes that the range intersects, along the first axis whose extent is not 1.
   std::size_t axis = 0;
   while (axis < kAxes - 1 && dims_[axis] == 1) ++axis;
   std::uint64_t layer_values = box_[axis], layer_boxes = 1;
@@ -137,7 +137,7 @@ bool Geometry::holds(std::uint32_t tile, std::uint64_t first, std::uint64_t coun
   const std::uint64_t end = first + count;
   bool holds = false;
   for_boxes(tile, [&](const PlacedBox& box) {
-    // First whether the range meets the rows from the first to the last one at all.
+    // First a quick check against the span from the box's first to its last value.
     const std::uint64_t begin = first_of(box);
     const std::uint64_t far =
         ((std::uint64_t{box.size[0] - 1} * dims_[1] + box.size[1] - 1) * dims_[2] + box.size[2] - 1) * dims_[3] +

@@ -12,15 +12,15 @@
 namespace h5lossy {
 namespace {
 
-gpu::Method make_method(const Choice& choice, std::uint32_t value_bytes, std::size_t raw_bytes) {
-  gpu::Method method;
-  method.codec = codec_name(choice.number);
-  method.number = choice.number;
-  method.mode = choice.mode;
-  method.header_bytes = choice.header_bytes();
-  method.layout = choice.layout;
-  method.tile_values = choice.geometry.max_tile_values();
-  gpu::Shape& shape = method.shape;
+gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_bytes, std::size_t raw_bytes) {
+  gpu::CodecVariant variant;
+  variant.codec = codec_name(choice.number);
+  variant.number = choice.number;
+  variant.mode = choice.mode;
+  variant.header_bytes = choice.header_bytes();
+  variant.layout = choice.layout;
+  variant.tile_values = choice.geometry.max_tile_values();
+  gpu::Shape& shape = variant.shape;
   shape.count = static_cast<std::uint32_t>(raw_bytes / value_bytes);
   shape.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
   shape.tiles = choice.geometry.tiles();
@@ -29,14 +29,15 @@ gpu::Method make_method(const Choice& choice, std::uint32_t value_bytes, std::si
     shape.dims[i] = choice.dims[i];
     shape.boxes[i] = choice.dims[i] / extent + (choice.dims[i] % extent != 0 ? 1 : 0);
   }
-  return method;
+  return variant;
 }
 
-// Without kernels where the codec needs values to choose a mode.
-gpu::Method make_method(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk, std::size_t raw_bytes) {
+// Returns an empty variant, without kernels, if the codec needs the values to choose a mode.
+gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk,
+                               std::size_t raw_bytes) {
   Choice choice;
   if (!make_choice(entry, requested, chunk, choice)) return {};
-  return make_method(choice, chunk.value_bytes, raw_bytes);
+  return make_variant(choice, chunk.value_bytes, raw_bytes);
 }
 
 }  // namespace
@@ -44,11 +45,11 @@ gpu::Method make_method(const CodecEntry& entry, std::uint32_t requested, const 
 gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes, std::uint32_t chunks) {
   gpu::EncodeCall call;
   const bool has_codec = params.codec != H5L_CODEC_AUTO;
-  call.plan.encode.quantizer = make_quantizer(params, {});  // of no values: what does not depend on them
+  call.plan.encode.quantizer = make_quantizer(params, {});  // the fields that do not depend on values
   const Chunk chunk = read_chunk(params, call.plan.encode.quantizer, raw_bytes / params.value_bytes, nullptr);
   const CodecEntry& lossless = lossless_codec(all_codecs(), params.codec);
-  call.lossless = make_method(lossless, lossless.number == params.codec ? params.mode : 0, chunk, raw_bytes);
-  call.method = has_codec ? make_method(*codec_entry(params.codec), params.mode, chunk, raw_bytes) : call.lossless;
+  call.lossless = make_variant(lossless, lossless.number == params.codec ? params.mode : 0, chunk, raw_bytes);
+  call.variant = has_codec ? make_variant(*codec_entry(params.codec), params.mode, chunk, raw_bytes) : call.lossless;
   if (!has_codec && params.bound_kind != H5L_BOUND_LOSSLESS) {
     const Sample sample(chunk);
     for (const Sample::Part& part : sample.parts()) {
@@ -63,17 +64,17 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
     }
     const bool has_all = for_each_candidate(all_codecs(), chunk, [&](const Choice& choice) {
       gpu::Candidate& candidate = call.candidates.emplace_back();
-      candidate.of_chunk = make_method(choice, params.value_bytes, raw_bytes);
+      candidate.of_chunk = make_variant(choice, params.value_bytes, raw_bytes);
       for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
         const Sample::Part& part = sample.all[i];
         const Choice of_piece = make_choice_of_part(choice, params.value_bytes, part.dims, part.values());
-        candidate.of_parts[i] = make_method(of_piece, params.value_bytes, call.sample[i].piece_bytes);
+        candidate.of_parts[i] = make_variant(of_piece, params.value_bytes, call.sample[i].piece_bytes);
       }
       return true;
     });
-    if (!has_all) {  // one of them is the CPU's, and so is the call: no kernels
+    if (!has_all) {  // a candidate runs only on the CPU, so the call gets no kernels
       call.candidates.clear();
-      call.method = {};
+      call.variant = {};
     }
   }
   call.plan.value_bytes = params.value_bytes;
@@ -104,15 +105,15 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
   choice.number = lossless.number;
   choice.codec = lossless.codec;
   open_geometry(header, choice);
-  call.lossless = make_method(choice, header.value_bytes, header.raw_bytes);
+  call.lossless = make_variant(choice, header.value_bytes, header.raw_bytes);
   if (header.codec == H5L_CODEC_STORED) {
-    call.method.shape.count = header.raw_bytes / header.value_bytes;
-    call.method.shape.raw_bytes = header.raw_bytes;
+    call.variant.shape.count = header.raw_bytes / header.value_bytes;
+    call.variant.shape.raw_bytes = header.raw_bytes;
     return call;
   }
   if (open_codec(header, choice, Message(nullptr)) != H5L_OK) return call;
   open_geometry(header, choice);
-  call.method = make_method(choice, header.value_bytes, header.raw_bytes);
+  call.variant = make_variant(choice, header.value_bytes, header.raw_bytes);
   std::uint32_t end = 0;
   choice.geometry.range(first, wanted, call.first_tile, end);
   call.tiles = end - call.first_tile;

@@ -9,7 +9,7 @@
 namespace h5lossy {
 namespace {
 
-// Reads what can be read of a header before its checksum is known to be right, and the number of tiles.
+// Reads the fields of a header that are needed to find its checksum, and computes the number of tiles.
 h5l_status open_header(const FrameFront& front, FrameHeader& header, std::uint32_t& tiles, const Message& why) {
   tiles = 0;
   if (const h5l_status status = read_header(front, header, why); status != H5L_OK) return status;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Memory that one call needs beside its input and output; one allocation for each thread, never one for a tile.
+// Temporary memory of one call, allocated once for all tiles.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace h5lossy {
 
-// A line of the cache, and what codecs' workspaces are aligned to.
+// The alignment of codecs' workspaces: a cache line.
 inline constexpr std::size_t kWorkspaceAlignment = 64;
 
 constexpr std::size_t round_to_alignment(std::size_t bytes) {
@@ -20,7 +20,6 @@ constexpr std::size_t round_to_alignment(std::size_t bytes) {
 
 class Workspace {
  public:
-  // Of no bytes needs no memory.
   explicit Workspace(std::size_t bytes)
       : is_empty_(bytes == 0),
         memory_(is_empty_ ? nullptr : new (std::nothrow) std::uint8_t[bytes + kWorkspaceAlignment]) {}

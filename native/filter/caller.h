@@ -22,16 +22,16 @@ struct Call {
 // One HDF5 library, as it calls the filter.
 struct Caller {
   hdf5::Functions h5;
-  bool may_be_called = false;  // it runs filters in the thread that called it, which holds its lock
-  bool checks_sizes = false;   // it compares the size of a filter's output with that of a chunk
+  bool may_be_called = false;  // filters run in the thread that holds the library's lock
+  bool checks_sizes = false;   // the library compares the size of a filter's output with the chunk size
   OpenDatasets datasets;
 
   explicit Caller(void* return_address);
 
-  // There are few, and they are never freed: HDF5 calls filters at exit, too. Null if there is no memory.
+  // Never freed, because HDF5 also calls filters at exit. Null if out of memory.
   static Caller* at(void* return_address) noexcept;
 
-  // Whether a frame matches the chunk that HDF5 will read, as far as HDF5 says.
+  // Whether a frame matches the chunk that HDF5 will read, according to HDF5's open datasets.
   OpenDatasets::Verdict judge(const Call& call, bool describe_chunk, const FrameHeader& header) noexcept;
 };
 

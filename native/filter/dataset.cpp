@@ -71,28 +71,28 @@ h5l_status check_filters_behind(const hdf5::Functions& h5, hid_t dcpl, const Mes
     const int id = h5.get_filter(dcpl, static_cast<unsigned>(i), &flags, &words, nullptr, sizeof name, name, &config);
     if (std::find(std::begin(kFiltersForValues), std::end(kFiltersForValues), id) != std::end(kFiltersForValues)) {
       return why.fail(H5L_INVALID_ARGUMENT,
-                      "filter %d (%.40s) behind h5lossy would take its frames for numbers, and they could not be read "
-                      "again; leave one of the two out (gzip, shuffle and fletcher32 may stand behind)",
+                      "filter %d (%.40s) after h5lossy would treat the compressed bytes as numbers and destroy them; "
+                      "remove one of the two filters (gzip, shuffle and fletcher32 may come after h5lossy)",
                       id, name);
     }
   }
   return H5L_OK;
 }
 
-// The requested cd_values. A filter in front of ours (shuffle, scale-offset, another compressor) would turn numbers
-// into something else, and a bound on that means nothing.
+// The requested cd_values. A filter before ours (shuffle, scale-offset, another compressor) would change the values, and
+// the bound would apply to its output instead of the data.
 h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& params, const Message& why) {
   unsigned words[H5L_MAX_CD_VALUES] = {};
   std::size_t count = H5L_MAX_CD_VALUES;
   unsigned flags = 0, config = 0;
   char name[64] = "";
   const int first = h5.get_filter(dcpl, 0, &flags, &count, words, sizeof name, name, &config);
-  if (first < 0) return why.fail(H5L_INTERNAL, "HDF5 does not tell the dataset's filters");
+  if (first < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the dataset's filters");
   if (first != H5L_FILTER_ID) {
     return why.fail(
         H5L_INVALID_ARGUMENT,
-        "filter %d (%.40s) stands in front of h5lossy and would change the numbers that the bound is about; put "
-        "h5lossy first, or leave the other one out",
+        "filter %d (%.40s) comes before h5lossy and would change the values that the bound applies to; put h5lossy "
+        "first, or remove the other filter",
         first, name);
   }
   h5l_message refusal;
@@ -105,21 +105,19 @@ h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& param
   return check_filters_behind(h5, dcpl, why);
 }
 
-// The chunk's extents without those of 1; of too many the leading ones become one.
+// The chunk's extents without those of 1; leading extents are multiplied together if there are more than H5L_MAX_RANK.
 h5l_status read_shape(const hdf5::Functions& h5, hid_t space, h5l_params& params, const Message& why) {
   constexpr int max_hdf5_rank = 32;
   hdf5::hsize_t extents[max_hdf5_rank];
   const int rank = h5.get_rank(space);
   if (rank < 0 || rank > max_hdf5_rank || h5.get_extents(space, extents, nullptr) < 0) {
-    return why.fail(H5L_INTERNAL, "HDF5 does not tell the chunk's shape");
+    return why.fail(H5L_INTERNAL, "HDF5 cannot report the chunk's shape");
   }
   hdf5::hsize_t bytes = params.value_bytes;
   for (int i = 0; i < rank; ++i) {
     if (extents[i] == 0 || bytes > kMaxRawBytes / extents[i]) {
-      return why.fail(
-          H5L_UNSUPPORTED,
-          "a chunk must be smaller than 4 GiB (at most %zu bytes), and this one is not; choose smaller chunks",
-          kMaxRawBytes);
+      return why.fail(H5L_UNSUPPORTED,
+                      "chunk is too large: at most %zu bytes (4 GiB) are allowed; choose smaller chunks", kMaxRawBytes);
     }
     bytes *= extents[i];
   }
@@ -146,16 +144,16 @@ h5l_status read_fill_value(const hdf5::Functions& h5, hid_t dcpl, hid_t type, h5
   params.has_fill = 0;
   params.fill_bits = 0;
   int defined = 0;
-  if (h5.fill_value_defined(dcpl, &defined) < 0) return why.fail(H5L_INTERNAL, "HDF5 does not tell the fill value");
+  if (h5.fill_value_defined(dcpl, &defined) < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the fill value");
   if (defined != hdf5::kFillUserDefined) return H5L_OK;
   std::uint8_t value[8] = {};
-  if (h5.get_fill_value(dcpl, type, value) < 0) return why.fail(H5L_INTERNAL, "HDF5 does not tell the fill value");
+  if (h5.get_fill_value(dcpl, type, value) < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the fill value");
   std::memcpy(&params.fill_bits, value, params.value_bytes);
   if (params.big_endian != 0) {
     params.fill_bits = params.value_bytes == 4 ? swap_bytes(static_cast<std::uint32_t>(params.fill_bits))
                                                : swap_bytes(static_cast<unsigned long long>(params.fill_bits));
   }
-  params.has_fill = fill_needs_care(params.value_bytes, params.fill_bits) ? 1 : 0;
+  params.has_fill = fill_must_match_exactly(params.value_bytes, params.fill_bits) ? 1 : 0;
   return H5L_OK;
 }
 

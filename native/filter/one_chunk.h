@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A chunk as HDF5 passes it to the filter: into a frame, and back.
+// Encodes and decodes one chunk in the filter's buffers.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@
 
 namespace h5lossy {
 
-#ifndef H5L_MOST_CHUNK_BYTES  // less with a sanitizer, which marks every byte
+#ifndef H5L_MOST_CHUNK_BYTES  // smaller with a sanitizer, which marks every byte
 #define H5L_MOST_CHUNK_BYTES 0xFFFFFFFFu
 #endif
 
-// Memory for what goes to HDF5, which owns *buffer and frees it with free(). Null where there is none to be had.
+// An output buffer that HDF5 takes over and frees with free(). data() is null if out of memory.
 class Buffer {
  public:
   explicit Buffer(std::size_t size) : memory_(size == 0 ? nullptr : std::malloc(size)), size_(size) {}
-  // Zeros, as large as a chunk can be in HDF5 before 2.0. Only the pages that are written to take memory.
+  // Zeros, as large as the largest chunk of HDF5 before 2.0. Only pages that are written to take memory.
   static Buffer for_any_chunk(std::size_t least) {
     Buffer buffer(0);
     buffer.size_ = std::max<std::size_t>(least, H5L_MOST_CHUNK_BYTES);
@@ -44,17 +44,17 @@ class Buffer {
   std::size_t size_;
 };
 
-// What set_local stored. Where it has not run, the type is unknown (value_bytes 0). It has not run where the filter is still
-// optional: HDF5 does not ask an optional filter about variable-length data, but calls it, with cd_values that may be
-// another dataset's.
+// The parameters that set_local stored. The type is unknown (value_bytes 0) if set_local has not run. It has not run if
+// the filter is still optional: HDF5 calls an optional filter on variable-length data without can_apply and set_local,
+// with cd_values that may belong to another dataset.
 h5l_params read_stored(std::span<const unsigned> cd_values, unsigned flags);
 
-// Encodes a chunk and returns the frame's size, or 0 if the chunk is refused. Values not known to be float32 or float64
-// are stored uncompressed: if the filter refused them, HDF5 would lose them.
+// Encodes a chunk and returns the frame's size, or 0 if the chunk is refused. Data of unknown type are stored
+// uncompressed: if the filter refused them, HDF5 would lose them.
 std::size_t encode_to_buffer(const h5l_params& params, std::span<const std::uint8_t> raw, Buffer& frame,
                              const Message& why);
 
-// A frame's chunk, and its size; 0 where the frame is broken or not of this dataset.
+// Decodes a frame and returns the chunk's size, or 0 if the frame is corrupt or does not belong to this dataset.
 std::size_t decode_to_buffer(const Call& call, const h5l_params& params, std::span<const std::uint8_t> bytes,
                              Buffer& raw, const Message& why);
 

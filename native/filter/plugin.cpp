@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The HDF5 plugin: what HDF5 asks when a dataset is created, and what it calls for each chunk. docs/design/hdf5.md says
-// why each answer is what it is.
+// The HDF5 plugin: the callbacks for creating a dataset and for filtering a chunk. docs/design/hdf5.md gives the reasons
+// for their results.
 
 #include <atomic>
 #include <cstdlib>
@@ -23,16 +23,16 @@ namespace {
 
 using hdf5::hid_t;
 
-// Stands in every file and in HDF5's message where the plugin is missing, so it says what to do.
+// Stored in every file, and part of HDF5's error message when the plugin is missing, so it says how to install it.
 constexpr char kFilterName[] = "h5lossy error-bounded lossy compression (pip install h5lossy)";
 
 constexpr hdf5::htri_t kYes = 1;
 constexpr int kRefused = -1;
 constexpr std::size_t kFailed = 0;
 
-// Both callbacks: where HDF5 cannot be reached, the user's own cd_values have to do.
+// can_apply and set_local. If HDF5's functions cannot be found, the user's cd_values are kept as they are.
 int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool store) noexcept {
-  if (dcpl < 0 || type < 0 || space < 0) return kRefused;  // a group's heap: nothing for us
+  if (dcpl < 0 || type < 0 || space < 0) return kRefused;  // a group's heap, not a dataset
   hdf5::Functions h5;
   if (!hdf5::find_functions(return_address, h5)) return store ? 0 : kYes;
   const FloatEnvironment environment;
@@ -48,13 +48,13 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   if (!store) return kYes;
   unsigned words[H5L_MAX_CD_VALUES];
   const std::size_t count = pack_cd_values(params, words);
-  // Mandatory, whatever the caller said (h5py says optional): HDF5 would store chunks of a failing optional filter
-  // silently as they are, and a reader could not tell.
+  // Always mandatory, even if requested as optional (as h5py does): HDF5 silently stores the unfiltered chunk if an
+  // optional filter fails.
   return h5.modify_filter(dcpl, H5L_FILTER_ID, hdf5::kFlagMandatory, count, words) < 0 ? kRefused : 0;
 }
 
-// HDF5 1.10 to 1.14 show the error stack; for other versions there is one line on standard error.
-void tell(const Call& call, const h5l_message& message) noexcept {
+// HDF5 1.10 to 1.14 print the error stack; for other versions there is one line on stderr.
+void report_error(const Call& call, const h5l_message& message) noexcept {
   static std::atomic_flag said_of_reading, said_of_writing;
   if (Caller* const caller = Caller::at(call.return_address); caller != nullptr && caller->may_be_called) {
     caller->h5.push(message);
@@ -78,7 +78,7 @@ std::size_t run_filter(const Call& call, std::size_t size, std::size_t* capacity
   const std::size_t written = (call.flags & hdf5::kFlagReverse) != 0 ? decode_to_buffer(call, params, in, out, why)
                                                                      : encode_to_buffer(params, in, out, why);
   if (written == 0) {
-    tell(call, message);
+    report_error(call, message);
     return kFailed;
   }
   std::free(*buffer);
@@ -94,7 +94,7 @@ using namespace h5lossy;
 
 extern "C" {
 
-// The return address must be HDF5's, so these three take it themselves and are never part of another function.
+// The return address must lie in HDF5, so each of these takes it itself and must not be inlined.
 [[gnu::noinline]] static hdf5::htri_t can_apply(hid_t dcpl, hid_t type, hid_t space) {
   return examine(__builtin_return_address(0), dcpl, type, space, false);
 }
@@ -112,7 +112,7 @@ static const hdf5::FilterClass kFilterClass = {
     hdf5::kFilterClassVersion, H5L_FILTER_ID, 1, 1, kFilterName, can_apply, set_local, filter,
 };
 
-// HDF5 looks for these two in every library of its plugin folders.
+// HDF5 looks these up in every library of its plugin folders.
 [[gnu::visibility("default")]] int H5PLget_plugin_type(void) { return hdf5::kPluginTypeFilter; }
 
 [[gnu::visibility("default")]] const void* H5PLget_plugin_info(void) { return &kFilterClass; }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A plugin's last way to be heard: standard error.
+// Messages on stderr, for errors and warnings that HDF5 would drop.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace h5lossy {
 
-// Tells the user, once in a process: HDF5 2 drops what a filter puts on its error stack, and a write that succeeds has no
-// error at all.
+// Prints a message once per process. HDF5 2 drops errors that a filter pushes, and a successful write cannot return a
+// warning.
 [[gnu::format(printf, 2, 3)]] inline void say_once(std::atomic_flag& said, const char* format, ...) {
   if (said.test_and_set()) return;
   h5l_message line;
@@ -21,7 +21,8 @@ namespace h5lossy {
   va_start(arguments, format);
   std::vsnprintf(line.text, sizeof line.text, format, arguments);
   va_end(arguments);
-  std::fprintf(stderr, "h5lossy: %s (said once)\n", line.text);  // in one piece: others write there, too
+  std::fprintf(stderr, "h5lossy: %s (shown once)\n",
+               line.text);  // one call, so that other output cannot split the line
 }
 
 }  // namespace h5lossy

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Hands out pieces of a block of memory. Without memory it only counts.
+// Allocates consecutive pieces of a buffer. Without a buffer, only computes the size needed.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class Arena {
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
-  // Goes behind what another one that began here has handed out: memory for one of several uses, in turn.
+  // Reserves the memory that `other`, a copy of this arena, has allocated since. Several copies may use it in turn.
   void pass(const Arena& other) { bytes_ = std::max(bytes_, other.bytes_); }
 
  private:

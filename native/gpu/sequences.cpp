@@ -16,43 +16,44 @@ namespace {
 constexpr std::size_t kMaxName = 64;
 constexpr std::uint32_t kMaxRows = 65535;  // of a grid
 
-std::uint32_t items_per_chunk(const Method& method) {
-  return method.layout.is_split ? (method.shape.count + kPartValues - 1) / kPartValues : method.shape.tiles;
+std::uint32_t items_per_chunk(const CodecVariant& variant) {
+  return variant.layout.is_split ? (variant.shape.count + kPartValues - 1) / kPartValues : variant.shape.tiles;
 }
 
 // As in kernels.def.
-void name_kernel(char (&name)[kMaxName], const Method& method, const char* direction, std::uint32_t value_bytes,
+void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction, std::uint32_t value_bytes,
                  BoundKind kind) {
   const char* const quantizer = kind == BoundKind::pointwise_relative ? "pointwise"
                                 : kind == BoundKind::lossless         ? "lossless"
                                                                       : "absolute";
-  std::snprintf(name, kMaxName, "%s_%s_%s_%s%s", method.codec, direction, value_bytes == 4 ? "f32" : "f64", quantizer,
-                method.layout.kernel_suffix);
+  std::snprintf(name, kMaxName, "%s_%s_%s_%s%s", variant.codec, direction, value_bytes == 4 ? "f32" : "f64", quantizer,
+                variant.layout.kernel_suffix);
 }
 
-// What the encoder of one method is started with.
+// The plan of one variant's encoder.
 struct EncodeWork {
   FinishPlan plan;
   std::size_t cleared;  // bytes, from plan.encode.sums on
 };
 
-EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const Method& method) {
+EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant& variant) {
   EncodeWork work = {call.plan, 0};
-  work.plan.codec = method.number;
+  work.plan.codec = variant.number;
   EncodePlan& plan = work.plan.encode;
-  plan.mode = method.mode;
-  plan.header_bytes = method.header_bytes;
-  plan.items_per_chunk = items_per_chunk(method);
-  plan.shape = method.shape;
+  plan.mode = variant.mode;
+  plan.header_bytes = variant.header_bytes;
+  plan.items_per_chunk = items_per_chunk(variant);
+  plan.shape = variant.shape;
   const std::size_t chunks = plan.chunks, items = chunks * plan.items_per_chunk;
   const std::size_t begin = arena.bytes();
   plan.sums = arena.take<u32>(chunks);
   plan.table_sums = arena.take<u32>(chunks);
   work.plan.done = arena.take<u32>(2 * chunks);
   plan.totals = arena.take<u32>(chunks);
-  plan.groups_per_chunk = method.layout.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
+  plan.groups_per_chunk =
+      variant.layout.is_split ? variant.shape.tiles : (variant.shape.tiles + kGroupTiles - 1) / kGroupTiles;
   plan.group_sums = arena.take<u32>(chunks * plan.groups_per_chunk);
-  if (method.layout.is_split) {
+  if (variant.layout.is_split) {
     work.cleared = arena.bytes() - begin + 8 * items;
     plan.parts = arena.take<u64>(4 * items);  // records need not be cleared
   } else {
@@ -62,10 +63,10 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const Method& meth
   return work;
 }
 
-// What codec auto needs.
+// Memory of codec auto.
 struct AutoMemory {
   SamplePart sample[kSampleParts];
-  u8* frames;  // of one part at a time
+  u8* frames;  // of one sample part at a time
   u64* least;
   u32* picked;
   Quantizer* chosen;
@@ -76,7 +77,7 @@ struct EncodeMemory {
   u64* ends;
   Quantizer* quantizers;
   AutoMemory automatic;
-  Arena scratch;  // where candidates have theirs, one after the other
+  Arena scratch;  // reused by one candidate after another
 };
 
 bool needs_main(const EncodeCall& call) {
@@ -88,7 +89,7 @@ bool needs_lossless(const EncodeCall& call) {
 
 bool is_auto(const EncodeCall& call) { return !call.candidates.empty() && needs_main(call); }
 
-// As many chunks as are sampled at once.
+// The number of chunks that are sampled at once.
 std::uint32_t sampled_chunks(const EncodeCall& call) {
   constexpr std::uint64_t most_bytes = std::uint64_t{64} << 20;
   std::uint64_t rows = 1, bytes = 0;
@@ -101,7 +102,7 @@ std::uint32_t sampled_chunks(const EncodeCall& call) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 1, call.plan.encode.chunks));
 }
 
-// The sampled pieces of some chunks, as chunks of their own.
+// A call that encodes the sampled pieces of some chunks as chunks of their own.
 EncodeCall sample_call(const EncodeCall& call, const SamplePart& part, u8* frames, std::uint32_t chunks) {
   EncodeCall pieces = call;
   pieces.candidates.clear();
@@ -118,7 +119,7 @@ EncodeCall sample_call(const EncodeCall& call, const SamplePart& part, u8* frame
 
 EncodeMemory take_memory(Arena& arena, const EncodeCall& call) {
   EncodeMemory memory = {{}, {}, nullptr, nullptr, {}, arena};
-  if (needs_main(call) && !is_auto(call)) memory.main = plan_encoder(arena, call, call.method);
+  if (needs_main(call) && !is_auto(call)) memory.main = plan_encoder(arena, call, call.variant);
   if (needs_lossless(call)) memory.lossless = plan_encoder(arena, call, call.lossless);
   if (call.from_range) {
     memory.ends = arena.take<u64>(2 * std::size_t{call.plan.encode.chunks});
@@ -141,9 +142,9 @@ EncodeMemory take_memory(Arena& arena, const EncodeCall& call) {
   memory.automatic.picked = arena.take<u32>(call.plan.encode.chunks);
   memory.automatic.chosen = arena.take<Quantizer>(call.plan.encode.chunks);
   memory.scratch = arena;
-  const auto take_scratch = [&](const EncodeCall& of_call, const Method& method) {
+  const auto take_scratch = [&](const EncodeCall& of_call, const CodecVariant& variant) {
     Arena scratch = memory.scratch;
-    plan_encoder(scratch, of_call, method);
+    plan_encoder(scratch, of_call, variant);
     arena.pass(scratch);
   };
   for (const Candidate& candidate : call.candidates) {
@@ -160,7 +161,7 @@ bool make_quantizers(Launcher& launcher, const EncodeCall& call, const EncodeMem
   plan.raw = call.plan.encode.raw;
   plan.raw_stride = call.plan.encode.raw_stride;
   plan.chunks = call.plan.encode.chunks;
-  plan.count = call.method.shape.count;
+  plan.count = call.variant.shape.count;
   plan.value_bytes = call.plan.value_bytes;
   plan.skip_zeros = call.skip_zeros ? 1 : 0;
   plan.has_fill = call.range_has_fill ? 1 : 0;
@@ -169,7 +170,7 @@ bool make_quantizers(Launcher& launcher, const EncodeCall& call, const EncodeMem
   plan.quantizer = call.plan.encode.quantizer;
   plan.ends = memory.ends;
   plan.quantizers = memory.quantizers;
-  // Enough loads in flight for the whole device, and a few values at least for each thread.
+  // Enough loads in flight for the whole device, but at least 16 values for each thread.
   const std::uint32_t most = std::max(1u, 4096 / plan.chunks);
   const std::uint32_t blocks = std::clamp(plan.count / (16 * kThreads), 1u, most);
   return launcher.clear(memory.ends, 16 * std::size_t{plan.chunks}) &&
@@ -177,7 +178,7 @@ bool make_quantizers(Launcher& launcher, const EncodeCall& call, const EncodeMem
          launcher.launch("make_quantizers", (plan.chunks + kThreads - 1) / kThreads, 1, &plan, sizeof plan, false);
 }
 
-bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& method, EncodeWork work,
+bool encode_with(Launcher& launcher, const EncodeCall& call, const CodecVariant& variant, EncodeWork work,
                  const Quantizer* quantizers, bool is_lossless) {
   EncodePlan& plan = work.plan.encode;
   plan.quantizers = quantizers;
@@ -185,21 +186,21 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& metho
   const BoundKind kind = is_lossless       ? BoundKind::lossless
                          : call.from_range ? BoundKind::range_relative
                                            : plan.quantizer.kind;
-  name_kernel(kernel, method, "encode", work.plan.value_bytes, kind);
+  name_kernel(kernel, variant, "encode", work.plan.value_bytes, kind);
   const std::uint32_t resident = launcher.resident_blocks(kernel);
   const std::uint64_t items = std::uint64_t{plan.chunks} * plan.items_per_chunk;
-  if (resident < (method.layout.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
+  if (resident < (variant.layout.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
   plan.chunk_step = blocks / plan.items_per_chunk;
   plan.index_step = blocks % plan.items_per_chunk;
-  // Where all chunks are stored, all thread blocks are of use.
+  // Enough thread blocks to use the whole device if all chunks are stored.
   const std::uint32_t columns = std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / plan.chunks));
   return launcher.clear(plan.sums, work.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
          launcher.launch(is_lossless ? "finish_lossless_frames" : "finish_frames", columns, plan.chunks, &work.plan,
                          sizeof work.plan, false);
 }
 
-// Finds out which candidate each chunk gets.
+// Picks a candidate for each chunk.
 bool pick(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory, AutoPlan plan) {
   const std::uint32_t most = sampled_chunks(call);
   for (std::uint32_t first = 0; first < plan.chunks; first += most) {
@@ -217,11 +218,11 @@ bool pick(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory
     }
     for (const Candidate& candidate : call.candidates) {
       for (std::uint32_t i = 0; i < some.part_count; ++i) {
-        const Method& method = candidate.of_parts[i];
+        const CodecVariant& variant = candidate.of_parts[i];
         const EncodeCall sample = sample_call(call, some.parts[i], memory.automatic.frames, some.chunks);
         Arena scratch = memory.scratch;
-        const EncodeWork own = plan_encoder(scratch, sample, method);
-        if (!encode_with(launcher, sample, method, own, some.parts[i].of_pieces, false)) return false;
+        const EncodeWork own = plan_encoder(scratch, sample, variant);
+        if (!encode_with(launcher, sample, variant, own, some.parts[i].of_pieces, false)) return false;
       }
       if (!launcher.launch("compare_candidates", 1, some.chunks, &some, sizeof some, false)) return false;
       ++some.candidate;
@@ -271,7 +272,7 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
   const EncodeMemory memory = take_memory(arena, call);
   if (call.from_range && !make_quantizers(launcher, call, memory)) return false;
   const bool has_main = !needs_main(call) || (is_auto(call) ? encode_with_candidates(launcher, call, memory)
-                                                            : encode_with(launcher, call, call.method, memory.main,
+                                                            : encode_with(launcher, call, call.variant, memory.main,
                                                                           memory.quantizers, false));
   if (!has_main) return false;
   return !needs_lossless(call) || encode_with(launcher, call, call.lossless, memory.lossless, memory.quantizers, true);
@@ -279,25 +280,25 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
 
 namespace {
 
-// Warps that work on a tile which is split, each of them on an iteration layer.
-std::uint32_t warps_of_tile(const Method& method) { return method.tile_values / kPartValues * (kThreads / 32); }
+// Warps that decode a split tile, one layer each.
+std::uint32_t warps_of_tile(const CodecVariant& variant) { return variant.tile_values / kPartValues * (kThreads / 32); }
 
 struct DecodePieces {
   DecodeJob* jobs;
   DecodeSums* sums;
-  u64* told;
-  std::uint32_t items, slots, told_words;  // of a frame
+  u64* published;
+  std::uint32_t items, slots, published_words;  // of a frame
 };
 
 DecodePieces take_pieces(Arena& arena, const DecodeCall& call) {
   DecodePieces taken = {};
   taken.jobs = arena.take<DecodeJob>(call.frames);
-  taken.items = call.tiles * (call.method.layout.is_split ? call.method.tile_values / kPartValues : 1);
+  taken.items = call.tiles * (call.variant.layout.is_split ? call.variant.tile_values / kPartValues : 1);
   taken.slots = std::bit_floor(std::clamp(call.tiles / 32, 1u, kMostSlots));
   taken.sums = arena.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
-  if (call.method.layout.is_split) {
-    taken.told_words = call.tiles * warps_of_tile(call.method) * (call.value_bytes / 4);
-    taken.told = arena.take<u64>(std::size_t{call.frames} * taken.told_words);
+  if (call.variant.layout.is_split) {
+    taken.published_words = call.tiles * warps_of_tile(call.variant) * (call.value_bytes / 4);
+    taken.published = arena.take<u64>(std::size_t{call.frames} * taken.published_words);
   }
   return taken;
 }
@@ -315,7 +316,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   if (call.frames > kMaxRows) return false;
   Arena arena(workspace);
   const DecodePieces pieces = take_pieces(arena, call);
-  const Method& method = call.method;
+  const CodecVariant& variant = call.variant;
   DecodePlan plan = {};
   plan.frames = call.frame;
   plan.frame_stride = call.frame_stride;
@@ -324,41 +325,41 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.first = call.first;
   plan.wanted = call.wanted;
   plan.jobs = pieces.jobs;
-  plan.mode = method.mode;
+  plan.mode = variant.mode;
   plan.form = FrameForm::main;
-  plan.header_bytes = method.header_bytes;
+  plan.header_bytes = variant.header_bytes;
   plan.first_tile = call.first_tile;
   plan.tiles = call.tiles;
-  plan.shape = method.shape;
+  plan.shape = variant.shape;
   plan.sums = pieces.sums;
   plan.slots = pieces.slots;
   plan.statuses = call.statuses;
-  plan.told = pieces.told;
-  const Method& lossless = call.lossless;
+  plan.published = pieces.published;
+  const CodecVariant& lossless = call.lossless;
   OpenPlan open = {};
   open.decode = plan;
   open.frame_bytes = call.frame_bytes;
-  open.codec = method.number;
+  open.codec = variant.number;
   open.kind = call.kind;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
   open.lossless_codec = lossless.number;
   open.lossless_tiles = lossless.shape.tiles;
-  open.told_words = pieces.told_words;
+  open.published_words = pieces.published_words;
   open.jobs = pieces.jobs;
-  // One thread block opens a frame; more of them clear what it takes.
-  const std::uint32_t clearing = std::clamp(pieces.told_words / (16 * kThreads), 1u, 128u);
+  // One thread block opens a frame; the others only clear `published`.
+  const std::uint32_t clearing = std::clamp(pieces.published_words / (16 * kThreads), 1u, 128u);
   if (!launcher.launch("open_frames", clearing, call.frames, &open, sizeof open, false)) return false;
   if (call.wanted == 0) return true;
 
-  // A thread block for each item: they differ in what they wait for, and many of them hide it.
+  // One thread block for each item: they wait at different times, and many of them hide each other's latency.
   char kernel[kMaxName];
   const bool is_lossless = call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
-  if (method.number != 0 && !is_lossless) {
-    name_kernel(kernel, method, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
+  if (variant.number != 0 && !is_lossless) {
+    name_kernel(kernel, variant, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
     if (!launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   }
-  // Frames of another form, which are few, or all; and the verdict on the checksums.
+  // The lossless frames, which are either few or all; this launch also checks the checksums.
   name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
   plan.form = FrameForm::lossless;
   plan.header_bytes = lossless.header_bytes;
@@ -376,7 +377,7 @@ bool swap(Launcher& launcher, std::uint8_t* values, std::uint64_t count, std::ui
 }
 
 bool pack(Launcher& launcher, const PackPlan& plan, std::uint32_t frames, std::uint64_t raw_bytes) {
-  // A frame is some times smaller than what it holds.
+  // Frames are typically several times smaller than their data.
   const auto blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(raw_bytes / (256 * kThreads), 1, 256));
   return frames <= kMaxRows && launcher.launch("pack_frames", blocks, frames, &plan, sizeof plan, false);
 }

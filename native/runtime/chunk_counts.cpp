@@ -11,13 +11,13 @@
 namespace h5lossy {
 namespace {
 
-// Without a destructor: filters are called as late as at exit.
+// Trivially destructible, because HDF5 also calls filters at exit.
 constinit std::atomic<std::uint64_t> chunk_counts[2][2] = {};  // CPU and GPU, by Direction
 
 struct ExitReport {
-  const bool is_wanted = prints_counts();
+  const bool is_enabled = prints_counts();
   ~ExitReport() {
-    if (!is_wanted) return;
+    if (!is_enabled) return;
     const Counts all = counts();
     std::fprintf(stderr, "h5lossy: chunks encoded: GPU %llu, CPU %llu; decoded: GPU %llu, CPU %llu\n",
                  static_cast<unsigned long long>(all.gpu[0]), static_cast<unsigned long long>(all.cpu[0]),

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// How many chunks the CPU and the GPU have had in this process. With H5LOSSY_COUNTS=1, one line on standard error says it
-// at the end of the process, or of the library, if HDF5 unloads its plugins before: h5repack and its like have no other way.
+// The numbers of chunks that this process has encoded and decoded on the CPU and on the GPU. With H5LOSSY_COUNTS=1 they are
+// printed to stderr when the process ends or HDF5 unloads the plugin, so that users of h5repack and similar tools see them.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,9 @@ struct Counts {
 };
 Counts counts();
 
-// Whether H5LOSSY_COUNTS asks for lines.
+// Whether H5LOSSY_COUNTS is 1.
 bool prints_counts();
 
-// One more chunk is done.
 void count_chunk(Direction direction, bool is_on_gpu);
 
 }  // namespace h5lossy

@@ -12,10 +12,10 @@
 namespace h5lossy {
 namespace {
 
-constexpr std::size_t kLeastChunk = std::size_t{128} << 10;          // below this, the copies take longer than the work
-constexpr std::uint64_t kBytesBeforeGpu = std::uint64_t{256} << 20;  // opening a GPU takes some tenths of a second
-constexpr std::uint64_t kBytesBetweenLooks = std::uint64_t{64}
-                                             << 20;  // a look for a context takes tens of microseconds
+constexpr std::size_t kLeastChunk = std::size_t{128} << 10;          // below this, copying takes longer than computing
+constexpr std::uint64_t kBytesBeforeGpu = std::uint64_t{256} << 20;  // opening a GPU takes tenths of a second
+// Looking for a CUDA context takes tens of microseconds, so it is not done for every chunk.
+constexpr std::uint64_t kBytesBetweenLooks = std::uint64_t{64} << 20;
 constexpr double kLeastSpeedup = 2;
 constexpr char kInstead[] = "; the CPU does the work, with the same bytes";
 
@@ -36,8 +36,7 @@ struct DevicePolicy {
       kind = Kind::gpu;
     } else {
       ordinal = 0;
-      problem =
-          "H5LOSSY_DEVICE is \"" + text.substr(0, 40) + "\"; it may be auto, cpu, gpu or gpu:N, and is taken for auto";
+      problem = "H5LOSSY_DEVICE is \"" + text.substr(0, 40) + "\"; auto is used; auto, cpu, gpu and gpu:N are allowed";
     }
   }
 };
@@ -47,12 +46,12 @@ const DevicePolicy& policy() {
   return all;
 }
 
-// None of these has a destructor: filters are called as late as at exit.
+// Trivially destructible, because HDF5 also calls filters at exit.
 constinit std::atomic<std::uint64_t> chunk_bytes{0};
 constinit std::atomic<bool> has_warned{false};
-constinit std::atomic<int> known_ordinal{-1};  // of a GPU on which this process has a context
+constinit std::atomic<int> known_ordinal{-1};  // a GPU on which this process has a context
 
-// One warning in a process. A plugin has no other way to be heard.
+// Prints the first warning of the process. A plugin cannot return warnings through HDF5.
 void warn(const std::string& what) {
   if (!has_warned.exchange(true)) std::fprintf(stderr, "h5lossy: %s\n", what.c_str());
 }
@@ -84,7 +83,7 @@ gpu::Device* select_device(Direction direction, std::uint32_t codec, std::size_t
   if (policy().kind == DevicePolicy::Kind::automatic) return select_automatically(direction, codec, raw_bytes);
   std::string why;
   gpu::Device* const device = gpu::Device::open(policy().ordinal, why);
-  if (device == nullptr) warn("H5LOSSY_DEVICE asks for the GPU, but " + why + kInstead);
+  if (device == nullptr) warn("H5LOSSY_DEVICE selects the GPU, but " + why + kInstead);
   return device;
 }
 
@@ -101,8 +100,8 @@ std::string describe_device_selection() {
     return "chunks go to GPU " + std::to_string(policy().ordinal) + " (H5LOSSY_DEVICE)\n";
   }
   return problem +
-         "chunks go to the CPU; those of 128 KiB and more to the GPU where the process has a CUDA context, and where "
-         "the GPU is at least twice as fast once there have been 256 MiB of chunks\n";
+         "chunks go to the CPU; those of 128 KiB and more go to the GPU if the process has a CUDA context, or, after "
+         "256 MiB of chunks, if the GPU is at least twice as fast\n";
 }
 
 }  // namespace h5lossy

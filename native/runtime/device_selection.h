@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Whether the GPU or the CPU works on a chunk in the host's memory. H5LOSSY_DEVICE is "auto" (the default), "cpu", "gpu", or
-// "gpu:N". With "auto" the CPU begins. The GPU takes chunks of 128 KiB and more where the process has a CUDA context anyway,
-// and after 256 MiB of chunks where it is at least twice as fast by device_speeds.def.
+// Selects the GPU or the CPU for a chunk in host memory. H5LOSSY_DEVICE is "auto" (the default), "cpu", "gpu", or "gpu:N".
+// "auto" starts on the CPU. Chunks of 128 KiB and more go to the GPU if the process already has a CUDA context, or, after
+// 256 MiB of chunks, if the GPU is at least twice as fast by device_speeds.def.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@
 
 namespace h5lossy {
 
-// The GPU that is to work on a chunk; null: the CPU is.
+// The GPU for a chunk of this size; null for the CPU.
 gpu::Device* select_device(Direction direction, std::uint32_t codec, std::size_t raw_bytes);
 
-// Says on standard error why the GPU could not; without an error it was the frame, which the CPU has to look at.
+// Prints the GPU's error to stderr. If there is none, the frame was invalid, and decoding on the CPU gives the message.
 void report_failure(gpu::Device& device);
 
-// What H5LOSSY_DEVICE asks for, and what that comes to here: lines for people. Opens the GPU.
+// Describes the value of H5LOSSY_DEVICE and its effect on this machine, for `h5lossy doctor`. Opens the GPU.
 std::string describe_device_selection();
 
 }  // namespace h5lossy

@@ -23,8 +23,10 @@ double gpu_speedup(Direction direction, std::uint32_t codec) {
   const char* const name = codec == H5L_CODEC_AUTO ? "auto" : codec_name(codec);
   if (name == nullptr || choose_backend(backend, Message(nullptr)) != H5L_OK) return 0;
   for (const auto& speed : speeds) {
-    const bool is_asked = speed.direction == direction && std::strcmp(speed.codec, name) == 0;
-    if (is_asked && std::strcmp(speed.backend, backend->name) == 0) return speed.gpu / speed.cpu;
+    if (speed.direction == direction && std::strcmp(speed.codec, name) == 0 &&
+        std::strcmp(speed.backend, backend->name) == 0) {
+      return speed.gpu / speed.cpu;
+    }
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// How fast CPUs and GPUs are, as it was measured (device_speeds.def).
+// Measured speeds of CPUs and GPUs (device_speeds.def).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace h5lossy {
 
-// How many times as fast as this CPU a GPU is at chunks in the host's memory; 0: the table does not say.
+// GPU speed divided by CPU speed for chunks in host memory; 0 if the table has no entry.
 double gpu_speedup(Direction direction, std::uint32_t codec);
 
 }  // namespace h5lossy

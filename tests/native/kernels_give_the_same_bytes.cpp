@@ -121,8 +121,8 @@ std::vector<Bytes> encode_with_kernels(const h5l_params& params, const std::vect
   call.plan.encode.frame_stride = frame_stride;
   call.plan.frame_bytes = frame_bytes.data();
   Aligned workspace(encode_workspace_bytes(call));
-  EmulatedLauncher launcher(call.method.layout.is_split || !call.candidates.empty() ? std::max(blocks, kLeastBlocks)
-                                                                                    : blocks);
+  EmulatedLauncher launcher(call.variant.layout.is_split || !call.candidates.empty() ? std::max(blocks, kLeastBlocks)
+                                                                                     : blocks);
   CHECK(gpu::encode(launcher, call, workspace.data()), "codec %u", params.codec);
   std::vector<Bytes> result;
   for (std::size_t i = 0; i < chunks.size(); ++i) {

@@ -261,7 +261,8 @@ void check_requests() {
   CHECK(taken(stored, "words past the 16th") == expected_words(0x02000401, {100, 200}), "words past the 16th");
 
   refused_with("a filter in front", "filter 2 (nnn", [](Hdf5& h) { h.first_filter = 2; });
-  refused_with("scaleoffset behind", "would take its frames for numbers", [](Hdf5& h) { h.filters_behind = {1, 6}; });
+  refused_with("scaleoffset behind", "would treat the compressed bytes as numbers",
+               [](Hdf5& h) { h.filters_behind = {1, 6}; });
   refused_with("a bound of 0", "must be greater than 0", [](Hdf5& h) { h.words = {1, 0, 0, 0}; });
   // Each codec and mode is stored as it was asked for.
   for (const auto& [codec, mode] : {std::pair{0u, 0u}, {1u, 0u}, {2u, 0u}, {2u, 0x11u}, {2u, 0x32u}, {3u, 0u}}) {
@@ -276,7 +277,7 @@ void check_requests() {
   refused_with("a mode that there is not", "no mode 3", [](Hdf5& h) { h.words = {2, 0, 0, 0x3FF00000, 3}; });
   refused_with("a mode for auto", "picks the mode", [](Hdf5& h) { h.words = {0, 0, 0, 0x3FF00000, 1}; });
   refused_with("no words", "at least 4 words", [](Hdf5& h) { h.words = {}; });
-  refused_with("H5Pget_filter2", "does not tell", [](Hdf5& h) { h.fails = "H5Pget_filter2"; });
+  refused_with("H5Pget_filter2", "cannot report", [](Hdf5& h) { h.fails = "H5Pget_filter2"; });
 }
 
 void check_shapes() {
@@ -296,16 +297,16 @@ void check_shapes() {
   CHECK(words_of({most}) == expected_words(0x01000401, {static_cast<unsigned>(most)}), "the largest chunk");
 
   const auto too_large = [](std::vector<hsize_t> extents) {
-    refused_with("a shape", "smaller than 4 GiB", [&](Hdf5& h) { h.extents = std::move(extents); });
+    refused_with("a shape", "chunk is too large", [&](Hdf5& h) { h.extents = std::move(extents); });
   };
   too_large({most + 1});
   too_large({1u << 16, 1u << 14});
   too_large({hsize_t{1} << 62, 4});
   too_large({~hsize_t{0}, ~hsize_t{0}});
   too_large(std::vector<hsize_t>(32, 4));
-  refused_with("rank 33", "does not tell the chunk's shape", [](Hdf5& h) { h.extents.assign(33, 1); });
+  refused_with("rank 33", "cannot report the chunk's shape", [](Hdf5& h) { h.extents.assign(33, 1); });
   for (const char* const function : {"H5Sget_simple_extent_ndims", "H5Sget_simple_extent_dims"}) {
-    refused_with(function, "does not tell the chunk's shape", [&](Hdf5& h) { h.fails = function; });
+    refused_with(function, "cannot report the chunk's shape", [&](Hdf5& h) { h.fails = function; });
   }
 }
 
