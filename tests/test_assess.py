@@ -1297,7 +1297,8 @@ def test_arguments_that_are_not_allowed_are_named(options: dict[str, Any], text:
 def test_help_shows_all_options(function: Any) -> None:
     options = inspect.signature(AssessOptions).parameters
     assert options.keys() <= inspect.signature(function).parameters.keys()
-    with pytest.raises(TypeError, match="'absolut'"):
+    name = function.__name__
+    with pytest.raises(TypeError, match=rf"^{name}.*\(\) has no option 'absolut'; .* absolute,"):
         function((9, 9), "f4", absolut=1.0)
 
 

@@ -49,6 +49,7 @@ class AssessParams(Struct):
     def _derived(self) -> dict[str, Any]:
         return {
             "has_fill": self.fill_bits is not None,
+            "fill_bits": self.fill_bits or 0,
             "threshold_count": len(self.thresholds),
             "rank": len(self.shape),
         }
@@ -69,7 +70,7 @@ class Piece(Struct):
         return {
             "original_strides": self.original.strides,
             "decoded_strides": self.decoded.strides,
-            "mask_strides": None if self.mask is None else self.mask.strides,
+            "mask_strides": () if self.mask is None else self.mask.strides,
             "extent": self.original.shape,
         }
 

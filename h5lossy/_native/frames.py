@@ -50,7 +50,11 @@ class Params(Struct):
     shape: tuple[int, ...] = ()
 
     def _derived(self) -> dict[str, Any]:
-        return {"has_fill": self.fill_bits is not None, "rank": len(self.shape)}
+        return {
+            "has_fill": self.fill_bits is not None,
+            "fill_bits": self.fill_bits or 0,
+            "rank": len(self.shape),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -76,6 +77,7 @@ ffi.cdef("const void *H5PLget_plugin_info(void);")
 lib: Any = _open_library()
 
 # A shortage of memory is MemoryError, which is what Python's own allocations on the way raise.
+_OK = lib.H5L_OK
 _EXCEPTIONS: dict[int, type[Exception]] = {
     lib.H5L_INVALID_ARGUMENT: InvalidArgumentError,
     lib.H5L_UNSUPPORTED: UnsupportedError,
@@ -98,17 +100,19 @@ def call(name: str, *arguments: Any) -> None:
 
 def result(name: str, *arguments: Any) -> Any:
     """Call a function as `call` does whose last argument but one is a result; return a pointer."""
-    found = ffi.new(_parameters(name)[len(arguments)])
-    call(name, *arguments, found)
+    found = ffi.new(_function(name)[1][len(arguments)])
+    error = attempt(name, *arguments, found)
+    if error is not None:
+        raise error
     return found
 
 
 def attempt(name: str, *arguments: Any) -> Exception | None:
     """Call a function as `call` does; return the exception for its status, None for OK."""
-    message = ffi.new("h5l_message *")
-    given = map(_to_c, _parameters(name), arguments)
-    status = getattr(lib, f"h5l_{name}")(*given, message)
-    return None if status == lib.H5L_OK else exception(status, message)
+    function, types = _function(name)
+    message = ffi.new(types[-1])
+    status = function(*map(_to_c, types, arguments), message)
+    return None if status == _OK else exception(status, message)
 
 
 def exception(status: int, message: Any) -> Exception:
@@ -118,9 +122,23 @@ def exception(status: int, message: Any) -> Exception:
 
 
 @functools.cache
-def _parameters(name: str) -> tuple[Any, ...]:
-    """Return the types of a function's parameters."""
-    return tuple(ffi.typeof(getattr(lib, f"h5l_{name}")).args)
+def _function(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """Return ``h5l_<name>``, and the type of each parameter that is a pointer, else None."""
+    function = getattr(lib, f"h5l_{name}")
+    return function, tuple(map(_pointer, ffi.typeof(function).args))
+
+
+@functools.cache
+def _members(ctype: Any) -> tuple[Callable[[Any], Any], list[tuple[str, Any]]]:
+    """Return what gets a C struct's fields from a dict, and the names and types of pointers."""
+    types = {name: field.type for name, field in ctype.item.fields}
+    pointers = [(name, kind) for name, kind in types.items() if _pointer(kind)]
+    return operator.itemgetter(*types), pointers
+
+
+def _pointer(ctype: Any) -> Any:
+    """Return a type if it is a pointer, else None."""
+    return ctype if ctype.kind == "pointer" else None
 
 
 def text(c_string: Any) -> str:
@@ -147,17 +165,16 @@ class Struct:
     """Base of dataclasses for C structs: fields of one name have one value."""
 
     def _derived(self) -> dict[str, Any]:
-        """Return what the C struct has besides the dataclass's own fields."""
+        """Return what the C struct has besides the dataclass's own fields, or instead of them."""
         return {}
 
     def to_c(self, ctype: Any) -> Any:
-        """Return a new C struct; what is None stays 0."""
-        struct, derived = ffi.new(ctype), self._derived()
-        for name, field in ctype.item.fields:
-            value = derived[name] if name in derived else getattr(self, name)
-            if value is not None:
-                setattr(struct, name, _to_c(field.type, value))
-        return struct
+        """Return a new C struct."""
+        get, pointers = _members(ctype)
+        values = vars(self) | self._derived()
+        for name, pointer in pointers:
+            values[name] = _to_c(pointer, values[name])
+        return ffi.new(ctype, get(values))
 
     @classmethod
     def from_c(cls, struct: Any, **others: Any) -> Self:
@@ -165,30 +182,35 @@ class Struct:
 
         Integers become bool, and arrays tuples or NumPy arrays, as the class declares.
         """
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # of a subclass
-            if field.name not in others:
-                convert = _CONVERSIONS[str(field.type).partition("[")[0]]
-                others[field.name] = convert(getattr(struct, field.name))
-        return cls(**others)
+        names, get, conversions = _fields(cls)  # type: ignore[arg-type]  # a class
+        made = object.__new__(cls)
+        values = vars(made)  # several times as fast as __init__ of a frozen dataclass
+        values.update(zip(names, get(struct), strict=True))
+        for name, convert in conversions:
+            if name not in others:
+                values[name] = convert(values[name])
+        values.update(others)
+        return made
 
 
-def _to_c(ctype: Any, value: Any) -> Any:
+def _to_c(pointer: Any, value: Any) -> Any:
     """Return what C takes for a value of Python's.
 
-    Where it takes a pointer, that is a new struct for a `Struct`, NULL for None, and the address of
-    an array of NumPy's or CuPy's, which is not kept alive; a number is an address already.
+    Where it takes a pointer, of the type `pointer`, that is a new struct for a `Struct`, NULL for
+    None, and the address of an array of NumPy's or CuPy's, which is not kept alive; a number is an
+    address already.
     """
-    if ctype.kind != "pointer" or isinstance(value, ffi.CData):
+    if pointer is None or isinstance(value, ffi.CData):
         return value
     if value is None:
         return ffi.NULL
     if isinstance(value, Struct):
-        return value.to_c(ctype)
+        return value.to_c(pointer)
     if isinstance(value, np.ndarray):
         value = value.ctypes.data
     elif not isinstance(value, int):
         value = value.data.ptr
-    return ffi.cast(ctype, value)
+    return ffi.cast(pointer, value)
 
 
 def _numpy_array(c_array: Any) -> Any:
@@ -203,8 +225,14 @@ def _numpy_array(c_array: Any) -> Any:
 
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "bool": bool,
-    "int": int,
-    "float": float,
     "tuple": tuple,
     "npt.NDArray": _numpy_array,
 }
+
+
+@functools.cache
+def _fields(cls: Any) -> tuple[list[str], Callable[[Any], Any], list[tuple[str, Any]]]:
+    """Return the names of a dataclass's fields, what gets them from C, and some conversions."""
+    kinds = {own.name: str(own.type).partition("[")[0] for own in dataclasses.fields(cls)}
+    conversions = [(n, _CONVERSIONS[kind]) for n, kind in kinds.items() if kind in _CONVERSIONS]
+    return list(kinds), operator.attrgetter(*kinds), conversions

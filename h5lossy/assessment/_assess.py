@@ -26,7 +26,7 @@ from h5lossy.assessment._options import (
     AssessOptions,
     checked_spacing,
     memory_bytes,
-    shows_options,
+    takes_options,
 )
 from h5lossy.assessment._passes import Passes
 from h5lossy.assessment._slices import take_slices
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment.report import Report
 
 
-@shows_options
+@takes_options
 def assess(
     original: Any,
     decoded: Any,

@@ -14,7 +14,7 @@ from h5lossy import _native
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
 from h5lossy.assessment._inputs import Input, Mask, common_dtype, missing_in
 from h5lossy.assessment._make_report import make_report
-from h5lossy.assessment._options import AssessOptions, checked_spacing, shows_options
+from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
 from h5lossy.assessment._passes import Results
 from h5lossy.assessment._scaling import Sums
 from h5lossy.assessment._task import Task, halo_of
@@ -71,7 +71,7 @@ class Assessor:
     (True, True)
     """
 
-    @shows_options
+    @takes_options
     def __init__(
         self,
         shape: Sequence[int],

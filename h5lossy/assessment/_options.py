@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from h5lossy import _native
 from h5lossy.assessment.metrics import Metric
@@ -153,16 +154,30 @@ class AssessOptions:
         return given[0] if given else None
 
 
-def shows_options(function: Function) -> Function:
-    """Put the fields of `AssessOptions` into the signature that `help` shows for ``**options``."""
+def takes_options(function: Function) -> Function:
+    """Put the fields of `AssessOptions` into the signature of a function with ``**options``.
+
+    So `help` shows them, and an unknown one is an error of that function.
+    """
     shown = inspect.signature(function)
     own = {n: p for n, p in shown.parameters.items() if p.kind is not p.VAR_KEYWORD}
     options = inspect.signature(AssessOptions).parameters
     parameters = own | {name: p for name, p in options.items() if name not in own}
-    function.__signature__ = shown.replace(  # type: ignore[attr-defined]
+
+    @functools.wraps(function)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        unknown = ", ".join(repr(name) for name in options if name not in parameters)
+        if unknown:
+            raise TypeError(
+                f"{function.__qualname__}() has no option {unknown}; it takes "
+                f"{', '.join(name for name in parameters if name != 'self')}"
+            )
+        return function(*arguments, **options)
+
+    checked.__signature__ = shown.replace(  # type: ignore[attr-defined]
         parameters=list(parameters.values())
     )
-    return function
+    return cast("Function", checked)
 
 
 def checked_spacing(spacing: float | Sequence[float], rank: int) -> tuple[float, ...]:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Every codec's kernels (<codec>.def) and those that all codecs share, as the driver finds them. What includes the codecs'
-// files is made by native/CMakeLists.txt.
+// Entry points of the codecs' kernels (<codec>.def) and of those that all codecs share. native/CMakeLists.txt generates
+// the includes of the codecs' files.
 
 #include "kernels/codecs/all.cuh"
 #include "kernels/common/entry_points.cuh"

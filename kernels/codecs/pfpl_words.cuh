@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's words on the GPU: those of codecs/pfpl.h for whole rows of values that are all good at the first try, and back, with
-// few instructions and none that converts.
+// PFPL's words (codecs/pfpl.h) for whole rows, with few instructions and no conversions, and back. They work if every
+// value of a row passes with its first candidate.
 #pragma once
 
 #include "codecs/pfpl.h"
@@ -22,7 +22,7 @@ inline constexpr bool kIsLosslessQuantizer = false;
 template <class T>
 inline constexpr bool kIsLosslessQuantizer<pfpl::NoQuantizer<T>> = true;
 
-// The words of a row, each with kWordBias added; `words` are the values' bits at first.
+// The words of a row, each with kWordBias added. `words` are the values' bits on entry.
 template <class Q>
 inline constexpr u64 kWordBias = 0;
 template <class T>
@@ -34,7 +34,7 @@ H5L_DEVICE bool zigzags_of(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
   T values[n], bins[n];
   H5L_UNROLL for (u32 i = 0; i < n; ++i) values[i] = bit_cast<T>(words[i]);
   const bool is_good = bins_of_row(q, values, bins);
-  // |2 bin + 1/2| is the zigzag number and a half; the mantissa of the sum with 2^m - 1/2 holds it.
+  // |2 bin + 1/2| is the zigzag number plus a half; the sum with 2^m - 1/2 holds it in the mantissa.
   const T whole = subtract(bit_cast<T>(whole_bits), T(0.5));
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
     words[i] = bit_cast<W>(add(without_sign(multiply_add_exact(bins[i], T(2), T(0.5))), whole));
@@ -47,9 +47,9 @@ H5L_DEVICE bool zigzags_of(const Q&, W (&)[n]) {
   return false;
 }
 
-// What words decode to, in their place. Where all are codes, their bits are those of subnormal numbers, and no
-// conversion is needed: the zigzag number and a half, with a sign, is twice the bin and a half. All products and sums but the
-// last one are exact. The thread's row, which is free, is there for all other words, so that their code is short.
+// Decodes words in place. If all are codes, they are the bits of subnormal numbers, and need no conversion: the zigzag
+// number plus a half, signed, is twice the bin plus a half. All operations but the last multiplication are exact. Rows
+// with other words are rare and go through the thread's row in shared memory, to keep the code short.
 template <u32 row_bytes, class T, class W, u32 n>
 H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, u8* rows, W (&words)[n]) {
   constexpr u32 m = kMantissaBits<T>, bias = FloatTraits<T>::bias;
@@ -64,12 +64,12 @@ H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, u8* rows, W (&wor
     load_row<row_bytes>(rows, words);
     return;
   }
-  constexpr W up_bits = W{2 * bias} << m;        // from numbers to numbers times 2^(1 - m)
-  constexpr W half_bits = W{bias - m} << m;      // a half of these
-  constexpr W down_bits = W{bias + m - 2} << m;  // and back, to the half
+  constexpr W up_bits = W{2 * bias} << m;        // scales by 2^(1 - m)
+  constexpr W half_bits = W{bias - m} << m;      // a half, at that scale
+  constexpr W down_bits = W{bias + m - 2} << m;  // scales back, and halves
   H5L_UNROLL for (u32 i = 0; i < n; ++i) {
     const T and_half = multiply_add_exact(bit_cast<T>(words[i]), bit_cast<T>(up_bits), bit_cast<T>(half_bits));
-    const W signed_down = (words[i] << (8 * sizeof(W) - 1)) + down_bits;  // a sign that is added is there
+    const W signed_down = (words[i] << (8 * sizeof(W) - 1)) + down_bits;  // adds the sign bit
     words[i] = bit_cast<W>(multiply(multiply_add_exact(and_half, bit_cast<T>(signed_down), T(-0.25)), q.step));
   }
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The quantizers on the GPU: those of codecs/bounds.h for whole rows of values that are all good at the first try, with
-// few instructions and none that converts. A row with any other value says so, and is done again value by value with the
-// functions of bounds.h.
+// The quantizers of codecs/bounds.h for whole rows, with few instructions and no conversions. They work if every value
+// of a row passes with its first candidate; otherwise the row is repeated value by value with the functions of
+// bounds.h.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -12,7 +12,7 @@
 
 namespace h5lossy::H5L_TARGET {
 
-// The quantizer that a kernel works with, from what the host says of a chunk.
+// The kernel's quantizer, from the chunk's Quantizer.
 template <class T, class Q>
 struct QuantizerAs;
 template <class T>
@@ -32,15 +32,15 @@ H5L_DEVICE Q quantizer_as(const Quantizer& q) {
   return QuantizerAs<T, Q>::make(q);
 }
 
-// 2^m: added to a number below it, this leaves the whole part in the mantissa.
+// 2^m. Added to a smaller number, it leaves the integer part in the mantissa.
 template <class T>
 inline constexpr Word<T> kWholeBits = Word<T>{FloatTraits<T>::bias + kMantissaBits<T>} << kMantissaBits<T>;
 
-// Whether one of the thread's values may be the fill value or decode to it: nothing can that is farther away than the bound.
-// To be asked before the row is loaded, so that it takes no registers from its values.
+// Whether one of the thread's values may be the fill value or decode to it: its distance is at most the bound. Called
+// before the row is loaded, to save registers.
 template <u32 row_bytes, class Q>
 H5L_DEVICE bool is_near_fill(const Q&, const u8*) {
-  return false;  // these rows are done value by value
+  return false;  // these rows are quantized value by value
 }
 template <u32 row_bytes, class T>
 H5L_DEVICE bool is_near_fill(const AbsoluteQuantizer<T>& q, const u8* rows) {
@@ -54,12 +54,12 @@ H5L_DEVICE bool is_near_fill(const AbsoluteQuantizer<T>& q, const u8* rows) {
   return is_near;
 }
 
-// The bins of a row, as numbers of the value's type; 0 with the sign of its value. False: a value is not good at the first
-// try.
+// Quantizes a row. Bins are numbers of the value's type; 0 has the sign of its value. False if a value fails with its
+// first candidate.
 //
-// Rounding half away from zero is symmetric, so the work is done on magnitudes: toward zero, the sum with 2^m is the whole
-// part of a value in steps. Largest errors, of which there are some so that none waits for the one before it in a register, do
-// without a chain of tests; they pass over NaN, which the bits of the sums show, as they show a bin that is too large.
+// Rounding half away from zero is symmetric, so magnitudes suffice: rounded toward zero, the sum with 2^m holds the
+// integer part. The largest error replaces a chain of tests; there are four, to shorten the dependency chain. A maximum
+// ignores NaN, but NaN shows in the bits of the sums, as a bin beyond the limit does.
 template <class T, u32 n>
 H5L_DEVICE bool bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
   using W = Word<T>;
@@ -87,7 +87,8 @@ H5L_DEVICE bool bins_of_row(const Q&, const T (&values)[n], T (&bins)[n]) {
   return false;
 }
 
-// What a bin decodes to. No number that was an integer is -0.0, so there is nothing to add, as rebuild in bounds.h does.
+// What a bin decodes to. The bin comes from an integer and is never -0.0, so the +0.0 of rebuild() in bounds.h is not
+// needed.
 template <class T>
 H5L_DEVICE Word<T> bits_of_bin(const AbsoluteQuantizer<T>& q, Word<T> bin) {
   return bit_cast<Word<T>>(multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step));

@@ -63,7 +63,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   const Geometry& geometry = choice.geometry;
   const std::uint64_t count = raw.size() / header.value_bytes;
   const bool is_whole = raw.size() == header.raw_bytes;
-  const bool is_streamed = raw.size() >= kStreamedBytes && !header.big_endian;
+  const bool non_temporal = raw.size() >= kStreamedBytes && !header.big_endian;
   std::uint32_t begin = 0, end = 0;
   geometry.range(first, count, begin, end);
 
@@ -88,7 +88,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
         geometry.is_linear() && tile_first >= first && tile_first + placed.tile.count <= first + count;
     std::uint8_t* const target =
         in_place ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes : own + codec_room;
-    placed.tile.is_streamed = in_place && is_streamed;
+    placed.tile.non_temporal = in_place && non_temporal;
     if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes), own)) {
       std::uint32_t first_broken = broken.load(std::memory_order_relaxed);
       while (i < first_broken && !broken.compare_exchange_weak(first_broken, i, std::memory_order_relaxed)) continue;
@@ -101,7 +101,7 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
              for (std::uint32_t i = run_begin; i < run_end && i < broken.load(std::memory_order_relaxed); ++i) {
                decode_one(i, worker);
              }
-             if (is_streamed) finish_streaming();
+             if (non_temporal) finish_streaming();
            });
   if (broken.load() != end) {
     return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", broken.load());

@@ -20,7 +20,7 @@ using namespace aatrox;
 
 inline constexpr u32 n = kBlockValues;
 
-// Writes the codes of the iteration layers in which there is one that is not 0, and pads them. Returns their end.
+// Writes the codes of the iteration layers with a nonzero one, and the padding. Returns their end.
 u8* write_codes(const u8* widths, u32 blocks, u8* out) {
   u8* next = out + 4;
   u32 layers = 0;
@@ -36,7 +36,7 @@ u8* write_codes(const u8* widths, u32 blocks, u8* out) {
   return next;
 }
 
-// Undoes write_codes. Null: they contradict themselves or the tile.
+// Inverse of write_codes. Null if the codes are inconsistent with each other or with the tile.
 const u8* read_codes(const u8* payload, u32 payload_bytes, u32 blocks, u32 max_width, u8* widths) {
   if (payload_bytes < 4) return nullptr;
   const u32 layers = load<u32>(payload);
@@ -57,11 +57,11 @@ const u8* read_codes(const u8* payload, u32 payload_bytes, u32 blocks, u32 max_w
   return payload + padded(at);
 }
 
-// Planes of a block: one for each bit of its magnitudes, and the signs.
+// Planes of a block: one per bit of its magnitudes, and one for the signs.
 u32 planes_of_width(u32 width) { return width == 0 ? 0 : width + 1; }
 
-// A block that is not whole, or has exceptions: its bins, by position, and its exceptions. `last` and `initial` are the
-// tile's last and first bins so far, of which there are none as long as `has_initial` is false.
+// Quantizes a block that is not full or has exceptions: its bins, by position, and its exceptions. `last` and `initial`
+// are the tile's last and first bins so far, and undefined while `has_initial` is false.
 template <class W, class Bins>
 [[gnu::noinline]] u64 quantize_part(const Bins& quantizer, const u8* values, u64 inside, W last, bool& has_initial,
                                     W& initial, simd::Rows<n, W>& bins) {
@@ -75,7 +75,7 @@ template <class W, class Bins>
   return exceptions;
 }
 
-// What an encoder keeps of a tile's blocks.
+// The encoder's workspace for a tile.
 template <class T>
 struct Found {
   u8 widths[kMaxBlocks];
@@ -87,18 +87,18 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload, u8*
   using W = Word<T>;
   const Insides<n> insides(tile.count);
   const u32 blocks = insides.blocks();
-  // Planes are written behind the longest codes that there can be, and then moved to where they belong.
+  // Planes are written after the longest possible codes, and then moved to their place.
   Found<T>& found = *new (workspace) Found<T>;
   u8* const widths = found.widths;
   Exceptions<T, n, kMaxBlocks>& exceptions = found.exceptions;
   u8* const first_planes = payload + 4 + padded(blocks) + sizeof(W);
   u8* planes = first_planes;
   W initial = 0;
-  bool has_initial = false;  // false as long as there were exceptions only
+  bool has_initial = false;  // false while all values were exceptions
   u32 any_width = 0;
 
   const simd::Bins<T, Q> quantizer(q);
-  simd::Rows<n, W> bins[1 + kBatchBlocks<n>];  // the first one is the last one of the batch before
+  simd::Rows<n, W> bins[1 + kBatchBlocks<n>];  // the first one is the last of the previous batch
   simd::Rows<n, W> words[kBatchBlocks<n>];
   bins[0] = simd::all_words<n>(W{0});
   for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
@@ -112,7 +112,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload, u8*
         if (starts) initial = simd::first_of(bins[b + 1]);
         has_initial = true;
       } else {
-        simd::Rows<n, W> block;  // not bins[b + 1]: that is in registers as long as nobody asks for its address
+        simd::Rows<n, W> block;  // not bins[b + 1], whose address would force it out of registers
         const W last = simd::word_of<W>(simd::last_of(bins[b]));
         const u64 mask = quantize_part<W>(quantizer, block_values, inside, last, has_initial, initial, block);
         bins[b + 1] = block;
@@ -218,7 +218,7 @@ TileLayout layout(u32, u32, const u32 (&)[kAxes]) { return {.box = {1, 1, 1, kTi
 
 extern const Codec aatrox_codec;
 const Codec aatrox_codec = {
-    .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes always take less than its values
+    .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
     .has_lossless = false,
     .has_mode = has_mode,
     .choose_mode = choose_mode,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The integer stages, in their scalar meaning: zigzag, negabinary, bit transpose. Vector code in simd/ and kernels/ must
-// give the same results; this file is the definition.
+// The integer stages: zigzag, negabinary, bit transpose. This scalar code is the definition; vector code in simd/ and
+// kernels/ gives the same results.
 #pragma once
 
 #include "codecs/portable.h"
@@ -12,7 +12,7 @@ namespace h5lossy::H5L_TARGET {
 template <class W>
 inline constexpr u32 kWordBits = static_cast<u32>(8 * sizeof(W));
 
-// 0, -1, 1, -2 become 0, 1, 2, 3; `bin` is a signed number in an unsigned word, so that no overflow is undefined.
+// 0, -1, 1, -2 become 0, 1, 2, 3. `bin` is a signed number in an unsigned word, to avoid undefined overflow.
 template <class W>
 H5L_FN W zigzag(W bin) {
   return static_cast<W>((bin << 1) ^ (W{0} - (bin >> (kWordBits<W> - 1))));
@@ -23,7 +23,7 @@ H5L_FN W unzigzag(W word) {
   return static_cast<W>((word >> 1) ^ (W{0} - (word & 1)));
 }
 
-// Base -2: a small residual of either sign gets leading zeros.
+// Base -2: small residuals of either sign have leading zeros.
 template <class W>
 inline constexpr W kNegabinaryMask = static_cast<W>(0xAAAAAAAAAAAAAAAAull);
 
@@ -43,7 +43,7 @@ template <u32 k, class W>
 inline constexpr W kLowHalves =
     static_cast<W>(static_cast<W>(~W{0}) / ((W{1} << k) + 1));  // in each 2k bits, the lower k
 
-// Swaps the upper right k x k bits of a square of 2k with the lower left ones, for one row of each half.
+// Swaps the upper right k x k bits of a 2k x 2k square with the lower left ones, for one row of each half.
 template <u32 k, class W, class Row>
 H5L_FN void swap_quarters(Row& upper, Row& lower) {
   const Row swapped = (upper ^ (lower >> k)) & kLowHalves<k, W>;
@@ -51,8 +51,8 @@ H5L_FN void swap_quarters(Row& upper, Row& lower) {
   lower ^= swapped << k;
 }
 
-// One level of the bit transpose: swaps the off-diagonal quarters of the squares of 2k rows, from row `first` on, a
-// multiple of 2k.
+// One level of the bit transpose: swaps the off-diagonal quarters of the squares of 2k rows, from row `first` (a
+// multiple of 2k) on.
 template <u32 k, class W, class Row>
 H5L_FN void transpose_level(Row* rows, u32 first) {
   for (u32 base = first; base < kWordBits<W>; base += 2 * k) {
@@ -60,7 +60,7 @@ H5L_FN void transpose_level(Row* rows, u32 first) {
   }
 }
 
-// The levels k and k / 2 at once: four rows at a time can stay in registers between them.
+// The levels k and k / 2 together: four rows at a time stay in registers between them.
 template <u32 k, class W, class Row>
 H5L_FN void transpose_two_levels(Row* rows, u32 first) {
   constexpr u32 half = k / 2;
@@ -77,11 +77,11 @@ H5L_FN void transpose_two_levels(Row* rows, u32 first) {
 }
 
 // Transposes a square of bits in place: bit c of row r, counted from the most significant, goes to bit r of row c. A
-// row is a word W, or a Vector of words, one of each of several squares. The levels swap different bits of the index,
-// so their order is free, and one that meets only zero rows can be left out:
-// - to planes: the first `zero_rows` rows of the result are known to be zero. Large squares first; zeros stay above.
-// - from planes: the first `zero_rows` rows at the start are zero. Small squares first.
-// 0 is always right.
+// row is a word W, or a Vector of words from several squares. The levels permute different bits of the index, so they
+// may run in any order, and rows known to be zero can be skipped:
+// - to planes: the first `zero_rows` rows of the result are zero. Large squares go first, so that zeros stay on top.
+// - from planes: the first `zero_rows` rows of the input are zero. Small squares go first.
+// `zero_rows` = 0 is always correct.
 template <class W, class Row>
 H5L_FN void transpose_to_planes(Row* rows, u32 zero_rows) {
   if constexpr (kWordBits<W> == 64) transpose_level<32, W>(rows, 0);

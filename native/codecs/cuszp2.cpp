@@ -16,10 +16,10 @@ namespace {
 using namespace blocks;
 using namespace cuszp2;
 
-// How a block's values are predicted: not at all (mode fixed), or along so many dimensions.
+// A prediction: none (mode fixed), or along this number of dimensions.
 inline constexpr u32 kNoPrediction = 0;
 
-// Differences of a block, or where nothing is predicted its bins, signs last.
+// Differences of a block, signs last; the bins themselves without a prediction.
 template <u32 prediction, u32 n, class W>
 H5L_ROWS_FN void words_of(const simd::Rows<n, W>& bins, simd::Rows<n, W>& words) {
   if constexpr (prediction == kNoPrediction) {
@@ -39,13 +39,14 @@ H5L_ROWS_FN void bins_of(const simd::LoadedPlanes<n, W>& planes, bool keep_first
   }
 }
 
-// Planes of a block, in whose words these bits are set: none of them is 1, a sign without a magnitude.
+// Planes of a block, from the bits set in any of its words. A word is never 1, which would be a sign without a
+// magnitude.
 template <class W>
 H5L_ROWS_FN u32 planes_of_bits(W any) {
   return width_of<W>(any | 1) - static_cast<u32>(any == 0);
 }
 
-// A block that is not whole, or has exceptions: its bins and exceptions, by position.
+// Quantizes a block that is not full or has exceptions: its bins and exceptions, by position.
 template <u32 n, class W, class Bins>
 [[gnu::noinline]] u64 quantize_run(const Bins& quantizer, const u8* values, u64 inside, simd::Rows<n, W>& bins) {
   const u64 exceptions = quantize_any<n>(quantizer, values, inside, bins);
@@ -63,7 +64,7 @@ u64 mask_of(u32 dimensions, const Box& box) {
   return slice * (first_bits(16 * u32{z}) & 0x0001000100010001u);
 }
 
-// Blocks of 32 are runs of values, and so are whole boxes: only where the chunk ends inside of a tile there are masks.
+// Blocks of 32 values are runs, and so are whole boxes: masks are only needed where the chunk ends inside a tile.
 template <u32 n>
 Insides<n> insides_of(u32 dimensions, const Tile& tile, u64 (&masks)[kMaxTileBoxes]) {
   if (n == 32 || tile.count == tile.box_count * n) return Insides<n>(tile.count);
@@ -97,7 +98,7 @@ u32 encode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* values, 
       if (__builtin_expect(inside == first_bits(n) && quantizer.from_values(next, bins[b]), 1)) {
         next += n * sizeof(T);
       } else {
-        simd::Rows<n, W> block;  // not bins[b]: that is in registers as long as nobody asks for its address
+        simd::Rows<n, W> block;  // not bins[b], whose address would force it out of registers
         const u64 mask = quantize_run<n>(quantizer, next, inside, block);
         bins[b] = block;
         if (mask != 0) exceptions.add(first + b, mask, inside);
@@ -119,8 +120,8 @@ u32 encode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* values, 
       const W rest = simd::any_bits_behind_first(words[b]);
       u32 count = planes_of_bits<W>(rest | first_word);
       u32 first_size = 0;
-      [[maybe_unused]] W first_mask = ~W{0};  // what counts of the first word
-      if constexpr (may_be_outlier) {         // no branches: which of the two is smaller nobody could foresee
+      [[maybe_unused]] W first_mask = ~W{0};  // masks the first word
+      if constexpr (may_be_outlier) {         // branch-free: the smaller one is unpredictable
         const u32 outlier_count = width_of<W>(rest | 1);
         const u32 size = first_size_of<W>(first_word >> 1);
         const u32 picked = u32{0} - static_cast<u32>(outlier_count * (n / 8) + size < count * (n / 8));
@@ -177,7 +178,7 @@ bool decode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* payload
 
   bool is_good = true;
   u32 planes_size = 0, first_bytes = 0;
-  for (u32 b = 0; b < blocks; ++b) {  // no branches: vector code
+  for (u32 b = 0; b < blocks; ++b) {  // branch-free, so that it is vectorized
     Code code;
     is_good &=
         unpack_code<T>(load_code<T>(payload, b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
@@ -192,7 +193,7 @@ bool decode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* payload
   const u32 section_bytes = payload_bytes - least_bytes;
   const u8* const first_section = section + section_bytes;
   if (!is_zero(first_section + first_bytes, padded(first_bytes) - first_bytes)) return false;
-  u8 first_residuals[(max_blocks + 1) * sizeof(W)] = {};  // one more: a word is read at a time
+  u8 first_residuals[(max_blocks + 1) * sizeof(W)] = {};  // one more, since whole words are read
   memcpy(first_residuals, first_section, first_bytes);
   const u8* next_first = first_residuals;
 
@@ -211,7 +212,7 @@ bool decode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* payload
       const u32 count = is_plain[b] && code.width == 0 ? 0 : code.width + 1;
       firsts[b] = 0;
       if constexpr (may_be_outlier) {
-        // Zero for a plain block; else the sign is position 0's in the first plane.
+        // Zero for a plain block; otherwise the sign is position 0's in the first plane.
         const W magnitude = load<W>(next_first) & static_cast<W>(first_bits(8 * code.first_size));
         const bool is_negative = !is_plain[b] && *planes >> 7 != 0;
         firsts[b] = is_negative ? W{0} - magnitude : magnitude;
@@ -241,7 +242,7 @@ struct Constant {
   constexpr operator u32() const { return value; }
 };
 
-// Calls `run` with the size of a block and its prediction, as constants.
+// Calls `run` with the block size and prediction as constants.
 template <class Run>
 auto with_blocks(const Mode& mode, Run run) {
   const bool is_fixed = mode.selection == Selection::fixed;
@@ -315,7 +316,7 @@ TileLayout layout(u32 mode_byte, u32, const u32 (&)[kAxes]) {
 
 extern const Codec cuszp2_codec;
 const Codec cuszp2_codec = {
-    .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes always take less than its values
+    .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
     .has_lossless = false,
     .has_mode = has_mode,
     .choose_mode = choose_mode,

@@ -17,7 +17,7 @@ namespace {
 
 using namespace pfpl;
 
-// Words of `count` values at `values`; false if one has none.
+// Computes the words of `count` values; false if one has none.
 template <class Q, class T>
 bool words_of_any(const Q& q, const u8* values, u32 count, Word<T>* words) {
   bool all_have_words = true;
@@ -27,7 +27,7 @@ bool words_of_any(const Q& q, const u8* values, u32 count, Word<T>* words) {
   return all_have_words;
 }
 
-// A group, nearly always: false if quantize() has to tell what some value becomes.
+// A group, in the common case; false if quantize() has to decide about a value.
 template <class T>
 bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* group, Word<T>* words) {
   constexpr u32 n = kGroupValues<T>;
@@ -66,8 +66,8 @@ void difference(const W* words, u32 count, W before, W* residuals) {
   for (u32 i = 1; i < count; ++i) residuals[i] = to_negabinary(static_cast<W>(words[i] - words[i - 1]));
 }
 
-// Bit planes of the groups from `first` on, `groups` in all, most significant plane first. As many groups as a vector has
-// lanes are transposed at once. `words` are those of the group `first` and later ones.
+// Bit planes of the groups from `first` on, of `groups` in all, most significant plane first. One group per vector lane
+// is transposed at once. `words` begin with group `first`.
 template <class W>
 void to_planes(const W* words, u32 first, u32 groups, W* planes) {
   constexpr u32 n = kWordBits<W>;
@@ -76,7 +76,7 @@ void to_planes(const W* words, u32 first, u32 groups, W* planes) {
     alignas(kVectorBytes) W gathered[n][kLanes<W>];
     W used_bits = 0;
     for (u32 lane = 0; lane < kLanes<W>; ++lane) {
-      const W* group = words + (lane < lanes ? lane : 0) * n;  // idle lanes do the first one's work again
+      const W* group = words + (lane < lanes ? lane : 0) * n;  // idle lanes repeat the first group
       for (u32 i = 0; i < n; ++i) {
         gathered[i][lane] = group[i];
         used_bits |= group[i];
@@ -90,7 +90,7 @@ void to_planes(const W* words, u32 first, u32 groups, W* planes) {
   }
 }
 
-// How many planes in front are zero in all groups.
+// Number of leading planes that are zero in all groups.
 template <class W>
 u32 count_zero_rows(const W* planes, u32 groups) {
   for (u32 j = 0; j < kWordBits<W>; ++j) {
@@ -101,7 +101,7 @@ u32 count_zero_rows(const W* planes, u32 groups) {
   return kWordBits<W>;
 }
 
-// Undoes to_planes.
+// Inverse of to_planes.
 template <class W>
 void from_planes(const W* planes, u32 first, u32 groups, W* words) {
   constexpr u32 n = kWordBits<W>;
@@ -136,7 +136,7 @@ u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload, Words<T>& 
     if (!words_of<T>(q, values + first * n * sizeof(T), rest, words)) return kStoreTile;
     difference(words, rest, first_residuals.last_word(), residuals);
     to_planes(residuals, first, groups, planes);
-    const u32 ungrouped = count - groups * n;  // words that fill no group stay as they are
+    const u32 ungrouped = count - groups * n;  // words past the last whole group stay as they are
     memcpy(planes + groups * n, residuals + (rest - ungrouped), ungrouped * sizeof(W));
   }
   if (count % 2 != 0 && count < kTileValues<T>) planes[count] = 0;  // zero removal reads eight bytes at a time
@@ -153,7 +153,7 @@ bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   const u32 count = tile.count, raw_bytes = count * static_cast<u32>(sizeof(T));
   if (!simd::restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
   const u32 groups = count / n;
-  simd::Values<T, Q> first_values(q, values, tile.is_streamed);
+  simd::Values<T, Q> first_values(q, values, tile.non_temporal);
   const u32 first = simd::from_planes(planes, groups, first_values);
   if (const u32 rest = count - first * n; rest != 0) {
     from_planes(planes, first, groups, words);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's last stage (docs/format/pfpl.md), in its scalar meaning. Vector code in simd/ and kernels/ must give the same
-// results; this file is the definition.
+// PFPL's last stage (docs/format/pfpl.md). This scalar code is the definition; vector code in simd/ and kernels/ gives
+// the same results.
 #pragma once
 
 #include "codecs/bits.h"
@@ -10,25 +10,25 @@
 
 namespace h5lossy::H5L_TARGET {
 
-// Sizes of the bitmaps of zero removal for a stream of at most 16384 bytes.
+// Sizes of the bitmaps for a stream of at most 16384 bytes.
 inline constexpr u32 kStreamBytes = 16384;
 inline constexpr u32 kBitmap0Bytes = kStreamBytes / 8;
 inline constexpr u32 kBitmap1Bytes = kBitmap0Bytes / 8;
 inline constexpr u32 kBitmap2Bytes = kBitmap1Bytes / 8;
 inline constexpr u32 kBitmap3Bytes = kBitmap2Bytes / 8;
 
-// Room for what remove_zeros writes: everything kept, and 64 bytes because it writes as many at a time.
+// Size of remove_zeros' output buffer: everything kept, plus 64 bytes, since it writes 64 at a time.
 inline constexpr u32 kMaxRemovedBytes =
     kStreamBytes + kBitmap0Bytes + kBitmap1Bytes + kBitmap2Bytes + kBitmap3Bytes + 64;
 
-// Bit i: byte i of the word (0 is the lowest) is not zero.
+// Bit i: byte i of the word (0 is the lowest) is nonzero.
 H5L_FN u32 nonzero_bytes(u64 word) {
   constexpr u64 low7 = 0x7F7F7F7F7F7F7F7Full;
   const u64 top_bits = ((((word & low7) + low7) | word) & ~low7) >> 7;
   return static_cast<u32>((top_bits * 0x0102040810204080ull) >> 56);
 }
 
-// Appends the bytes of `word` that `kept` names to `out`, in order. Writes 8 bytes, returns how many count.
+// Appends the bytes of `word` selected by `kept` to `out`, in order. Writes 8 bytes, returns how many are valid.
 H5L_FN u32 compact_bytes(u64 word, u32 kept, u8* out) {
   if (kept == 0xFF) {
     store(out, word);
@@ -42,8 +42,8 @@ H5L_FN u32 compact_bytes(u64 word, u32 kept, u8* out) {
   return size;
 }
 
-// Drops the bytes of a bitmap that repeat the one before (0 before the first): appends the others to `out`, and says
-// which they were in `changes`. Returns how many were appended. `size` is a multiple of 8.
+// Removes bytes of a bitmap that equal the previous one (0 before the first): appends the others to `out`, and marks
+// them in `changes`. Returns the number appended. `size` is a multiple of 8.
 H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
   u32 kept_bytes = 0;
   u64 last = 0;
@@ -57,9 +57,9 @@ H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
   return kept_bytes;
 }
 
-// The non-zero bytes of a stream, and four levels of bitmaps of where they were. `stream`
-// is `size` <= kStreamBytes bytes in a buffer of kStreamBytes, zero behind `size` up to the next multiple of 8. Returns
-// the size of `out`; 0 if all is zero.
+// Removes the zero bytes of a stream: writes the nonzero ones, and four levels of bitmaps of their places. `stream` has
+// `size` <= kStreamBytes bytes in a buffer of kStreamBytes, with zeros after `size` up to a multiple of 8. Returns the
+// size of `out`; 0 if all bytes are zero.
 H5L_FN u32 remove_zeros(const u8* stream, u32 size, u8* out) {
   u8 bitmap0[kBitmap0Bytes];
   u8 bitmap1[kBitmap1Bytes];
@@ -69,7 +69,7 @@ H5L_FN u32 remove_zeros(const u8* stream, u32 size, u8* out) {
   const u32 used = (size + 7) / 8;
   for (u32 i = 0; i < used; ++i) {
     const u64 word = load<u64>(stream + 8 * i);
-    if (word == 0) {  // most are: whole planes
+    if (word == 0) {  // the common case: whole planes
       bitmap0[i] = 0;
       continue;
     }
@@ -95,7 +95,7 @@ H5L_FN u32 count_ones(const u8* bitmap, u32 size) {
   return ones;
 }
 
-// Undoes remove_repeats. `kept` are as many bytes as `changes` has ones; reads one more.
+// Inverse of remove_repeats. `kept` has one byte per one in `changes`; one more is read.
 H5L_FN void restore_repeats(const u8* changes, const u8* kept, u8* bitmap, u32 size) {
   u8 last = 0;
   for (u32 i = 0; i < size; i += 8) {
@@ -113,7 +113,7 @@ H5L_FN void restore_repeats(const u8* changes, const u8* kept, u8* bitmap, u32 s
   }
 }
 
-// Undoes compact_bytes. Reads one byte more than `present` has ones.
+// Inverse of compact_bytes. Reads one byte more than `present` has ones.
 H5L_FN u64 spread_bytes(const u8* kept, u32 present) {
   u64 word = 0;
   for (u32 i = 0; i < 8; ++i) {
@@ -124,14 +124,14 @@ H5L_FN u64 spread_bytes(const u8* kept, u32 present) {
   return word;
 }
 
-// Undoes remove_zeros into `size` bytes of `stream` (a buffer of kStreamBytes; it writes up to the next multiple of 8).
-// False: the payload contradicts itself, and nothing was read outside of it.
+// Inverse of remove_zeros: writes `size` bytes of `stream` (a buffer of kStreamBytes; the last write is rounded up to 8
+// bytes). False if the payload is inconsistent. Never reads outside the payload.
 H5L_FN bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 size) {
   u8 bitmap0[kBitmap0Bytes];
   u8 bitmap1[kBitmap1Bytes];
   u8 bitmap2[kBitmap2Bytes];
-  u32 left = payload_bytes;  // what stands before the bitmaps found so far
-  // The one byte that restore_repeats and spread_bytes read too much is in the payload as well: at least B3 follows.
+  u32 left = payload_bytes;  // bytes before the bitmaps found so far
+  // The extra byte that restore_repeats and spread_bytes read is in the payload: at least B3 follows.
   if (left < kBitmap3Bytes) return false;
   left -= kBitmap3Bytes;
   const u8* const bitmap3 = payload + left;

@@ -194,9 +194,9 @@ struct DecodePlan {
   DecodeSums* sums;  // `slots` for each frame
   u32 slots;         // a power of two
   u32* statuses;     // of each frame: DecodeStatus
-  u64*
-      published;  // if items are parts of tiles: sums that the warps of a tile publish, a word for each four bytes of a
-                  // value; 0 at the start
+  // If items are parts of tiles: sums that the warps of a tile publish, a word for each four bytes of a value; 0 at the
+  // start.
+  u64* published;
 };
 
 // Checks that frames are of the requested kind, and creates their jobs.

@@ -238,44 +238,41 @@ void add_along(const double* row, u32 count, double* to) {
   }
 }
 
-using AddBlock = void (*)(const double* const*, u32, double* const*);
-using AddPlainBlock = void (*)(const PlainRow*, u32, double* const (*)[4], double);
+// Windows of common sides have code of their own for whole blocks. The others share loops of variable length: instances for
+// every side took a third of this file's compile time.
+template <class Call>
+bool with_common_side(u32 side, const Call& call) {
+  if (side == 7) return call.template operator()<7>(), true;
+  if (side == 8) return call.template operator()<8>(), true;
+  if (side == 11) return call.template operator()<11>(), true;
+  return false;
+}
+
 using AddAlong = void (*)(const double*, u32, double*);
-struct Adders {
-  AddBlock block, squares;
-  AddPlainBlock plain_f32, plain_f64;
-  AddAlong along;
-};
 
 template <u32... kTerms>
-constexpr auto adders(std::integer_sequence<u32, kTerms...> /*terms*/) {
+constexpr auto all_add_along(std::integer_sequence<u32, kTerms...> /*terms*/) {
   struct {
-    Adders of[sizeof...(kTerms) + 1];
-  } table = {{{},
-              {add_block<kTerms + 1, false>, add_block<kTerms + 1, true>, add_plain_block<float, kTerms + 1>,
-               add_plain_block<double, kTerms + 1>, add_along<kTerms + 1>}...}};
+    AddAlong of[sizeof...(kTerms) + 1];
+  } table = {{nullptr, add_along<kTerms + 1>...}};
   return table;
 }
 
-constexpr auto kAdders = adders(std::make_integer_sequence<u32, kMaxWindow>());
+constexpr auto kAddAlong = all_add_along(std::make_integer_sequence<u32, kMaxWindow>());
 
 template <class T>
 void add_plain_rows_up(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count, double* const (*to)[4],
                        double pivot) {
-  if (first == 0 && last == side) {
-    const Adders& adders_of = kAdders.of[side];
-    (sizeof(T) == 4 ? adders_of.plain_f32 : adders_of.plain_f64)(rows, count, to, pivot);
-  } else {
+  const auto whole = [&]<u32 kSide>() { add_plain_block<T, kSide>(rows, count, to, pivot); };
+  if (first != 0 || last != side || !with_common_side(side, whole)) {
     add_part_of_plain_block<T>(side, first, last, rows, count, to, pivot);
   }
 }
 
 template <bool kSquares>
 void add_rows(u32 side, u32 first, u32 last, const double* const* rows, u32 count, double* const* to) {
-  if (first == 0 && last == side) {
-    const Adders& adders_of = kAdders.of[side];
-    (kSquares ? adders_of.squares : adders_of.block)(rows, count, to);
-  } else {
+  const auto whole = [&]<u32 kSide>() { add_block<kSide, kSquares>(rows, count, to); };
+  if (first != 0 || last != side || !with_common_side(side, whole)) {
     add_part_of_block<kSquares>(side, first, last, rows, count, to);
   }
 }
@@ -415,7 +412,7 @@ class Sweep {
           add_up<false>(high, first, last, count, row, to);
         }
         for (u32 k = first; k < last; ++k) {
-          kAdders.of[plan_.window[kX]].along(column_sums(k, q), columns_, plane_row(plane, q, y + k - first));
+          kAddAlong.of[plan_.window[kX]](column_sums(k, q), columns_, plane_row(plane, q, y + k - first));
         }
       }
       y += last - first;
