@@ -28,7 +28,7 @@ def make_temperature() -> np.ndarray:
 
 
 def write_and_check(path: Path, t: np.ndarray) -> None:
-    # The bound is all there is to choose. No value will be off by more than 0.01 K.
+    # The bound is the only setting: no value will be off by more than 0.01 K.
     codec = h5lossy.PFPL(absolute=0.01)
     with h5py.File(path, "w") as f:
         # The first axis may grow, for append_hours. Chunks of 100 KiB to a few MiB are fine.

@@ -21,7 +21,7 @@ import h5lossy
 
 
 def write_plain(path: Path) -> np.ndarray:
-    """A file that knows nothing of h5lossy."""
+    """A file written without h5lossy."""
     y, x = np.mgrid[:600, :800]
     height = 1000 * np.sin(x / 90) * np.cos(y / 70) + 30 * np.sin(x * y / 5000)
     with h5py.File(path, "w") as f:

@@ -33,8 +33,8 @@ def write(path: Path) -> np.ndarray:
         {"sst": (("time", "lat", "lon"), sst, {"units": "degC"})},
         coords={"time": np.arange(10), "lat": lat, "lon": lon},
     )
-    # The engine h5netcdf hands filters to h5py. What is not in `encoding` is stored as ever, so
-    # the coordinates stay exact.
+    # The engine h5netcdf passes filters to h5py. Variables that are not in `encoding`, such as
+    # coordinates, stay exact.
     dataset.to_netcdf(
         path,
         engine="h5netcdf",
@@ -51,7 +51,7 @@ def check(name: str, back: np.ndarray, sst: np.ndarray) -> None:
 
 
 def read_with_netcdf4(path: Path) -> np.ndarray:
-    # netCDF4 brings an HDF5 library of its own; h5lossy has registered its filter there, too.
+    # netCDF4 contains its own HDF5 library; h5lossy has registered its filter there, too.
     with netCDF4.Dataset(path) as nc:
         return np.ma.filled(nc["sst"][...], np.nan)
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measure what was lost, prove that the promise was kept, and check it again later.
+"""Measure what was lost, prove that the bound holds, and check it again later.
 
     python 05_assess.py [FOLDER]
 
@@ -28,7 +28,7 @@ def temperature() -> np.ndarray:
 
 
 def write_and_verify(path: Path, t: np.ndarray) -> None:
-    """Each chunk is decoded and judged before it goes to the file."""
+    """Each chunk is decoded and checked before it is written to the file."""
     with h5py.File(path, "w") as f:
         dataset = f.create_dataset(
             "t", t.shape, "f4", chunks=(8, 30, 45), compression=h5lossy.PFPL(absolute=0.01)
@@ -37,7 +37,7 @@ def write_and_verify(path: Path, t: np.ndarray) -> None:
 
 
 def measure(path: Path, t: np.ndarray, page: Path) -> None:
-    """The bound is the one that the file states."""
+    """The bound is the one recorded in the file."""
     report = h5lossy.assess(
         t, f"{path}:/t", require="psnr>=60", threshold_crossings={"warm": 280.0}, slices=True
     )
@@ -52,13 +52,13 @@ def measure(path: Path, t: np.ndarray, page: Path) -> None:
 
 
 def check_later(path: Path) -> None:
-    """Nothing but the file is needed."""
+    """Only the file is needed."""
     with h5py.File(path) as f:
         found = h5lossy.verify(f["t"])
     assert found.ok
     print(f"{found.recorded} of {found.chunks} chunks decode to what was verified when written")
 
-    with h5py.File(path, "r+") as f:  # somebody changes one value
+    with h5py.File(path, "r+") as f:  # change one value
         f["t"][3, 4, 5] = 0
     with h5py.File(path) as f:
         [changed] = h5lossy.verify(f["t"]).outdated

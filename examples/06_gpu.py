@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write an array that is on a GPU, and read it back to there; the values never come to the host.
+"""Write an array that is on a GPU, and read it back to there; the values never leave the GPU.
 
     python 06_gpu.py [FOLDER]
 

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 import h5lossy
 from checks import assert_kept
 from h5lossy import AATROX, PFPL, Auto, CuSZp2
+from h5lossy._device_speeds import expected_speedups, measure
 from h5lossy.bound_checker import BoundChecker
 from h5lossy.cli import main
 from h5lossy.cli._options import DEFAULT_CODEC
@@ -321,6 +322,14 @@ def test_doctor_finds_this_machine_well() -> None:
     for cls in CODECS.values():
         assert f"tried {cls(absolute=1e-3)!r}: 49996 values within 0." in said
     assert said.splitlines()[-1] == "all is well"
+
+
+def test_doctor_measures_what_the_table_of_speeds_has() -> None:
+    speeds = measure("cpu", "scalar")
+    measured = {(codec, direction) for codec in speeds for direction in speeds[codec]}
+
+    assert all(speed > 0 for codec in speeds.values() for speed in codec.values())
+    assert set(expected_speedups()) <= measured
 
 
 def test_doctor_lists_every_hdf5_library() -> None:

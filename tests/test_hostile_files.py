@@ -315,7 +315,7 @@ def test_no_library_gives_values_of_a_hostile_file(
     found, said = read_elsewhere(package, *hostile_files.values(), **DIRTY)
     assert dict(zip(hostile_files, found, strict=True)) == dict.fromkeys(HOSTILE, "refused")
     assert said.count("h5lossy: a chunk can't be read: ") == 1
-    assert "h5lossy.read(dataset) says which one (said once)" in said
+    assert "h5lossy.read(dataset) says which one (shown once)" in said
 
 
 @pytest.mark.parametrize("name", ["optional flag", "words of a smaller chunk", "two datasets"])

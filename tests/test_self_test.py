@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from checks import Array
 
-SOURCE = Path(__file__).parents[1] / "native" / "dispatch" / "self_test.cpp"
+SOURCE = Path(__file__).parents[1] / "native" / "runtime" / "self_test.cpp"
 
 COUNT = 1041
 

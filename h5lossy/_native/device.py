@@ -81,6 +81,11 @@ def device_selection() -> str:
     return text(lines).rstrip()
 
 
+def gpu_speedup(codec: int, *, decode: bool) -> float:
+    """Return how many times as fast as this CPU a GPU is by the library's table; 0: not there."""
+    return float(lib.h5l_gpu_speedup(codec, decode))
+
+
 def device_of(address: int) -> int:
     """Return the GPU that memory belongs to, -1 if to none."""
     return int(lib.h5l_device_of(ffi.cast("void *", address)))

@@ -18,25 +18,21 @@ import h5py
 import numpy as np
 
 from h5lossy import (
-    PFPL,
     PLUGIN_PATH,
     Config,
     H5LossyError,
-    decode,
-    encode,
     get_config,
     largest_error,
 )
+from h5lossy._device_speeds import expected_speedups, measure
 from h5lossy.cli._console import error_text, print_table, say
 from h5lossy.codecs import CODECS, Codec
 
 _LIBRARIES = ("netCDF4", "tables")
 
-#: What is tried on the GPU and on the CPU, so that `auto` has a choice: the library begins when a
-#: process has had 256 MiB, and tries each four times.
-_TRIED_BYTES = 1 << 20
-_BYTES_BEFORE_GPU = 256 << 20
-_TURNS = 10
+#: A speedup that was measured here may be so many times as large as the library's table says, or
+#: as small.
+_MOST_DEVIATION = 2
 
 
 @click.command()
@@ -128,29 +124,34 @@ def _print_backends(config: Config) -> list[str]:
 
 
 def _print_devices(config: Config) -> None:
-    """Print the GPUs, and where chunks go after both have been tried."""
+    """Print the GPUs, where chunks go, and how the two compare here."""
     if config.devices:
         print_table(
             ("GPU", "kernels", "problem"), [(d.name, d.kernels, d.problem) for d in config.devices]
         )
     is_usable = any(not device.problem for device in config.devices)
-    if is_usable and config.backend is not None and _is_automatic():
-        _try_devices()
-    say(get_config().device_selection)
+    say(config.device_selection)
+    if is_usable and config.backend is not None:
+        _compare_devices()
 
 
-def _is_automatic() -> bool:
-    return os.environ.get("H5LOSSY_DEVICE", "auto") in {"", "auto"}
-
-
-def _try_devices() -> None:
-    """Work on as many chunks as it takes until the library has tried the GPU beside the CPU."""
-    chunk = np.sin(np.linspace(0, 60, _TRIED_BYTES // 4, dtype=np.float32))
-    for _ in range(_BYTES_BEFORE_GPU // chunk.nbytes):
-        encode(chunk, PFPL(absolute=1e-3))
-    for cls in CODECS.values():
-        for _ in range(_TURNS):
-            decode(encode(chunk, cls(absolute=1e-3)))
+def _compare_devices() -> None:
+    """Measure the CPU beside the GPU, and check the table that ``H5LOSSY_DEVICE=auto`` goes by."""
+    on_cpu, on_gpu = measure("cpu"), measure("gpu")
+    rows, wrong = [], []
+    for (codec, direction), expected in expected_speedups().items():
+        cpu, gpu = on_cpu[codec][direction], on_gpu[codec][direction]
+        numbers = f"{cpu:.1f}", f"{gpu:.1f}", f"{gpu / cpu:.2f}", f"{expected:.2f}"
+        rows.append((codec, direction, *numbers))
+        if not 1 / _MOST_DEVIATION <= gpu / cpu / expected <= _MOST_DEVIATION:
+            wrong.append(f"{codec} {direction}")
+    header = ("chunks of 1 MiB", "", "CPU GB/s", "GPU GB/s", "GPU/CPU", "expected")
+    print_table(header, rows)
+    if wrong:
+        say(
+            f"the speeds that H5LOSSY_DEVICE=auto goes by are wrong here for {', '.join(wrong)}: "
+            "set it to cpu or gpu, whichever is faster"
+        )
 
 
 def _print_environment(environment: dict[str, str]) -> None:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What kernels of stencils and windows share: the cells of a field, and its points. For any rank, strides, byte order and
+// Shared by the stencil and window kernels: the cells of a field and its points, for any rank, strides, byte order and
 // mask.
 #pragma once
 
@@ -16,7 +16,7 @@ using gpu::CellsPlan;
 
 enum Axis : u32 { kW, kZ, kY, kX };
 
-// A cell: one plane, some rows and columns.
+// A cell: some rows and columns of one plane.
 struct CellPlace {
   u64 w, z, first_row, end_row, first_column, end_column;
 };
@@ -38,7 +38,7 @@ H5L_DEVICE CellPlace place_of(const CellsPlan& plan, u64 cell) {
   return place;
 }
 
-// A point that does not count is all zeros.
+// Invalid points are all zeros.
 struct FieldPoint {
   double x, e, valid;
 };
@@ -65,7 +65,7 @@ H5L_DEVICE FieldPoint point_at(const CellsPlan& plan, const u64 (&at)[4]) {
   return {x, static_cast<double>(bit_cast<T>(b)) - x, 1.0};
 }
 
-// The same with the error less its pivot.
+// The same, with the pivot subtracted from the error.
 template <class T>
 H5L_DEVICE FieldPoint pivoted_at(const CellsPlan& plan, const u64 (&at)[4]) {
   FieldPoint point = point_at<T>(plan, at);
@@ -73,8 +73,8 @@ H5L_DEVICE FieldPoint pivoted_at(const CellsPlan& plan, const u64 (&at)[4]) {
   return point;
 }
 
-// Sums of kGroup cells as the state's tree adds them up. A thread for each double of a group's sums; then `rest` folds
-// what is no sum.
+// Adds up kGroup cells in the order of the state's tree, one thread per double of the sums; `rest` then combines the
+// other members.
 template <class Cell, u32 kSums, class Rest>
 H5L_DEVICE void group_cells(const gpu::GroupPlan& plan, Rest rest) {
   constexpr u32 kDoubles = sizeof(Cell) / 8;

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Autocorrelation (pattern II); all sums are those of native/assess. Fields with two or three axes of which all points count
-// take two kernels: one for lags in planes, where a thread block has a cell's errors in shared memory, of which two warps take
-// the lags along rows, half of them each, and two those along columns; and one for lags from plane to plane, where a warp has
-// the same cell of several planes. The mean of all axes takes a third one where rows lack tails. For other fields, errors are
-// made ready in memory first, once for all lags and axes, and a warp takes a lag of a cell.
+// Autocorrelation (pattern II); all sums are those of native/assess. A pair at lag k is a head and the tail k further
+// along an axis. Fields with two or three axes in which all points are valid take two kernels. The one for lags in
+// planes has a cell's errors in shared memory: two warps compute the lags along rows, half of them each, and two those
+// along columns. The one for lags along z gives a warp the same cell of several planes. Where rows lack tails, a third
+// kernel computes the mean of all axes. For other fields, errors are first written to device memory, once for all lags
+// and axes, and a warp computes a lag of a cell.
 #pragma once
 
 #include "kernels/assess/fields.cuh"
@@ -19,7 +20,7 @@ using gpu::LagNotes;
 
 inline constexpr u32 kMeanRow = assess::kLagAxes - 1;
 
-// An error that does not count: a NaN that no arithmetic makes, and none of the points that count has a NaN.
+// The error of an invalid point: a NaN that no arithmetic produces; valid points have no NaN.
 inline constexpr u32 kNoErrorHigh = 0x7FF5E440u;
 H5L_DEVICE double no_error() { return bit_cast<double>(u64{kNoErrorHigh} << 32); }
 H5L_DEVICE bool counts(double error) { return static_cast<u32>(bit_cast<u64>(error) >> 32) != kNoErrorHigh; }
@@ -31,7 +32,7 @@ H5L_DEVICE u64 error_index(const CellsPlan& plan, u64 w, u64 z, u64 y, u64 x) {
          (x - plan.first[kX]);
 }
 
-// A place in rows of both arrays. Values of a row are adjacent.
+// A place in rows of both arrays. The values of a row are contiguous.
 template <class T>
 struct PlainRows {
   const u8 *original, *decoded;
@@ -45,7 +46,7 @@ struct PlainRows {
   }
 };
 
-// The errors less their pivot of all that cells of the plan and their lags reach; a warp for each row.
+// The errors, less their pivot, of the plan's cells and the lags' halo; a warp per row.
 template <class T>
 H5L_DEVICE void prepare_errors(const CellsPlan& plan) {
   const u64 high = plan.reach_end[kY] - plan.first[kY], deep = plan.reach_end[kZ] - plan.first[kZ];
@@ -66,13 +67,13 @@ H5L_DEVICE void prepare_errors(const CellsPlan& plan) {
 H5L_DEVICE u32 rows_of(const CellPlace& place) { return static_cast<u32>(place.end_row - place.first_row); }
 H5L_DEVICE u32 columns_of(const CellPlace& place) { return static_cast<u32>(place.end_column - place.first_column); }
 
-// How many columns of a cell have one that is `lag` further.
+// Columns of a cell that have a tail at `lag`.
 H5L_DEVICE u32 columns_with(const CellsPlan& plan, const CellPlace& place, u32 lag) {
   const u64 left = plan.field.shape[kX] - place.first_column, there = left > lag ? left - lag : 0;
   return there < columns_of(place) ? static_cast<u32>(there) : columns_of(place);
 }
 
-// And rows with a point `lag` further along an axis but the last.
+// Rows of a cell that have a tail at `lag` along an axis other than the last.
 H5L_DEVICE u32 rows_with(const CellsPlan& plan, const CellPlace& place, u32 axis, u32 lag) {
   if (axis == kW && place.w + lag >= plan.field.shape[kW]) return 0;
   if (axis == kZ && place.z + lag >= plan.field.shape[kZ]) return 0;
@@ -82,9 +83,9 @@ H5L_DEVICE u32 rows_with(const CellsPlan& plan, const CellPlace& place, u32 axis
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Any cell.
+// Any cell
 
-// Points and those that are a lag further along one axis; `some` are those in the first columns.
+// Sums of heads and of their tails along one axis; `some` are those in the first columns.
 struct PairSums {
   double products = 0, heads = 0, tails = 0;
   u32 pairs = 0;
@@ -108,11 +109,11 @@ struct PairTotals {
   }
 };
 
-// A lane's columns from one on, `step` apart. pair(row, column, head, tail) says whether both count; tails of the rows from
-// `own` on lie below the cell.
+// Processes a lane's columns from one on, `step` apart. pair(row, column, head, tail) says whether both points are
+// valid; the tails of rows from `own` on are below the cell.
 template <class Pair>
 H5L_DEVICE PairTotals add_up_lane(u32 first, u32 step, u32 rows, u32 own, u32 columns, u32 some, Pair pair) {
-  constexpr u32 kAtOnce = 8;  // rows that are on their way at the same time
+  constexpr u32 kAtOnce = 8;  // rows whose loads overlap
   PairTotals lane;
   for (u32 column = first; column < columns; column += step) {
     PairSums& all = lane.all;
@@ -142,7 +143,8 @@ H5L_DEVICE PairTotals add_up_lane(u32 first, u32 step, u32 rows, u32 own, u32 co
   return lane;
 }
 
-// For each lane of the warp one lane, or four for pairs along the last axis. Not unrolled: there are registers for one.
+// A lane of the warp adds up one lane of the sums, or four along the last axis. Not unrolled: registers suffice for
+// one.
 template <class Pair>
 H5L_DEVICE PairTotals add_up(u32 own_lanes, u32 rows, u32 own, u32 columns, u32 some, Pair pair) {
   PairTotals even, odd;
@@ -222,7 +224,7 @@ H5L_DEVICE void add_lag(const CellsPlan& plan, const CellPlace& place, u32 lag, 
   sums.lag_pairs[kMeanRow][lag - 1] = mean.pairs;
 }
 
-// A warp for each lag of each cell. Behind the kernel of stencils, which clears the cells.
+// A warp per lag and cell. Runs after the stencil kernel, which clears the cells.
 H5L_DEVICE void add_lag_cells(const CellsPlan& plan) {
   const u32 lags = plan.field.lags;
   const u64 all = plan.cells * lags;
@@ -233,9 +235,9 @@ H5L_DEVICE void add_lag_cells(const CellsPlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Where all points count, in two or three axes.
+// Fields with two or three axes in which all points are valid
 
-// What place_of says, for the cells of a launch.
+// place_of for the cells of a launch, with its divisions done once.
 class Cells {
  public:
   H5L_DEVICE explicit Cells(const CellsPlan& plan)
@@ -261,8 +263,9 @@ class Cells {
   const u64 first_row_, first_column_;  // where cells are cut
 };
 
-// Sums of several numbers over a warp: half of the lanes go on with one half of the numbers, and the others with the other,
-// until they have one or none left (or two of more than 32). A lane then has the totals from `first` on, `count` of them.
+// Sums several numbers over a warp by halving: half of the lanes continue with one half of the numbers, the others with
+// the other half, until each has at most one (two, of more than 32). A lane then has `count` totals from number `first`
+// on.
 struct OwnTotals {
   u32 first, count;
 };
@@ -291,27 +294,27 @@ H5L_DEVICE void store_totals(double (&values)[kCount], double* to) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Lags in planes.
+// Lags in planes
 
 inline constexpr u32 kTileColumns = kCellColumns + kMostPlainLags;
-inline constexpr u32 kWarpLags = kMostPlainLags / 2;  // that a warp takes, of one axis
-inline constexpr u32 kSideBySide = 4;                 // columns that a thread has for lags along the last axis
+inline constexpr u32 kWarpLags = kMostPlainLags / 2;  // lags of a warp, along one axis
+inline constexpr u32 kSideBySide = 4;                 // columns of a thread for lags along the last axis
 static_assert(kWarps == 4);
 
 struct PlaneLagsShared {
-  // Below the cell, no row needs what is behind the cell's columns. Columns are swapped, see place_of_column.
+  // Rows below the cell lack the columns beyond it, which no lag needs. Columns are swizzled, see place_of_column.
   double errors[kCellRows * kTileColumns + kMostPlainLags * kCellColumns];
   double column_sums[kTileColumns];
   double products_x[kMostPlainLags], heads_x[kMostPlainLags], tails_x[kMostPlainLags];
   // Along columns, for each half of the lags: products, tails, and heads of all lags.
   double all_y[2][2 * kWarpLags + 1];
-  // And of the columns with a tail along the last axis: products, tails, and heads of each lag; but of a lag whose tails some
-  // rows lack, its heads of all columns in place of products.
+  // The same for the columns with a tail along the last axis: products, tails, and heads of each lag. If some rows lack
+  // tails at a lag, the products are replaced by its heads over all columns.
   double some_y[2][3 * kWarpLags];
 };
 
-// So that neither threads with a column nor such with four columns side by side, two of which are loaded at once, meet in a
-// bank of shared memory.
+// Avoids bank conflicts both between threads with one column each, and between threads with four adjacent columns, of
+// which two are loaded at once.
 H5L_DEVICE u32 place_of_column(u32 column) { return column ^ (column >> 3 & 2); }
 
 struct alignas(16) TwoErrors {
@@ -331,11 +334,12 @@ class PlaneLags {
         columns_there_(at_most(plan.field.shape[kX] - place_.first_column, columns_ + plan.field.lags)),
         shared_(*reinterpret_cast<PlaneLagsShared*>(shared_memory())) {}
 
-  // Of cells in planes that only lags reach, only what they are as tails is wanted. `next` is where the thread block goes on.
+  // Cells in halo planes (has_lags is false) only serve as tails. `next` is the thread block's next cell, which is
+  // prefetched.
   H5L_DEVICE void run(bool has_lags, const CellPlace& next) {
     load(has_lags ? rows_there_ : rows_);
     sync_block();
-    ask_for(next);
+    prefetch_cell(next);
     if (!has_lags) {
       H5L_NO_UNROLL for (u32 column = thread(); column < columns_; column += kThreads) add_column(column);
     } else if (warp() == 0) {
@@ -351,7 +355,7 @@ class PlaneLags {
     }
     sync_block();
     if (!has_lags) {
-      tell_heads();
+      store_heads();
       return;
     }
     add_up_columns();
@@ -368,7 +372,7 @@ class PlaneLags {
     return shared_.errors + place_of_row(row) + place_of_column(column);
   }
 
-  // How many columns have one that is `lag` further, and rows.
+  // Columns, and rows, that have a tail at `lag`.
   H5L_DEVICE u32 columns_with(u32 lag) const {
     return lag >= columns_there_ ? 0 : columns_there_ - lag < columns_ ? columns_there_ - lag : columns_;
   }
@@ -376,11 +380,11 @@ class PlaneLags {
     return lag >= rows_there_ ? 0 : rows_there_ - lag < rows_ ? rows_there_ - lag : rows_;
   }
 
-  // Calls of(i) for a lane's columns lane() + i of a row, as far as they are there.
+  // Calls of(i) for each of the lane's columns lane() + i that exists in a row.
   template <class Of>
   H5L_DEVICE void for_columns(u32 row, Of of) const {
     const u32 columns = row < kCellRows ? columns_there_ : columns_;
-    if (columns >= kCellColumns) {  // without a condition for each
+    if (columns >= kCellColumns) {  // no condition per column
       H5L_UNROLL for (u32 i = 0; i < kCellColumns; i += kWarpThreads) of(i);
       if (kCellColumns + lane() < columns) of(kCellColumns);
     } else {
@@ -388,8 +392,8 @@ class PlaneLags {
     }
   }
 
-  // Errors of the cell and what its lags reach, a row for each warp; what is not there is left as it is. Values of 32 bits
-  // come to the place of their error first.
+  // Loads the errors of the cell and its halo, a warp per row; points that do not exist are left as they are. The two
+  // 32-bit values are first copied to the place of their error.
   H5L_DEVICE void load(u32 rows) {
     const assess::View& view = plan_.view;
     const u64 first[4] = {place_.w, place_.z, place_.first_row + warp(), place_.first_column + lane()};
@@ -424,8 +428,8 @@ class PlaneLags {
     }
   }
 
-  // Values of a cell will be read soon.
-  H5L_DEVICE void ask_for(const CellPlace& place) const {
+  // Prefetches the values of a cell.
+  H5L_DEVICE void prefetch_cell(const CellPlace& place) const {
     constexpr u32 kValues = kLineBytes / sizeof(T), kLines = kCellColumns / kValues;
     const assess::View& view = plan_.view;
     H5L_UNROLL for (u32 i = 0; i < kCellRows * kLines; i += kThreads) {
@@ -443,10 +447,10 @@ class PlaneLags {
     shared_.column_sums[column] = sum;
   }
 
-  // Products along rows, for some lags from one on.
+  // Products along rows, for kWarpLags lags from kFirst on.
   template <u32 kFirst>
   H5L_DEVICE void add_along_rows() {
-    // Heads are loaded for themselves where they are not in front of the tails.
+    // Heads that do not precede the tails in registers are loaded separately.
     constexpr u32 kStart = kFirst == 1 ? 0 : kFirst, kEnd = kFirst + kSideBySide + kWarpLags - 1;
     static_assert(kStart % 2 == 0);
     constexpr u32 kPieces = (kEnd - kStart + 1) / 2, kLoaded = 2 * kPieces, kHeads = kStart == 0 ? 0 : kSideBySide / 2;
@@ -497,7 +501,7 @@ class PlaneLags {
         if (column < columns_with(kFirst + i % kWarpLags)) products[i] = more[i];
       }
     }
-    // Totals of the four columns come to different lanes: of the first one to those below 8, and so on.
+    // The totals of the four columns end up in different lanes: the first column's in lanes 0 to 7, and so on.
     const OwnTotals own = add_up_warp(products);
     double total = products[0];
     H5L_UNROLL for (u32 by = kWarpThreads / 2; by >= kWarpThreads / kSideBySide; by /= 2) total +=
@@ -510,8 +514,8 @@ class PlaneLags {
     double products[kWarpLags] = {}, tails[kWarpLags] = {}, heads = 0;
   };
 
-  // Those of a column of a cell with all rows, which have all tails or not. Gives the sum of the column. Where some rows lack
-  // tails, heads of the others are a sum of their own.
+  // Sums of a column in a cell with all rows, which either have all tails or lack some. Returns the sum of the column.
+  // If some rows lack tails, the heads of the others are summed separately.
   template <u32 kFirst, bool kHasAll>
   H5L_DEVICE double add_whole_column(const double* column, ColumnSums& sums, double (&short_heads)[kWarpLags]) const {
     constexpr u32 kLast = kFirst + kWarpLags - 1;
@@ -544,7 +548,7 @@ class PlaneLags {
     return sum;
   }
 
-  // The same of any cell.
+  // The same for any cell.
   template <u32 kFirst>
   H5L_DEVICE double add_short_column(const double* column, ColumnSums& sums, double (&short_heads)[kWarpLags]) const {
     const auto error = [&](u32 row) { return column[place_of_row(row)]; };
@@ -566,7 +570,7 @@ class PlaneLags {
     return sum;
   }
 
-  // Products and tails along columns, for some lags from one on, and sums of columns.
+  // Products and tails along columns, for kWarpLags lags from kFirst on, and sums of columns.
   template <u32 kFirst>
   H5L_DEVICE void add_along_columns() {
     constexpr u32 kHalf = kFirst == 1 ? 0 : 1;
@@ -625,7 +629,7 @@ class PlaneLags {
     return columns_with(plan_.field.lags) < columns_ || rows_with(plan_.field.lags) < rows_;
   }
 
-  // Totals of column sums, for pairs along the last axis, which have 128 lanes. A warp takes every fourth lag.
+  // Adds up the column sums for pairs along the last axis, in 128 lanes. A warp takes every fourth lag.
   H5L_DEVICE void add_up_columns() const {
     H5L_NO_UNROLL for (u32 lag = 1 + warp(); lag <= plan_.field.lags; lag += kWarps) {
       const u32 count = columns_with(lag);
@@ -640,8 +644,8 @@ class PlaneLags {
     }
   }
 
-  // Of a cell in a plane that only lags reach: the sums of its points that a cell before it needs.
-  H5L_DEVICE void tell_heads() const {
+  // Stores the sums of a halo plane's cell that the cells before it need.
+  H5L_DEVICE void store_heads() const {
     H5L_NO_UNROLL for (u32 lag = warp(); lag <= plan_.field.lags; lag += kWarps) {
       double sum = 0;
       H5L_NO_UNROLL for (u32 column = lane(); column < columns_with(lag); column += kWarpThreads) {
@@ -652,7 +656,7 @@ class PlaneLags {
     }
   }
 
-  // A lane's part of the first ones of some column sums.
+  // A lane's part of the sum of the first `count` columns.
   H5L_DEVICE double of_columns(const double* from, u32 count) const {
     double lanes[kSideBySide];
     H5L_UNROLL for (u32 i = 0; i < kSideBySide; ++i) {
@@ -705,11 +709,11 @@ class PlaneLags {
   const u32 cell_;
   const CellPlace place_;
   const u32 rows_, columns_;
-  const u32 rows_there_, columns_there_;  // in the field, as far as lags reach
+  const u32 rows_there_, columns_there_;  // in the field, including the halo
   PlaneLagsShared& shared_;
 };
 
-// The plan's cells, and those in planes that only lags reach, for the sums that are their tails'.
+// The plan's cells, and the halo's, which provide the sums of tails.
 template <class T>
 H5L_DEVICE void add_plane_lags(const CellsPlan& plan) {
   const Cells cells(plan);
@@ -723,8 +727,7 @@ H5L_DEVICE void add_plane_lags(const CellsPlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Lags from plane to plane. A warp takes a cell in some planes, so that a value that is loaded is a head or a tail several
-// times.
+// Lags along z. A warp takes a cell in several planes, so that a loaded value serves as head or tail several times.
 
 template <class T>
 inline constexpr u32 kLagPlanes = sizeof(T) == 4 ? 3 : 2;
@@ -743,7 +746,8 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u32 cell, const CellPlac
   const assess::View& view = plan.view;
   const u32 rows = rows_of(place), columns = columns_of(place), least = columns_with(plan, place, plan.field.lags);
   const double pivot = plan.rules.pivot_e;
-  // Planes that a warp reads are less than 2^32 bytes apart (gpu/assess.cpp). What is behind the last one counts nowhere.
+  // The planes that a warp reads are less than 2^32 bytes apart (native/assess/gpu). Values past the last plane are
+  // loaded but not used.
   const u64 left = plan.reach_end[kZ] - 1 - place.z;
   const u32 last = left < kLoaded ? static_cast<u32>(left) : kLoaded;
   u32 planes_x[kLoaded], planes_y[kLoaded];
@@ -830,7 +834,7 @@ H5L_DEVICE void add_deep_lags_of(const CellsPlan& plan, u32 cell, const CellPlac
   sync_warp();
 }
 
-// Behind the kernel of lags in planes. A thread block takes a cell in as many planes as its warps do.
+// Runs after the kernel of lags in planes. A thread block takes a cell in as many planes as its warps do.
 template <class T>
 H5L_DEVICE void add_deep_lags(const CellsPlan& plan) {
   constexpr u32 kPlanes = kWarps * kLagPlanes<T>;
@@ -847,7 +851,7 @@ H5L_DEVICE void add_deep_lags(const CellsPlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The mean of all axes where some rows of a cell lack tails: the points that have all of them.
+// The mean of all axes in cells where some rows lack tails: over the points that have all of them.
 
 template <class T>
 H5L_DEVICE void add_mean_lag(const CellsPlan& plan, u64 cell, u32 lag) {
@@ -881,11 +885,11 @@ H5L_DEVICE void add_mean_lag(const CellsPlan& plan, u64 cell, u32 lag) {
   sums.lag_pairs[kMeanRow][lag - 1] = mean.pairs;
 }
 
-// A warp for each lag of each cell of the last rows of cells, where alone that may be.
+// A warp per lag and cell of the last rows of cells, the only ones that lack tails.
 template <class T>
 H5L_DEVICE void add_mean_lags(const CellsPlan& plan) {
   const u32 lags = plan.field.lags;
-  const u64 row = plan.field.shape[kY] > lags ? plan.field.shape[kY] - lags : 0;  // the first that lacks a tail
+  const u64 row = plan.field.shape[kY] > lags ? plan.field.shape[kY] - lags : 0;  // the first row that lacks a tail
   const u64 whole = row > plan.first[kY] ? row / plan.cell_rows - plan.first[kY] / plan.cell_rows : 0;
   if (whole >= plan.rows_of_cells) return;
   const u64 wide = plan.columns_of_cells, of_plane = (plan.rows_of_cells - whole) * wide;

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Reductions over all points in one pass (pattern I). A warp takes a leaf, lane i the values i, i + 32, ..., so that all
-// sums are those of native/assess, addition by addition. Extrema, counts and histograms have no order.
+// Reductions over all points in one pass (pattern I). A warp takes a leaf, lane i the values i, i + 32, ..., so that
+// all sums are those of native/assess, addition by addition. Extrema, counts and histograms do not depend on the order.
 //
-// Where all values of some rows count, each goes to the lane that loads it. From the first one on that does not, the values
-// that do are handed on to the lanes that they belong to, as if the others were not there.
+// While all values are valid, a lane adds the values that it loads. From the first row with an invalid value on, valid
+// values are compacted: they are passed on to the lanes that would have them without the invalid ones.
 #pragma once
 
 #include "assess/gpu/plans.h"
@@ -28,23 +28,23 @@ inline constexpr double kInfinite = __builtin_bit_cast(double, 0x7FF000000000000
 H5L_DEVICE double least(double a, double b) { return a < b ? a : b; }
 H5L_DEVICE double most(double a, double b) { return a > b ? a : b; }
 
-// While some rows are summed, as many more are on their way to shared memory; those of float32 twice as many.
+// Rows that are summed while as many (float32: twice as many) are prefetched into shared memory.
 inline constexpr u32 kRowsAhead = 8;
 template <class T>
 inline constexpr u32 kTimesAhead = 8 / sizeof(T);
 
-// No value within these is an extremum that a warp does not have, or may break the bound.
+// Values within these are no new extrema of the warp, and do not violate the bound.
 struct Known {
   double e_min, e_max, e_min_abs, pointwise_min, pointwise_max;
 };
 
-// What a warp has found out, the same for all of its threads.
+// The state of a warp.
 struct WarpNotes {
   Known known;
-  double leaf_size, leaf_pointwise;  // the largest |e| and |e / x| of its leaf, where they are beyond what is known
-  double worst_size;                 // of its leaves' largest |e|; below 0: none
-  u64 worst_leaf;                    // the first leaf with it
-  u32 listed;                        // points that break the bound
+  double leaf_size, leaf_pointwise;  // the largest |e| and |e / x| of the leaf, if beyond `known`
+  double worst_size;                 // largest |e| of its leaves; below 0: none
+  u64 worst_leaf;                    // the first leaf with worst_size
+  u32 listed;                        // listed violations
 };
 
 template <class T>
@@ -52,11 +52,11 @@ struct PointsShared {
   u32 table[kBlockBins];
   PointsTotals totals;
   WarpNotes notes[kWarps];
-  double handed[kWarps][2][kWarpThreads];
+  double compacted[kWarps][2][kWarpThreads];
   alignas(16) u8 ahead[kWarps][kTimesAhead<T>][2][kRowsAhead * kWarpThreads * sizeof(T)];
 };
 
-// A number's bits in its order, without sign; and back. 0 is for none: ordered numbers of doubles are above it.
+// An unsigned integer in the order of doubles, and back. 0 means none: doubles map to larger numbers.
 H5L_DEVICE u64 ordered(double value) {
   const u64 bits = bit_cast<u64>(value);
   return (bits >> 63) != 0 ? ~bits : bits | u64{1} << 63;
@@ -65,7 +65,7 @@ H5L_DEVICE double from_ordered(u64 number) {
   return bit_cast<double>((number >> 63) != 0 ? number & ~(u64{1} << 63) : ~number);
 }
 
-// Numbers of PointsTotals and Seeds; `none` where there is none.
+// Decodes numbers of PointsTotals and Seeds; `none` if there is none.
 H5L_DEVICE double highest(u64 number, double none) { return number == 0 ? none : from_ordered(number); }
 H5L_DEVICE double lowest(u64 number, double none) { return number == 0 ? none : from_ordered(~number); }
 
@@ -76,8 +76,8 @@ H5L_DEVICE double largest_error(const Found& all) {
 
 H5L_DEVICE void raise(u64& most, u64 number) { most = number > most ? number : most; }
 
-// The octave of the lowest fine bins: eight below the lowest one that has linear bins of its own. Where the grid is not known,
-// it is taken from the largest error that is, whose bits are given, and fine bins reach as far as 16 times that.
+// The octave of the lowest fine bins: eight below the lowest octave that has linear bins. If the grid is not known yet,
+// it follows from the largest error so far, whose bits are `largest`, and fine bins reach up to 16 times that error.
 H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan, u64 largest) {
   constexpr i32 kFirstLinearOctave = 3;
   i32 grid = plan.grid_exponent;
@@ -93,13 +93,14 @@ H5L_DEVICE i32 lowest_fine_octave(const PointsPlan& plan, u64 largest) {
 H5L_DEVICE u32 high_word(double value) { return static_cast<u32>(bit_cast<u64>(value) >> 32); }
 inline constexpr u32 kNoSign = 0x7FFFFFFFu;
 
-// Counts an error that the fine bins reach: by its sign, four bits of the exponent and six of the mantissa.
+// Counts an error in the fine bins: by its sign, four bits of the exponent and six of the mantissa.
 H5L_DEVICE void count_fine(u32* table, u32 high) {
   static_assert(kFineOctaves == 16);
-  const u32 bits = permute_signed(high, 0, 0xBB21) & 0x1FFC0;  // without the lowest byte, and the sign in the next bit
+  // Drops the lowest byte, and replicates the sign into the upper bytes.
+  const u32 bits = permute_signed(high, 0, 0xBB21) & 0x1FFC0;
   atomic_add(reinterpret_cast<u32*>(reinterpret_cast<u8*>(table) + (bits >> 4)), 1u);
 }
-// `base` is the high word of the lowest fine error.
+// `base` is the high word of the lowest error in the fine bins.
 H5L_DEVICE bool is_fine(u32 high, u32 base) { return (high & kNoSign) - base < kFineOctaves << 20; }
 
 // The logarithmic bin of any error.
@@ -112,11 +113,11 @@ H5L_DEVICE void count_error(u32* table, u32 high, u32 base) {
   is_fine(high, base) ? count_fine(table, high) : atomic_add(table + log_bin(high), 1u);
 }
 
-// An error's size by that of a value, of float32 or float64. A float has few bits.
+// |e| / |x|. A float32 has few bits, so that a short division suffices.
 H5L_DEVICE double divide(double size, double x, float) { return divide_by_short(size, fabs(x)); }
 H5L_DEVICE double divide(double size, double x, double) { return size / fabs(x); }
 
-// Of some values. Where there is none, a maximum is below all others, and a minimum above.
+// Extrema of some values; empty minima are +infinity, maxima below all values.
 struct Extrema {
   double e_min = kInfinite, e_max = -kInfinite, size_min = kInfinite, size_max = -1;
   double pointwise_min = kInfinite, pointwise_max = -1;
@@ -134,18 +135,18 @@ struct Extrema {
   }
 };
 
-// High words of what is known, such that none that is within them belongs to a number that is beyond.
+// High words of `Known`, rounded so that numbers within them are within `Known`.
 struct KnownWords {
   i32 top, smallest, pointwise_least, pointwise_most;  // of the largest error; the smallest |e|; |e / x|
   u32 bottom;                                          // of the lowest error
 };
 
-// Lane sums of a leaf.
+// A lane's sums over a leaf.
 struct LeafSums {
   double x = 0, xx = 0, e = 0, ee = 0, xe = 0, abs_e = 0, pointwise = 0;
 };
 
-// Where a leaf's moments go: those of whole groups are added up on the device.
+// Where a leaf's moments are stored: those of whole groups are added up on the device.
 H5L_DEVICE Moments* moments_at(const PointsPlan& plan, u64 leaf) {
   if (leaf < plan.head) return plan.rest + leaf;
   const u64 grouped = plan.groups * gpu::kLeafGroup;
@@ -164,7 +165,7 @@ H5L_DEVICE void raise_seeds(gpu::Seeds& seeds, const gpu::Seeds& others) {
   raise(seeds.pointwise_max, others.pointwise_max);
 }
 
-H5L_DEVICE void raise_to_those_of_warp(gpu::Seeds& seeds) {
+H5L_DEVICE void max_over_warp(gpu::Seeds& seeds) {
   for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
     raise_seeds(seeds,
                 {shuffle_xor(seeds.e_min, by), shuffle_xor(seeds.e_min_abs, by), shuffle_xor(seeds.pointwise_min, by),
@@ -201,7 +202,7 @@ class Points {
   static constexpr u32 kLeafRows = kLeafValues / kWarpThreads;
   static constexpr u32 kRowBytes = kWarpThreads * sizeof(T), kGroupBytes = kRows * kRowBytes;
 
-  // A warp's leaves. kSimple: as PointsPlan says.
+  // Processes the warp's leaves. kSimple is described in PointsPlan.
   template <bool kSimple>
   H5L_DEVICE void add_leaves() {
     const u32 leaves = static_cast<u32>(plan_.leaves), leaves_at_once = grid_blocks() * kWarps;
@@ -222,13 +223,13 @@ class Points {
     sync_block();
   }
 
-  // Where the part of the rows begins that this thread copies to shared memory.
+  // The thread's offset in the rows that it copies to shared memory.
   template <bool kSimple>
   static H5L_DEVICE u32 own_share() {
     return lane() * (kSimple ? 16 : static_cast<u32>(sizeof(T)));
   }
 
-  // A leaf's first rows are the next to be copied.
+  // Continues with the first rows of a leaf.
   template <bool kSimple>
   H5L_DEVICE void go_to(u32 leaf) {
     const u64 offset = u64{leaf} * (kLeafValues * sizeof(T)) + own_share<kSimple>();
@@ -236,7 +237,7 @@ class Points {
     next_y_ = plan_.y + offset;
   }
 
-  // Starts to copy_to_host the next rows, if there are such.
+  // Starts to copy the next rows, if there are any.
   template <bool kSimple>
   H5L_DEVICE void fetch(u32 time, bool is_there) {
     if (is_there) {
@@ -258,7 +259,7 @@ class Points {
     group_copies();
   }
 
-  // Turns the thread's values of the rows that have come.
+  // Byte-swaps the thread's values of the rows in shared memory.
   static H5L_DEVICE void swap_rows(u8* own) {
     H5L_NO_UNROLL for (u32 r = 0; r < kRows; ++r) {
       auto& word = *reinterpret_cast<Word<T>*>(own + r * kRowBytes);
@@ -266,7 +267,7 @@ class Points {
     }
   }
 
-  // `next` is the leaf after this one; the same: there is none.
+  // `next` is the leaf after this one; `leaf` itself if there is none.
   template <bool kSimple>
   H5L_DEVICE void add_leaf(u32 leaf, u32 next) {
     kept_ = 0;
@@ -295,7 +296,7 @@ class Points {
         y_min = smaller_or_nan(b[r], y_min);
         y_max = larger_or_nan(b[r], y_max);
       }
-      // False for NaN, too.
+      // False for NaN as well.
       const T infinite = static_cast<T>(kInfinite);
       bool is_plain = (x_min > -infinite) & (x_max < infinite) & (y_min > -infinite) & (y_max < infinite) &
                       (kept_ == row * kWarpThreads) & (kSimple || plan_.mask == nullptr);
@@ -326,7 +327,7 @@ class Points {
     finish_leaf(leaf, zeros_changed_ != changed_before);
   }
 
-  // Element r without an index that the compiler would need memory for.
+  // Element r, without a dynamic index, which would move the array to local memory.
   static H5L_DEVICE T pick(const T (&values)[kRows], u32 r) {
     T picked = values[0];
     H5L_UNROLL for (u32 i = 1; i < kRows; ++i) picked = r == i ? values[i] : picked;
@@ -342,7 +343,7 @@ class Points {
     double x, y, e, size;
   };
 
-  // All sums but that of pointwise errors.
+  // Adds a point to all sums but the pointwise ones.
   H5L_DEVICE Point sum(T original, T decoded) {
     const double x = static_cast<double>(original), y = static_cast<double>(decoded);
     const double e = y - x, size = fabs(e);
@@ -356,8 +357,8 @@ class Points {
     return {x, y, e, size};
   }
 
-  // Rows of valid points, without thresholds. What is rare is looked for in the highest and lowest high words of the
-  // numbers: errors that the fine bins do not reach, new extrema, and values of 0, by which nothing can be divided.
+  // Adds rows of valid points, without thresholds. The largest and smallest high words of a group tell whether one of
+  // its rare cases may have occurred: errors outside the fine bins, new extrema, division by 0.
   H5L_DEVICE void add_plain(const T (&a)[kRows], const T (&b)[kRows]) {
     i32 top = -2147483647 - 1;
     u32 bottom = 0, smallest = ~0u, pointwise_least = ~0u, pointwise_most = 0;
@@ -385,7 +386,7 @@ class Points {
         (smallest < fine_base_) | (top >= static_cast<i32>(fine_end)) | (bottom >= (fine_end | ~kNoSign));
     const bool may_be_new =
         (top >= words_.top) | (bottom >= words_.bottom) | (static_cast<i32>(smallest) <= words_.smallest);
-    // Also where a quotient is NaN.
+    // Also if a quotient is NaN.
     const bool may_be_new_pointwise = (static_cast<i32>(pointwise_least) <= words_.pointwise_least) |
                                       (pointwise_most >= static_cast<u32>(words_.pointwise_most));
     if (!any_in_warp(is_outside | may_be_new | may_be_new_pointwise)) {
@@ -407,7 +408,7 @@ class Points {
     note(own);
   }
 
-  // The error in relation to the value.
+  // Adds the pointwise error e / x.
   H5L_DEVICE void add_pointwise(double x, double e, Extrema& own) {
     if (x == 0) {
       ++zeros_;
@@ -423,7 +424,7 @@ class Points {
     }
   }
 
-  // Any other valid point.
+  // Adds any other valid point.
   H5L_DEVICE Extrema add(T original, T decoded) {
     const Point point = sum(original, decoded);
     count_error(shared_.table, high_word(point.e), fine_base_);
@@ -437,19 +438,19 @@ class Points {
     return own;
   }
 
-  // What some leaves have: most values are not beyond. Values that are as far are still looked at, once in each warp, so
-  // that the first leaf with the largest error is found.
+  // Starts from extrema of samples: few values are beyond them. Values equal to them are examined once per warp, to
+  // find the first leaf with the largest error.
   H5L_DEVICE void begin_notes() {
     gpu::Seeds seeds = {};
     for (u32 i = lane(); i < plan_.samples; i += kWarpThreads) raise_seeds(seeds, plan_.seeds[i]);
-    raise_to_those_of_warp(seeds);
-    // In a second turn more is known than from the samples.
+    max_over_warp(seeds);
+    // A second launch starts from the first one's extrema.
     u64 largest = load_relaxed(plan_.largest);
     raise(largest, bit_cast<u64>(largest_error(seeds)));
     if (block_number() == 0 && thread() == 0) atomic_max(plan_.largest, largest);
     fine_base_ = static_cast<u32>(lowest_fine_octave(plan_, largest) + 1023) << 20;
     if (lane() == 0) {
-      // Behind an infinite one is none: there is nothing to look for, or nothing has been found.
+      // Infinite extrema cannot be exceeded.
       const auto above = [](u64 seed) { return seed == 0 ? kInfinite : least(from_ordered(~seed + 1), kInfinite); };
       const auto below = [](u64 seed) { return seed == 0 ? -kInfinite : most(from_ordered(seed - 1), -kInfinite); };
       Known& known = notes_.known;
@@ -481,14 +482,14 @@ class Points {
     }
   }
 
-  // Below it pointwise errors are within the bound: a quotient is off by a rounding or two.
+  // A limit below which pointwise errors are within the bound, despite the rounding of the quotient.
   H5L_DEVICE double pointwise_limit() const {
     const double limit = plan_.params.limit[0];
     return limit > 1e-280 ? limit * (1 - 0x1p-50) : 0;
   }
 
   H5L_DEVICE void set_words() {
-    // Of positive numbers: differences and quotients of float32 are far from the lowest ones.
+    // For positive numbers: differences and quotients of float32 have nonzero high words.
     constexpr i32 kLowest = sizeof(T) == 4 ? 1 : 0;
     const auto high = [](double value) { return static_cast<i32>(high_word(value)); };
     const auto at_least = [](i32 word) { return word < kLowest ? kLowest : word; };
@@ -500,7 +501,7 @@ class Points {
     words_.pointwise_most = at_least(high(known.pointwise_max));
   }
 
-  // Updates the extrema with those of each thread.
+  // Updates the warp's extrema with those of its threads.
   H5L_DEVICE void note(Extrema found) {
     const Known known = notes_.known;
     const bool is_new = (found.e_min < known.e_min) | (found.e_max > known.e_max) | (found.size_min < known.e_min_abs) |
@@ -531,7 +532,7 @@ class Points {
     set_words();
   }
 
-  // A row of points, of which some may not count. `at` is the number of the lane's among the launch's.
+  // Adds a row of points, some of which may be invalid. `at` is the lane's point in the launch.
   H5L_DEVICE void add_some(u64 at, T x, T y) {
     const bool is_masked = plan_.mask != nullptr && plan_.mask[at] != 0;
     const auto x_bits = bit_cast<Word<T>>(x), y_bits = bit_cast<Word<T>>(y);
@@ -541,7 +542,7 @@ class Points {
       atomic_add(&shared_.totals.masked, u64{1});
     } else {
       kind = kind_of<T>(x_bits, y_bits, params);
-      // As the format has it, other values may turn into a fill value of +0.0.
+      // The format allows values to become a fill value of +0.0.
       if (params.has_fill != 0 && params.fill_bits != 0 && x_bits != params.fill_bits && y_bits == params.fill_bits &&
           is_finite<T>(x_bits)) {
         count_special(H5L_SPECIAL_FILL_INTRODUCED, at);
@@ -551,17 +552,17 @@ class Points {
     const bool is_valid = !is_masked && kind == H5L_SPECIAL_KINDS;
     const u32 valid = ballot(is_valid);
     const u32 count = ones(valid);
-    double (&handed)[2][kWarpThreads] = shared_.handed[warp()];
+    double (&compacted)[2][kWarpThreads] = shared_.compacted[warp()];
     if (is_valid) {
       const u32 to = (kept_ + ones(valid & lanes_below())) % kWarpThreads;
-      handed[0][to] = static_cast<double>(x);
-      handed[1][to] = static_cast<double>(y);
+      compacted[0][to] = static_cast<double>(x);
+      compacted[1][to] = static_cast<double>(y);
     }
     sync_warp();
-    if (kept_ == 0 && count != 0) set_pivots(static_cast<T>(handed[0][0]), static_cast<T>(handed[1][0]));
+    if (kept_ == 0 && count != 0) set_pivots(static_cast<T>(compacted[0][0]), static_cast<T>(compacted[1][0]));
     Extrema own;
     if ((lane() - kept_) % kWarpThreads < count) {
-      const T a = static_cast<T>(handed[0][lane()]), b = static_cast<T>(handed[1][lane()]);
+      const T a = static_cast<T>(compacted[0][lane()]), b = static_cast<T>(compacted[1][lane()]);
       x_min_ = a < x_min_ ? a : x_min_;
       x_max_ = a > x_max_ ? a : x_max_;
       y_min_ = b < y_min_ ? b : y_min_;
@@ -613,7 +614,7 @@ class Points {
     }
   }
 
-  // Counts and lists the points of a leaf that break the bound.
+  // Counts and lists the points of a leaf that violate the bound.
   H5L_DEVICE void check_bound(u32 leaf) {
     WarpList& list = plan_.lists[block_number() * kWarps + warp()];
     u32 listed = notes_.listed;
@@ -646,7 +647,7 @@ class Points {
   static H5L_DEVICE double most_of_warp(double own) { return best_of_warp(own, most); }
   static H5L_DEVICE double least_of_warp(double own) { return best_of_warp(own, least); }
 
-  // Tells the device what the thread block has found.
+  // Adds the thread block's results to the device's.
   H5L_DEVICE void finish() {
     PointsTotals& totals = shared_.totals;
     const double x_min = least_of_warp(static_cast<double>(x_min_)), x_max = most_of_warp(static_cast<double>(x_max_));
@@ -688,14 +689,14 @@ class Points {
   const PointsPlan& plan_;
   PointsShared<T>& shared_;
   WarpNotes& notes_;
-  u32 fine_base_ = 0;  // high word of the lowest fine error
+  u32 fine_base_ = 0;  // high word of the lowest error in the fine bins
   const double threshold_;
   T x_min_ = static_cast<T>(kInfinite), x_max_ = static_cast<T>(-kInfinite);
   T y_min_ = static_cast<T>(kInfinite), y_max_ = static_cast<T>(-kInfinite);
   KnownWords words_;
   LeafSums sums_;
   double pivot_x_ = 0, pivot_e_ = 0;
-  const u8 *next_x_ = nullptr, *next_y_ = nullptr;  // what the thread copies next
+  const u8 *next_x_ = nullptr, *next_y_ = nullptr;  // next values to copy
   u32 zeros_ = 0, zeros_changed_ = 0, over_threshold_ = 0;
   u32 kept_ = 0;
 };
@@ -712,7 +713,7 @@ struct MergeShared {
   gpu::Seeds seeds[kWarps];
 };
 
-// Extrema of some values at the start of each block's share of the leaves. Clears what is 0 at the start.
+// Extrema of some values at the start of each block's share of the leaves. Also clears the words that start at 0.
 inline constexpr u32 kSampledValues = 1024;
 
 template <class T>
@@ -738,7 +739,7 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
     raise(found.pointwise_min, ~ordered(fabs(e) / fabs(x)));
     raise(found.pointwise_max, ordered(fabs(e) / fabs(x)));
   }
-  raise_to_those_of_warp(found);
+  max_over_warp(found);
   gpu::Seeds(&of_warps)[kWarps] = reinterpret_cast<MergeShared*>(shared_memory())->seeds;
   if (lane() == 0) of_warps[warp()] = found;
   sync_block();
@@ -748,8 +749,8 @@ H5L_DEVICE void sample_errors(const PointsPlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The results for the host, from one kernel: one thread block writes the totals, one the largest error, some the
-// histogram, and the rest add up moments.
+// The results for the host, from one kernel: one thread block writes the totals, one the largest error, some write the
+// histogram, and the others add up moments.
 
 H5L_DEVICE u64 lowest_of_block(u64 lowest, MergeShared& shared) {
   for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
@@ -768,7 +769,7 @@ H5L_DEVICE i32 grid_of_errors(const PointsPlan& plan, const PointsTotals& all) {
   if (plan.is_limited != 0) return plan.grid_exponent;
   const double size = largest_error(all);
   if (!(size > 0)) return assess::kNoGrid;
-  // As in native/assess: size < 2^exponent.
+  // As in native/assess: |e| < 2^exponent.
   i32 exponent = assess::kWidestGrid + 7;
   if (size < kInfinite) static_cast<void>(frexp(size, &exponent));
   const i32 wanted = exponent - 7;
@@ -777,7 +778,7 @@ H5L_DEVICE i32 grid_of_errors(const PointsPlan& plan, const PointsTotals& all) {
                                         : wanted;
 }
 
-// The number of the first point of a leaf that counts and passes a test; none: ~0.
+// The number of the first valid point of a leaf that passes a test, or ~0.
 template <class T, class Test>
 H5L_DEVICE u64 first_point(const PointsPlan& plan, u64 leaf, MergeShared& shared, Test test) {
   constexpr u32 kEach = kLeafValues / kThreads;
@@ -803,7 +804,7 @@ H5L_DEVICE h5l_assess_point point_at(const PointsPlan& plan, u64 at) {
 }
 
 template <class T>
-H5L_DEVICE void tell_totals(const PointsPlan& plan) {
+H5L_DEVICE void finalize_totals(const PointsPlan& plan) {
   MergeShared& shared = *reinterpret_cast<MergeShared*>(shared_memory());
   const PointsTotals& all = shared.totals;
   if (thread() < sizeof all / 8) {
@@ -845,7 +846,7 @@ H5L_DEVICE void tell_totals(const PointsPlan& plan) {
   if (thread() < H5L_ASSESS_MAX_THRESHOLDS) part.threshold_crossings[thread()] = all.threshold_crossings[thread()];
   if (all.valid == 0) return;
 
-  // The first point that counts.
+  // The first valid point.
   u64 leaf = ~u64{0};
   for (u64 start = 0; leaf == ~u64{0} && start < plan.leaves; start += kThreads) {
     const u64 own = start + thread();
@@ -853,10 +854,10 @@ H5L_DEVICE void tell_totals(const PointsPlan& plan) {
   }
   const u64 first = first_point<T>(plan, leaf, shared, [](double, double) { return true; });
   if (thread() == 0 && first != ~u64{0}) plan.outcome->first = point_at<T>(plan, first);
-  // The first points that break the bound: each list is in order, so take the lowest head again and again.
+  // The first violations: each list is sorted, so merge them by their heads.
   if (all.violations == 0) return;
   const u32 lists = plan.blocks * kWarps;
-  u64 taken = 0;  // numbers below it
+  u64 taken = 0;  // all points below it are merged
   H5L_NO_UNROLL for (u32 i = 0; i < H5L_ASSESS_LISTED; ++i) {
     u64 next = ~u64{0};
     const h5l_assess_point* found = nullptr;
@@ -881,9 +882,9 @@ H5L_DEVICE void tell_totals(const PointsPlan& plan) {
   }
 }
 
-// The first point with the largest error, in the first leaf that has such a one.
+// The first point with the largest error, in the first leaf that has it.
 template <class T>
-H5L_DEVICE void tell_worst(const PointsPlan& plan) {
+H5L_DEVICE void finalize_worst(const PointsPlan& plan) {
   MergeShared& shared = *reinterpret_cast<MergeShared*>(shared_memory());
   gpu::BlockWorst worst = {-1.0, ~u64{0}};
   for (u32 b = lane(); b < plan.blocks; b += kWarpThreads) take_worse(worst, plan.worst[b]);
@@ -891,14 +892,14 @@ H5L_DEVICE void tell_worst(const PointsPlan& plan) {
     const gpu::BlockWorst other = {shuffle_xor(worst.size, by), shuffle_xor(worst.leaf, by)};
     take_worse(worst, other);
   }
-  if (worst.leaf >= plan.leaves) return;  // no point counts
+  if (worst.leaf >= plan.leaves) return;  // no valid point
   const u64 at =
       first_point<T>(plan, worst.leaf, shared, [=](double x, double y) { return fabs(y - x) == worst.size; });
   if (thread() == 0 && at != ~u64{0}) plan.outcome->part.worst = point_at<T>(plan, at);
 }
 
-// A bin of the table as the part's.
-H5L_DEVICE void tell_bin(const PointsPlan& plan, u32 bin) {
+// Converts a bin of the device's table to the part's histogram.
+H5L_DEVICE void finalize_bin(const PointsPlan& plan, u32 bin) {
   const u32 count = bin < kBlockBins ? plan.table[bin] : 0;
   if (count == 0) return;
   u32* const bins = plan.outcome->part.bins;
@@ -907,11 +908,11 @@ H5L_DEVICE void tell_bin(const PointsPlan& plan, u32 bin) {
     return;
   }
   const u32 sign = bin / kFineBins, fine = bin % kFineBins;
-  // It may be raised meanwhile: then the results of this launch do not count.
+  // If another block has raised it meanwhile, the results of this launch are discarded.
   const i32 lowest = lowest_fine_octave(plan, load_relaxed(plan.largest));
   const i32 grid = grid_of_errors(plan, *plan.totals);
   const i32 octave = lowest + static_cast<i32>((fine / 64 - static_cast<u32>(lowest + 1023)) % kFineOctaves);
-  const i32 above = octave - grid;  // the octave begins at 2^above widths of linear bins
+  const i32 above = octave - grid;  // the octave begins at 2^above linear bins
   if (grid != assess::kNoGrid && above >= 3 && above < 7) {
     atomic_add(bins + sign * 128 + ((64 + fine % 64) >> (6 - above)), count);
     return;
@@ -920,7 +921,7 @@ H5L_DEVICE void tell_bin(const PointsPlan& plan, u32 bin) {
   atomic_add(bins + assess::kLinearBins + sign * 2048 + static_cast<u32>(log < 0 ? 0 : log > 2047 ? 2047 : log), count);
 }
 
-// Moments of a group of leaves, as the state's tree adds them up.
+// Adds the moments of a group of leaves in the order of the state's tree.
 H5L_DEVICE void group_moments(const PointsPlan& plan, u64 group) {
   static_assert(gpu::kLeafGroup == 2 * kThreads && kWarps == 4);
   const Moments* const leaves = plan.moments + group * gpu::kLeafGroup + warp() * (2 * kWarpThreads);
@@ -947,17 +948,17 @@ template <class T>
 H5L_DEVICE void finalize_points(const PointsPlan& plan) {
   const u32 block = block_number();
   if (block == 0) {
-    tell_totals<T>(plan);
+    finalize_totals<T>(plan);
   } else if (block == 1) {
-    tell_worst<T>(plan);
+    finalize_worst<T>(plan);
   } else if (block < 2 + gpu::kBinBlocks) {
-    tell_bin(plan, (block - 2) * kThreads + thread());
+    finalize_bin(plan, (block - 2) * kThreads + thread());
   } else {
     group_moments(plan, block - 2 - gpu::kBinBlocks);
   }
 }
 
-// Writes words to memory of the host, which takes less time for few of them than to have them copied.
+// Writes words to mapped host memory; for few words that is faster than a copy.
 H5L_DEVICE void copy_to_host(const gpu::CopyPlan& plan) {
   for (u64 i = block_number() * kThreads + thread(); i < plan.words; i += grid_blocks() * kThreads) {
     plan.to[i] = plan.from[i];

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Structural similarity (SSIM) in windows of seven points along each of two or three axes, for fields where every point
-// counts. A thread block sweeps along z (in a field of two axes, along rows of cells), with one cell of each plane.
-// Producer warps load values and add up seven rows for every column that windows of the cell reach. Consumer warps add up
-// columns and planes and compute SSIM: a warp has one row of the cell, a lane two windows that begin at an even place and
-// share most of their columns. A ring of planes in shared memory, guarded by mbarriers, connects them. All sums are those
-// of native/assess/cpu/windows.cpp, addition for addition.
+// Structural similarity (SSIM) in windows of seven points along each of two or three axes, for fields in which every
+// point is valid. A thread block sweeps along z (with two axes: along rows of cells), with one cell of each plane.
+// Producer warps load values and sum seven rows for every column that the cell's windows reach. Consumer warps sum
+// columns and planes and compute SSIM: a warp has one row of the cell, a lane two adjacent windows, the first at an
+// even column, which share most columns. A ring of planes in shared memory, guarded by mbarriers, connects them. All
+// sums are those of native/assess/cpu/windows.cpp, addition for addition.
 #pragma once
 
 #include "kernels/assess/windows.cuh"
@@ -16,26 +16,26 @@ namespace h5lossy::H5L_TARGET {
 inline constexpr u32 kSlidingSide = 7;
 inline constexpr u32 kSlidingHalo = kSlidingSide - 1;
 inline constexpr u32 kSlidingSums = kQuantities - 1;
-inline constexpr u32 kPair = 2;  // windows of a lane
+inline constexpr u32 kPair = 2;  // windows per lane
 
 struct Sliding {
   static constexpr u32 kReadRows = kSlidingSide + kSlidingHalo;
   static constexpr u32 kReadColumns = assess::kWindowColumns + kSlidingHalo;
-  // Producers take two planes at once, a lane for each of their columns.
+  // Producers take two planes at once, a lane for each column.
   static constexpr u32 kProducers = 5;
   static constexpr u32 kProducerLanes = 2 * kReadColumns / kProducers;
   static_assert(kProducers * kProducerLanes == 2 * kReadColumns && kProducerLanes <= kWarpThreads);
   static constexpr u32 kConsumers = assess::kWindowRows;
   static_assert(kConsumers == kSlidingSide && kPair * kWarpThreads == assess::kWindowColumns);
   static constexpr u32 kBlockWarps = kProducers + kConsumers;
-  static constexpr u32 kRing = kSlidingSide;  // planes in the ring; each plane of a block has its slot
+  static constexpr u32 kRing = kSlidingSide;  // planes in the ring; each plane of a block has its own slot
   static constexpr u32 kPitch = (kReadColumns + 3) / 4 * 4;
-  static constexpr u32 kLostBlocks = 3;  // of planes: one being computed, one being added up, and one between
+  static constexpr u32 kLossBlocks = 3;  // blocks of planes: being computed, being added up, and one between
 };
 
 struct SlidingShared {
   alignas(16) double columns[Sliding::kRing][kSlidingSums][kSlidingSide][Sliding::kPitch];
-  double lost[Sliding::kLostBlocks][kSlidingSide][Sliding::kConsumers][kWarpThreads];
+  double lost[Sliding::kLossBlocks][kSlidingSide][Sliding::kConsumers][kWarpThreads];
   WorstOfWarp worst[Sliding::kBlockWarps];
   u64 full[Sliding::kRing], empty[Sliding::kRing];  // barriers of each slot of the ring
   u64 blocks_done;                                  // barrier of the last block of planes
@@ -48,24 +48,24 @@ struct alignas(16) PairOfDoubles {
   double first, second;
 };
 
-// The planes of a sweep, and its cell in each.
+// A sweep: its planes, and the cell in each.
 struct Sweep {
   u64 from, to;
   u64 cell;  // the first plane's number
   u64 y, x;  // corner
 };
 
-// Planes are read in whole blocks of seven, so that a window finds the sums of the last planes of a block.
+// Planes are read in whole blocks of seven, so that windows can reuse the sums over the last planes of a block.
 template <bool kDeep>
 struct Planes {
-  static constexpr u32 kPhases = kDeep ? kSlidingSide : 1;  // of a block
-  static constexpr u32 kAhead = kPhases - 1;                // planes that windows reach behind their first one
+  static constexpr u32 kPhases = kDeep ? kSlidingSide : 1;  // planes in a block
+  static constexpr u32 kAhead = kPhases - 1;                // the windows' halo along z
 
   static H5L_DEVICE u64 first(const Sweep& sweep) { return sweep.from / kPhases * kPhases; }
   static H5L_DEVICE u64 end(const Sweep& sweep) { return ((sweep.to + kAhead - 1) / kPhases + 1) * kPhases; }
 };
 
-// A thread that adds up seven rows at its column, for every other plane, while the values of its next plane are loaded.
+// Producer: sums seven rows at its column for every other plane, while the values of its next plane are loaded.
 template <class T, bool kDeep>
 class RowSumProducer {
  public:
@@ -80,7 +80,7 @@ class RowSumProducer {
     decoded_ = address(plan.view.decoded, plan.view.decoded_strides, plan.view.origin, corner);
   }
 
-  // `number`: of planes before.
+  // `number` counts the planes produced before.
   H5L_DEVICE void run(u32 number) {
     const u64 first = Planes<kDeep>::first(sweep_);
     const u32 planes = static_cast<u32>(Planes<kDeep>::end(sweep_) - first);
@@ -95,7 +95,7 @@ class RowSumProducer {
   }
 
  private:
-  // The nearest place that a window reaches: values beyond are not used.
+  // Clamps to the last point that a window reaches: values beyond are not used.
   H5L_DEVICE u64 inside(u64 at, u32 axis) const {
     const u64 last = plan_.end[axis] + kSlidingHalo - 1;
     return at < plan_.first[axis] ? plan_.first[axis] : at < last ? at : last;
@@ -103,7 +103,7 @@ class RowSumProducer {
 
   using Values = T[Sliding::kReadRows][2];  // x and y
 
-  // Loads a plane's rows. Lanes that waited for different planes are converged first.
+  // Loads a plane's rows. Lanes that waited for different planes reconverge first.
   H5L_DEVICE void load(u64 plane, Values& values) const {
     sync_warp();
     const u64 corner = kDeep ? sweep_.y : plane * kSlidingSide, first = inside(corner, kY);
@@ -113,7 +113,7 @@ class RowSumProducer {
     };
     const u8* const original = place(original_, plan_.view.original_strides);
     const u8* const decoded = place(decoded_, plan_.view.decoded_strides);
-    // Row offsets are recomputed for each plane: there are no registers to keep them.
+    // Row offsets are recomputed for each plane, since keeping them would spill.
     const i32 skipped = opaque(static_cast<i32>(first - corner));
     const i32 last = opaque(static_cast<i32>(inside(first + Sliding::kReadRows, kY) - first));
     H5L_UNROLL for (u32 row = 0; row < Sliding::kReadRows; ++row) {
@@ -128,7 +128,7 @@ class RowSumProducer {
     }
   }
 
-  // Adds up plane i of the sweep, if there is one.
+  // Produces plane i of the sweep, if there is one.
   H5L_DEVICE void produce(u32 number, u32 i, u32 planes, const Values& values) {
     const bool is_there = has_column_ && i < planes;
     const u32 place = (number + i) % Sliding::kRing, round = (number + i) / Sliding::kRing;
@@ -138,7 +138,7 @@ class RowSumProducer {
     if (is_there) arrive(shared_.full + place);
   }
 
-  // Adds what is in a row.
+  // Adds the values of a row.
   H5L_DEVICE void take(const T (&row)[2], double (&sums)[kSlidingSums]) const {
     const double x = static_cast<double>(row[0]);
     add_quantities<T>(plan_, x, static_cast<double>(row[1]) - x, sums);
@@ -174,7 +174,7 @@ class RowSumProducer {
   double lower_[kSlidingSide][kSlidingSums];
 };
 
-// A thread that adds up columns and planes, and computes SSIM of two windows.
+// Consumer: sums columns and planes, and computes SSIM of two windows.
 template <class T, bool kDeep>
 class SsimConsumer {
  public:
@@ -191,13 +191,13 @@ class SsimConsumer {
     if (kDeep) set_row(sweep.y);
   }
 
-  // `number` and `turn` count earlier planes and blocks of planes. The next plane's barrier is polled before this plane is
-  // computed, to hide its latency.
+  // `number` and `turn` count earlier planes and blocks of planes. The next plane's barrier is polled before this plane
+  // is computed, to hide its latency.
   H5L_DEVICE void run(u32 number, u32 turn) {
     const u32 read = static_cast<u32>(Planes<kDeep>::end(sweep_) - Planes<kDeep>::first(sweep_));
     bool is_full = false;
     H5L_NO_UNROLL for (u32 block = 0; block < read; block += kPhases) {
-      auto& lost = shared_.lost[turn % Sliding::kLostBlocks];
+      auto& lost = shared_.lost[turn % Sliding::kLossBlocks];
       H5L_UNROLL for (u32 phase = 0; phase < kPhases; ++phase) {
         const u32 place = kDeep ? phase : number % Sliding::kRing;
         double windows[kSlidingSums][kPair];
@@ -210,14 +210,14 @@ class SsimConsumer {
         const u32 plane = block + phase - ahead_;
         if (plane < planes_) compute_ssim(plane, windows, lost[phase]);
       }
-      if (block != 0) add_lost(block - kPhases, turn - 1);
+      if (block != 0) add_losses(block - kPhases, turn - 1);
       arrive(&shared_.blocks_done);
       ++turn;
     }
-    add_lost(read - kPhases, turn - 1);
+    add_losses(read - kPhases, turn - 1);
   }
 
-  // The thread's worst window, below 0 where it has none, and its number in C order.
+  // The thread's worst window (below 0: none), and its number in C order.
   double worst = -1;
   H5L_DEVICE u64 place_of_worst(const Extents& own) const {
     const u64 plane = sweep_.from + worst_at_ / kPair, z = kDeep ? plane - plan_.first[kZ] : 0;
@@ -228,7 +228,7 @@ class SsimConsumer {
  private:
   static constexpr u32 kPhases = Planes<kDeep>::kPhases, kAhead = Planes<kDeep>::kAhead;
 
-  // Two windows of each quantity: three pairs of columns, and the one before or behind them.
+  // Both windows of each quantity: three shared pairs of columns, plus the column before or after.
   template <class Columns>
   H5L_DEVICE void add_columns(const Columns& columns, u32 phase, double (&windows)[kSlidingSums][kPair]) {
     H5L_UNROLL for (u32 q = 0; q < kSlidingSums; ++q) {
@@ -240,8 +240,8 @@ class SsimConsumer {
     }
   }
 
-  // The window that ends at this plane: the part in the previous block, and the part in this one. Each sum that is no longer
-  // needed is replaced by the plane itself; the last plane of the block turns these into sums.
+  // Returns the window that ends at this plane: the part in the previous block plus the part in this one. Each partial
+  // sum that is no longer needed is replaced by the plane itself; the last plane of the block turns these into sums.
   static H5L_DEVICE double add_plane(u32 phase, double plane, double (&lower)[kSlidingHalo], double& upper) {
     if (!kDeep) return plane;
     double window = plane;
@@ -259,14 +259,14 @@ class SsimConsumer {
     return window;
   }
 
-  template <class Lost>
-  H5L_DEVICE void compute_ssim(u32 plane, const double (&windows)[kSlidingSums][kPair], Lost& to) {
+  template <class Losses>
+  H5L_DEVICE void compute_ssim(u32 plane, const double (&windows)[kSlidingSums][kPair], Losses& to) {
     if (!kDeep) set_row((sweep_.from + plane) * kSlidingSide);
     const bool counts = planes_left_ == 0;
     double found[kPair];
     H5L_UNROLL for (u32 k = 0; k < kPair; ++k) {
       const double sums[kSlidingSums] = {windows[0][k], windows[1][k], windows[2][k], windows[3][k]};
-      found[k] = half_lost_in<T>(plan_, sums);
+      found[k] = half_loss<T>(plan_, sums);
       if (counts && has_window_[k] && found[k] > worst) {
         worst = found[k];
         worst_at_ = plane * kPair + k;
@@ -274,14 +274,14 @@ class SsimConsumer {
       found[k] = has_window_[k] ? found[k] : 0.0;
     }
     if (kDeep) planes_left_ = counts ? step_ - 1 : planes_left_ - 1;
-    to[row_][lane()] = counts ? found[0] + found[1] : -1.0;  // a plane that does not count has a sum below 0
+    to[row_][lane()] = counts ? found[0] + found[1] : -1.0;  // a sum below 0 marks a plane without windows
   }
 
   H5L_DEVICE bool has_place(u64 at, u32 axis) const {
     return at >= plan_.first[axis] && at < plan_.end[axis] && (step_ == 1 || at % step_ == 0);
   }
 
-  // Which of the thread's windows exist at row `y`, and how many of the cell do.
+  // Determines which of the thread's windows exist at row `y`, and how many the cell has.
   H5L_DEVICE void set_row(u64 y) {
     const bool has_row = has_place(y + row_, kY);
     u32 rows = 0, columns = 0;
@@ -293,14 +293,14 @@ class SsimConsumer {
     windows_ = rows * columns;
   }
 
-  // The sums of the cells whose windows the planes of a block ended, each by one warp.
-  H5L_DEVICE void add_lost(u32 block, u32 turn) {
+  // Stores the sums of the cells whose windows ended in a block of planes, one warp per cell.
+  H5L_DEVICE void add_losses(u32 block, u32 turn) {
     wait_barrier(&shared_.blocks_done, turn);
     const u32 plane = block + row_ - ahead_;
     if (row_ >= kPhases || plane >= planes_) return;
     double sum = 0;
     H5L_UNROLL for (u32 row = 0; row < Sliding::kConsumers; ++row) {
-      sum += shared_.lost[turn % Sliding::kLostBlocks][row_][row][lane()];
+      sum += shared_.lost[turn % Sliding::kLossBlocks][row_][row][lane()];
     }
     sum = sum_of_warp(sum);
     if (!kDeep) set_row((sweep_.from + plane) * kSlidingSide);
@@ -315,12 +315,12 @@ class SsimConsumer {
   const Sweep& sweep_;
   SlidingShared& shared_;
   const u32 row_, step_;
-  const u32 planes_, ahead_;  // with windows, and before the first of them
-  u32 planes_left_;           // until one counts
-  u32 windows_;               // of a cell
+  const u32 planes_, ahead_;  // planes with windows, and halo planes before the first of them
+  u32 planes_left_;           // until the first plane with windows
+  u32 windows_;               // per cell
   bool has_column_[kPair], has_window_[kPair];
   u32 worst_at_ = 0;
-  // Sums over the last planes of a block, of one to six, or these planes; and sums over the first ones of the next block.
+  // Sums over the last one to six planes of a block, or those planes; and sums over the first planes of the next block.
   double lower_[kSlidingSums][kPair][kSlidingHalo] = {}, upper_[kSlidingSums][kPair] = {};
 };
 
@@ -329,8 +329,8 @@ H5L_DEVICE void ssim_7(const CellsPlan& plan) {
   SlidingShared& shared = *reinterpret_cast<SlidingShared*>(shared_memory());
   constexpr u32 kAlong = kDeep ? kZ : kY, kUnit = kDeep ? 1 : kSlidingSide;
   const u64 first = plan.first[kAlong] / kUnit, end = (plan.end[kAlong] - 1) / kUnit + 1;
-  // Blocks of planes stay whole. All sweeps but the last have equal length: otherwise an idle producer could not tell which
-  // slots of the ring were released.
+  // Blocks of planes stay whole. All sweeps but the last have equal length: otherwise an idle producer could not tell
+  // which ring slots were released.
   constexpr u32 kPhases = Planes<kDeep>::kPhases;
   const u64 base = first / kPhases * kPhases, sweeps = (end - 1 - base) / plan.sweep_planes + 1;
   const u64 across = plan.columns_of_cells, down = kDeep ? plan.rows_of_cells : 1;

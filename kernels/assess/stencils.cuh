@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Gradient and Laplacian (pattern II). A warp takes a cell, lane i its columns i, i + 32, ..., one after the other, so that
-// all sums are those of native/assess.
+// Gradient and Laplacian (pattern II). A warp takes a cell, lane i its columns i, i + 32, ... in order, so that all
+// sums are those of native/assess.
 #pragma once
 
 #include "kernels/assess/fields.cuh"
 
-#include "assess/slopes.h"  // behind what it takes
+#include "assess/slopes.h"  // after the headers that it needs
 
 namespace h5lossy::H5L_TARGET {
 
-// Extrema that a warp has found, as numbers in shared memory of which the highest counts: bits of sizes, and the complement of
-// those of the smallest gradient. Their places are those of StencilExtrema's doubles.
+// Extrema of a warp in shared memory, encoded so that the largest number wins: bits of magnitudes, and the complement
+// of the bits for the smallest gradient. In the order of StencilExtrema's members.
 inline constexpr u32 kExtrema = sizeof(assess::StencilExtrema) / 8;
 enum Extremum : u32 {
   kSlope = word_of(&assess::StencilExtrema::slope),
@@ -26,7 +26,7 @@ struct WarpExtrema {
   u64 found[kExtrema];
 };
 
-// Takes a point's numbers into a warp's extrema.
+// Updates a warp's extrema with a point's numbers.
 class ExtremaFinder {
  public:
   H5L_DEVICE explicit ExtremaFinder(WarpExtrema& extrema) : found_(extrema.found) {}
@@ -53,20 +53,20 @@ class ExtremaFinder {
   u64* const found_;
 };
 
-// A lane's sums over the stencils of a cell, and whether a point's numbers may be extrema: their high words, compared as
-// floats, decide it in one instruction each.
+// A lane's sums over the stencils of a cell, and a flag for possible new extrema. The flag compares high words as
+// floats, one instruction per number.
 template <class T, u32 kFirst>
 class LaneStencils {
  public:
-  // By all lanes of the warp, as look() and what stores.
+  // Called by all lanes of the warp, as are exchange() and store().
   H5L_DEVICE LaneStencils(const CellsPlan& plan, WarpExtrema& extrema) : plan_(plan), extrema_(extrema) {
     if (lane() < kExtrema) extrema.found[lane()] = lane() == kGradientMin ? ~kExponent<double> : 0;
   }
 
   H5L_DEVICE void clear() { sums_ = {}; }
 
-  // Tells others what the warp's lanes have found, and takes note of what others have.
-  H5L_DEVICE void look() {
+  // Exchanges extrema with the other warps through device memory.
+  H5L_DEVICE void exchange() {
     sync_warp();
     if (lane() < kExtrema) {
       u64& own = extrema_.found[lane()];
@@ -75,11 +75,11 @@ class LaneStencils {
       own = own > known ? own : known;
     }
     sync_warp();
-    set_bars();
+    set_limits();
     sync_warp();
   }
 
-  // A point's axis, and what comes of all of them.
+  // Adds a point's numbers along one axis; add_point adds those of all axes.
   H5L_DEVICE void add_axis(u32 axis, const Slopes<double>& slopes) {
     sums_.slope_error[axis] = fused_multiply_add(slopes.slope_error, slopes.slope_error, sums_.slope_error[axis]);
     compare(kSlope + axis, slopes.slope);
@@ -94,21 +94,21 @@ class LaneStencils {
     compare(kLaplacianError, slopes.bend_error);
     compare(kGradientMax, slopes.length);
     compare(kGradientError, change.size);
-    is_beyond_ = is_beyond_ | (counts & !(high_as_float(slopes.length) > bars_[kGradientMin]));
+    is_beyond_ = is_beyond_ | (counts & !(high_as_float(slopes.length) > limits_[kGradientMin]));
   }
 
-  // Calls find(finder) if there may be extrema among the points since the last time.
+  // Calls find(finder) if points since the last call may have new extrema.
   template <class Find>
-  H5L_DEVICE void settle(Find find) {
+  H5L_DEVICE void update_extrema(Find find) {
     if (is_beyond_) {
       ExtremaFinder finder(extrema_);
       find(finder);
-      set_bars();
+      set_limits();
     }
     is_beyond_ = false;
   }
 
-  // The sums of this cell, and extrema of all so far.
+  // Stores the sums of this cell, and the extrema of all cells so far.
   H5L_DEVICE void store(StencilCell& cell) const {
     const auto sum = [](double& to, auto own) {
       own = sum_of_warp(own);
@@ -138,30 +138,30 @@ class LaneStencils {
     return bit_cast<float>(static_cast<u32>(bit_cast<u64>(number) >> 32));
   }
   H5L_DEVICE void compare(u32 i, double number) {
-    is_beyond_ = is_beyond_ | !(without_sign(high_as_float(number)) < bars_[i]);
+    is_beyond_ = is_beyond_ | !(without_sign(high_as_float(number)) < limits_[i]);
   }
 
-  // Others may raise meanwhile what they are set to: then more is looked at than need be.
-  H5L_DEVICE void set_bars() {
-    // What is made of float32 and not 0 has a high word.
+  // Limits may be outdated, which only costs an unnecessary find().
+  H5L_DEVICE void set_limits() {
+    // Nonzero numbers computed from float32 have a nonzero high word.
     constexpr u32 kLeast = sizeof(T) == sizeof(float) ? 1 : 0;
     H5L_UNROLL for (u32 i = 0; i < kExtrema; ++i) {
       if (i < kLaplacianError && i % 4 + 1 <= kFirst) continue;
       const u32 high = static_cast<u32>(load_relaxed(extrema_.found + i) >> 32);
-      bars_[i] = bit_cast<float>(high > kLeast ? high : kLeast);
+      limits_[i] = bit_cast<float>(high > kLeast ? high : kLeast);
     }
     const u64 least = ~load_relaxed(extrema_.found + kGradientMin);
-    bars_[kGradientMin] = least == 0 ? -1.0f : bit_cast<float>(static_cast<u32>(least >> 32));  // nothing is below 0
+    limits_[kGradientMin] = least == 0 ? -1.0f : bit_cast<float>(static_cast<u32>(least >> 32));  // nothing is below 0
   }
 
   const CellsPlan& plan_;
   WarpExtrema& extrema_;
   Sums sums_;
-  float bars_[kExtrema];
+  float limits_[kExtrema];
   bool is_beyond_ = false;
 };
 
-// Rows and columns of stencils whose lowest corner is in a cell: their centre is one further along each axis.
+// Rows and columns of stencils whose lowest corner is in the cell; the centre is one further along each axis.
 struct StencilExtent {
   u32 rows, columns;
 };
@@ -186,7 +186,7 @@ struct AnyStencilsShared {
   WarpExtrema extrema[kWarps];
 };
 
-// A warp for each cell, whatever its field.
+// A warp per cell, for any field.
 template <class T>
 H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
   const assess::FieldPlan& field = plan.field;
@@ -198,7 +198,7 @@ H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
     const CellPlace place = place_of(plan, i);
     const StencilExtent extent = field.stencils ? extent_of(plan, place) : StencilExtent{};
     stencils.clear();
-    stencils.look();
+    stencils.exchange();
     for (u32 column = lane(); column < extent.columns; column += kWarpThreads) {
       for (u32 row = 0; row < extent.rows; ++row) {
         u64 middle[4] = {place.w, place.z, place.first_row + row, place.first_column + column};
@@ -233,7 +233,7 @@ H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
           to.add_point(slopes, change, keep(centre.e), counts);
         };
         add(stencils);
-        stencils.settle(add);
+        stencils.update_extrema(add);
       }
     }
     stencils.store(cell);
@@ -241,9 +241,9 @@ H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Fields with two or three axes all of whose points count as they stand in memory. The warps of a thread block have cells
-// above each other, so that most of what a warp reads is read for others, too. 32 columns of them are in shared memory at a
-// time, in stages of some rows: while one is worked on, the next one is on its way.
+// Fields with two or three axes in which all points are valid and contiguous. The warps of a thread block have
+// neighbouring cells along the first axis, which share most of the planes they read. Strips of 32 columns are staged in
+// shared memory, a few rows at a time; the next stage is loaded while one is computed.
 
 inline constexpr u32 kStageRows = 6;
 inline constexpr u32 kStripRows = assess::kCellRows + 2;
@@ -252,18 +252,18 @@ static_assert(kStripRows % kStageRows == 0 && kStripRows / kStageRows >= 3);
 template <u32 kFirst>
 inline constexpr u32 kStripPlanes = kFirst == kZ ? kWarps + 2 : kWarps;
 
-// A row of values, and those below it.
+// A row of values, and the rows below it.
 struct Line {
   const u8* from;
   i64 stride;
-  u32 rows, columns;  // that are wanted
+  u32 rows, columns;  // to load
 };
 
 template <class T, u32 kFirst>
 struct StencilsShared {
   static constexpr u32 kColumns = ((kWarpThreads + 2) * sizeof(T) + 15) / 16 * 16 / sizeof(T);
   alignas(16) T strip[kStripRows][kStripPlanes<kFirst>][2][kColumns];  // of original and decoded
-  Line lines[2 * kStripPlanes<kFirst>];                                // their first ones
+  Line lines[2 * kStripPlanes<kFirst>];                                // the first row of each plane
   WarpExtrema extrema[kWarps];
 };
 template <class T>
@@ -284,7 +284,7 @@ class PlainStencils {
   H5L_DEVICE void run() {
     const u64 of_plane = u64{plan_.rows_of_cells} * plan_.columns_of_cells;
     const u64 planes = plan_.cells / of_plane;
-    // Of kWarps cells each: one above the other, or in their order.
+    // Stacks of kWarps cells: neighbours along z, or consecutive ones.
     const u64 stacks = kFirst == kZ ? (planes + kWarps - 1) / kWarps * of_plane : (plan_.cells + kWarps - 1) / kWarps;
     for (u64 i = block_number(); i < stacks; i += grid_blocks()) {
       const u64 first = kFirst == kZ ? i / of_plane * kWarps * of_plane + i % of_plane : i * kWarps;
@@ -298,13 +298,13 @@ class PlainStencils {
   static constexpr u32 kChunks = assess::kCellColumns / kWarpThreads;
   static constexpr u32 kLines = 2 * kStripPlanes<kFirst>;
 
-  // The column behind those that are read.
+  // One past the last column that is read.
   H5L_DEVICE u64 end_column() const {
     const u64 end = plan_.end[kX] + 2;
     return end < plan_.field.shape[kX] ? end : plan_.field.shape[kX];
   }
 
-  // Whether rows of cells begin, and those of the field end, at multiples of 16 bytes.
+  // Whether the rows of cells begin, and those of the field end, at multiples of 16 bytes.
   H5L_DEVICE bool is_aligned(const u8* values, const i64 (&strides)[4]) const {
     const u64 origin = plan_.view.origin[kX];
     const u64 columns = origin | (plan_.first[kX] - origin) | (end_column() - origin);
@@ -312,9 +312,9 @@ class PlainStencils {
     return ((reinterpret_cast<u64>(values) | static_cast<u64>(steps) | columns * sizeof(T)) & 15) == 0;
   }
 
-  // The warp's cell is `step` cells after that of the warp before, if there is one.
+  // The warp's cell is `step` cells after the previous warp's, if there is one.
   H5L_DEVICE void add_stack(u64 first, u64 step) {
-    sync_block();  // the lines of the last stack are not read any more
+    sync_block();  // the lines of the last stack are free again
     if (thread() < kLines) shared_.lines[thread()] = line_of(first, step, thread());
     sync_block();
     fetch(0, 0);
@@ -325,7 +325,7 @@ class PlainStencils {
     stencils_.clear();
     Values<double> before = {}, centre = {};
     H5L_NO_UNROLL for (u32 chunk = 0; chunk < kChunks; ++chunk) {
-      stencils_.look();
+      stencils_.exchange();
       H5L_NO_UNROLL for (u32 stage = 0; stage < kStages; ++stage) {
         wait_for_copies();
         sync_block();
@@ -339,19 +339,19 @@ class PlainStencils {
           centre = own(1);
           row = 2;
         }
-        // Two rows at a time, with nothing between them.
+        // Two rows at a time, for instruction-level parallelism.
         for (; row + 1 < end; row += 2) {
           const Values<double> after = own(row), last = own(row + 1);
           add(row - 1, before, centre, after, stencils_);
           add(row, centre, after, last, stencils_);
-          settle(row - 1, row + 1);
+          update_extrema(row - 1, row + 1);
           before = after;
           centre = last;
         }
         if (row == end) continue;
         const Values<double> after = own(row);
         add(row - 1, before, centre, after, stencils_);
-        settle(row - 1, row);
+        update_extrema(row - 1, row);
         before = centre;
         centre = after;
       }
@@ -363,7 +363,7 @@ class PlainStencils {
     }
   }
 
-  // Lines of a stack: original and decoded of each plane.
+  // Lines of a stack: original and decoded values of each plane.
   H5L_DEVICE Line line_of(u64 first, u64 step, u32 line) const {
     const u32 plane = line / 2;
     const u64 number = kFirst == kZ ? first : first + plane * step;
@@ -378,7 +378,7 @@ class PlainStencils {
     return {address(values, strides, view.origin, at), strides[kY], extent.rows + 2, extent.columns + 2};
   }
 
-  // Starts the copy of a stage's rows.
+  // Starts to copy the rows of a stage.
   H5L_DEVICE void fetch(u32 chunk, u32 stage) { has_quads_ ? fetch<16>(chunk, stage) : fetch<sizeof(T)>(chunk, stage); }
   template <u32 kBytes>
   H5L_DEVICE void fetch(u32 chunk, u32 stage) {
@@ -403,7 +403,7 @@ class PlainStencils {
     }
   }
 
-  // Values of a row: of the plane `plane` after the first one of the warp, and of the column `column` after the lane's.
+  // Values of a row, in plane `plane` of the warp's and `column` columns after the lane's.
   H5L_DEVICE Values<double> at(u32 row, u32 plane, u32 column) const {
     const auto& values = shared_.strip[row][warp() + plane];
     const double x = static_cast<double>(values[0][lane() + column]);
@@ -411,7 +411,7 @@ class PlainStencils {
   }
   H5L_DEVICE Values<double> own(u32 row) const { return at(row, kFirst == kZ ? 1 : 0, 1); }
 
-  // Stencils of a row, by its values and those of the rows before and after.
+  // Adds the stencils of a row, from its values and those of its neighbours.
   template <class To>
   H5L_DEVICE void add(u32 row, const Values<double>& before, const Values<double>& centre, const Values<double>& after,
                       To& to) const {
@@ -429,9 +429,9 @@ class PlainStencils {
     to.add_point(slopes, slopes.template change<sizeof(T) == sizeof(float)>(), centre.e, true);
   }
 
-  // Behind some rows. It is rare that they have to be looked at once more.
-  H5L_DEVICE void settle(u32 first, u32 end) {
-    stencils_.settle([&](ExtremaFinder& finder) {
+  // Searches the last rows for extrema if the flag is set, which is rare.
+  H5L_DEVICE void update_extrema(u32 first, u32 end) {
+    stencils_.update_extrema([&](ExtremaFinder& finder) {
       H5L_NO_UNROLL for (u32 row = first; row < end; ++row) add(row, own(row - 1), own(row), own(row + 1), finder);
     });
   }

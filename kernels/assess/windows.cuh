@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Structural similarity in sliding windows (pattern III), for windows of any side in fields of any rank: sums over columns
-// of points, then over rows of these, then over planes and volumes of those, with the additions of native/assess. What is
-// between stands in memory.
+// Structural similarity in sliding windows (pattern III), for windows of any side in fields of any rank: sums over
+// columns of points, then over rows of these, then over planes and volumes, with the additions of native/assess.
+// Intermediate sums are in device memory.
 #pragma once
 
 #include "kernels/assess/fields.cuh"
@@ -15,8 +15,8 @@ using assess::WindowSums;
 // s = x + y - 2 pivot, d = y - x, their squares, and the number of valid points.
 inline constexpr u32 kQuantities = 5;
 
-// Adds the first four of a point, squares with one rounding. Those of float64 are counted in units that leave room for
-// products. Sums begin with -0, to which any number can be added without a change.
+// Adds the first four quantities of a point; squares are fused. For float64 they are in units that keep products in
+// range. Sums begin with -0, the neutral element of addition.
 template <class T>
 H5L_DEVICE void add_quantities(const CellsPlan& plan, double x, double e, double (&sums)[kQuantities - 1]) {
   const double unit = sizeof(T) == 8 ? plan.field.unit : 1.0;
@@ -31,7 +31,7 @@ H5L_DEVICE void add_quantities(const CellsPlan& plan, double x, double e, double
   sums[3] = fused_multiply_add(e, e, sums[3]);
 }
 
-// Terms that are added up as a tree, the larger power of two first: a binary counter of sums.
+// Adds terms as a tree, larger powers of two first: a binary counter of sums.
 class TreeSum {
  public:
   H5L_DEVICE void add(double term) {
@@ -64,7 +64,7 @@ class TreeSum {
 };
 static_assert(H5L_ASSESS_MAX_WINDOW <= 16);
 
-// Extents of what stands in memory: windows' corners along some axes, all that they reach along others.
+// Extents of intermediate sums: windows' corners along some axes, corners and halo along the others.
 struct Extents {
   u64 n[4];
   H5L_DEVICE u64 count() const { return n[0] * n[1] * n[2] * n[3]; }
@@ -77,7 +77,7 @@ struct Extents {
   H5L_DEVICE u64 join(u64 w, u64 z, u64 y, u64 x) const { return ((w * n[kZ] + z) * n[kY] + y) * n[kX] + x; }
 };
 
-// With the first `reaching` axes as far as windows reach.
+// The first `reaching` axes include the halo.
 H5L_DEVICE Extents extents_of(const CellsPlan& plan, u32 reaching) {
   Extents extents;
   for (u32 axis = 0; axis < 4; ++axis) {
@@ -86,8 +86,8 @@ H5L_DEVICE Extents extents_of(const CellsPlan& plan, u32 reaching) {
   return extents;
 }
 
-// Sums of `side` neighbours from place `at` on: those up to the next multiple of `side` from the last one on, and those
-// from there on; both are shared with other windows. add(place, sums) adds kCount numbers.
+// Sums `side` neighbours from place `at` on in two parts, before and from the next multiple of `side`; each part is
+// shared with other windows. add(place, sums) adds kCount numbers.
 template <u32 kCount, class Add>
 H5L_DEVICE void add_blocks(u64 at, u32 side, double (&sums)[kCount], Add add) {
   const u64 border = (at / side + 1) * side;
@@ -124,8 +124,8 @@ H5L_DEVICE void sum_columns(const CellsPlan& plan) {
   }
 }
 
-// Neighbours from place `at` on. Those at 2 j + 1 and 2 j + 2 are a pair; a window is the tree of its pairs, and before and
-// behind it what has no partner in the window. Windows at an even place and behind it share most pairs.
+// Sums neighbours from place `at` on. Places 2 j + 1 and 2 j + 2 are a pair; a window is the tree of its pairs plus the
+// unpaired columns at its ends. The windows at an even place and the next one share most pairs.
 H5L_DEVICE double sum_of_row(const double* from, u64 at, u32 side) {
   const u32 alone = at % 2 == 0 ? 1 : 0, pairs = (side - alone) / 2;
   TreeSum tree;
@@ -136,7 +136,7 @@ H5L_DEVICE double sum_of_row(const double* from, u64 at, u32 side) {
   return sum;
 }
 
-// Sums of these over x.
+// Sums over x of the column sums.
 H5L_DEVICE void sum_planes(const CellsPlan& plan) {
   Extents from = extents_of(plan, kY);
   from.n[kX] += plan.field.window[kX] - 1;
@@ -154,23 +154,23 @@ H5L_DEVICE void sum_planes(const CellsPlan& plan) {
 
 H5L_DEVICE double cut_to_47_bits(double value) { return bit_cast<double>(bit_cast<u64>(value) & ~u64{63}); }
 
-// Of float32, such numbers are at least 0 or so little above it that no sum shows it: in that of the other variance and a
-// constant, and in that of the square of a mean error that is not 0 and its variance times something.
+// points^2 times the variance, clamped to 0. For float32, clamping the high word suffices: what remains of a
+// negative value is so small that it vanishes in the sums in which it is used.
 template <class T>
 H5L_DEVICE double variance(double points, double squares, double sum) {
   const double square = sum * sum, value = fused_multiply_add(points, squares, -square);
   const u64 bits = bit_cast<u64>(value);
   const i32 high = static_cast<i32>(bits >> 32);
-  if constexpr (sizeof(T) == 8) return value > 0 ? value : 0.0;  // nor NaN
+  if constexpr (sizeof(T) == 8) return value > 0 ? value : 0.0;  // also replaces NaN
   return bit_cast<double>(static_cast<u64>(static_cast<u32>(high > 0 ? high : 0)) << 32 | static_cast<u32>(bits));
 }
 
-// Half of 1 - SSIM of a window, from its sums: with l and cs SSIM's two factors, 1 - l cs comes without cancellation from
-// what the means and what the variances lose, with one division. Its divisor is cut to 47 bits: then no quotient is so
-// near the middle between two numbers that divide_by_short would round it to the wrong one.
-// Where numbers are infinite or nearly so the error is beyond all measure; sums of float32 are not.
+// (1 - SSIM) / 2 of a window, from its sums. With l and cs the two factors of SSIM, 1 - l cs is computed from 1 - l and
+// 1 - cs, without cancellation and with one division. The divisor is cut to 47 bits, so that no quotient is close
+// enough to a rounding midpoint for divide_by_short to round it wrongly. Infinite or nearly infinite numbers count as
+// the largest loss; sums of float32 never are.
 template <class T>
-H5L_DEVICE double half_lost_in(const CellsPlan& plan, const double* sums) {
+H5L_DEVICE double half_loss(const CellsPlan& plan, const double* sums) {
   const assess::FieldPlan& field = plan.field;
   const double error_squares = sums[1] * sums[1];
   const double whole = sums[0] + field.points * (2 * plan.rules.pivot_x * field.unit);
@@ -183,7 +183,7 @@ H5L_DEVICE double half_lost_in(const CellsPlan& plan, const double* sums) {
   return all < 0x1p1000 ? lost / all : 0.5;
 }
 
-// Half of 1 - SSIM of each window; -1 where there is none.
+// (1 - SSIM) / 2 of each window; -1 where there is none.
 template <class T>
 H5L_DEVICE void compute_ssim_windows(const CellsPlan& plan) {
   const Extents from = extents_of(plan, kY), to = extents_of(plan, 0);
@@ -208,7 +208,7 @@ H5L_DEVICE void compute_ssim_windows(const CellsPlan& plan) {
       });
       sums[q] = sum[0];
     }
-    plan.lost[i] = is_there && sums[4] == plan.field.points ? half_lost_in<T>(plan, sums) : -1.0;
+    plan.lost[i] = is_there && sums[4] == plan.field.points ? half_loss<T>(plan, sums) : -1.0;
   }
 }
 
@@ -217,7 +217,7 @@ struct WorstOfWarp {
   u64 at;
 };
 
-// The largest number in a warp, and where it is: the first place of several.
+// The largest number in a warp, and the first place that has it.
 H5L_DEVICE void worst_of_warp(double& worst, u64& at) {
   for (u32 by = kWarpThreads / 2; by != 0; by /= 2) {
     const double other = shuffle_xor(worst, by);
@@ -229,7 +229,7 @@ H5L_DEVICE void worst_of_warp(double& worst, u64& at) {
   }
 }
 
-// A thread block's worst window, from those of its threads: numbers in C order. `of_warps` is shared memory.
+// The thread block's worst window, from its threads' worst: numbers in C order. `of_warps` is shared memory.
 template <u32 kBlockWarps>
 H5L_DEVICE void publish_worst(const CellsPlan& plan, const Extents& extents, WorstOfWarp* of_warps, double lost,
                               u64 at) {
@@ -249,7 +249,7 @@ H5L_DEVICE void publish_worst(const CellsPlan& plan, const Extents& extents, Wor
   for (u32 axis = 0; axis < 4; ++axis) worst.at[axis] += plan.first[axis];
 }
 
-// A warp for each cell, lane i for its pairs of columns i, i + 32, ..., row by row.
+// A warp per cell; lane i sums the pairs of columns i, i + 32, ..., row by row.
 H5L_DEVICE void sum_windows(const CellsPlan& plan) {
   const Extents extents = extents_of(plan, 0);
   double worst = -1;

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// AATROX's decoder: a thread block for a part of a tile, a warp for an iteration layer, a thread for a block of 32 values.
-// Each thread block reads all codes of its tile, and each warp tells the later ones what its differences add up to, which
-// counting ones in their planes says before they are transposed. Thread blocks may start in any order, so nobody relies on
-// being told: after a while a warp counts the ones of the layers before it by itself.
+// AATROX's decoder: a thread block per part of a tile, a warp per iteration layer, a thread per block of 32 values.
+// Each thread block reads all codes of its tile. Each warp publishes the sum of its layer's differences, which follows
+// from population counts of the planes, before they are transposed. Thread blocks may start in any order, so a warp
+// that has waited for an earlier layer's sum too long computes it itself.
 #pragma once
 
 #include "kernels/codecs/aatrox_parts.cuh"
@@ -12,7 +12,7 @@
 
 namespace h5lossy::H5L_TARGET::aatrox {
 
-// All blocks of a tile, a run of consecutive ones for each thread.
+// Blocks of a tile per thread: a run of consecutive ones.
 inline constexpr u32 kRunBlocks = kMaxBlocks / kThreads;
 inline constexpr u32 kLayerRuns = kLayerBlocks / kRunBlocks;
 static_assert(kRunBlocks % 4 == 0);
@@ -23,8 +23,8 @@ static_assert(kTileLayers == kWarpThreads && kLayerBlocks == kWarpThreads);
 template <class T>
 struct alignas(16) DecodeShared {
   u8 rows[kPartValues * sizeof(T)];
-  u32 layers[kTileLayers];  // planes before each layer, from the first of eight on
-  u32 bits[kThreads];       // bits of exceptions before each run
+  u32 layers[kTileLayers];  // planes before each layer, counted from the first of its group of eight
+  u32 bits[kThreads];       // exception bits before each run
   u32 masks[kGroupBlocks];  // masks before each group
   Quad totals;              // planes of eight layers each
   u32 more_totals[kWarps];
@@ -49,7 +49,7 @@ class Decoder {
     if (first >= count_) return;
     const u32 part_count = count_ - first < kPartValues ? count_ - first : kPartValues;
     const u32 raw_bytes = count_ * static_cast<u32>(sizeof(T));
-    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
+    if (!span.is_valid || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
       return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(payloads_of(plan_) + span.begin);
     prefetch_share(payloads_of(plan_) + span.begin, span.bytes, part, kTileParts);
@@ -72,10 +72,10 @@ class Decoder {
       if (!read_codes()) return report_corrupt(plan_);
       const Q q = quantizer_of<T, Q>(job_);
       W bins[kThreadValues];
-      // Where the warps of the tile tell their sums.
-      u64* const told =
-          plan_.told + (u64{block_row()} * plan_.tiles + (tile - plan_.first_tile)) * kTileLayers * kValueWords;
-      read_bins(sum, bins, told);
+      // Sums published by the tile's warps.
+      u64* const published =
+          plan_.published + (u64{block_row()} * plan_.tiles + (tile - plan_.first_tile)) * kTileLayers * kValueWords;
+      read_bins(sum, bins, published);
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = bits_of_bin(q, bins[i]);
     }
     store_row<kRowBytes<T>>(shared_.rows, bits);
@@ -84,7 +84,7 @@ class Decoder {
   }
 
  private:
-  // Where the codes of a layer stand; 0: it has none.
+  // Byte offset of a layer's codes; 0 if it has none.
   [[nodiscard]] H5L_DEVICE u32 codes_at(u32 layer) const {
     return (layers_ >> layer & 1) == 0 ? 0 : 4 + kLayerBlocks * ones(layers_ & ((u32{1} << layer) - 1));
   }
@@ -93,15 +93,15 @@ class Decoder {
     constexpr u32 to_sign = (0x7F - kMaxWidth<T>)*0x01010101u;
     return ((codes | (codes + to_sign)) & 0x80808080u) == 0;
   }
-  // The planes of four blocks: one more than a width that is not 0.
+  // Total planes of four blocks: width + 1 for each nonzero width.
   H5L_DEVICE static u32 planes_of(u32 codes) {
     return (codes * 0x01010101u >> 24) + ones((codes + 0x7F7F7F7Fu) & 0x80808080u);
   }
 
-  // What a thread reads of the codes: those of a run, four at once as the bytes of a word, and that of its own block. 0 for
-  // blocks that have none, or are not there.
+  // The codes that a thread reads: those of its run, four per word, and that of its own block. 0 for blocks without a
+  // code and past the end.
   struct Codes {
-    u32 at;  // the word of the first one; 0: none
+    u32 at;  // the word of the first code; 0: none
     u32 words[kRunBlocks / 4];
     u32 own;
   };
@@ -124,9 +124,9 @@ class Decoder {
     return load_constant(reinterpret_cast<const u8*>(payload_) + at + lane());
   }
 
-  // False, for all threads: they contradict themselves or the payload's size.
+  // False, in all threads, if the codes are inconsistent with each other or with the payload's size.
   H5L_DEVICE bool read_codes() {
-    // Mostly all layers have codes, so these are asked for before it is known which have.
+    // Nearly all layers have codes: load them before the layer mask has arrived.
     layers_ = ~u32{0};
     codes_ = load_codes();
     const u32 layers = load_constant(payload_);
@@ -163,14 +163,14 @@ class Decoder {
     section_at_ = planes_begin_ + planes_before(kWarps);
     if (any_wrong || words_ < section_at_) return false;
     section_words_ = words_ - section_at_;
-    // What pads the codes must be 0, as the codes of blocks would be.
+    // Padding after the codes must be 0, like codes of blocks without planes.
     return codes_bytes % 4 == 0 || load_constant(payload_ + codes_words - 1) >> (8 * (codes_bytes % 4)) == 0;
   }
 
-  // The part's share of the checksum but for planes: its own layers' codes, of the first part also what is before and behind
-  // all codes, and a share of the exceptions.
+  // The part's share of the checksum, except planes: the codes of its layers, a share of the exceptions, and in the
+  // first part everything before and after the codes.
   H5L_DEVICE void add_others(PayloadSum& sum) const {
-    if (!sum.is_asked()) return;
+    if (!sum.is_enabled()) return;
     if (thread() / (kThreads / kTileParts) == part_) {
       H5L_UNROLL for (u32 i = 0; i < kRunBlocks / 4; ++i) sum.add(codes_.words[i], codes_.at + i, has_codes(codes_, i));
     }
@@ -182,21 +182,21 @@ class Decoder {
     sum.add_words(payload_, section_at_, words_, part_ * kThreads + thread(), parts * kThreads);
   }
 
-  // Planes of the first `warps` times eight layers.
+  // Planes of the first `warps` groups of eight layers.
   [[nodiscard]] H5L_DEVICE u32 planes_before(u32 warps) const {
     const Quad totals = shared_.totals;
     return (warps > 0 ? totals.x : 0) + (warps > 1 ? totals.y : 0) + (warps > 2 ? totals.z : 0) +
            (warps > 3 ? totals.w : 0);
   }
 
-  // The word where a layer's planes begin.
+  // The word at which a layer's planes begin.
   [[nodiscard]] H5L_DEVICE u32 layer_at(u32 layer) const {
     return planes_begin_ + planes_before(layer * kLayerRuns / kWarpThreads) + shared_.layers[layer];
   }
   H5L_DEVICE static u32 planes_of_code(u32 width) { return width == 0 ? 0 : width + 1; }
 
-  // The sum of a layer's differences, where its warp has told nothing, by another one. Each plane counts as often as it has
-  // ones, those of negative differences against it.
+  // The sum of another layer's differences, if its warp has not published it in time. A plane contributes its
+  // population count times its weight; negative differences are subtracted.
   H5L_DEVICE W sum_of_layer(u32 layer) const {
     const u32 planes = planes_of_code(code_of_lane(layer)), at = layer_at(layer) + scan_of_warp(planes) - planes;
     const u32 signs = planes == 0 ? 0 : load_constant(payload_ + at);
@@ -208,28 +208,29 @@ class Decoder {
     return sum_of_warp(sum);
   }
 
-  // What the differences of the layers before `layer` add up to. `told` is what the tile's layers tell, 0 where nothing was
-  // told.
-  H5L_DEVICE W sum_before(u32 layer, const u64* told) const {
+  // The sum of the differences of all layers before `layer`. `published` are the tile's; 0 is not published yet.
+  H5L_DEVICE W sum_before(u32 layer, const u64* published) const {
     W sum = 0;
-    bool is_told = lane() >= layer;
-    H5L_NO_UNROLL for (u32 i = 0; i < kPatience && !is_told; ++i) {
+    bool is_published = lane() >= layer;
+    H5L_NO_UNROLL for (u32 i = 0; i < kMaxPolls && !is_published; ++i) {
       if (i != 0) wait_a_little();
       sum = 0;
-      is_told = true;
+      is_published = true;
       H5L_UNROLL for (u32 w = 0; w < kValueWords; ++w) {
-        const u64 word = load_relaxed(told + lane() * kValueWords + w);
-        is_told = is_told && (word & kPublished) != 0;
+        const u64 word = load_relaxed(published + lane() * kValueWords + w);
+        is_published = is_published && (word & kPublished) != 0;
         sum |= static_cast<W>(static_cast<u32>(word)) << (kValueWords == 1 ? 0 : 32 * w);
       }
     }
-    if (!is_told) sum = 0;
+    if (!is_published) sum = 0;
     sum = sum_of_warp(sum);
-    for (u32 missing = ballot(!is_told); missing != 0; missing &= missing - 1) sum += sum_of_layer(lowest_one(missing));
+    for (u32 missing = ballot(!is_published); missing != 0; missing &= missing - 1) {
+      sum += sum_of_layer(lowest_one(missing));
+    }
     return sum;
   }
 
-  H5L_DEVICE void read_bins(PayloadSum& sum, W (&bins)[kThreadValues], u64* told) {
+  H5L_DEVICE void read_bins(PayloadSum& sum, W (&bins)[kThreadValues], u64* published) {
     const u32 layer = part_ * kPartLayers + warp();
     W carry = initial_, own = 0;
     load_differences<kMaxWidth<T> + 1>(
@@ -240,15 +241,16 @@ class Decoder {
             own -= W{ones(eight.above)} << (eight.first + 7);
             const W total = sum_of_warp(own);
             if (lane() < kValueWords)
-              store_relaxed(told + layer * kValueWords + lane(), kPublished | static_cast<u32>(total >> (32 * lane())));
+              store_relaxed(published + layer * kValueWords + lane(),
+                            kPublished | static_cast<u32>(total >> (32 * lane())));
             carry += scan_of_warp(own) - own;
           }
-          add_planes(sum, eight, planes_, planes_at_, 1);  // while others tell their sums
+          add_planes(sum, eight, planes_, planes_at_, 1);  // overlaps with the other warps' publishing
         },
         bins);
     add_others(sum);
     sum.finish();
-    if (layer != 0) carry += sum_before(layer, told);
+    if (layer != 0) carry += sum_before(layer, published);
     bins[0] += carry;
     H5L_UNROLL for (u32 i = 1; i < kThreadValues; ++i) bins[i] += bins[i - 1];
   }
@@ -258,7 +260,7 @@ class Decoder {
     return static_cast<u32>(first_bits(left < kBlockValues ? left : kBlockValues));
   }
 
-  // What the section says of one group.
+  // A group's part of the section of exceptions.
   struct Group {
     u32 present, full, uniform;
   };
@@ -268,7 +270,7 @@ class Decoder {
     return {load_constant(words), load_constant(words + 1), load_constant(words + 2)};
   }
 
-  // Puts the exceptions of the part into the rows. False: the section contradicts itself or the tile.
+  // Writes the part's exceptions into the rows. False if the section is inconsistent with itself or with the tile.
   H5L_DEVICE bool restore_exceptions() {
     constexpr u32 head = 1 + kValueWords;
     const u32* const section = payload_ + section_at_;
@@ -291,7 +293,7 @@ class Decoder {
     if (warp() == 0) shared_.masks[lane()] = masks_with - masks;
     if (any_in_block(!is_fine) || section_words_ < masks_at + all_masks) return false;
 
-    // Bits of the exceptions of each run.
+    // Exception bits of each run.
     const u32 run_group = thread() / kLayerRuns;
     const Group of_run = group(section, groups, run_group);
     u32 bits = 0;
@@ -329,7 +331,7 @@ class Decoder {
     return true;
   }
 
-  // Which values of a block are exceptions; a mask that no encoder writes clears `is_fine`.
+  // Mask of a block's exceptions; clears `is_fine` if no encoder would write this mask.
   H5L_DEVICE u32 mask_of(const u32* masks, const Group& of_block, u32 number, u32 block, bool& is_fine) const {
     const u32 bit = block % kGroupBlocks;
     if ((of_block.present >> bit & 1) == 0) return 0;

@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// AATROX's encoder: a thread block for a part of a tile, a thread for a block of 32 values.
+// AATROX's encoder: a thread block per part of a tile, a thread per block of 32 values.
 #pragma once
 
 #include "kernels/codecs/aatrox_parts.cuh"
 
 namespace h5lossy::H5L_TARGET::aatrox {
 
-// The places of a thread block's items, where an item is a part of a tile. One warp finds them.
+// Finds the offsets of a thread block's items, which are parts of tiles. One warp does.
 template <class T>
 class PartPlaces {
  public:
   struct Shared {
-    u32 known_chunk;  // the first item of a chunk and 1; 0: none is known
+    u32 known_chunk;  // one past the first item of the chunk placed last; 0: none
     u32 known_tile, known_end;
-    u32 begin;  // of the tile that the last one is a part of
+    u32 begin;  // offset of the last item's tile
     TileLayout layout;
   };
 
@@ -23,64 +23,64 @@ class PartPlaces {
     if (thread() == 0) shared_.known_chunk = 0;
   }
 
-  H5L_DEVICE void ask(const EncodePlan& plan, const Spot& spot) {
-    const u64* const own = own_word(plan, spot);
+  H5L_DEVICE void prefetch(const EncodePlan& plan, const WorkItem& work) {
+    const u64* const own = own_word(plan, work);
     own_ = own == nullptr ? kPublished : load_relaxed(own);
-    sum_ = load_sum(plan, spot, known_tile(spot) + lane());
+    sum_ = load_sum(plan, work, known_tile(work) + lane());
   }
 
-  // Where the part's tile begins in its chunk's payload, and its layout.
+  // Computes the tile's offset in its chunk's payload, and its layout.
   H5L_DEVICE void find(const EncodePlan& plan, const OwnTile& part) {
-    const Spot& spot = part.spot;
-    const u32 first_tile = known_tile(spot), tile = spot.index / kTileParts;
+    const WorkItem& work = part.work;
+    const u32 first_tile = known_tile(work), tile = work.index / kTileParts;
     u32 bytes = 0;
     constexpr u32 in_flight = 4;
     for (u32 t = first_tile + lane(); t < tile + lane(); t += in_flight * kWarpThreads) {
       u32 found[in_flight];
       H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
-        const bool is_asked = k == 0 && t == first_tile + lane();
-        found[k] = is_asked ? sum_ : load_sum(plan, spot, t + k * kWarpThreads);
+        const bool is_prefetched = k == 0 && t == first_tile + lane();
+        found[k] = is_prefetched ? sum_ : load_sum(plan, work, t + k * kWarpThreads);
       }
       H5L_UNROLL for (u32 k = 0; k < in_flight; ++k) {
         while ((found[k] & kComplete) == 0) {
           wait_a_little();
-          found[k] = load_sum(plan, spot, t + k * kWarpThreads);
+          found[k] = load_sum(plan, work, t + k * kWarpThreads);
         }
         if (t + k * kWarpThreads < tile) bytes += bytes_of_sum<T>(found[k]);
       }
     }
-    const u64* const own = own_word(plan, spot);
+    const u64* const own = own_word(plan, work);
     if (own != nullptr) own_ = wait_for(own, own_);
     const u32 left = plan.shape.count - tile * kTileValues, values = left < kTileValues ? left : kTileValues;
-    const TileLayout layout = layout_of<T>(own == nullptr ? 0 : own_, values, spot.index % kTileParts);
+    const TileLayout layout = layout_of<T>(own == nullptr ? 0 : own_, values, work.index % kTileParts);
     const u32 begin = (first_tile == 0 ? 0 : shared_.known_end) + sum_of_warp(bytes);
-    sync_warp();  // nobody needs any more what was known
+    sync_warp();  // all lanes have read the state
     if (lane() != 0) return;
     shared_.begin = begin;
     shared_.layout = layout;
-    shared_.known_chunk = spot.item - spot.index + 1;
+    shared_.known_chunk = work.item - work.index + 1;
     shared_.known_tile = tile + 1;
     shared_.known_end = begin + layout.bytes;
   }
 
  private:
-  // The tile behind those whose end is known.
-  [[nodiscard]] H5L_DEVICE u32 known_tile(const Spot& spot) const {
-    const bool knows =
-        shared_.known_chunk == spot.item - spot.index + 1 && shared_.known_tile <= spot.index / kTileParts;
-    return knows ? shared_.known_tile : 0;
+  // The first tile of the chunk whose end has not been computed yet.
+  [[nodiscard]] H5L_DEVICE u32 known_tile(const WorkItem& work) const {
+    const bool is_same_chunk =
+        shared_.known_chunk == work.item - work.index + 1 && shared_.known_tile <= work.index / kTileParts;
+    return is_same_chunk ? shared_.known_tile : 0;
   }
 
-  // The word of the lane's part of an item's tile; null: there is none.
-  H5L_DEVICE static const u64* own_word(const EncodePlan& plan, const Spot& spot) {
-    const u32 part = spot.index / kTileParts * kTileParts + lane() % kTileParts;
-    return part < plan.items_per_chunk ? plan.parts + (spot.item - spot.index) + part : nullptr;
+  // The word of the lane's part of the item's tile; null if there is no such part.
+  H5L_DEVICE static const u64* own_word(const EncodePlan& plan, const WorkItem& work) {
+    const u32 part = work.index / kTileParts * kTileParts + lane() % kTileParts;
+    return part < plan.items_per_chunk ? plan.parts + (work.item - work.index) + part : nullptr;
   }
 
-  // Of a tile before an item's.
-  H5L_DEVICE static u32 load_sum(const EncodePlan& plan, const Spot& spot, u32 tile) {
-    if (tile >= spot.index / kTileParts) return kComplete;
-    return load_relaxed(plan.group_sums + spot.chunk * plan.groups_per_chunk + tile);
+  // The published sum of an earlier tile.
+  H5L_DEVICE static u32 load_sum(const EncodePlan& plan, const WorkItem& work, u32 tile) {
+    if (tile >= work.index / kTileParts) return kComplete;
+    return load_relaxed(plan.group_sums + work.chunk * plan.groups_per_chunk + tile);
   }
 
   Shared& shared_;
@@ -88,10 +88,10 @@ class PartPlaces {
   u32 sum_ = kComplete;
 };
 
-// What a part knows of its exceptions, and of each thread's. In shared memory, not in registers, which would be missing for
-// the usual parts.
+// Exceptions of a part and of each thread. In shared memory: keeping them in registers would cost the common parts
+// without exceptions.
 struct ThreadExceptions {
-  u32 exceptions;  // which of the thread's values
+  u32 exceptions;  // bit i: value i of the thread
   u16 bits_at;
   u8 mask_at, has_mask : 1, has_bits : 1;
 };
@@ -99,14 +99,14 @@ struct alignas(16) Exceptions {
   ThreadExceptions threads[kThreads];
   u64 common;
   u32 groups[kWarps][3];  // present, full, uniform
-  u32 any_ordinary;       // values in the part
+  u32 any_ordinary;       // whether the part has values that are no exceptions
 };
 
-// A part's shares of the payload in the staging area: codes, this, what there is to know of exceptions, planes.
+// A part in the ring: this head, its exceptions if any, and its planes.
 struct alignas(16) StagedHead {
   u8 codes[kThreads];
-  u64 initial;         // bits of the part's first bin
-  u32 has_exceptions;  // whether there are any
+  u64 initial;  // bits of the part's first bin
+  u32 has_exceptions;
 };
 H5L_FN constexpr u32 staged_bytes(u32 planes_words, bool has_exceptions) {
   return static_cast<u32>(sizeof(StagedHead)) + (has_exceptions ? static_cast<u32>(sizeof(Exceptions)) : 0) +
@@ -116,11 +116,11 @@ H5L_FN constexpr u32 staged_bytes(u32 planes_words, bool has_exceptions) {
 template <class T>
 struct alignas(16) EncodeShared {
   u8 input[kPartValues * sizeof(T)];           // rows of values
-  u8 staged[kPartValues * sizeof(T) * 9 / 8];  // parts that wait for their places; a single one always finds room
-  alignas(16) u8 value_before[16];             // the value in front of the part
+  u8 staged[kPartValues * sizeof(T) * 9 / 8];  // ring of parts; any single one fits
+  alignas(16) u8 value_before[16];             // the value before the part
   alignas(16) u32 totals[kWarps];
   T warp_ends[kWarps];
-  T firsts[kThreads], lasts[kThreads];  // ordinary bins of each thread
+  T firsts[kThreads], lasts[kThreads];  // first and last bins of each thread, without exceptions
   u8 has_ordinary[kThreads];
   T initial;  // the part's first bin
   T bin_before;
@@ -139,8 +139,8 @@ class Encoder {
   static constexpr u32 kValueWords = sizeof(T) / 4;
   static constexpr u32 kNone = 32 * kThreads;
 
-  // What the sum over blocks is made of: words of planes, warps with exceptions, and from kLayersAt on a bit for each warp
-  // whose layer has codes.
+  // Fields of the sum over blocks: words of planes, warps with exceptions, and from kLayersAt on one bit per warp for a
+  // layer with codes.
   static constexpr u32 kExceptionsAt = 16, kLayersAt = 24;
 
  public:
@@ -151,22 +151,22 @@ class Encoder {
 
   H5L_DEVICE Encoder(Shared& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {}
 
-  // Where an item's values are.
+  // Finds an item's values.
   H5L_DEVICE void find_values(OwnTile& part) const {
-    const u32 left = plan_.shape.count - part.spot.index * kPartValues;
-    part.values = raw_of(plan_, part.spot.chunk) + u64{part.spot.index} * (kPartValues * sizeof(T));
+    const u32 left = plan_.shape.count - part.work.index * kPartValues;
+    part.values = raw_of(plan_, part.work.chunk) + u64{part.work.index} * (kPartValues * sizeof(T));
     part.raw_bytes = (left < kPartValues ? left : kPartValues) * static_cast<u32>(sizeof(T));
   }
-  H5L_DEVICE static u32 part_of(const OwnTile& part) { return part.spot.index % kTileParts; }
+  H5L_DEVICE static u32 part_of(const OwnTile& part) { return part.work.index % kTileParts; }
 
   H5L_DEVICE void start(const OwnTile& part) {
     start_rows<kRowBytes<T>, sizeof(T)>(shared_.input, part.values, part.raw_bytes);
     if (thread() == 0 && part_of(part) != 0) copy_async<sizeof(T)>(shared_.value_before, part.values - sizeof(T));
   }
 
-  // The part's word, for the first thread.
+  // Computes the part's word; valid in the first thread.
   H5L_DEVICE u64 measure(const OwnTile& tile) {
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile.spot.chunk));
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile.work.chunk));
     const u32 count = tile.raw_bytes / static_cast<u32>(sizeof(T)), part_number = part_of(tile);
     const u32 begin = thread() * kThreadValues;
     const u32 inside = begin >= count ? 0 : static_cast<u32>(first_bits(count - begin < 32 ? count - begin : 32));
@@ -178,7 +178,7 @@ class Encoder {
     load_row<kRowBytes<T>>(shared_.input, values);
     is_fine &= bins_of_row(q, values, bins);
     u32 exceptions = 0;
-    T before = bins[0];  // of the thread's first bin
+    T before = bins[0];  // predicts the thread's first bin
     bool has_before = true;
     if (thread() == 0 && part_number != 0) {
       W bin = 0;
@@ -236,21 +236,21 @@ class Encoder {
 
   H5L_DEVICE void publish(OwnTile& tile, u64 word) const {
     const PartWord part = unpack(word);
-    const Spot& spot = tile.spot;
+    const WorkItem& work = tile.work;
     tile.bytes = 4 * part.planes;
-    store_relaxed(plan_.parts + spot.item, word);
-    atomic_add(plan_.group_sums + spot.chunk * plan_.groups_per_chunk + spot.index / kTileParts,
+    store_relaxed(plan_.parts + work.item, word);
+    atomic_add(plan_.group_sums + work.chunk * plan_.groups_per_chunk + work.index / kTileParts,
                summand_of<T>(part, part_of(tile) == 0));
   }
 
-  // Bytes that the part takes of the staging area.
+  // Bytes that the part takes in the ring.
   [[nodiscard]] H5L_DEVICE u32 room() const { return room_; }
 
-  // The rows of values take the words while another part is placed.
+  // Keeps the words in the rows of values while another part is copied out.
   H5L_DEVICE void stash() { store_row<kRowBytes<T>>(shared_.input, words_); }
   H5L_DEVICE void unstash() { load_row<kRowBytes<T>>(shared_.input, words_); }
 
-  // Stages the part's shares of the payload.
+  // Writes the part's shares of the payload to the ring.
   H5L_DEVICE void write(const OwnTile&, u32 at) {
     u8* const out = shared_.staged + at;
     auto& head = *reinterpret_cast<StagedHead*>(out);
@@ -268,10 +268,10 @@ class Encoder {
     for (u32 i = thread(); i < sizeof(Exceptions) / 16; i += kThreads) to[i] = from[i];
   }
 
-  // Takes the part's shares to their places.
+  // Copies the part's shares of the payload to the frame.
   H5L_DEVICE u32 emit(const OwnTile& part, u32& table_sum) const {
     const TileLayout& layout = shared_.loop.places.layout;
-    const u32 begin = shared_.loop.places.begin, tile = part.spot.index / kTileParts;
+    const u32 begin = shared_.loop.places.begin, tile = part.work.index / kTileParts;
     StagedHead& head = *reinterpret_cast<StagedHead*>(shared_.staged + part.at);
     const auto& exceptions = *reinterpret_cast<const Exceptions*>(shared_.staged + part.at + sizeof(StagedHead));
     const bool has_exceptions = head.has_exceptions != 0;
@@ -279,14 +279,14 @@ class Encoder {
       if (thread() == 0) find_initial(part, head);
       sync_block();
     }
-    u8* const to = place_tile(plan_, part.spot.chunk, tile, begin, begin + layout.bytes, table_sum, part_of(part) == 0);
+    u8* const to = place_tile(plan_, part.work.chunk, tile, begin, begin + layout.bytes, table_sum, part_of(part) == 0);
     if (to == nullptr) return 0;
     const u32 sum = emit_shares(to, part, tile, layout, head);
     return has_exceptions ? sum + emit_section(to, part, tile, layout, exceptions) : sum;
   }
 
  private:
-  // Where planes are staged.
+  // The place of the planes in the ring.
   H5L_DEVICE static u32* planes_of(u8* staged, bool has_exceptions) {
     return reinterpret_cast<u32*>(staged + sizeof(StagedHead) + (has_exceptions ? sizeof(Exceptions) : 0));
   }
@@ -303,7 +303,7 @@ class Encoder {
     WordWriter writer(to, tile);
     if (layout.form != Form::full) {
       if (layout.form == Form::constant_bin && layout.bytes != 0 && part == 0 && thread() == 0) {
-        const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile_part.spot.chunk));
+        const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile_part.work.chunk));
         writer.put_value(0, bits_of(q, bin_of_number(initial)));
       }
       return writer.sum();
@@ -330,7 +330,7 @@ class Encoder {
     return sum + writer.sum();
   }
 
-  // The part's shares of the section of exceptions.
+  // Copies the part's shares of the section of exceptions.
   H5L_DEVICE u32 emit_section(u8* to, const OwnTile& tile_part, u32 tile, const TileLayout& layout,
                               const Exceptions& exceptions) const {
     WordWriter writer(to, tile);
@@ -365,12 +365,13 @@ class Encoder {
     return writer.sum();
   }
 
-  // Stages the first bin of the tile, where the first part has exceptions only. By one thread; all parts' words are there.
+  // Finds the first bin of the tile if its first part has only exceptions. Called by one thread, after all parts' words
+  // are published.
   H5L_DEVICE void find_initial(const OwnTile& tile_part, StagedHead& head) const {
-    const Spot& spot = tile_part.spot;
-    const u32 item = spot.item, left = plan_.items_per_chunk - spot.index,
+    const WorkItem& work = tile_part.work;
+    const u32 item = work.item, left = plan_.items_per_chunk - work.index,
               parts = left < kTileParts ? left : kTileParts;
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, spot.chunk));
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, work.chunk));
     head.initial = 0;  // the bits of T{0}
     for (u32 i = 1; i < parts; ++i) {
       const PartWord part = unpack(wait_for(plan_.parts + item + i));
@@ -382,8 +383,8 @@ class Encoder {
     }
   }
 
-  // The bin of the first or last ordinary value of a part, which may be another thread block's: `recorded`, if the part has
-  // exceptions, else that of the `value` at its end, for then there is no record.
+  // The bin of a part's first or last ordinary value; the part may be another thread block's. It is `recorded` if the
+  // part has exceptions, else computed from the `value` at the part's end.
   H5L_DEVICE static T border_bin(const Q& q, const PartWord& part, const W* value, const u64* recorded) {
     if (part.groups != 0) {
       fence();
@@ -401,11 +402,11 @@ class Encoder {
     return reinterpret_cast<const W*>(part.values)[thread() * kThreadValues + i];
   }
 
-  // Exceptions take the bin of the value before them in the tile, or else of the first one behind them that is ordinary.
-  // Which of the thread's values are exceptions.
+  // Gives exceptions the bin of the preceding ordinary value in the tile, or of the first one after them. Returns the
+  // thread's exceptions.
   H5L_DEVICE u32 bins_with_exceptions(const Q& q, const OwnTile& tile, u32 inside, bool is_fine, bool has_before,
                                       T& before, T (&bins)[kThreadValues]) {
-    const u32 item = tile.spot.item, part_number = part_of(tile);
+    const u32 item = tile.work.item, part_number = part_of(tile);
     RowBins<T> found;
     found.has_ordinary = inside != 0;
     found.first = found.last = bins[0];
@@ -459,7 +460,7 @@ class Encoder {
   }
 
   H5L_DEVICE void measure_section(const OwnTile& tile, u32 inside, u32 exceptions, PartWord& part) {
-    const u32 item = tile.spot.item;
+    const u32 item = tile.work.item;
     u32 least = exceptions == 0 ? kNone : thread() * 32 + lowest_bit(u64{exceptions});
     for (u32 by = 16; by != 0; by /= 2) {
       const u32 other = shuffle_xor(least, by);

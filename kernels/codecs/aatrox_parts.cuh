@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// AATROX's tiles are too large for a thread block, so the encoder works on parts of 4096 values, four iteration layers. What
-// a part says of itself fits into one word; those of a tile's eight parts tell its size, and where each part's shares of
-// its payload go. docs/format/aatrox.md is the format.
+// AATROX's tiles are too large for a thread block, so the encoder works on parts of 4096 values, four iteration layers.
+// A part is summarized in one word; the words of a tile's eight parts determine its size, and the place of each part's
+// data. The format is in docs/format/aatrox.md.
 #pragma once
 
 #include "codecs/aatrox.h"
@@ -18,16 +18,16 @@ inline constexpr u32 kTileParts = kTileValues / kPartValues;
 inline constexpr u32 kPartLayers = kPartValues / (kLayerBlocks * kBlockValues);
 static_assert(kTileParts == 8 && kPartLayers == kWarps && kPartValues == kThreads * kThreadValues);
 
-// A part's word, from its lowest bits on.
+// A part's word, from the lowest bit up.
 struct PartWord {
-  u32 planes;  // words: 13 bits
-  u32 layers;  // which have codes: 4
-  u32 groups;  // which have exceptions: 4; a group is an iteration layer
-  u32 masks;   // of the section of exceptions: 8
-  u32 bits;    // values of the same: 13
+  u32 planes;  // words of planes: 13 bits
+  u32 layers;  // layers with codes: 4
+  u32 groups;  // groups with exceptions: 4; a group is an iteration layer
+  u32 masks;   // masks in the section of exceptions: 8
+  u32 bits;    // values in that section: 13
   bool has_ordinary;
   bool only_common;      // all values are exceptions with the bits `common`
-  bool initial_is_zero;  // of a tile's first part that has no exceptions
+  bool initial_is_zero;  // of a tile's first part with ordinary values
 };
 
 H5L_DEVICE u64 pack(const PartWord& part) {
@@ -47,32 +47,32 @@ H5L_DEVICE PartWord unpack(u64 word) {
           (word >> 44 & 1) != 0};
 }
 
-// What other parts of the tile may want to know of one with exceptions; others have none. Written before its word.
+// Data of a part with exceptions that other parts of the tile may need. Written before its word.
 struct PartRecord {
   u64 common;       // bits of its first exception
-  u64 first, last;  // of its ordinary values, as numbers of the value's type
+  u64 first, last;  // bins of its first and last ordinary values, as numbers of the value's type
 };
 
 enum class Form : u32 { full, constant_bin, constant_bits, stored };
 
-// What the parts of a tile make of it.
+// A tile's layout, from the words of its parts.
 struct TileLayout {
   Form form;
   u32 bytes;  // of the payload
   u32 layers, groups;
-  u32 planes, masks, bits;                       // in all
+  u32 planes, masks, bits;                       // totals
   u32 planes_before, masks_before, bits_before;  // of the parts before one
   u32 codes_bytes;
 };
 
-// Blocks of iteration layer `layer` of a tile that has so many.
+// Blocks of iteration layer `layer` in a tile of `blocks` blocks.
 H5L_DEVICE u32 layer_blocks(u32 blocks, u32 layer) {
   const u32 left = blocks - layer * kLayerBlocks;
   return left < kLayerBlocks ? left : kLayerBlocks;
 }
 
-// Called by all threads of a warp; those of eight work on one tile, each has the word of one part (0: there is none).
-// `before` is the part that the counts of the parts before are for.
+// Called by all threads of a warp. Each group of eight lanes works on one tile, and each lane has the word of one part
+// (0: none). `before` is the part for which the *_before counts are.
 template <class T>
 H5L_DEVICE TileLayout layout_of(u64 word, u32 values, u32 before) {
   const PartWord part = unpack(word);
@@ -123,9 +123,9 @@ H5L_DEVICE TileLayout layout_of(u64 word, u32 values, u32 before) {
   return tile;
 }
 
-// A whole tile's bytes follow from one word, the sum over its parts: words of the payload in the lowest bits, whether the
-// first bin is not 0, how many parts have exceptions, how many nothing else, and how many there are, so that the highest bit
-// says that the sum is complete.
+// The size of a tile follows from one word, the sum over its parts: payload words in the lowest bits, whether the first
+// bin is not 0, and the numbers of parts with exceptions, of parts with nothing else, and of all parts. The last count
+// reaches the highest bit when the sum is complete.
 inline constexpr u32 kWordsBits = 17, kInitialAt = 19, kExceptionsAt = 20, kOnlyCommonAt = 24, kPartsAt = 28;
 static_assert(u32{1} << kPartsAt == kComplete / kTileParts);
 
@@ -137,7 +137,7 @@ H5L_DEVICE u32 summand_of(const PartWord& part, bool is_first) {
          (part.groups != 0 ? 1u << kExceptionsAt : 0) | (part.only_common ? 1u << kOnlyCommonAt : 0) | 1u << kPartsAt;
 }
 
-// What layout_of says of the bytes.
+// The size that layout_of computes.
 template <class T>
 H5L_DEVICE u32 bytes_of_sum(u32 sum) {
   constexpr u32 value = static_cast<u32>(sizeof(T)), raw_bytes = kTileValues * value;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Where the 32 positions of a thread lie in a chunk: a block of a run of values, or half of a box.
+// The places of a thread's 32 positions in a chunk: a block of a run of values, or half of a box.
 #pragma once
 
 #include "codecs/cuszp2.h"
@@ -9,7 +9,7 @@
 
 namespace h5lossy::H5L_TARGET::cuszp2 {
 
-// In one dimension.
+// One dimension.
 template <class T, u32 dimensions>
 class Place {
  public:
@@ -19,12 +19,12 @@ class Place {
     count_ = left < kTileValues ? left : kTileValues;
   }
 
-  // The tile's first value, and how many it has.
+  // The tile's first value, and the number of its values.
   [[nodiscard]] H5L_DEVICE u64 first() const { return first_; }
   [[nodiscard]] H5L_DEVICE u32 count() const { return count_; }
   [[nodiscard]] H5L_DEVICE u32 blocks() const { return (count_ + 31) / 32; }
 
-  // Which of the thread's positions have values.
+  // The thread's positions inside the chunk.
   [[nodiscard]] H5L_DEVICE u32 inside() const {
     const u32 begin = thread_ * 32;
     return begin >= count_ ? 0 : static_cast<u32>(blocks::first_bits(count_ - begin < 32 ? count_ - begin : 32));
@@ -40,28 +40,28 @@ class Place {
   u32 count_, thread_;
 };
 
-// In several: boxes of 1 x 8 x 8 or 4 x 4 x 4 values, each of two threads.
+// Two or three dimensions: boxes of 1 x 8 x 8 or 4 x 4 x 4 values, each of two threads.
 template <class T, u32 dimensions>
   requires(dimensions > 1)
 class Place<T, dimensions> {
   static constexpr u32 kRow = dimensions == 2 ? 8 : 4;    // values of a box along x
   static constexpr u32 kDepth = dimensions == 2 ? 1 : 4;  // along z; along y as along x
-  static constexpr u32 kRows = 32 / kRow;                 // of a thread
+  static constexpr u32 kRows = 32 / kRow;                 // rows of a thread
 
  public:
   H5L_DEVICE Place(const gpu::Shape& shape, u32 tile, u32 of_thread = thread()) : shape_(shape), tile_(tile) {
-    const u32 in_layer = shape.boxes[1] * shape.boxes[2];
-    const u32 all = in_layer * shape.boxes[0];
+    const u32 in_layer = shape.boxes[2] * shape.boxes[3];
+    const u32 all = in_layer * shape.boxes[1];
     const u32 left = all - tile * 64;
     blocks_ = left < 64 ? left : 64;
     const u32 box = tile * 64 + of_thread / 2;
     is_idle_ = of_thread / 2 >= blocks_;
     const u32 layer = box / in_layer, in = box % in_layer;
-    const u32 second = of_thread % 2;  // half
+    const u32 second = of_thread % 2;  // second half
     z_ = layer * kDepth + (dimensions == 3 ? 2 * second : 0);
-    y_ = in / shape.boxes[2] * kRow + (dimensions == 2 ? 4 * second : 0);
-    x_ = in % shape.boxes[2] * kRow;
-    const u32 wide = shape.dims[2] - x_;
+    y_ = in / shape.boxes[3] * kRow + (dimensions == 2 ? 4 * second : 0);
+    x_ = in % shape.boxes[3] * kRow;
+    const u32 wide = shape.dims[3] - x_;
     row_values_ = wide < kRow ? wide : kRow;
   }
 
@@ -76,7 +76,7 @@ class Place<T, dimensions> {
     return inside;
   }
 
-  // Values of the tile: a loop over the boxes' extents, by all threads of a warp.
+  // Counts the tile's values: a loop over the extents of its boxes, by all threads of a warp.
   [[nodiscard]] H5L_DEVICE u32 count() const {
     u32 total = 0;
     for (u32 t = lane(); t < kThreads; t += kWarpThreads) {
@@ -88,13 +88,13 @@ class Place<T, dimensions> {
 
   [[nodiscard]] H5L_DEVICE u64 number(u32 i) const {
     const u32 k = i / kRow;
-    return (u64{z_of(k)} * shape_.dims[1] + y_of(k)) * shape_.dims[2] + x_ + i % kRow;
+    return (u64{z_of(k)} * shape_.dims[2] + y_of(k)) * shape_.dims[3] + x_ + i % kRow;
   }
   [[nodiscard]] H5L_DEVICE const Word<T>* value(const u8* chunk, u32 i) const {
     return reinterpret_cast<const Word<T>*>(chunk) + number(i);
   }
 
-  // Starts to copy the thread's values into its row; zeros where there are none.
+  // Starts to copy the thread's values into its row, with zeros outside the chunk.
   H5L_DEVICE void start_row(const u8* chunk, u8* rows) const {
     constexpr u32 row_bytes = 32 * sizeof(T);
     H5L_UNROLL for (u32 k = 0; k < kRows; ++k) {
@@ -119,7 +119,7 @@ class Place<T, dimensions> {
   }
 
   [[nodiscard]] H5L_DEVICE bool has_row(u32 k) const {
-    return !is_idle_ && z_of(k) < shape_.dims[0] && y_of(k) < shape_.dims[1];
+    return !is_idle_ && z_of(k) < shape_.dims[1] && y_of(k) < shape_.dims[2];
   }
   [[nodiscard]] H5L_DEVICE u32 row_values() const { return row_values_; }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// cuSZp2's decoder: a thread block for a tile, a thread for 32 positions.
+// cuSZp2's decoder: a thread block per tile, a thread per 32 positions.
 #pragma once
 
 #include "codecs/cuszp2.h"
@@ -37,7 +37,7 @@ class Decoder {
     inside_ = place.inside();
     blocks_ = place.blocks();
     const u32 raw_bytes = place.count() * static_cast<u32>(sizeof(T));
-    if (!span.is_sane || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
+    if (!span.is_valid || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
       return report_corrupt(plan_);
     payload_ = reinterpret_cast<const u32*>(payloads_of(plan_) + span.begin);
     prefetch_share(payloads_of(plan_) + span.begin, span.bytes, 0, 1);
@@ -90,7 +90,7 @@ class Decoder {
     }
   }
 
-  // False, for all threads: they contradict themselves or the payload's size.
+  // False, in all threads, if the codes are inconsistent with each other or with the payload's size.
   H5L_DEVICE bool read_codes(PayloadSum& sum) {
     const u32 codes_bytes = blocks_ * kCodeBytes<T>;
     const u32 codes_words = padded(codes_bytes) / 4;
@@ -106,7 +106,7 @@ class Decoder {
       is_fine =
           unpack_code<T>(packed, selection_ == Selection::outlier, max_width<T>(selection_ != Selection::fixed), code_);
     }
-    if (thread() < codes_words && sum.is_asked()) sum.add(load_constant(payload_ + thread()), thread());
+    if (thread() < codes_words && sum.is_enabled()) sum.add(load_constant(payload_ + thread()), thread());
     planes_ = is_fine && (code_.first_size != 0 || code_.width != 0) ? code_.width + 1 : 0;
     u32 totals = 0;
     const u32 own = is_leader && is_fine ? planes_ * kBlockThreads | code_.first_size << 16 : 0;
@@ -125,13 +125,13 @@ class Decoder {
     return is_padded(codes_words, codes_bytes) && is_padded(words_, firsts_bytes);
   }
 
-  // Whether what `bytes` bytes are padded with is 0, up to word `end` of the payload. All threads get the same answer.
+  // Whether the padding after `bytes` bytes, up to word `end` of the payload, is 0. All threads get the same answer.
   [[nodiscard]] H5L_DEVICE bool is_padded(u32 end, u32 bytes) const {
     return bytes % 4 == 0 || load_constant(payload_ + end - 1) >> (8 * (bytes % 4)) == 0;
   }
 
   H5L_DEVICE void read_bins(PayloadSum& sum, W (&bins)[kThreadValues]) {
-    // Its bytes are asked for before the planes are worked on.
+    // Its load is issued before the planes are decoded.
     W first = 0;
     bool has_first = false;
     if (selection_ == Selection::outlier) {
@@ -149,7 +149,7 @@ class Decoder {
                                                add_planes(sum, eight, planes_, planes_at_, kBlockThreads);
                                              },
                                              bins);
-    // What the planes have in its place counts for nothing but the sign.
+    // The planes hold only its sign.
     if (has_first) bins[0] = (signs >> 7 & 1) != 0 ? W{0} - first : first;
     if (selection_ == Selection::fixed) return;
     H5L_UNROLL for (u32 i = 1; i < kThreadValues; ++i) bins[i] += bins[before<dimensions>(i)];
@@ -161,7 +161,7 @@ class Decoder {
     }
   }
 
-  // Puts the exceptions into the thread's row. False: the section contradicts itself or the tile.
+  // Writes the exceptions into the thread's row. False if the section is inconsistent with itself or with the tile.
   H5L_DEVICE bool restore_exceptions() {
     constexpr u32 head = 1 + kValueWords;
     const u32* const section = payload_ + section_at_;
@@ -216,7 +216,7 @@ class Decoder {
     return true;
   }
 
-  // Stores the thread's values to their places, as far as they are wanted.
+  // Stores the thread's values that are in the requested range.
   H5L_DEVICE void finish_box(const Place<T, dimensions>& place) const {
     constexpr u32 row = dimensions == 2 ? 8 : 4;
     W bits[kThreadValues];

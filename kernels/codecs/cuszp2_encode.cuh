@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// cuSZp2's encoder: a thread block for a tile, a thread for 32 positions: a block in one dimension, half of one in several.
-// docs/format/cuszp2.md is the format.
+// cuSZp2's encoder: a thread block per tile, a thread per 32 positions: a block in one dimension, half a block in two
+// or three. The format is in docs/format/cuszp2.md.
 #pragma once
 
 #include "codecs/cuszp2.h"
@@ -13,10 +13,10 @@ namespace h5lossy::H5L_TARGET::cuszp2 {
 
 using namespace blocks;
 
-// What the section of exceptions holds, of a thread and of the whole tile. In shared memory, not in registers, which would
-// be missing for the usual tiles.
+// The section of exceptions, of a thread and of the tile. In shared memory: keeping it in registers would cost the
+// common tiles without exceptions.
 struct ThreadExceptions {
-  u32 exceptions;  // which of the thread's positions
+  u32 exceptions;  // bit i: position i of the thread
   u16 bits_at;
   u8 mask_at, has_mask : 1, has_bits : 1;
 };
@@ -29,13 +29,13 @@ struct Section {
 template <class T>
 struct alignas(16) EncodeShared {
   u8 input[kTileValues * sizeof(T)];           // rows of values
-  u8 staged[kTileValues * sizeof(T) * 9 / 8];  // payloads that wait for their places; a single one always finds room
+  u8 staged[kTileValues * sizeof(T) * 9 / 8];  // ring of payloads; any single one fits
   alignas(16) u32 totals[kWarps];
   T firsts[kWarps];  // the first bin of each warp
-  Word<T> constant;  // what a constant tile's values are
+  Word<T> constant;  // bits of the values of a constant tile
   u32 first_exceptions[kWarps];
   u32 groups[4][3];                        // present, full, uniform
-  alignas(16) u32 section_totals[kWarps];  // loaded together, without neighbours
+  alignas(16) u32 section_totals[kWarps];  // aligned, so that they are loaded together
   Section<T> section;
   ThreadExceptions exceptions[kThreads];
   LoopShared<TilePlaces> loop;
@@ -52,8 +52,8 @@ class Encoder {
 
   enum class Form : u32 { full, constant, stored };
 
-  // What a sum over blocks is made of: words of planes, bytes of first residuals, warps with exceptions, and warps whose
-  // values have not all one bin.
+  // Fields of a sum over blocks: words of planes, bytes of first residuals, warps with exceptions, and warps with more
+  // than one bin.
   static constexpr u32 kFirstsAt = 13, kExceptionsAt = 23, kVariedAt = 26;
 
  public:
@@ -63,13 +63,13 @@ class Encoder {
 
   H5L_DEVICE Encoder(Shared& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {}
 
-  // Where a tile's values are: with blocks in several dimensions, its chunk's.
+  // Finds a tile's values; with blocks in two or three dimensions, those of its chunk.
   H5L_DEVICE void find_values(OwnTile& tile) const {
-    const u8* const chunk = raw_of(plan_, tile.spot.chunk);
+    const u8* const chunk = raw_of(plan_, tile.work.chunk);
     tile.values = chunk;
     tile.raw_bytes = 0;
     if constexpr (dimensions == 1) {
-      const Place<T, dimensions> place(plan_.shape, tile.spot.index);
+      const Place<T, dimensions> place(plan_.shape, tile.work.index);
       tile.values = chunk + place.first() * sizeof(T);
       tile.raw_bytes = place.count() * static_cast<u32>(sizeof(T));
     }
@@ -79,20 +79,20 @@ class Encoder {
     if constexpr (dimensions == 1) {
       start_rows<kRowBytes<T>, sizeof(T)>(shared_.input, tile.values, tile.raw_bytes);
     } else {
-      Place<T, dimensions>(plan_.shape, tile.spot.index).start_row(tile.values, shared_.input);
+      Place<T, dimensions>(plan_.shape, tile.work.index).start_row(tile.values, shared_.input);
     }
   }
 
-  // Bytes of the payload.
+  // Returns the size of the payload.
   H5L_DEVICE u32 measure(const OwnTile& tile) {
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile.spot.chunk));
-    const Place<T, dimensions> place(plan_.shape, tile.spot.index);
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile.work.chunk));
+    const Place<T, dimensions> place(plan_.shape, tile.work.index);
     const u32 inside = place.inside();
     if constexpr (dimensions == 1) {
       finish_start<kRowBytes<T>>(tile.values, tile.raw_bytes);
       if (inside != ~0u) clear_outside<T>(shared_.input, inside);
     } else {
-      wait_for_copies();  // a thread brings its own
+      wait_for_copies();  // each thread waits for its own copies
     }
     T bins[kThreadValues];
     const u32 exceptions = bins_of_thread(q, inside, bins);
@@ -101,7 +101,7 @@ class Encoder {
     words_of_bins(inside, bins, rest, first);
     const bool is_same = code_of_block(place.blocks(), inside, rest, first);
 
-    // Everything of the tile that the threads have to tell each other.
+    // Everything that threads exchange about a tile.
     const T warp_first = shuffle(first_bin, 0);
     const bool has_exceptions = any_in_warp(exceptions != 0);
     const bool is_varied = any_in_warp(inside != 0 && !(is_same && first_bin == warp_first));
@@ -139,19 +139,19 @@ class Encoder {
       form_ = Form::stored;
       bytes = raw_bytes;
     }
-    // Of a stored one in one dimension nothing is staged: it goes from the input to its place.
+    // A stored tile in one dimension is not staged: it is copied from the input.
     room_ = form_ == Form::stored && dimensions == 1 ? 16 : (bytes + 15) / 16 * 16;
     return bytes;
   }
 
-  // Bytes that the payload takes of the staging area.
+  // Bytes that the payload takes in the ring.
   [[nodiscard]] H5L_DEVICE u32 room() const { return room_; }
 
-  // The rows of values take the words while another tile is placed.
+  // Keeps the words in the rows of values while another tile is copied out.
   H5L_DEVICE void stash() { store_row<kRowBytes<T>>(shared_.input, words_); }
   H5L_DEVICE void unstash() { load_row<kRowBytes<T>>(shared_.input, words_); }
 
-  // Writes the payload that was measured to the staging area, from byte `at` of it on.
+  // Writes the measured payload to the ring, at byte `at`.
   H5L_DEVICE void write(const OwnTile& tile, u32 at) {
     u8* const out = shared_.staged + at;
     if (form_ == Form::stored) {
@@ -162,7 +162,7 @@ class Encoder {
       if (thread() == 0) *reinterpret_cast<W*>(out) = shared_.constant;
       return;
     }
-    const u32 blocks = Place<T, dimensions>(plan_.shape, tile.spot.index).blocks(), totals = this->totals();
+    const u32 blocks = Place<T, dimensions>(plan_.shape, tile.work.index).blocks(), totals = this->totals();
     const u32 b = thread() / kBlockThreads;
     const bool is_leader = thread() % kBlockThreads == 0;
     const u32 section_at = split(totals, blocks);
@@ -194,10 +194,10 @@ class Encoder {
 
   H5L_DEVICE void publish(OwnTile& tile, u32 bytes) const { publish_size(plan_, tile, bytes); }
 
-  // Takes a payload to its place.
+  // Copies a payload to the frame.
   H5L_DEVICE u32 emit(const OwnTile& tile, u32& table_sum) const {
     const u32 begin = shared_.loop.places.begin;
-    u8* const to = place_tile(plan_, tile.spot.chunk, tile.spot.index, begin, begin + tile.bytes, table_sum);
+    u8* const to = place_tile(plan_, tile.work.chunk, tile.work.index, begin, begin + tile.bytes, table_sum);
     if (to == nullptr) return 0;
     if (dimensions == 1 && tile.bytes == tile.raw_bytes) return h5lossy::H5L_TARGET::emit(to, tile, tile.values);
     return h5lossy::H5L_TARGET::emit(to, tile, shared_.staged + tile.at);
@@ -209,7 +209,7 @@ class Encoder {
     return (code_.width + 1) * kBlockThreads;
   }
 
-  // The sum over all blocks of the tile that was measured last.
+  // The sum over all blocks of the tile measured last.
   [[nodiscard]] H5L_DEVICE u32 totals() const {
     return shared_.totals[0] + shared_.totals[1] + shared_.totals[2] + shared_.totals[3];
   }
@@ -223,10 +223,10 @@ class Encoder {
     if (thread() == 0) shared_.constant = bits;
     form_ = count == 1 && bits != 0 ? Form::stored : Form::constant;
     room_ = 16;
-    return bits == 0 ? 0 : static_cast<u32>(sizeof(T));  // of a stored one too
+    return bits == 0 ? 0 : static_cast<u32>(sizeof(T));  // also for a stored one
   }
 
-  // Which of the values are exceptions.
+  // Quantizes the thread's values; returns its exceptions.
   H5L_DEVICE u32 bins_of_thread(const Q& q, u32 inside, T (&bins)[kThreadValues]) {
     bool is_fine = !is_near_fill<kRowBytes<T>>(q, shared_.input);
     T values[kThreadValues];
@@ -239,7 +239,7 @@ class Encoder {
     if (!is_fine) found = bins_one_by_one<T>(q, shared_.input, inside);
     T start = found.has_ordinary ? found.first : T{0};
     if constexpr (kBlockThreads == 2) {
-      // A half without values has no ordinary one; bins of one that was fine are read where they are.
+      // A half without values has no ordinary one; the bins of a half without exceptions are read in place.
       if (is_fine) found = ends_of(inside, bins);
       const bool other_has = shuffle_xor(found.has_ordinary ? 1u : 0u, 1) != 0;
       const T other_first = shuffle_xor(found.first, 1), other_last = shuffle_xor(found.last, 1);
@@ -253,7 +253,7 @@ class Encoder {
     return found.exceptions;
   }
 
-  // First and last bin inside of a half whose values are all ordinary.
+  // First and last bin of a half without exceptions.
   H5L_DEVICE static RowBins<T> ends_of(u32 inside, const T (&bins)[kThreadValues]) {
     RowBins<T> found;
     found.has_ordinary = inside != 0;
@@ -264,15 +264,16 @@ class Encoder {
     return found;
   }
 
-  // Differences with their signs last; `rest` is what all but the block's first have, `first` is the first.
+  // Computes differences, signs last. `rest` collects the bits of all but the block's first, `first` those of the
+  // first.
   H5L_DEVICE void words_of_bins(u32 inside, const T (&bins)[kThreadValues], W& rest, W& first) {
-    T before_thread = 0;  // the bin that the thread's first one is predicted from
+    T before_thread = 0;  // predicts the thread's first bin
     if constexpr (dimensions > 1) {
       const T other = shuffle_up(bins[dimensions == 2 ? 24 : 16], 1);
       if (thread() % 2 != 0) before_thread = other;
     }
     if (selection() == Selection::fixed) {
-      // Without the signs of zeros, since the words are compared.
+      // Adding 0 clears the signs of zeros, since the words are compared.
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) words_[i] = word_of_difference(add(bins[i], T{0}));
     } else {
       words_[0] = word_of_difference(subtract(bins[0], before_thread));
@@ -297,7 +298,7 @@ class Encoder {
     first &= kDifferenceBits<T>;
   }
 
-  // Finds the code. Whether all bins of the block are the same.
+  // Determines the block's code. Returns whether all its bins are equal.
   H5L_DEVICE bool code_of_block(u32 blocks, u32 inside, W rest, W first) {
     code_ = {width_of(static_cast<W>((rest | first) >> 1)), 0};
     if (selection() == Selection::outlier && thread() / kBlockThreads < blocks) {
@@ -314,9 +315,9 @@ class Encoder {
     return differs == 0;
   }
 
-  // Finds out what the section of exceptions holds, and its size. Whether all exceptions have the same bits.
+  // Determines the contents and size of the section of exceptions. Returns whether all exceptions have the same bits.
   H5L_DEVICE bool measure_section(const OwnTile& tile, const Place<T, dimensions>& place, u32 inside, u32 exceptions) {
-    const u8* const chunk = raw_of(plan_, tile.spot.chunk);
+    const u8* const chunk = raw_of(plan_, tile.work.chunk);
     const u32 first = exceptions == 0 ? kNone : thread() * 32 + lowest_bit(u64{exceptions});
     u32 least = first;
     for (u32 by = 16; by != 0; by /= 2) {
@@ -329,7 +330,7 @@ class Encoder {
     H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
       least = shared_.first_exceptions[w] < least ? shared_.first_exceptions[w] : least;
     }
-    const W common = *Place<T, dimensions>(plan_.shape, tile.spot.index, least / 32).value(chunk, least % 32);
+    const W common = *Place<T, dimensions>(plan_.shape, tile.work.index, least / 32).value(chunk, least % 32);
 
     bool is_uniform = true;
     for (u32 mask = exceptions; mask != 0; mask &= mask - 1) {
@@ -378,7 +379,7 @@ class Encoder {
     return all_uniform;
   }
 
-  // One bit for each block of the warp.
+  // One bit per block of the warp.
   H5L_DEVICE static u32 group_bits(bool flag) {
     u32 bits = ballot(flag);
     if constexpr (kBlockThreads == 2) {
@@ -406,25 +407,25 @@ class Encoder {
     u32* const masks = out + head + 3 * ones(section.groups);
     if (own.has_mask != 0) masks[own.mask_at] = own.exceptions;
     if (own.has_bits == 0) return;
-    const Place<T, dimensions> place(plan_.shape, tile.spot.index);
-    const u8* const chunk = raw_of(plan_, tile.spot.chunk);
+    const Place<T, dimensions> place(plan_.shape, tile.work.index);
+    const u8* const chunk = raw_of(plan_, tile.work.chunk);
     u32* next = masks + section.masks_total + own.bits_at * kValueWords;
     for (u32 mask = own.exceptions; mask != 0; mask &= mask - 1, next += kValueWords) {
       put_value(next, *place.value(chunk, lowest_bit(u64{mask})));
     }
   }
 
-  // At a place that is aligned to words.
+  // Stores a value at a word-aligned address.
   H5L_DEVICE static void put_value(u32* out, u32 bits) { *out = bits; }
   H5L_DEVICE static void put_value(u32* out, u64 bits) {
     out[0] = static_cast<u32>(bits);
     out[1] = static_cast<u32>(bits >> 32);
   }
 
-  // A stored tile with blocks in several dimensions.
+  // Writes a stored tile with blocks in two or three dimensions.
   H5L_DEVICE void write_values(const OwnTile& tile, W* out) const {
-    const Place<T, dimensions> place(plan_.shape, tile.spot.index);
-    const u8* const chunk = raw_of(plan_, tile.spot.chunk);
+    const Place<T, dimensions> place(plan_.shape, tile.work.index);
+    const u8* const chunk = raw_of(plan_, tile.work.chunk);
     const u32 inside = place.inside();
     u32 total = 0;
     u32 next = scan_of_block(ones(inside), shared_.section_totals, total);

@@ -1,26 +1,27 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's decoder: a thread block for a tile, a thread for 128 bytes of its values.
+// PFPL's decoder: a thread block per tile, a thread per 128 bytes of its values.
 #pragma once
 
 #include "codecs/pfpl.h"
-#include "kernels/common/quantizing.cuh"
+#include "kernels/codecs/pfpl_words.cuh"
 #include "kernels/common/tile_io.cuh"
 
 namespace h5lossy::H5L_TARGET::pfpl {
 
-// Eight words of the stream of planes: which of their bytes are not 0, and where in the area the first of these is.
+// Eight words of the stream of planes: which of their bytes are nonzero, and the place of the first nonzero one in the
+// area.
 struct StreamPiece {
   u32 flags, place;
 };
 
 struct alignas(16) DecodeShared {
-  // The payload, with the bytes around it up to multiples of 16; then the stream of planes, or rows of values.
+  // The payload with the bytes around it, 16-byte aligned; later the stream of planes, or rows of values.
   u8 area[kTileBytes + 32];
   StreamPiece pieces[kStreamBytes / 32];
   u32 bitmap1[kBitmap1Bytes / 4];
-  u16 kept1[kThreads];  // bytes of bitmap0 that are kept before each two bytes of bitmap1
+  u16 kept1[kThreads];  // kept bytes of bitmap0 before each two bytes of bitmap1
   u8 planes_used[32];
   u32 totals[kWarps];
   u32 word_totals[2 * kWarps];
@@ -48,13 +49,13 @@ class Decoder {
   H5L_DEVICE void decode(u32 tile, const TileSpan& span) {
     const u32 left = plan_.shape.raw_bytes - tile * kTileBytes;
     raw_bytes_ = left < kTileBytes ? left : kTileBytes;
-    if (!span.is_sane || span.bytes > raw_bytes_) return report_corrupt(plan_);
+    if (!span.is_valid || span.bytes > raw_bytes_) return report_corrupt(plan_);
     bytes_ = span.bytes;
-    bring(span);
+    load(span);
     wait_for_copies();
     sync_block();
     const bool is_full = bytes_ != 0 && bytes_ != raw_bytes_;
-    // One warp restores the bitmaps that all others need, while these have the checksum.
+    // The first warp restores the upper bitmaps, which all others need; these compute the checksum meanwhile.
     if (warp() == 0) {
       if (is_full) restore_upper_bitmaps();
     } else {
@@ -78,13 +79,12 @@ class Decoder {
   }
 
  private:
-  // Starts to copy a payload into the area, with the bytes around it up to the next multiples of 16, as far as the frame has
-  // them.
-  H5L_DEVICE void bring(const TileSpan& span) {
+  // Starts to copy a payload into the area, extended to multiples of 16 bytes within the frame.
+  H5L_DEVICE void load(const TileSpan& span) {
     const u8* const from = payloads_of(plan_) + span.begin;
     shift_ = static_cast<u32>(reinterpret_cast<u64>(from)) & 15;
     const u32 end = shift_ + bytes_;
-    const u32 left = job_.payload_bytes - span.begin + shift_;  // of the frame
+    const u32 left = job_.payload_bytes - span.begin + shift_;  // bytes left in the frame
     H5L_NO_UNROLL for (u32 at = thread() * 16; at < end; at += kThreads * 16) {
       if (at + 16 <= left) {
         copy_async<16>(shared_.area + at, from - shift_ + at);
@@ -95,26 +95,26 @@ class Decoder {
     }
   }
 
-  // Four bytes of the payload; what is behind its end is anything.
+  // Four bytes of the payload; undefined past its end.
   H5L_DEVICE u32 word_at(u32 at) const { return word_in_area(shift_ + at); }
-  // The same, from the beginning of the area on.
+  // The same, at an offset in the area.
   H5L_DEVICE u32 word_in_area(u32 place) const {
     const u32* const words = reinterpret_cast<const u32*>(shared_.area + (place & ~3u));
     return funnel_right(words[0], words[1], 8 * place);
   }
   H5L_DEVICE u32 byte_at(u32 at) const { return shared_.area[shift_ + at]; }
 
-  // The payload's checksum, by all warps but the first.
+  // Adds up the payload's checksum, in all warps but the first.
   H5L_DEVICE void add_up_payload(u32 tile) {
     PayloadSum sum(plan_, job_, tile);
-    if (!sum.is_asked() || bytes_ == 0) return;
+    if (!sum.is_enabled() || bytes_ == 0) return;
     const u32 words = bytes_ / 4;
-    // Four at once, from the four words of the area that they begin in, and the one behind.
-    const u32 skipped = shift_ / 4;  // words of the area before the one that the payload begins in
+    // Four words at a time, from the four words of the area in which they begin, and the next one.
+    const u32 skipped = shift_ / 4;  // words of the area before the payload's first
     H5L_NO_UNROLL for (u32 i = 4 * (thread() - kWarpThreads); i < skipped + words; i += 4 * (kThreads - kWarpThreads)) {
       const Quad quad = *reinterpret_cast<const Quad*>(shared_.area + 4 * i);
       const u32 next = *reinterpret_cast<const u32*>(shared_.area + 4 * i + 16);
-      const u32 number = i - skipped;  // huge where it is before the payload
+      const u32 number = i - skipped;  // wraps to a huge number before the payload
       sum.add(funnel_right(quad.x, quad.y, 8 * shift_), number, number < words);
       sum.add(funnel_right(quad.y, quad.z, 8 * shift_), number + 1, number + 1 < words);
       sum.add(funnel_right(quad.z, quad.w, 8 * shift_), number + 2, number + 2 < words);
@@ -126,10 +126,10 @@ class Decoder {
     sum.finish();
   }
 
-  // The byte that is the latest kept one where `kept` have been kept so far.
+  // The last kept byte after `kept` bytes have been kept.
   H5L_DEVICE u32 kept_byte(u32 first, u32 kept) const { return kept == 0 ? 0 : byte_at(first + kept - 1); }
 
-  // Bitmaps 3, 2 and 1, by one warp.
+  // Restores bitmaps 3, 2 and 1. Called by one warp.
   H5L_DEVICE void restore_upper_bitmaps() {
     u32 left = bytes_;
     bool is_valid = left >= kBitmap3Bytes;
@@ -170,13 +170,13 @@ class Decoder {
     }
   }
 
-  // False, for all threads: they contradict themselves.
+  // False, in all threads, if the bitmaps are inconsistent.
   H5L_DEVICE bool restore_bitmaps() {
     sync_block();
     if (shared_.is_valid == 0) return false;
     const u32 kept0_at = shared_.kept0_at;
 
-    // Each thread: two bytes of bitmap1, so 16 of bitmap0.
+    // Each thread has two bytes of bitmap1, hence 16 of bitmap0.
     const u32 byte1 = shared_.bitmap1[thread() / 2] >> (16 * (thread() % 2)) & 0xFFFF;
     u32 so_far = shared_.kept1[thread()];
     u32 words[4];
@@ -192,7 +192,7 @@ class Decoder {
       }
     }
     u32 nonzero = 0;
-    bool is_behind = false;  // of a byte that the tile does not have
+    bool is_behind = false;  // flags a byte past the tile's end
     H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
       nonzero += ones(words[i]);
       const u32 first = (4 * thread() + i) * 32;
@@ -200,7 +200,7 @@ class Decoder {
         is_behind |= first >= raw_bytes_ ? words[i] != 0 : words[i] >> (raw_bytes_ - first) != 0;
       }
     }
-    // Of a full tile of float32, four threads have the bitmap of a plane.
+    // In a full tile of float32, four threads have the bitmap of a plane.
     const u32 with_bits = ballot(nonzero != 0);
     if (lane() < 8) shared_.planes_used[8 * warp() + lane()] = (with_bits >> (4 * lane()) & 15) != 0 ? 1 : 0;
     u32 total = 0;
@@ -215,7 +215,8 @@ class Decoder {
     return total == kept0_at && !any_behind;
   }
 
-  // Of the stream of planes, word thread() % 8 of a piece. All threads of a warp: lane i has the selector for four flags i.
+  // Word thread() % 8 of a piece of the stream. Called by all threads of a warp; lane i provides the selector for the
+  // flags i.
   H5L_DEVICE u32 stream_word(u32 number) const {
     const StreamPiece piece = shared_.pieces[number];
     const u32 shift = 4 * (thread() % 8);
@@ -223,8 +224,8 @@ class Decoder {
     return permute_signed(bytes, 0, shuffle(selector_, piece.flags >> shift));
   }
 
-  // Eight planes, from bit 8 s on, as bytes of the thread's values. Without branches where all eight are used, or will be
-  // seldom: so no plane waits for the one before it.
+  // Eight planes, from bit 8 s on, as bytes of the thread's values. Branch-free if all eight are used or the call is
+  // rare, so that their loads overlap.
   template <bool is_seldom>
   H5L_DEVICE void restore_bytes(u32 s, u32 (&rows)[8]) const {
     const u32 used = planes_used_ >> (24 - 8 * s) & 0xFF;  // the lowest plane first
@@ -235,14 +236,14 @@ class Decoder {
       H5L_UNROLL for (u32 c = 0; c < 8; ++c) rows[c] = plane(c);
     } else {
       H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
-        if ((used & (0xFF >> c)) == 0) break;  // nor any higher one
+        if ((used & (0xFF >> c)) == 0) break;  // nor are higher ones
         rows[c] = plane(c);
       }
     }
     transpose_bytes(rows);
   }
 
-  // The words of the thread's values, after a barrier.
+  // Restores the words of the thread's values. Called after a barrier.
   H5L_DEVICE void restore_words(W (&words)[kValues]) {
     constexpr u32 group_values = kGroupValues<T>;
     const u32 count = raw_bytes_ / static_cast<u32>(sizeof(T));
@@ -269,12 +270,12 @@ class Decoder {
       }
     } else {
       u32* const stream = reinterpret_cast<u32*>(shared_.area);
-      u32 own[kRowBytes / 4];  // the stream comes where the payload is
+      u32 own[kRowBytes / 4];  // the stream overwrites the payload
       if constexpr (sizeof(T) == 8) {
         H5L_UNROLL for (u32 i = 0; i < kRowBytes / 4; ++i) own[i] = stream_word((i * kThreads + thread()) / 8);
         sync_block();
         H5L_UNROLL for (u32 i = 0; i < kRowBytes / 4; ++i) stream[i * kThreads + thread()] = own[i];
-      } else {  // one tile of a frame: short code rather than fast
+      } else {  // at most one tile of a frame: short code rather than fast
         H5L_NO_UNROLL for (u32 i = 0; i < kRowBytes / 4; ++i) own[i] = stream_word((i * kThreads + thread()) / 8);
         sync_block();
         H5L_NO_UNROLL for (u32 i = 0; i < kRowBytes / 4; ++i) stream[i * kThreads + thread()] = own[i];
@@ -302,13 +303,13 @@ class Decoder {
       words[v] = from_negabinary<W>(words[v]);
       if (v > 0) words[v] += words[v - 1];
     }
-    const W before = scan_of_block(words[kValues - 1], totals, total);  // also: the stream has been read
+    const W before = scan_of_block(words[kValues - 1], totals, total);  // its barrier also protects the stream
     H5L_UNROLL for (u32 v = 0; v < kValues; ++v) words[v] += before;
   }
 
-  // Residuals of 16 bits to words. Two stay in one register, and are added from there.
+  // Prefix sums of 16-bit residuals, as words. Two residuals share a register, and are added from there.
   H5L_DEVICE void add_up_halves(const u32 (&low)[8], const u32 (&high)[8], u32 (&words)[32]) {
-    constexpr u32 bias = 0xAAAA;  // what negabinary numbers, with these bits changed, are too large by
+    constexpr u32 bias = 0xAAAA;  // the excess of negabinary numbers with these bits flipped
     u32 pairs[16];                // number r: residuals 31 - r and 23 - r; number 8 + r: residuals 15 - r and 7 - r
     u32 own = 0;
     H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
@@ -325,7 +326,7 @@ class Decoder {
     }
   }
 
-  // Bytes s of the values 8 i + 7 - r are those of words[31 - 8 s - r], from the highest i on.
+  // Byte s of value 8 i + 7 - r is in words[31 - 8 s - r], from the highest i down.
   H5L_DEVICE static void join_bytes(u32 (&words)[32]) {
     H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
       u32 &a = words[31 - r], &b = words[23 - r], &c = words[15 - r], &d = words[7 - r];
@@ -361,12 +362,12 @@ class Decoder {
   const DecodeJob& job_;
   DecodeShared& shared_;
   u32 raw_bytes_ = 0, bytes_ = 0;
-  u32 planes_used_ = 0;  // bit j: plane j of a full tile of float32 has bits
-  u32 shift_ = 0;        // where the payload begins in the area
-  u32 selector_ = 0;  // of permute: where the non-zero bytes of a word go whose flags are the lane's lowest four bits
+  u32 planes_used_ = 0;  // bit j: plane j of a full tile of float32 is nonzero
+  u32 shift_ = 0;        // offset of the payload in the area
+  u32 selector_ = 0;     // of permute: spreads a word's nonzero bytes, for the lane's lowest four bits as flags
 };
 
-// The kernel for lossless frames also ends a call: it copies frames that are stored, and says whether checksums are right.
+// The kernel for lossless frames also ends a call: it copies stored frames and compares the checksums.
 template <class T, class Q>
 H5L_DEVICE void decode(const DecodePlan& plan) {
   DecodeShared& shared = *reinterpret_cast<DecodeShared*>(shared_memory());

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's encoder: a thread block for a tile of 16 KiB, a thread for 128 bytes of it. docs/format/pfpl.md is the format,
-// docs/design/gpu.md says why it is done this way.
+// PFPL's encoder: a thread block per tile of 16 KiB, a thread per 128 bytes of it. The format is in
+// docs/format/pfpl.md, the reasons for this design in docs/design/gpu.md.
 #pragma once
 
 #include "codecs/pfpl.h"
+#include "kernels/codecs/pfpl_words.cuh"
 #include "kernels/common/lookback.cuh"
-#include "kernels/common/quantizing.cuh"
 
 namespace h5lossy::H5L_TARGET::pfpl {
 
@@ -15,17 +15,17 @@ inline constexpr u32 kRowBytes = kTileBytes / kThreads;  // values of a thread
 inline constexpr u32 kBitmap0Words = kBitmap0Bytes / 4;
 inline constexpr u32 kStreamWords = kStreamBytes / 4;
 
-// Of the area for payloads that wait for their places. What may need more than a tile and the last bitmaps is stored.
+// Bytes of the ring of payloads. A tile that may need more than its size plus the last bitmaps is stored.
 template <class T>
 inline constexpr u32 kRoom = (sizeof(T) == 4 ? 1 : 2) * kTileBytes + 512;
 
 template <class T>
 struct alignas(16) EncodeShared {
-  u8 input[kTileBytes];  // rows of values; then, of some tiles, the stream of planes
+  u8 input[kTileBytes];  // rows of values; in some tiles, later the stream of planes
   u8 staged[kRoom<T>];
   u32 before_bitmap0[4];  // zeros
   u32 bitmap0[kBitmap0Words];
-  u16 places[kBitmap0Words];  // of the first byte that a word of bitmap0 tells of, among those of its eight planes
+  u16 places[kBitmap0Words];  // of the first byte described by a word of bitmap0, relative to its eight planes
   u8 bitmap1[kBitmap1Bytes];
   u32 totals[kWarps];
   u32 warp_ends[2 * kWarps];  // last word of each warp
@@ -36,8 +36,8 @@ template <class T, class Q>
 class Encoder {
   using W = Word<T>;
   static constexpr u32 kValues = kRowBytes / sizeof(T);
-  static constexpr u32 kWords = kRowBytes / 4;              // of the stream of planes, of a thread
-  static constexpr W kBias = static_cast<W>(kWordBias<Q>);  // differences are without it
+  static constexpr u32 kWords = kRowBytes / 4;              // words of the stream per thread
+  static constexpr W kBias = static_cast<W>(kWordBias<Q>);  // differences do not contain it
 
  public:
   static constexpr bool kIsLossless = kIsLosslessQuantizer<Q>;
@@ -49,10 +49,10 @@ class Encoder {
     if (thread() < 4) shared.before_bitmap0[thread()] = 0;
   }
 
-  // Where a tile's values are.
+  // Finds a tile's values.
   H5L_DEVICE void find_values(OwnTile& tile) const {
-    const u32 left = plan_.shape.raw_bytes - tile.spot.index * kTileBytes;
-    tile.values = raw_of(plan_, tile.spot.chunk) + u64{tile.spot.index} * kTileBytes;
+    const u32 left = plan_.shape.raw_bytes - tile.work.index * kTileBytes;
+    tile.values = raw_of(plan_, tile.work.chunk) + u64{tile.work.index} * kTileBytes;
     tile.raw_bytes = left < kTileBytes ? left : kTileBytes;
   }
 
@@ -60,15 +60,16 @@ class Encoder {
     start_rows<kRowBytes, sizeof(T)>(shared_.input, tile.values, tile.raw_bytes);
   }
 
-  // Bytes of the payload, as many as the values have where they are to be stored; for the first thread only.
+  // Returns the size of the payload, or that of the values if the tile is stored; valid in the first thread.
   H5L_DEVICE u32 measure(const OwnTile& tile) {
-    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile.spot.chunk));
+    const Q q = quantizer_as<T, Q>(quantizer_of(plan_, tile.work.chunk));
     const u32 raw_bytes = tile.raw_bytes;
     finish_start<kRowBytes>(tile.values, raw_bytes);
     W words[kValues];
     bool has_words = words_of_row(q, raw_bytes, words);
     residuals_of(words);
-    // Either way defines all of words_ behind its barrier, or the words of the tile before would be kept in registers.
+    // Both branches define all of words_ after their barriers; otherwise the previous tile's words would occupy
+    // registers.
     if (sizeof(T) == 4 && raw_bytes == kTileBytes) {
       if constexpr (sizeof(T) == 4) planes_in_registers(words);
       has_words = !any_in_block(!has_words);  // also: bitmap0 is complete
@@ -83,14 +84,14 @@ class Encoder {
     return has_words && size < raw_bytes ? size : raw_bytes;
   }
 
-  // At least as many bytes as the payload has, which most threads do not know yet.
+  // An upper limit of the payload's size, which most threads do not have yet.
   [[nodiscard]] H5L_DEVICE u32 room() const { return room_ == 0 ? 16 : room_; }
 
-  // The rows of values take the words while another tile is placed.
+  // Keeps the words in the rows of values while another tile is copied out.
   H5L_DEVICE void stash() { store_row<kRowBytes>(shared_.input, words_); }
   H5L_DEVICE void unstash() { load_row<kRowBytes>(shared_.input, words_); }
 
-  // Writes the payload that was measured to the staging area, from byte `at` of it on.
+  // Writes the measured payload to the ring, at byte `at`.
   H5L_DEVICE void write(const OwnTile&, u32 at) {
     if (room_ == 0) return;
     u8* const out = shared_.staged + at;
@@ -98,7 +99,7 @@ class Encoder {
     u8* kept = out + (kept0_ & 0xFFFF);
     for (u32 changes = kept0_ >> 16; changes != 0; changes &= changes - 1) *kept++ = bitmap0[lowest_one(changes)];
     if (warp() == 0) write_last_bitmaps(out);
-    // A warp has seen to the bitmap of eight planes.
+    // Each warp writes the bitmap of eight planes.
     static_assert(kWords == 8 * kWarps);
     u8* bytes = out;
     H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
@@ -114,17 +115,17 @@ class Encoder {
 
   H5L_DEVICE void publish(OwnTile& tile, u32 bytes) const { publish_size(plan_, tile, bytes); }
 
-  // Takes a payload to its place.
+  // Copies a payload to the frame.
   H5L_DEVICE u32 emit(const OwnTile& tile, u32& table_sum) const {
     const u32 begin = shared_.loop.places.begin;
-    u8* const to = place_tile(plan_, tile.spot.chunk, tile.spot.index, begin, begin + tile.bytes, table_sum);
+    u8* const to = place_tile(plan_, tile.work.chunk, tile.work.index, begin, begin + tile.bytes, table_sum);
     if (to == nullptr) return 0;
     if (tile.bytes == tile.raw_bytes) return h5lossy::H5L_TARGET::emit(to, tile, tile.values);
     return h5lossy::H5L_TARGET::emit(to, tile, shared_.staged + tile.at);
   }
 
  private:
-  // The words of the thread's values. False: one has none.
+  // Computes the words of the thread's values. False if a value has none.
   H5L_DEVICE bool words_of_row(const Q& q, u32 raw_bytes, W (&words)[kValues]) {
     bool is_good = !is_near_fill<kRowBytes>(q, shared_.input);
     load_row<kRowBytes>(shared_.input, words);
@@ -147,22 +148,22 @@ class Encoder {
     }
   }
 
-  // From words to differences of neighbours in negabinary.
+  // Differences of neighbouring words, in negabinary.
   H5L_DEVICE void residuals_of(W (&words)[kValues]) {
     W* const warp_ends = reinterpret_cast<W*>(shared_.warp_ends);
     if (lane() == kWarpThreads - 1) warp_ends[warp()] = words[kValues - 1];
     W before = shuffle_up(words[kValues - 1], 1);
-    sync_block();  // also: nobody reads the input any more
+    sync_block();  // also: the input is free
     if (lane() == 0) before = warp() == 0 ? kBias : warp_ends[warp() - 1];
     H5L_UNROLL for (u32 v = kValues - 1; v > 0; --v) words[v] = to_negabinary(static_cast<W>(words[v] - words[v - 1]));
     words[0] = to_negabinary(static_cast<W>(words[0] - before));
   }
 
-  // A full tile of float32: thread t has group t, and word t of every plane, which take the words' place.
+  // A full tile of float32: thread t transposes group t, and then holds word t of every plane.
   H5L_DEVICE void planes_in_registers(const u32 (&row)[32]) {
     u32(&words)[32] = words_;
     H5L_UNROLL for (u32 v = 0; v < 32; ++v) words[v] = row[v];
-    // Which planes have a one in which byte: byte b of a plane's word is values 31 - 8 b - 7 to 31 - 8 b.
+    // Flags of nonzero bytes per plane: byte b of a plane's word holds values 31 - 8 b - 7 to 31 - 8 b.
     u32 used[4];
     H5L_UNROLL for (u32 b = 0; b < 4; ++b) {
       used[b] = words[24 - 8 * b];
@@ -198,11 +199,11 @@ class Encoder {
     }
   }
 
-  // bitmap0 from flags: bit k of used[b] is that of byte b of the thread's word in plane 31 - k. A word of bitmap0 is what
-  // eight threads know of one plane, four bits each.
+  // Builds bitmap0 from flags: bit k of used[b] is the flag of byte b of the thread's word in plane 31 - k. A word of
+  // bitmap0 combines four flags from each of eight threads, all of one plane.
   H5L_DEVICE void bitmap_of_flags(const u32 (&used)[4]) {
-    // Bytes 0 to 3 of the result m are those of number m of the four: bit 8 b + i is plane bit 8 m + i. Words 1 and 2 change
-    // places, which the last steps undo.
+    // Bytes 0 to 3 of result m belong to group m of eight planes: bit 8 b + i is plane bit 8 m + i. Words 1 and 2 are
+    // swapped, which the last steps undo.
     const u32 low01 = permute(used[0], used[2], 0x5140), high01 = permute(used[0], used[2], 0x7362);
     const u32 low23 = permute(used[1], used[3], 0x5140), high23 = permute(used[1], used[3], 0x7362);
     u32 nibbles[4] = {permute(low01, low23, 0x5410), permute(low01, low23, 0x7632), permute(high01, high23, 0x5410),
@@ -214,7 +215,7 @@ class Encoder {
         word = swap_bits<4, 2>(nibbles[m]);
         word = swap_bits<3, 1>(word);
         word = swap_bits<2, 0>(word);
-        // Now four bits for each plane. Exchanged among eight threads: thread i gets those of plane bit 8 m + i.
+        // Now four bits per plane. Eight threads exchange them: thread i gets those of plane bit 8 m + i.
         u32 other = shuffle_xor(word, 4);
         word = permute(word, other, (in_eight & 4) != 0 ? 0x3276 : 0x5410);
         other = shuffle_xor(word, 2);
@@ -226,7 +227,7 @@ class Encoder {
     }
   }
 
-  // Exchanges bits i and j, i > j, of the numbers of a word's bits.
+  // Swaps bits i and j, i > j, of the bit numbers in a word.
   template <u32 i, u32 j>
   H5L_DEVICE static u32 swap_bits(u32 word) {
     constexpr u32 distance = (1u << i) - (1u << j);
@@ -262,7 +263,7 @@ class Encoder {
           }
         }
       } else {
-        // 16 values are two bytes of a plane's word; two times eight planes are transposed at once.
+        // 16 values fill two bytes of a plane's word; twice eight planes are transposed at once.
         u8* const bytes = stream + group * 8 + (48 - in_group) / 8;
         H5L_UNROLL for (u32 s = 0; s < 8; s += 2) {
           u32 rows[8];
@@ -278,7 +279,7 @@ class Encoder {
         }
       }
     } else {
-      // What is in no whole group follows as it is, and zeros.
+      // Values past the last whole group follow unchanged, then zeros.
       H5L_UNROLL for (u32 v = 0; v < kValues; ++v) {
         if (first + v >= groups * group_values) {
           reinterpret_cast<W*>(stream)[first + v] = first + v < count ? words[v] : W{0};
@@ -287,7 +288,7 @@ class Encoder {
     }
   }
 
-  // The thread's words of the stream, as if they were those of planes, and bitmap0.
+  // Loads the thread's words of the stream, laid out like words of planes, and builds bitmap0.
   H5L_DEVICE void take_stream() {
     const u32* const stream = reinterpret_cast<const u32*>(shared_.input);
     u8* const bytes = reinterpret_cast<u8*>(shared_.bitmap0);
@@ -301,14 +302,14 @@ class Encoder {
     }
   }
 
-  // Bit i: byte i of a bitmap's word differs from the one before it; `before` is the word before.
+  // Bit i: byte i of a bitmap's word differs from the byte before it; `before` is the previous word.
   H5L_DEVICE static u32 changes_of(u32 word, u32 before) {
     return nonzero_bytes(u64{word ^ funnel_left(before, word, 8)});
   }
 
-  // The size of the payload, for the first thread.
+  // Computes the size of the payload; valid in the first thread.
   H5L_DEVICE u32 measure_bitmaps() {
-    // Each thread has 16 bytes of bitmap0, so two of bitmap1.
+    // Each thread has 16 bytes of bitmap0, hence two of bitmap1.
     const Quad words = *reinterpret_cast<const Quad*>(shared_.bitmap0 + 4 * thread());
     const u32 before = *(shared_.bitmap0 + 4 * thread() - 1);
     const u32 changes0 = changes_of(words.x, before) | changes_of(words.y, words.x) << 4 |
@@ -335,7 +336,7 @@ class Encoder {
     constexpr u32 most_behind = kBitmap1Bytes + kBitmap1Bytes / 8 + kBitmap3Bytes;
     room_ = nonzero_bytes_there == 0 ? 0 : (kept1_at + most_behind + 15) / 16 * 16;
     if (warp() != 0) return 0;
-    // Each thread has eight bytes of bitmap1, so one of bitmap2.
+    // Each thread has eight bytes of bitmap1, hence one of bitmap2.
     const u64 word = reinterpret_cast<const u64*>(shared_.bitmap1)[lane()];
     u32 last = static_cast<u32>(word >> 56);
     last = shuffle_up(last, 1);
@@ -348,7 +349,7 @@ class Encoder {
     return nonzero_bytes_there == 0 ? 0 : kept2_at + ones(changes2) + kBitmap3Bytes;
   }
 
-  // Kept bytes of bitmaps 1 and 2, and bitmap 3: by the first warp.
+  // Writes the kept bytes of bitmaps 1 and 2, and bitmap 3. Called by the first warp.
   H5L_DEVICE void write_last_bitmaps(u8* payload) {
     const u32 changes1 = kept1_ >> 16;
     u8* out = payload + (kept1_ & 0xFFFF);
@@ -363,7 +364,7 @@ class Encoder {
     if (lane() < kBitmap3Bytes) out[lane()] = static_cast<u8>(changes2 >> (8 * lane()));
   }
 
-  // The non-zero bytes of word w of the stream. `bytes`: where the first one of its eight planes goes.
+  // Writes the nonzero bytes of word w of the stream. `bytes` is the place of the first one of its eight planes.
   H5L_DEVICE void write_bytes(u8* bytes, u32 w, u32 word) const {
     const u32 flags = shared_.bitmap0[w / 8];
     const u32 shift = 4 * (w % 8);
@@ -380,11 +381,11 @@ class Encoder {
   u32 words_[kWords];  // of the stream of planes: number i * kThreads + thread()
   u32 planes_used_ = 0;
   u32 room_ = 0;   // 0: nothing to write
-  u32 kept0_ = 0;  // where the thread's kept bytes of bitmap0 go, and, from bit 16 on, which they are
-  u32 kept1_ = 0;  // of the first warp: the same of bitmap1
+  u32 kept0_ = 0;  // place of the thread's kept bytes of bitmap0, and from bit 16 on their flags
+  u32 kept1_ = 0;  // the first warp's, for bitmap1
 };
 
-// One thread block of the grid.
+// Encodes this thread block's tiles.
 template <class T, class Q>
 H5L_DEVICE void encode(const EncodePlan& plan) {
   auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());

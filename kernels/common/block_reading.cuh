@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the decoders of cuSZp2 and AATROX share: planes to differences.
+// Shared by decoders of fixed-length blocks: bit planes to differences.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -10,30 +10,31 @@
 
 namespace h5lossy::H5L_TARGET::blocks {
 
-// Eight planes of a block of 32 differences, as load_differences shows them to others.
+// Eight planes of a block of 32 differences, as load_differences passes them to see().
 struct EightPlanes {
-  u32 first;  // their numbers begin with this one; plane 0 are the signs
+  u32 first;  // number of the first plane; plane 0 holds the signs
   u32 signs;
-  u32 stored[8];    // bits of magnitudes, 0 where there are none
-  u32 restored[8];  // of two's complements
-  u32 above;        // what all planes above have, if these are the last ones
-  bool are_last;    // of all blocks of the warp
+  u32 stored[8];    // planes of magnitudes, 0 above the block's planes
+  u32 restored[8];  // planes of two's complements
+  u32 above;        // the value of all higher planes, if are_last
+  bool are_last;    // for all blocks of the warp
 };
 
-// Adds planes to the checksum; plane i of `planes` is word at + i * stride.
+// Adds planes to the checksum; plane i of `planes` is word at + i * stride of the payload.
 H5L_DEVICE void add_planes(PayloadSum& sum, const EightPlanes& eight, u32 planes, u32 at, u32 stride) {
-  if (!sum.is_asked()) return;
+  if (!sum.is_enabled()) return;
   if (eight.first == 1) sum.add(eight.signs, at, planes != 0);
   H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
     sum.add(eight.stored[c], at + (eight.first + c) * stride, eight.first + c < planes);
   }
 }
 
-// Undoes store_planes: `planes` of them become the thread's 32 differences. plane_of(i) loads the i-th one, and
-// see(EightPlanes) is shown them. All threads of a warp.
+// The inverse of store_planes: `planes` planes become the thread's 32 differences. plane_of(i) loads plane i;
+// see(EightPlanes) gets them in groups of eight. Called by all threads of a warp.
 //
-// Signs are worked in before the planes are transposed, where one operation serves 32 values: a negative difference is the
-// complement of its magnitude and 1, whose carry goes from plane to plane. Above a block's planes both are signs.
+// Signs are applied before the planes are transposed, where one operation serves 32 values: a negative difference is
+// the complement of its magnitude plus 1, with the carry going from plane to plane. Above a block's planes, both are
+// sign bits.
 template <u32 max_planes, class PlaneOf, class See, class W>
 H5L_DEVICE void load_differences(PlaneOf plane_of, u32 planes, See see, W (&words)[32]) {
   constexpr u32 slices = (max_planes + 7) / 8;  // bytes of a difference
@@ -44,7 +45,7 @@ H5L_DEVICE void load_differences(PlaneOf plane_of, u32 planes, See see, W (&word
   u32 used = 0;
   H5L_UNROLL for (u32 s = 0; s < slices; ++s) {
     eight.first = 8 * s + 1;
-    // All are on their way before anything is done with one.
+    // All loads are issued before the first is used.
     H5L_UNROLL for (u32 c = 0; c < 8; ++c) eight.stored[c] = 8 * s + c + 1 < planes ? plane_of(8 * s + c + 1) : 0;
     H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
       const u32 plane = eight.stored[c] ^ eight.signs;
@@ -59,7 +60,7 @@ H5L_DEVICE void load_differences(PlaneOf plane_of, u32 planes, See see, W (&word
     used = s + 1;
     if (eight.are_last) break;
   }
-  // The other bytes are copies of a difference's highest bit.
+  // The remaining bytes are sign extension.
   if (sizeof(W) == 4 && used <= 2) {
     if (used == 1) {
       H5L_UNROLL for (u32 r = 0; r < 8; ++r) {

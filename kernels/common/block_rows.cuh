@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the encoders of cuSZp2 and AATROX share: a thread has 32 values, a whole block or half of one. Bins and their
-// differences are numbers of the value's type all the way, which is exact and takes fewer instructions than integers.
-// docs/format/block-codecs.md is the format.
+// Shared by encoders of fixed-length blocks. A thread holds 32 values: a block, or half of one. Bins and differences
+// stay numbers of the value's type, which is exact and takes fewer instructions than integers. The format is in
+// docs/format/block-codecs.md.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -17,7 +17,7 @@ inline constexpr u32 kThreadValues = 32;
 template <class T>
 inline constexpr u32 kRowBytes = kThreadValues * sizeof(T);
 
-// Bits that count of a difference with its sign last, as word_of_difference gives it: above them is the exponent of 2^m.
+// Bits of a difference with its sign in the lowest bit, from word_of_difference. Above them is the exponent of 2^m.
 template <class T>
 inline constexpr Word<T> kDifferenceBits = (Word<T>{2} << kMantissaBits<T>)-1;
 
@@ -43,15 +43,15 @@ H5L_DEVICE Word<T> bin_of_number(T number) {
   return static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(number));
 }
 
-// What a row in which not all values were good at the first try is made of.
+// Result of quantizing a row value by value.
 template <class T>
 struct RowBins {
   u32 exceptions = 0;  // bit i: value i
   bool has_ordinary = true;
-  T first = 0, last = 0;  // bins of the first and the last ordinary value
+  T first = 0, last = 0;  // bins of the first and the last value that is not an exception
 };
 
-// Bins of the values inside, in place of the values; those of exceptions are still missing.
+// Replaces each value of the row by its bin. Exceptions get theirs in fill_forward.
 template <class T, class Q>
 H5L_DEVICE RowBins<T> bins_one_by_one(const Q& q, u8* rows, u32 inside) {
   RowBins<T> found;
@@ -73,7 +73,7 @@ H5L_DEVICE RowBins<T> bins_one_by_one(const Q& q, u8* rows, u32 inside) {
   return found;
 }
 
-// Gives exceptions the bin of the value before them, the first ones `last`.
+// Gives exceptions the bin of the preceding value; `last` precedes the row.
 template <class T>
 H5L_DEVICE void fill_forward(u8* rows, u32 inside, u32 exceptions, T last) {
   H5L_NO_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
@@ -84,7 +84,7 @@ H5L_DEVICE void fill_forward(u8* rows, u32 inside, u32 exceptions, T last) {
   }
 }
 
-// Zeros where there are no values.
+// Zeros the values outside the chunk.
 template <class T>
 H5L_DEVICE void clear_outside(u8* rows, u32 inside) {
   H5L_NO_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
@@ -92,9 +92,9 @@ H5L_DEVICE void clear_outside(u8* rows, u32 inside) {
   }
 }
 
-// Stores the lowest `planes` bits of the thread's words as planes, `stride` words apart. All threads of a warp. The lowest
-// bits are signs; those of differences that are 0 may be set, since 0 has the sign of its value, and are left out, but for
-// the values that `signed_anyway` has bits for.
+// Stores the lowest `planes` bits of the thread's words as bit planes, `stride` words apart. Called by all threads of a
+// warp. Plane 0 holds signs. A zero difference may carry a sign (-0.0), which is cleared except for the values in
+// `signed_anyway`.
 template <u32 max_planes, class W>
 H5L_DEVICE void store_planes(const W (&words)[32], u32 planes, u32 stride, u32 signed_anyway, u32* out) {
   constexpr u32 sections = (max_planes + 7) / 8;
@@ -118,7 +118,7 @@ H5L_DEVICE void store_planes(const W (&words)[32], u32 planes, u32 stride, u32 s
 // The bit of a thread's first value in a plane.
 inline constexpr u32 kFirstInPlane = 0x80;
 
-// Writes words of a payload one by one, at a place that is aligned to words, and adds them to the checksum.
+// Writes single payload words, word-aligned, and adds them to the checksum.
 class WordWriter {
  public:
   H5L_DEVICE WordWriter(u8* payload, u32 tile) : payload_(reinterpret_cast<u32*>(payload)), salt_(salt_of(tile, 0)) {}
@@ -126,7 +126,7 @@ class WordWriter {
     payload_[at] = word;
     sum_ += mix(word + at * kWordSalt + salt_);
   }
-  // A value, whose first word is number `at`.
+  // Stores a value at word `at`.
   H5L_DEVICE void put_value(u32 at, u32 bits) { put(at, bits); }
   H5L_DEVICE void put_value(u32 at, u64 bits) {
     put(at, static_cast<u32>(bits));

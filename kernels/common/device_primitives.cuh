@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Device primitives: threads, warps and barriers, loads and stores, and single instructions that the compiler does not
-// emit by itself. Kernels use nothing else of CUDA, so the same sources also run on a CPU, where emulated_gpu.h
-// (tests/native) replaces the device: the tests of the kernels need no GPU.
+// emit by itself. Kernels use nothing else of CUDA, so the same sources run on a CPU with tests/native/emulated_gpu.h,
+// and the kernel tests need no GPU.
 //
-// Functions that exchange values within a warp or a thread block are called by all of its threads.
+// Warp and block collectives must be called by all threads of the warp or block.
 #pragma once
 
 #include "codecs/checksum.h"
@@ -37,13 +37,13 @@ namespace h5lossy::H5L_TARGET {
 using gpu::kThreads;
 inline constexpr u32 kWarpThreads = 32;
 inline constexpr u32 kWarps = kThreads / kWarpThreads;
-inline constexpr u32 kLineBytes = 128;  // of memory, which come together
+inline constexpr u32 kLineBytes = 128;  // a cache line
 
-// Threads of the thread blocks of a kernel with such shared memory.
+// Threads per block of a kernel with this shared memory.
 template <class Shared>
 inline constexpr u32 kThreadsWith = kThreads;
 
-// Set in words that a thread block publishes for others; 0 means that nothing has been published.
+// Flag in words that thread blocks publish; 0 means not yet published.
 inline constexpr u64 kPublished = u64{1} << 63;
 
 #if defined(__CUDACC__)
@@ -62,8 +62,8 @@ H5L_DEVICE void sync_block() { __syncthreads(); }
 H5L_DEVICE void sync_warp() { __syncwarp(); }
 H5L_DEVICE bool any_in_block(bool flag) { return __syncthreads_or(flag) != 0; }
 
-// A barrier in shared memory (mbarrier). Its phases are numbered; one completes when `threads` threads have arrived, and a
-// thread that waited for it sees all that they wrote before. Only one of the last two phases can be waited for.
+// A barrier in shared memory (mbarrier). Its phases are numbered; a phase completes when `threads` threads have
+// arrived, and makes their writes visible to the threads that wait for it. Only the last two phases can be waited for.
 H5L_DEVICE void init_barrier(u64* barrier, u32 threads) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(barrier))),
                "r"(threads)
@@ -116,7 +116,7 @@ H5L_DEVICE u32 atomic_add_and_get(u32* to, u32 value) { return atomicAdd(to, val
 H5L_DEVICE void atomic_max(u64* to, u64 value) { atomicMax(to, value); }
 H5L_DEVICE void fence() { __threadfence(); }
 
-// Words that other thread blocks write and read in the same launch.
+// Accesses to words that other thread blocks access in the same launch.
 H5L_DEVICE void store_relaxed(u64* to, u64 value) {
   asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(to), "l"(value));
 }
@@ -133,10 +133,10 @@ H5L_DEVICE u32 load_relaxed(const u32* from) {
 H5L_DEVICE void store_relaxed(u32* to, u32 value) {
   asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(to), "r"(value));
 }
-// Memory that is not written during the launch.
+// Loads from memory that is read-only during the launch.
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
-// The same, and no thread near this one will need what is around it.
+// The same, without allocating in L1: nothing nearby is read again soon.
 H5L_DEVICE float load_once(const float* from) {
   float value;
   asm volatile("ld.global.nc.L1::no_allocate.f32 %0, [%1];" : "=f"(value) : "l"(from));
@@ -147,13 +147,13 @@ H5L_DEVICE double load_once(const double* from) {
   asm volatile("ld.global.nc.L1::no_allocate.f64 %0, [%1];" : "=d"(value) : "l"(from));
   return value;
 }
-// The line of kLineBytes around an address will be read soon.
+// Prefetches the cache line of an address into L2.
 H5L_DEVICE void prefetch(const u8* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 H5L_DEVICE void wait_a_little() { __nanosleep(20); }
-// How often to look for what may never come. Rather too often than too early: waiting is cheaper than what is done instead.
-inline constexpr u32 kPatience = 1000;
+// Polls before a waiting thread block computes the result itself. Large, because waiting is cheaper than recomputing.
+inline constexpr u32 kMaxPolls = 1000;
 
-// Copies that run on while the thread goes on. A thread waits for its own.
+// Asynchronous copies. A thread waits for its own copies only.
 template <u32 bytes>
 H5L_DEVICE void copy_async(u8* to_shared, const u8* from) {
   const u32 to = static_cast<u32>(__cvta_generic_to_shared(to_shared));
@@ -163,20 +163,20 @@ H5L_DEVICE void copy_async(u8* to_shared, const u8* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes));
   }
 }
-// 16 bytes of a longer run: all of the 256 around them come to the L2 cache.
+// 16 bytes of a contiguous copy; prefetches the surrounding 256 bytes into L2.
 H5L_DEVICE void copy_async_of_run(u8* to_shared, const u8* from) {
   const u32 to = static_cast<u32>(__cvta_generic_to_shared(to_shared));
   asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from));
 }
 H5L_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-// Or for all but those of the last groups: a group is what has been started since the last one.
+// Or for all but those of the last groups: a group is the copies started since the previous group_copies().
 H5L_DEVICE void group_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <u32 groups>
 H5L_DEVICE void wait_for_copies_but() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
 }
 
-// The same value, opaque to the compiler, so that it does not hoist what is computed from it out of a loop.
+// Returns `value`, opaque to the compiler, which then cannot hoist computations on it out of a loop.
 template <class W>
 H5L_DEVICE W opaque(W value) {
   if constexpr (sizeof(W) == 8) {
@@ -187,7 +187,7 @@ H5L_DEVICE W opaque(W value) {
   return value;
 }
 
-// Bits of `a` where the mask has ones, of `b` elsewhere. Written out, since compilers make two instructions of it.
+// Bitwise select: `a` where the mask is set, `b` elsewhere. In PTX, since compilers emit two instructions.
 template <u32 mask>
 H5L_DEVICE u32 merge(u32 a, u32 b) {
   u32 merged;
@@ -198,18 +198,18 @@ H5L_DEVICE u32 merge(u32 a, u32 b) {
 // Byte i of the result is byte (selector >> 4 i) & 7 of the eight bytes `low`, `high`.
 H5L_DEVICE u32 permute(u32 low, u32 high, u32 selector) { return __byte_perm(low, high, selector); }
 
-// The same, but for selectors with 8 added: all bits of such a byte are the byte's highest one.
+// The same; a selector with 8 added replicates the sign bit of its byte.
 H5L_DEVICE u32 permute_signed(u32 low, u32 high, u32 selector) {
   u32 result;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selector));
   return result;
 }
 
-// The 32 bits from bit `shift` (below 32) on of the 64 bits `low`, `high`; and those that a shift to the left brings up.
+// 32 bits of the 64-bit word `high`:`low`, shifted right by `shift` < 32; and its upper half, shifted left.
 H5L_DEVICE u32 funnel_right(u32 low, u32 high, u32 shift) { return __funnelshift_r(low, high, shift); }
 H5L_DEVICE u32 funnel_left(u32 low, u32 high, u32 shift) { return __funnelshift_l(low, high, shift); }
 
-// Adds the halves of a word to a sum, each as often as a byte of `times` says, the low one's first.
+// sum + low half * byte 0 of `times` + high half * byte 1.
 H5L_DEVICE u32 add_halves(u32 word, u32 times, u32 sum) { return __dp2a_lo(word, times, sum); }
 
 H5L_DEVICE u32 ones(u32 word) { return static_cast<u32>(__popc(word)); }
@@ -218,21 +218,21 @@ H5L_DEVICE float add_toward_zero(float a, float b) { return __fadd_rz(a, b); }
 H5L_DEVICE double add_toward_zero(double a, double b) { return __dadd_rz(a, b); }
 H5L_DEVICE float without_sign(float a) { return fabsf(a); }  // a modifier of other instructions
 H5L_DEVICE double without_sign(double a) { return fabs(a); }
-// Only where the result is exact if it counts, so that it is no other one than that of two operations.
+// Used only where the result is exact or discarded, so fusing cannot change it.
 H5L_DEVICE float multiply_add_exact(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 H5L_DEVICE double multiply_add_exact(double a, double b, double c) { return __fma_rn(a, b, c); }
 H5L_DEVICE float larger(float a, float b) { return fmaxf(a, b); }
 H5L_DEVICE double larger(double a, double b) { return fmax(a, b); }
 
-// Fused on purpose: one rounding.
+// A fused multiply-add where the single rounding is intended.
 H5L_DEVICE double fused_multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
-// 1 / a for a normal number, right to 19 bits or so.
+// 1 / a for a normal number, accurate to about 19 bits.
 H5L_DEVICE double reciprocal_estimate(double a) {
   double estimate;
   asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(estimate) : "d"(a));
   return estimate;
 }
-// Of three numbers, in one instruction where there is one.
+// Largest of three; one instruction on newer GPUs.
 H5L_DEVICE i32 highest_of(i32 a, i32 b, i32 c) {
   asm("{ .reg .s32 most; max.s32 most, %0, %1; max.s32 %0, most, %2; }" : "+r"(a) : "r"(b), "r"(c));
   return a;
@@ -245,12 +245,12 @@ H5L_DEVICE u32 lowest_of(u32 a, u32 b, u32 c) {
   asm("{ .reg .u32 least; min.u32 least, %0, %1; min.u32 %0, least, %2; }" : "+r"(a) : "r"(b), "r"(c));
   return a;
 }
-// Counts where a > b. Written out, since compilers make two instructions of the addition.
+// Increments `count` if a > b. In PTX, since compilers emit two instructions for the addition.
 H5L_DEVICE void count_above(u32& count, double a, double b) {
   asm("{ .reg .pred p; setp.gt.f64 p, %1, %2; @p add.u32 %0, %0, 1; }" : "+r"(count) : "d"(a), "d"(b));
 }
-// Correctly rounded, by the steps that the compiler takes, but without its branch for what they are not for: the square root
-// of 2^-969 to 2^1023, and the reciprocal of 2^-1020 to 2^1020.
+// Correctly rounded, by the compiler's own sequence without its slow-path branch: the square root of 2^-969 to 2^1023,
+// and the reciprocal of 2^-1020 to 2^1020.
 H5L_DEVICE double square_root_of_normal(double a) {
   double estimate;
   asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(estimate) : "d"(a));
@@ -261,14 +261,14 @@ H5L_DEVICE double square_root_of_normal(double a) {
   return __fma_rn(__fma_rn(root, -root, a), half, root);
 }
 H5L_DEVICE double reciprocal_of_normal(double a) {
-  // With another low word, numbers whose bits are all ones have a wrong one.
+  // Other low words give a wrong result for mantissas of all ones.
   const double estimate = __hiloint2double(__double2hiint(reciprocal_estimate(a)), __double2hiint(a) + 0x300402);
   const double lack = __fma_rn(-a, estimate, 1.0);
   const double inverse = __fma_rn(estimate, __fma_rn(lack, lack, lack), estimate);
   return __fma_rn(inverse, __fma_rn(-a, inverse, 1.0), inverse);
 }
 H5L_DEVICE double square_root(double a) { return sqrt(a); }
-// NaN if one of them is.
+// NaN if either is NaN.
 H5L_DEVICE float larger_or_nan(float a, float b) {
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
@@ -282,7 +282,7 @@ H5L_DEVICE float smaller_or_nan(float a, float b) {
 H5L_DEVICE double larger_or_nan(double a, double b) { return a > b || a != a ? a : b; }
 H5L_DEVICE double smaller_or_nan(double a, double b) { return a < b || a != a ? a : b; }
 
-// Values that are not read again soon (streaming).
+// Non-temporal stores, for output that is not read soon.
 template <class W>
 H5L_DEVICE void store_streaming(W* to, W word) {
   if constexpr (sizeof(W) == 16) {
@@ -296,10 +296,9 @@ H5L_DEVICE void store_streaming(W* to, W word) {
 
 #endif
 
-// a / b, correctly rounded, without branches: b has 47 bits at most, and neither is near the limits of float64, or a is 0.
-// The reciprocal is right to 2^-52.5, so `quotient` is off by less than three units in its last place, and `rest` is exact.
-// What is added to the quotient before it is rounded is off by 2^-50 of its last place; a / b is further than that, 2^-48,
-// from any midpoint of two neighbours.
+// a / b, correctly rounded, without branches. b has at most 47 significant bits, and both are far from the limits of
+// float64, or a is 0. The reciprocal is accurate to 2^-52.5, so `quotient` is less than 3 ulp off, and `rest` is exact.
+// The correction is accurate to 2^-50 ulp, while a / b is at least 2^-48 ulp from any rounding midpoint.
 H5L_DEVICE double divide_by_short(double a, double b) {
   const double estimate = reciprocal_estimate(b);
   const double lack = fused_multiply_add(-b, estimate, 1.0);
@@ -312,15 +311,15 @@ H5L_DEVICE double divide_by_short(double a, double b) {
 H5L_DEVICE u32 lane() { return thread() % kWarpThreads; }
 H5L_DEVICE u32 warp() { return thread() / kWarpThreads; }
 H5L_DEVICE u32 lanes_below() { return (u32{1} << lane()) - 1; }
-H5L_DEVICE u32 lowest_one(u32 word) { return ones(~word & (word - 1)); }  // of a word that is not 0
+H5L_DEVICE u32 lowest_one(u32 word) { return ones(~word & (word - 1)); }  // of a nonzero word
 H5L_DEVICE bool any_in_warp(bool flag) { return ballot(flag) != 0; }
 
 #if defined(__CUDACC__)
-// One instruction each.
+// One instruction each (redux.sync).
 H5L_DEVICE u32 sum_of_warp(u32 value) { return __reduce_add_sync(~0u, value); }
 H5L_DEVICE u32 or_of_warp(u32 value) { return __reduce_or_sync(~0u, value); }
 H5L_DEVICE u32 largest_of_warp(u32 value) { return __reduce_max_sync(~0u, value); }
-// Two instructions a step: a shuffle says by itself whether there is a lane to take from.
+// Two instructions a step: the shuffle's predicate says whether the source lane exists.
 H5L_DEVICE u32 scan_of_warp(u32 value) {
   H5L_UNROLL for (u32 by = 1; by < kWarpThreads; by *= 2) {
     asm volatile(
@@ -361,7 +360,7 @@ H5L_DEVICE u64 largest_of_warp(u64 value) {
   return u64{high} << 32 | largest_of_warp(own == high ? static_cast<u32>(value) : 0u);
 }
 
-// Sum over the lanes up to and with this one.
+// Inclusive scan over the warp.
 template <class W>
 H5L_DEVICE W scan_of_warp(W value) {
   for (u32 by = 1; by < kWarpThreads; by *= 2) {
@@ -371,8 +370,8 @@ H5L_DEVICE W scan_of_warp(W value) {
   return value;
 }
 
-// Sum over the threads before this one, and over all. `totals` has kWarps words of shared memory, which must be free, and
-// are free again after the block's next barrier.
+// Exclusive scan over the thread block, and the total. `totals` is kWarps words of unused shared memory, reusable after
+// the block's next barrier.
 template <class W, class Barrier>
 H5L_DEVICE W scan_across(W value, W* totals, W& total, Barrier barrier) {
   const W inclusive = scan_of_warp(value);
@@ -390,15 +389,15 @@ template <class W>
 H5L_DEVICE W scan_of_block(W value, W* totals, W& total) {
   return scan_across(value, totals, total, [] { sync_block(); });
 }
-// Besides, whether any thread has set its flag.
+// Also returns whether any thread has set its flag.
 template <class W>
 H5L_DEVICE W scan_of_block(W value, W* totals, W& total, bool flag, bool& any) {
   return scan_across(value, totals, total, [&] { any = any_in_block(flag); });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Rows of values in shared memory: one for each thread, in pieces of 16 bytes, which are swapped so that threads that read
-// the same piece of their rows meet no bank conflicts.
+// Rows of values in shared memory, one per thread, in pieces of 16 bytes. Pieces are swizzled, so that threads that
+// access the same piece of their rows have no bank conflicts.
 
 template <u32 row_bytes>
 H5L_DEVICE u32 place_in_rows(u32 row, u32 piece) {
@@ -411,7 +410,7 @@ H5L_DEVICE W* value_in_rows(u8* rows, u32 row, u32 i) {
   return reinterpret_cast<W*>(rows + place_in_rows<row_bytes>(row, at / 16) + at % 16);
 }
 
-// A thread's whole row.
+// Loads or stores a thread's whole row.
 template <u32 row_bytes, class W>
 H5L_DEVICE void load_row(const u8* rows, W (&words)[row_bytes / sizeof(W)]) {
   H5L_UNROLL for (u32 piece = 0; piece < row_bytes / 16; ++piece) {
@@ -443,22 +442,22 @@ H5L_DEVICE void store_row(u8* rows, const W (&words)[row_bytes / sizeof(W)]) {
   }
 }
 
-// Whether each warp loads or stores its own rows.
+// Whether each warp loads and stores its own rows, so that a warp barrier suffices.
 template <u32 row_bytes>
 H5L_DEVICE bool rows_are_own(const u8* values, u32 bytes) {
   return bytes == kThreads * row_bytes && reinterpret_cast<u64>(values) % 16 == 0;
 }
 
-// Calls move(place in the rows, place among the values) for the pieces of the warp's own rows that this thread moves. All
-// places are one of three and a constant.
+// Calls move(offset in the rows, offset in the values) for this thread's pieces of the warp's rows. All offsets are one
+// of three plus a constant.
 template <u32 row_bytes, class Rows, class Values, class Move>
 H5L_DEVICE void for_own_pieces(Rows* rows, Values* values, Move move) {
   constexpr u32 pieces = row_bytes / 16;               // of a row
-  constexpr u32 rows_at_once = kWarpThreads / pieces;  // what a warp moves at once are so many rows
+  constexpr u32 rows_at_once = kWarpThreads / pieces;  // rows that a warp moves at once
   static_assert(8 % rows_at_once == 0);
   const u32 row = warp() * kWarpThreads + lane() / pieces;
   Values* const own = values + (row * row_bytes + lane() % pieces * 16);
-  H5L_UNROLL for (u32 turn = 0; turn < 8 / rows_at_once; ++turn) {  // after so many pieces are swapped as before
+  H5L_UNROLL for (u32 turn = 0; turn < 8 / rows_at_once; ++turn) {  // the swizzle repeats after 8 rows
     Rows* const place = rows + place_in_rows<row_bytes>(row + turn * rows_at_once, lane() % pieces);
     H5L_UNROLL for (u32 i = turn; i < pieces; i += 8 / rows_at_once) {
       move(place + (i - turn) * rows_at_once * row_bytes, own + i * rows_at_once * row_bytes);
@@ -466,8 +465,8 @@ H5L_DEVICE void for_own_pieces(Rows* rows, Values* values, Move move) {
   }
 }
 
-// Starts to copy `bytes` (a multiple of `unit`, the size of a value) of consecutive values into the rows. What is behind
-// them is not touched.
+// Starts to copy `bytes` of consecutive values (a multiple of `unit`, the size of a value) into the rows; the rest of
+// the rows is not touched.
 template <u32 row_bytes, u32 unit>
 H5L_DEVICE void start_rows(u8* rows, const u8* from, u32 bytes) {
   const auto address = reinterpret_cast<u64>(from);
@@ -484,14 +483,14 @@ H5L_DEVICE void start_rows(u8* rows, const u8* from, u32 bytes) {
   }
 }
 
-// Waits for the copies that start_rows started.
+// Waits for the copies of start_rows.
 template <u32 row_bytes>
 H5L_DEVICE void finish_start(const u8* from, u32 bytes) {
   wait_for_copies();
   rows_are_own<row_bytes>(from, bytes) ? sync_warp() : sync_block();
 }
 
-// Stores `bytes` of the rows, which the threads have just written, as consecutive values.
+// Stores the first `bytes` of the rows, just written by the threads, as consecutive values.
 template <u32 row_bytes, class W>
 H5L_DEVICE void finish_rows(const u8* rows, u8* to, u32 bytes) {
   if (rows_are_own<row_bytes>(to, bytes)) {
@@ -516,7 +515,7 @@ H5L_DEVICE void finish_rows(const u8* rows, u8* to, u32 bytes) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Bits of eight bytes in each byte lane of eight words: bit c of row r goes to bit r of row c. Its own inverse.
+// Transposes 8 x 8 bits in each byte lane of eight words: bit c of row r becomes bit r of row c. Its own inverse.
 
 H5L_DEVICE void transpose_bytes(u32 (&rows)[8]) {
   H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
@@ -536,21 +535,21 @@ H5L_DEVICE void transpose_bytes(u32 (&rows)[8]) {
   }
 }
 
-// Byte `s` of the words at lanes 0 to 3 of a row.
+// Byte `s` of the words in lanes 0 to 3 of a row.
 H5L_DEVICE u32 gather_bytes(u32 a, u32 b, u32 c, u32 d, u32 s) {
   const u32 pair = s | (s + 4) << 4;
   return permute(permute(a, b, pair), permute(c, d, pair), 0x5410);
 }
 
-// Half `s / 4` of a word, which holds its byte `s` as byte s % 4.
+// The 32-bit half that contains byte `s`, as byte s % 4.
 H5L_DEVICE u32 half_of(u32 word, u32) { return word; }
 H5L_DEVICE u32 half_of(u64 word, u32 s) { return static_cast<u32>(s < 4 ? word : word >> 32); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Structs as words
 
-// The index of the first of a struct's 8-byte words that is not 0, and of the word that a member begins at: older NVRTCs
-// have no __builtin_offsetof. Both are evaluated at compile time.
+// The index of a struct's first nonzero 8-byte word, and of the word at which a member begins, as constants: older
+// NVRTCs lack __builtin_offsetof.
 template <class Struct>
 H5L_FN constexpr u32 first_word_of(const Struct& all) {
   struct Words {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a line of a kernels.def makes: a kernel as the driver finds it, a function, and beside it the sizes of its
-// shared memory and of its thread blocks.
+// Expands a line of a kernels.def: an extern "C" kernel that calls the function, and the sizes of its shared memory and
+// thread blocks for the host.
 #pragma once
 
 #include "kernels/common/device_primitives.cuh"

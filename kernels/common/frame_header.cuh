@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What is done for whole chunks: headers and stored frames after encoding, opening frames before decoding, and the range of
-// a chunk's values before a range-relative bound.
+// Work on whole chunks: headers and stored frames after encoding, opening frames before decoding, and the value range
+// for range-relative bounds.
 #pragma once
 
 #include "codecs/bounds.h"
@@ -14,7 +14,7 @@ namespace h5lossy::H5L_TARGET {
 using gpu::FinishPlan;
 using gpu::OpenPlan;
 
-// Absolute and range-relative frames are for the same kernels.
+// Absolute and range-relative frames are decoded by the same kernels.
 H5L_DEVICE u32 kind_class(u32 kind) { return kind == static_cast<u32>(BoundKind::range_relative) ? 0 : kind; }
 
 struct FinishShared {
@@ -36,11 +36,11 @@ H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quan
   header.step_bits = step_bits_of(quantizer);
   header.header_bytes = encode.header_bytes;
   header.dim_count = (encode.header_bytes - kHeaderBytes) / 4;
-  for (u32 i = 0; i < kHeaderDims; ++i) header.dims[i] = encode.shape.dims[i];
+  for (u32 i = 0; i < header.dim_count; ++i) header.dims[i] = encode.shape.dims[kAxes - header.dim_count + i];
   return header;
 }
 
-// Writes a header with its checksum, of which `table_sum` is the tile table's share. By one thread.
+// Writes a header with its checksum; `table_sum` is the tile table's share. Called by one thread.
 H5L_DEVICE void write_header(const FrameHeader& header, u32 payload_sum, u32 table_sum, u8* frame) {
   HeaderWords words = pack_header(header, payload_sum);
   const u32 count = header.header_bytes / 4;
@@ -50,8 +50,8 @@ H5L_DEVICE void write_header(const FrameHeader& header, u32 payload_sum, u32 tab
   for (u32 i = 0; i < count; ++i) reinterpret_cast<u32*>(frame)[i] = words.at[i];
 }
 
-// A column of thread blocks for each chunk (block_row). The first one writes the header; all together store the chunk where
-// its frame would not shrink.
+// A column of thread blocks per chunk (block_row). The first one writes the header; if the frame would not shrink, all
+// of them store the chunk.
 template <bool is_lossless>
 H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   const EncodePlan& encode = plan.encode;
@@ -71,8 +71,8 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
     plan.frame_bytes[chunk] = frame_bytes;
     return;
   }
-  // The checksum of what did not shrink is of no use; the stored values' goes where it was, once all blocks are here. They
-  // add to a second word.
+  // The encoded payload is discarded, and so is its checksum. The stored values' checksum is collected in a second
+  // word, and replaces it when all blocks are done.
   const u32* const words = reinterpret_cast<const u32*>(raw_of(encode, chunk));
   u32* const out = reinterpret_cast<u32*>(frame + kHeaderBytes);
   const u32 count = encode.shape.raw_bytes / 4;
@@ -94,7 +94,7 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Before decoding
 
-// What the first fields say, compared with what is asked for.
+// The header's first fields, compared with the description of the batch.
 struct FrameOpening {
   gpu::FrameForm form;
   u32 header_bytes, tiles;
@@ -113,7 +113,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
   const bool is_lossless = header.bound_kind == H5L_BOUND_LOSSLESS;
   if (header.codec == H5L_CODEC_STORED && header.mode == 0) {
     opening.form = gpu::FrameForm::stored;
-  } else if (header.codec == H5L_CODEC_PFPL && header.mode == 0 && is_lossless) {
+  } else if (header.codec == plan.lossless_codec && header.mode == 0 && is_lossless) {
     opening.form = gpu::FrameForm::lossless;
     opening.tiles = plan.lossless_tiles;
   } else if (!is_lossless && header.codec == plan.codec && header.mode == plan.decode.mode &&
@@ -122,33 +122,34 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
     opening.header_bytes = plan.decode.header_bytes;
     opening.tiles = shape.tiles;
   }
-  // Headers of later versions may be longer: the host reads those.
+  // Later versions may have longer headers, which the host parses.
   if (header.header_bytes != opening.header_bytes) return none;
   if (opening.header_bytes + u64{kTileEntryBytes} * opening.tiles > bytes) return none;
   if (opening.header_bytes == kHeaderBytes) return opening;
   bool has_dims = true;
-  H5L_UNROLL for (u32 i = 0; i < kHeaderDims; ++i) {
-    has_dims = has_dims && words.at[kFirstDimWord + i] == shape.dims[i];
+  const u32 dim_count = (opening.header_bytes - kHeaderBytes) / 4;
+  H5L_UNROLL for (u32 i = 0; i < kMaxDims; ++i) {
+    has_dims = has_dims && (i >= dim_count || words.at[kFirstDimWord + i] == shape.dims[kAxes - dim_count + i]);
   }
   return has_dims ? opening : none;
 }
 
-// A column of thread blocks for each frame (block_row), of which the first opens the frame, and all clear what its decoders
-// tell each other. What is taken amiss, the host looks at: it knows the words for it.
+// A column of thread blocks per frame (block_row): the first one opens the frame, all of them clear the words through
+// which its decoders communicate. The host decodes rejected frames again and produces the error message.
 H5L_DEVICE void open_frames(const OpenPlan& plan) {
   const DecodePlan& decode = plan.decode;
   auto& shared = *reinterpret_cast<FinishShared*>(shared_memory());
   const u32 chunk = block_row();
-  for (u32 i = block_number() * kThreads + thread(); i < plan.told_words; i += grid_blocks() * kThreads) {
-    decode.told[u64{chunk} * plan.told_words + i] = 0;
+  for (u32 i = block_number() * kThreads + thread(); i < plan.published_words; i += grid_blocks() * kThreads) {
+    decode.published[u64{chunk} * plan.published_words + i] = 0;
   }
   if (block_number() != 0) return;
   if (thread() < decode.slots) decode.sums[chunk * decode.slots + thread()] = {};
   const u32* const frame = reinterpret_cast<const u32*>(decode.frames + chunk * decode.frame_stride);
   const u64 bytes = plan.frame_bytes[chunk];
-  // All is asked for at once that is read of nearly every frame.
+  // Load everything that nearly every frame needs at once, to overlap the latencies.
   HeaderWords words;
-  H5L_UNROLL for (u32 i = 0; i < kFirstDimWord + kHeaderDims; ++i) {
+  H5L_UNROLL for (u32 i = 0; i < kFirstDimWord + kMaxDims; ++i) {
     words.at[i] = 4 * i + 4 <= bytes ? load_constant(frame + i) : 0;
   }
   const u32 main_words = decode.header_bytes / 4 + decode.shape.tiles;
@@ -157,7 +158,7 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   const FrameOpening opening = open_header(plan, words, header, bytes);
   bool is_fine = opening.form != gpu::FrameForm::none;
   const u64 payload_at = opening.header_bytes + u64{kTileEntryBytes} * opening.tiles;
-  // Where all tiles are decoded, whoever decodes one adds its entry's share.
+  // If all tiles are decoded, their decoders add up the table's checksum.
   const bool is_whole = decode.wanted == decode.shape.count && opening.form != gpu::FrameForm::stored;
   u32 sum = 0;
   u32 last = 0;
@@ -196,7 +197,7 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Range-relative bounds
 
-// A number's bits so that they have the order of the numbers; finite ones give neither 0 nor all ones.
+// Maps a number's bits to an integer with the same order; finite numbers map to neither 0 nor all ones.
 template <class W>
 H5L_DEVICE u64 ordered(W bits) {
   constexpr W sign = W{1} << (8 * sizeof(W) - 1);
@@ -247,7 +248,7 @@ H5L_DEVICE Quantizer quantizer_of_range(const gpu::RangePlan& plan, u64 largest,
   return make_absolute<T>(plan.quantizer, bound);
 }
 
-// One thread for each chunk.
+// One thread per chunk.
 H5L_DEVICE void make_quantizers(const gpu::RangePlan& plan) {
   const u32 i = block_number() * kThreads + thread();
   if (i >= plan.chunks) return;
@@ -259,7 +260,7 @@ H5L_DEVICE void make_quantizers(const gpu::RangePlan& plan) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Codec auto
 
-// Thread blocks for each piece: copies it into the sample.
+// Thread blocks per piece: copies it into the sample.
 H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
   const gpu::SamplePart& part = plan.parts[plan.part];
   const u32 chunk = block_row() / part.sampled, j = block_row() % part.sampled;
@@ -275,8 +276,8 @@ H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
   }
 }
 
-// A thread block for each chunk: whether the sample's frames are smaller than those of the earlier candidates. The sampled
-// part of a chunk, with at most kHeaderBytes for each 8192 values, is less than 2^32 bytes.
+// A thread block per chunk: whether the sample's frames are smaller than those of earlier candidates. Sizes fit 32
+// bits: a sample has at most kHeaderBytes per 8192 values of overhead.
 H5L_DEVICE void compare_candidates(const gpu::AutoPlan& plan) {
   const u32 chunk = block_row();
   u64 estimate = 0;
@@ -295,7 +296,7 @@ H5L_DEVICE void compare_candidates(const gpu::AutoPlan& plan) {
   plan.picked[chunk] = plan.candidate;
 }
 
-// One thread for each chunk.
+// One thread per chunk.
 H5L_DEVICE void list_picked(const gpu::AutoPlan& plan) {
   const u32 i = block_number() * kThreads + thread();
   if (i >= plan.chunks) return;
@@ -326,10 +327,10 @@ H5L_DEVICE void swap_values(const gpu::SwapPlan& plan) {
   }
 }
 
-// Thread blocks for each frame.
+// Thread blocks per frame.
 H5L_DEVICE void pack_frames(const gpu::PackPlan& plan) {
   const u32 frame = block_row();
-  u32 quads = 0;  // in front of this one: 16 bytes each
+  u32 quads = 0;  // units of 16 bytes before this frame
   for (u32 i = thread(); i < frame; i += kThreads) quads += static_cast<u32>((plan.frame_bytes[i] + 15) / 16);
   u32 begin = 0;
   scan_of_block(quads, reinterpret_cast<FinishShared*>(shared_memory())->totals, begin);
@@ -339,13 +340,14 @@ H5L_DEVICE void pack_frames(const gpu::PackPlan& plan) {
   for (u32 i = block_number() * kThreads + thread(); i < count; i += grid_blocks() * kThreads) to[i] = from[i];
 }
 
-// Copies the values of a chunk, numbered by block_row, from the array or to it.
+// Copies the values of chunk block_row() from the array, or to it.
 template <class W, bool to_array>
 H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
   u64 origin[8];
   u64 number = plan.first_chunk + block_row();
   u64 values = 1;
-  H5L_UNROLL for (u32 i = 0; i < 8; ++i) {  // the last axis first, and no index but a constant one
+  // From the last axis to the first, with constant indices, which keep the arrays in registers.
+  H5L_UNROLL for (u32 i = 0; i < 8; ++i) {
     const u32 axis = 7 - i;
     origin[axis] = 0;
     if (axis >= plan.rank) continue;
@@ -362,7 +364,7 @@ H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
     H5L_UNROLL for (u32 k = 0; k < 8; ++k) {
       const u32 axis = 7 - k;
       if (axis >= plan.rank) continue;
-      // In front of the array this is huge.
+      // Wraps to a huge number before the array's start.
       const u64 at = origin[axis] + left % plan.chunk[axis] - plan.start[axis];
       left /= plan.chunk[axis];
       is_inside = is_inside && at < plan.extents[axis];

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Where encoded tiles go. Their places follow from the sizes of all tiles before them in the chunk, which other thread
-// blocks find out at the same time. Each tile's size is published as soon as it is known, in a word of its own, and added to
-// the sum of its group of 32 tiles. A thread block then places a tile that it encoded some tiles *before* the last one, whose
-// predecessors have mostly been published by then: a few sums and sizes, added to the end of the last tile that it placed.
+// Decoupled look-back: where encoded tiles go. A tile's offset is the sum of the sizes of all earlier tiles of its
+// chunk, which other thread blocks encode at the same time. Each tile publishes its size in a word of its own as soon
+// as it is known, and adds it to the sum of its group of 32 tiles. A thread block places a tile only after it has
+// encoded a few later ones, when most predecessors have been published: it adds a few sums and sizes to the end of the
+// last tile that it placed.
 //
-// All thread blocks must run at the same time (a cooperative launch), and take the items one after the other, in steps of
-// the grid. A thread block waits only for sizes that are published before their owners wait for anything later, so nobody
-// waits for ever.
+// All thread blocks must be resident (a cooperative launch), and each takes every n-th item. A thread block waits
+// only for sizes of earlier items, which their owners publish before they wait for anything later, so there is no
+// deadlock.
 #pragma once
 
 #include "frame/header.h"
@@ -18,13 +19,13 @@ namespace h5lossy::H5L_TARGET {
 
 using gpu::EncodePlan;
 
-// Sizes are 2^15 bytes at most, so sums of a group's are below 2^26. The highest bit says that a word is complete: a size
-// has it from the start, a sum once 32 tiles have added kOneOfGroup.
+// A size is at most 2^15 bytes, so the sum of a group is below 2^26. The highest bit marks a complete word: sizes are
+// stored with it, and a group's sum gets it when 32 tiles have added kOneOfGroup.
 using gpu::kGroupTiles;
 inline constexpr u32 kComplete = u32{1} << 31;
 inline constexpr u32 kOneOfGroup = kComplete / kGroupTiles;
 
-// `found` is what the word was a moment ago.
+// Polls until the word is published; `found` is its last value.
 H5L_DEVICE u64 wait_for(const u64* word, u64 found) {
   while ((found & kPublished) == 0) {
     wait_a_little();
@@ -43,62 +44,62 @@ H5L_DEVICE const u8* raw_of(const EncodePlan& plan, u32 chunk) { return plan.raw
 H5L_DEVICE u8* frame_of(const EncodePlan& plan, u32 chunk) { return plan.frames + chunk * plan.frame_stride; }
 
 // An item, and where it is. A thread block goes from one to the next in steps of the grid, without dividing.
-struct Spot {
+struct WorkItem {
   u32 item, chunk, index;  // the item of all, its chunk, and its number in there
 };
 
-H5L_DEVICE Spot step(const EncodePlan& plan, Spot spot) {
-  spot.item += grid_blocks();
-  spot.chunk += plan.chunk_step;
-  spot.index += plan.index_step;
-  if (spot.index >= plan.items_per_chunk) {
-    spot.index -= plan.items_per_chunk;
-    ++spot.chunk;
+H5L_DEVICE WorkItem step(const EncodePlan& plan, WorkItem work) {
+  work.item += grid_blocks();
+  work.chunk += plan.chunk_step;
+  work.index += plan.index_step;
+  if (work.index >= plan.items_per_chunk) {
+    work.index -= plan.items_per_chunk;
+    ++work.chunk;
   }
-  return spot;
+  return work;
 }
 
-// From a spot on, the first one in a chunk that this kernel is for; behind the last chunk there is none.
+// From a work on, the first one in a chunk that this kernel is for; behind the last chunk there is none.
 template <bool is_lossless>
-H5L_DEVICE Spot skip_others(const EncodePlan& plan, Spot spot) {
-  if (plan.quantizers == nullptr) return spot;  // all chunks are
-  while (spot.chunk < plan.chunks && (plan.quantizers[spot.chunk].kind == BoundKind::lossless) != is_lossless) {
-    spot = step(plan, spot);
+H5L_DEVICE WorkItem skip_others(const EncodePlan& plan, WorkItem work) {
+  if (plan.quantizers == nullptr) return work;  // all chunks are
+  while (work.chunk < plan.chunks && (plan.quantizers[work.chunk].kind == BoundKind::lossless) != is_lossless) {
+    work = step(plan, work);
   }
-  return spot;
+  return work;
 }
 
 template <bool is_lossless>
-H5L_DEVICE Spot first_spot(const EncodePlan& plan) {
+H5L_DEVICE WorkItem first_item(const EncodePlan& plan) {
   const u32 item = block_number();
   return skip_others<is_lossless>(plan, {item, item / plan.items_per_chunk, item % plan.items_per_chunk});
 }
 template <bool is_lossless>
-H5L_DEVICE Spot next_spot(const EncodePlan& plan, const Spot& spot) {
-  return skip_others<is_lossless>(plan, step(plan, spot));
+H5L_DEVICE WorkItem next_item(const EncodePlan& plan, const WorkItem& work) {
+  return skip_others<is_lossless>(plan, step(plan, work));
 }
 
-// A tile (or part of one) of a thread block, and where in the staging area its payload stands.
+// A tile (or part of one) of a thread block, and the place of its payload in the staging ring.
 struct OwnTile {
   const u8* values;
   u32 raw_bytes;
-  Spot spot;
+  WorkItem work;
   u32 bytes;  // of the payload
   u32 at;
 };
 
-// Stores `bytes` of a payload, as words from number `first_word` of it on, and returns their checksum. What the last word has
-// behind the end counts for nothing.
+// Copies `bytes` of a payload, from word `first_word` on, and returns their checksum. Bytes of the last word past the
+// end are not part of it.
 H5L_DEVICE u32 emit(u8* to, const u32* words, u32 bytes, u32 first_word, u32 tile) {
   constexpr u32 at_once = 4;  // words of a thread
   const u32 whole = bytes / 4, rest = bytes % 4;
-  const u32 head = static_cast<u32>(0 - reinterpret_cast<u64>(to)) & 3;  // bytes up to an aligned word
+  const u32 head = static_cast<u32>(0 - reinterpret_cast<u64>(to)) & 3;  // bytes before the first aligned word
   const u32 first_salt = salt_of(tile, first_word);
   u32 salt = first_salt + thread() * kWordSalt;
   u32* out = reinterpret_cast<u32*>(to + head) + thread();
   u32 sum = 0;
-  // Without branches for single words, so that loads do not wait for each other: behind the end, the last one again.
-  const u32 aligned = bytes < head ? 0 : (bytes - head) / 4;  // words of the target: as many as `whole`, or one less
+  // No branches for single words, which would serialize the loads: past the end, the last word is loaded again.
+  const u32 aligned = bytes < head ? 0 : (bytes - head) / 4;  // aligned words of the target: `whole`, or one less
   H5L_NO_UNROLL for (u32 i = thread(); i < whole; i += at_once * kThreads) {
     u32 own[at_once];
     H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
@@ -132,13 +133,13 @@ H5L_DEVICE u32 emit(u8* to, const u32* words, u32 bytes, u32 first_word, u32 til
   return sum;
 }
 
-// The whole payload of a tile, which stands at `staged`.
+// Copies the whole payload of a tile from `staged`.
 H5L_DEVICE u32 emit(u8* to, const OwnTile& tile, const u8* staged) {
-  return emit(to, reinterpret_cast<const u32*>(staged), tile.bytes, 0, tile.spot.index);
+  return emit(to, reinterpret_cast<const u32*>(staged), tile.bytes, 0, tile.work.index);
 }
 
-// Adds what a thread block has gathered of a chunk's checksum and of its tile table's: where all tiles did it by themselves
-// they would queue for one address. The first thread's `table_sum` is 0 then.
+// Adds the sums that a thread block has collected for a chunk: payload checksum and tile table. Atomic additions of
+// every tile to one address would serialize. Resets the first thread's `table_sum`.
 H5L_DEVICE void add_sums(const EncodePlan& plan, u32 chunk, u32 sum, u32& table_sum) {
   sum = sum_of_warp(sum);
   if (plan.with_checksum != 0 && lane() == 0) atomic_add(plan.sums + chunk, sum);
@@ -147,8 +148,8 @@ H5L_DEVICE void add_sums(const EncodePlan& plan, u32 chunk, u32 sum, u32& table_
   table_sum = 0;
 }
 
-// Where a tile's payload begins in its chunk's frame; null where the frame will not shrink, so that nothing is to be
-// written. Writes the tile table, and adds the entry to its sum; of a tile's parts, the first does.
+// Returns where a tile's payload goes, or null if the frame will not shrink and nothing is written. Writes the tile
+// table, and adds the entry to its sum; of the parts of a tile, the first does.
 H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin, u32 end, u32& table_sum,
                           bool is_first = true) {
   u8* const frame = frame_of(plan, chunk);
@@ -165,39 +166,39 @@ H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin
   return frame + payload_at + begin;
 }
 
-// By one thread.
+// Called by one thread.
 H5L_DEVICE void publish_size(const EncodePlan& plan, OwnTile& tile, u32 bytes) {
-  const Spot& spot = tile.spot;
+  const WorkItem& work = tile.work;
   tile.bytes = bytes;
-  store_relaxed(plan.sizes + spot.item, kComplete | bytes);
-  atomic_add(plan.group_sums + spot.chunk * plan.groups_per_chunk + spot.index / kGroupTiles, kOneOfGroup | bytes);
+  store_relaxed(plan.sizes + work.item, kComplete | bytes);
+  atomic_add(plan.group_sums + work.chunk * plan.groups_per_chunk + work.index / kGroupTiles, kOneOfGroup | bytes);
 }
 
-// The places of a thread block's tiles. One warp finds them, and keeps what it knows in shared memory.
+// Finds the offsets of a thread block's tiles. One warp does, with its state in shared memory.
 class TilePlaces {
  public:
   struct Shared {
-    u32 known_item;  // the item whose begin is known; 0: none
+    u32 known_item;  // one past the last item placed; 0: none
     u32 known_end;
-    u32 begin;  // that of the last one that was found
+    u32 begin;  // offset of the last item placed
   };
 
   H5L_DEVICE explicit TilePlaces(Shared& shared) : shared_(shared) {
     if (thread() == 0) shared_.known_item = 0;
   }
 
-  // Asks for the words that the place of a tile follows from; find() waits for them. In between there should be enough to
-  // do for them to come.
-  H5L_DEVICE void ask(const EncodePlan& plan, const Spot& spot) {
-    const Words words(plan, spot, shared_);
+  // Prefetches the words that a tile's offset depends on; find() waits for them. Call it early enough to hide their
+  // latency.
+  H5L_DEVICE void prefetch(const EncodePlan& plan, const WorkItem& work) {
+    const Words words(plan, work, shared_);
     head_ = words.load_head();
     sum_ = words.load_sum(words.first_group);
     tail_ = words.load_tail();
   }
 
-  // Where the tile begins in its chunk's payload.
+  // Computes the tile's offset in its chunk's payload.
   H5L_DEVICE void find(const EncodePlan& plan, const OwnTile& tile) {
-    const Words words(plan, tile.spot, shared_);
+    const Words words(plan, tile.work, shared_);
     while ((head_ & sum_ & tail_ & kComplete) == 0) {
       wait_a_little();
       if ((head_ & kComplete) == 0) head_ = words.load_head();
@@ -214,30 +215,30 @@ class TilePlaces {
       sum += found % kOneOfGroup;
     }
     const u32 begin = words.known_end + sum_of_warp(sum);
-    sync_warp();  // all lanes have read what was known
+    sync_warp();  // all lanes have read the state
     if (lane() != 0) return;
     shared_.begin = begin;
-    shared_.known_item = tile.spot.item + 1;  // the next one's place is counted from here
+    shared_.known_item = tile.work.item + 1;  // the look-back of the next tile ends here
     shared_.known_end = begin + tile.bytes;
   }
 
  private:
-  // Which words those are: a lane has one size at most before the first whole group, and one behind the last.
+  // The words to add: a lane has at most one size before the first whole group, and one after the last.
   struct Words {
-    H5L_DEVICE Words(const EncodePlan& plan, const Spot& spot, const Shared& shared) {
-      const u32 first = spot.item - spot.index, known = shared.known_item;
-      const bool knows = known > first && known <= spot.item;  // of the same chunk
-      const u32 begin = knows ? known - first : 0;
-      known_end = knows ? shared.known_end : 0;
+    H5L_DEVICE Words(const EncodePlan& plan, const WorkItem& work, const Shared& shared) {
+      const u32 first = work.item - work.index, known = shared.known_item;
+      const bool is_same_chunk = known > first && known <= work.item;  // the last item placed is in the same chunk
+      const u32 begin = is_same_chunk ? known - first : 0;
+      known_end = is_same_chunk ? shared.known_end : 0;
       first_group = (begin + kGroupTiles - 1) / kGroupTiles;
-      end_group = spot.index / kGroupTiles;
+      end_group = work.index / kGroupTiles;
       const u32 whole = first_group * kGroupTiles;
-      const u32 head_end = spot.index < whole ? spot.index : whole;
-      const u32 tail_begin = spot.index < whole ? spot.index : end_group * kGroupTiles;
+      const u32 head_end = work.index < whole ? work.index : whole;
+      const u32 tail_begin = work.index < whole ? work.index : end_group * kGroupTiles;
       sizes = plan.sizes + first + lane();
-      sums = plan.group_sums + spot.chunk * plan.groups_per_chunk + lane();
+      sums = plan.group_sums + work.chunk * plan.groups_per_chunk + lane();
       head = begin + lane() < head_end ? begin : kNone;
-      tail = tail_begin + lane() < spot.index ? tail_begin : kNone;
+      tail = tail_begin + lane() < work.index ? tail_begin : kNone;
     }
 
     [[nodiscard]] H5L_DEVICE u32 load_head() const { return head == kNone ? kComplete : load_relaxed(sizes + head); }
@@ -259,21 +260,21 @@ class TilePlaces {
 // ---------------------------------------------------------------------------------------------------------------------
 // The loop of a thread block over its tiles
 
-// Those of a thread block that are known at the same time: they wait, or are this one and the next one. A power of two.
+// Tiles of a thread block in flight: those that wait in the ring, the current and the next one. A power of two.
 inline constexpr u32 kLoopTiles = 8;
 
-// All that the threads know together is here, and not in registers, which are for values.
+// State of the thread block. In shared memory, since registers are needed for values.
 template <class Places>
 struct LoopShared {
   typename Places::Shared places;
-  OwnTile tiles[kLoopTiles];  // tile i of the thread block is number i % kLoopTiles
-  // The first thread's; of the same chunk as the checksums that threads keep. On its own, since compilers load neighbours
-  // together.
+  OwnTile tiles[kLoopTiles];  // tile i of the thread block is at i % kLoopTiles
+  // Accessed by the first thread, for the chunk of the current checksums. Aligned, since compilers would load its
+  // neighbours with it.
   alignas(16) u32 table_sum;
 };
 
-// The staging area is a ring of payloads, one behind the other. Where one of `room` bytes may go, when the last one ends at
-// `head` and the oldest begins at `tail`, both of them multiples of 16 as `room` is; kNoRoom: nowhere.
+// The staging area is a ring of payloads. Returns where `room` bytes fit, if the newest payload ends at `head` and the
+// oldest begins at `tail`, or kNoRoom. All are multiples of 16.
 inline constexpr u32 kNoRoom = ~u32{0};
 H5L_DEVICE u32 place_in_ring(u32 head, u32 tail, u32 room, u32 size) {
   if (head <= tail) return head + room <= tail ? head : kNoRoom;
@@ -281,55 +282,55 @@ H5L_DEVICE u32 place_in_ring(u32 head, u32 tail, u32 room, u32 size) {
   return room <= tail ? 0 : kNoRoom;
 }
 
-// A tile is measured, its size published, and its payload written to the staging area; then the oldest that waits there
-// goes to its place, if enough others do. Where there is no room, the oldest one goes first; meanwhile the words of the one
-// that was measured are stashed where its values were, so that they never are in registers together with what placing needs.
+// Each tile is measured, its size published, and its payload written to the ring. When enough payloads wait there, the
+// oldest one is copied to its place in the frame. If the ring is full, the oldest is copied first, and the words of the
+// new tile are stashed in its row of values meanwhile, so that they take no registers during the copy.
 //
-// A thread block's time for a tile varies: the more tiles wait, the less often it stands until others have caught up. But the
-// ring must have room for them and one more.
+// The time per tile varies. The more tiles wait, the less a thread block stalls for earlier ones, but the ring must
+// hold them and one more.
 //
 // An Encoder has
-// - Places, kMostWaiting (tiles), kRoom (bytes of the staging area, enough for any payload);
-// - find_values(tile), start(tile), which brings them, measure(tile), whose result is the first thread's and goes to
-//   publish(tile, result), and room(), a multiple of 16 bytes that is enough for what was measured;
+// - Places, kMostWaiting (tiles) and kRoom (bytes of the ring; enough for any payload);
+// - find_values(tile); start(tile), which starts to load them; measure(tile), whose result is valid in the first thread
+//   and is passed to publish(tile, result); and room(), the size of the measured payload, rounded up to 16 bytes;
 // - stash() and unstash(), write(tile, at), and emit(tile, table_sum), which returns a checksum.
 template <bool is_lossless, class Encoder>
 H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShared<typename Encoder::Places>& shared) {
   static_assert(Encoder::kMostWaiting + 2 <= kLoopTiles);
   typename Encoder::Places places(shared.places);
-  u32 number = 0, oldest = 0;  // tiles from `oldest` to `number` wait
-  u32 head = 0;                // end of the last payload in the staging area
-  u32 sum = 0;                 // checksum of what the thread has emitted of a chunk
+  u32 number = 0, oldest = 0;  // tiles from `oldest` to `number` are in the ring
+  u32 head = 0;                // end of the newest payload in the ring
+  u32 sum = 0;                 // checksum of what the thread has copied for the current chunk
   bool is_stashed = false;
   if (thread() == 0) {
-    shared.tiles[0].spot = first_spot<is_lossless>(plan);
+    shared.tiles[0].work = first_item<is_lossless>(plan);
     encoder.find_values(shared.tiles[0]);
     shared.table_sum = 0;
   }
   sync_block();
-  if (shared.tiles[0].spot.chunk < plan.chunks) encoder.start(shared.tiles[0]);
+  if (shared.tiles[0].work.chunk < plan.chunks) encoder.start(shared.tiles[0]);
   while (true) {
     OwnTile& tile = shared.tiles[number % kLoopTiles];
     OwnTile& next = shared.tiles[(number + 1) % kLoopTiles];
     const OwnTile& waiting = shared.tiles[oldest % kLoopTiles];
-    const bool has_tile = tile.spot.chunk < plan.chunks;
+    const bool has_tile = tile.work.chunk < plan.chunks;
     if (!has_tile && oldest == number) return;
-    const auto ask = [&] {
+    const auto prefetch_place = [&] {
       if (warp() != 0) return;
       sync_warp();
-      places.ask(plan, waiting.spot);
+      places.prefetch(plan, waiting.work);
     };
     bool is_written = false, places_one = true;
-    if (has_tile) {  // words are in registers in here only
+    if (has_tile) {  // words live in registers only here
       if (is_stashed) {
         encoder.unstash();
-        sync_block();  // before the rows get other values
+        sync_block();  // before the rows are overwritten
       } else {
         if (thread() == 0) {
-          next.spot = next_spot<is_lossless>(plan, tile.spot);
+          next.work = next_item<is_lossless>(plan, tile.work);
           encoder.find_values(next);
         }
-        const auto measured = encoder.measure(tile);  // behind its barriers, nobody reads what was emitted last
+        const auto measured = encoder.measure(tile);  // its barriers protect the payload emitted last
         if (thread() == 0) encoder.publish(tile, measured);
       }
       constexpr u32 size = Encoder::kRoom;
@@ -337,12 +338,12 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
       const u32 room = encoder.room(), tail = is_empty ? size : waiting.at;
       const u32 at = place_in_ring(is_empty ? 0 : head, tail, room, size);
       is_written = at != kNoRoom;
-      // Also where another one like this would find no room.
+      // Also if another tile of this size would not fit.
       places_one = !is_empty && (!is_written || number - oldest == Encoder::kMostWaiting ||
                                  place_in_ring(at + room, tail, room, size) == kNoRoom);
-      if (places_one) ask();
+      if (places_one) prefetch_place();
       if (is_written) {
-        if (next.spot.chunk < plan.chunks) encoder.start(next);
+        if (next.work.chunk < plan.chunks) encoder.start(next);
         if (thread() == 0) tile.at = at;
         head = at + room;
         encoder.write(tile, at);
@@ -351,19 +352,19 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
       }
     } else {
       sync_block();  // before the last place is overwritten
-      ask();
+      prefetch_place();
     }
     if (places_one) {
       if (warp() == 0) places.find(plan, waiting);
       sync_block();
       sum += encoder.emit(waiting, shared.table_sum);
-      if (shared.tiles[(oldest + 1) % kLoopTiles].spot.chunk != waiting.spot.chunk) {
-        add_sums(plan, waiting.spot.chunk, sum, shared.table_sum);
+      if (shared.tiles[(oldest + 1) % kLoopTiles].work.chunk != waiting.work.chunk) {
+        add_sums(plan, waiting.work.chunk, sum, shared.table_sum);
         sum = 0;
       }
       ++oldest;
     } else {
-      sync_block();  // after write(), nobody reads any more what measure() left in shared memory
+      sync_block();  // after write(), the shared memory of measure() is free
     }
     is_stashed = has_tile && !is_written;
     if (is_written) ++number;

@@ -1,19 +1,18 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The quantizers on the GPU: those of codecs/bounds.h for whole rows of values that are all good at the first try, with
-// few instructions and none that converts. A row with any other value says so, and is done again value by value with the
-// functions of bounds.h.
+// The quantizers of codecs/bounds.h for whole rows, with few instructions and no conversions. They work if every value
+// of a row passes with its first candidate; otherwise the row is repeated value by value with the functions of
+// bounds.h.
 #pragma once
 
 #include "codecs/blocks.h"
 #include "codecs/bounds.h"
-#include "codecs/pfpl.h"
 #include "kernels/common/device_primitives.cuh"
 
 namespace h5lossy::H5L_TARGET {
 
-// The quantizer that a kernel works with, from what the host says of a chunk.
+// The kernel's quantizer, from the chunk's Quantizer.
 template <class T, class Q>
 struct QuantizerAs;
 template <class T>
@@ -28,30 +27,20 @@ template <class T>
 struct QuantizerAs<T, blocks::FoldedQuantizer<T>> {
   H5L_DEVICE static blocks::FoldedQuantizer<T> make(const Quantizer& q) { return blocks::folded_quantizer<T>(q); }
 };
-template <class T>
-struct QuantizerAs<T, pfpl::NoQuantizer<T>> {
-  H5L_DEVICE static pfpl::NoQuantizer<T> make(const Quantizer&) { return {}; }
-};
-
 template <class T, class Q>
 H5L_DEVICE Q quantizer_as(const Quantizer& q) {
   return QuantizerAs<T, Q>::make(q);
 }
 
-template <class Q>
-inline constexpr bool kIsLosslessQuantizer = false;
-template <class T>
-inline constexpr bool kIsLosslessQuantizer<pfpl::NoQuantizer<T>> = true;
-
-// 2^m: added to a number below it, this leaves the whole part in the mantissa.
+// 2^m. Added to a smaller number, it leaves the integer part in the mantissa.
 template <class T>
 inline constexpr Word<T> kWholeBits = Word<T>{FloatTraits<T>::bias + kMantissaBits<T>} << kMantissaBits<T>;
 
-// Whether one of the thread's values may be the fill value or decode to it: nothing can that is farther away than the bound.
-// To be asked before the row is loaded, so that it takes no registers from its values.
+// Whether one of the thread's values may be the fill value or decode to it: its distance is at most the bound. Called
+// before the row is loaded, to save registers.
 template <u32 row_bytes, class Q>
 H5L_DEVICE bool is_near_fill(const Q&, const u8*) {
-  return false;  // these rows are done value by value
+  return false;  // these rows are quantized value by value
 }
 template <u32 row_bytes, class T>
 H5L_DEVICE bool is_near_fill(const AbsoluteQuantizer<T>& q, const u8* rows) {
@@ -65,12 +54,12 @@ H5L_DEVICE bool is_near_fill(const AbsoluteQuantizer<T>& q, const u8* rows) {
   return is_near;
 }
 
-// The bins of a row, as numbers of the value's type; 0 with the sign of its value. False: a value is not good at the first
-// try.
+// Quantizes a row. Bins are numbers of the value's type; 0 has the sign of its value. False if a value fails with its
+// first candidate.
 //
-// Rounding half away from zero is symmetric, so the work is done on magnitudes: toward zero, the sum with 2^m is the whole
-// part of a value in steps. Largest errors, of which there are some so that none waits for the one before it in a register, do
-// without a chain of tests; they pass over NaN, which the bits of the sums show, as they show a bin that is too large.
+// Rounding half away from zero is symmetric, so magnitudes suffice: rounded toward zero, the sum with 2^m holds the
+// integer part. The largest error replaces a chain of tests; there are four, to shorten the dependency chain. A maximum
+// ignores NaN, but NaN shows in the bits of the sums, as a bin beyond the limit does.
 template <class T, u32 n>
 H5L_DEVICE bool bins_of_row(const AbsoluteQuantizer<T>& q, const T (&values)[n], T (&bins)[n]) {
   using W = Word<T>;
@@ -98,7 +87,8 @@ H5L_DEVICE bool bins_of_row(const Q&, const T (&values)[n], T (&bins)[n]) {
   return false;
 }
 
-// What a bin decodes to. No number that was an integer is -0.0, so there is nothing to add, as rebuild in bounds.h does.
+// What a bin decodes to. The bin comes from an integer and is never -0.0, so the +0.0 of rebuild() in bounds.h is not
+// needed.
 template <class T>
 H5L_DEVICE Word<T> bits_of_bin(const AbsoluteQuantizer<T>& q, Word<T> bin) {
   return bit_cast<Word<T>>(multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step));
@@ -106,63 +96,6 @@ H5L_DEVICE Word<T> bits_of_bin(const AbsoluteQuantizer<T>& q, Word<T> bin) {
 template <class T>
 H5L_DEVICE Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, Word<T> bin) {
   return blocks::bits_of(q, bin);
-}
-
-// PFPL's words of a row, each with kWordBias added; `words` are the values' bits at first.
-template <class Q>
-inline constexpr u64 kWordBias = 0;
-template <class T>
-inline constexpr u64 kWordBias<AbsoluteQuantizer<T>> = kWholeBits<T>;
-
-template <class T, class W, u32 n>
-H5L_DEVICE bool zigzags_of(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
-  constexpr W whole_bits = kWholeBits<T>;
-  T values[n], bins[n];
-  H5L_UNROLL for (u32 i = 0; i < n; ++i) values[i] = bit_cast<T>(words[i]);
-  const bool is_good = bins_of_row(q, values, bins);
-  // |2 bin + 1/2| is the zigzag number and a half; the mantissa of the sum with 2^m - 1/2 holds it.
-  const T whole = subtract(bit_cast<T>(whole_bits), T(0.5));
-  H5L_UNROLL for (u32 i = 0; i < n; ++i) {
-    words[i] = bit_cast<W>(add(without_sign(multiply_add_exact(bins[i], T(2), T(0.5))), whole));
-  }
-  return is_good;
-}
-
-template <class Q, class W, u32 n>
-H5L_DEVICE bool zigzags_of(const Q&, W (&)[n]) {
-  return false;
-}
-
-// What PFPL's words decode to, in their place. Where all are codes, their bits are those of subnormal numbers, and no
-// conversion is needed: the zigzag number and a half, with a sign, is twice the bin and a half. All products and sums but the
-// last one are exact. The thread's row, which is free, is there for all other words, so that their code is short.
-template <u32 row_bytes, class T, class W, u32 n>
-H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, u8* rows, W (&words)[n]) {
-  constexpr u32 m = kMantissaBits<T>, bias = FloatTraits<T>::bias;
-  W used = 0;
-  H5L_UNROLL for (u32 i = 0; i < n; ++i) used |= words[i];
-  if (any_in_warp(used > kMantissaMask<T>)) [[unlikely]] {
-    store_row<row_bytes>(rows, words);
-    H5L_NO_UNROLL for (u32 i = 0; i < n; ++i) {
-      W* const word = value_in_rows<row_bytes, W>(rows, thread(), i);
-      *word = pfpl::bits_of(q, *word);
-    }
-    load_row<row_bytes>(rows, words);
-    return;
-  }
-  constexpr W up_bits = W{2 * bias} << m;        // from numbers to numbers times 2^(1 - m)
-  constexpr W half_bits = W{bias - m} << m;      // a half of these
-  constexpr W down_bits = W{bias + m - 2} << m;  // and back, to the half
-  H5L_UNROLL for (u32 i = 0; i < n; ++i) {
-    const T and_half = multiply_add_exact(bit_cast<T>(words[i]), bit_cast<T>(up_bits), bit_cast<T>(half_bits));
-    const W signed_down = (words[i] << (8 * sizeof(W) - 1)) + down_bits;  // a sign that is added is there
-    words[i] = bit_cast<W>(multiply(multiply_add_exact(and_half, bit_cast<T>(signed_down), T(-0.25)), q.step));
-  }
-}
-
-template <u32 row_bytes, class Q, class W, u32 n>
-H5L_DEVICE void values_of_words(const Q& q, u8*, W (&words)[n]) {
-  H5L_UNROLL for (u32 i = 0; i < n; ++i) words[i] = pfpl::bits_of(q, words[i]);
 }
 
 }  // namespace h5lossy::H5L_TARGET

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What all decoders share. A thread block decodes a tile (of AATROX: a part of one), and trusts nothing that a frame says: a
-// payload that breaks a rule sets its frame's status, and every read and write stays inside of the frame, of the chunk and
-// of shared memory.
+// Shared by all decoders. A thread block decodes a tile (or a part of one) and trusts nothing in a frame: an
+// invalid payload sets the frame's status, and no access leaves the frame, the chunk or shared memory.
 #pragma once
 
 #include "frame/header.h"
@@ -17,10 +16,10 @@ using gpu::DecodePlan;
 using gpu::DecodeSums;
 using gpu::FrameForm;
 
-// Where a tile's payload lies among those of its frame.
+// Where a tile's payload is in its frame.
 struct TileSpan {
   u32 begin, bytes;
-  bool is_sane;
+  bool is_valid;
 };
 
 H5L_DEVICE const u8* frame_of(const DecodePlan& plan) { return plan.frames + block_row() * plan.frame_stride; }
@@ -29,7 +28,7 @@ H5L_DEVICE const u8* payloads_of(const DecodePlan& plan) {
 }
 H5L_DEVICE u8* raw_of(const DecodePlan& plan) { return plan.raw + block_row() * plan.raw_stride; }
 
-// Several thread blocks may say so.
+// Several thread blocks may call it.
 H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
   if (thread() == 0) store_relaxed(plan.statuses + block_row(), static_cast<u32>(gpu::DecodeStatus::corrupt));
 }
@@ -39,7 +38,7 @@ H5L_DEVICE Q quantizer_of(const DecodeJob& job) {
   return quantizer_as<T, Q>(quantizer_of_step(BoundKind::absolute, job.step_bits));
 }
 
-// A value that stands at a word.
+// A value stored at a word.
 template <class W>
 H5L_DEVICE W value_at(const u32* word) {
   if constexpr (sizeof(W) == 4) {
@@ -49,69 +48,69 @@ H5L_DEVICE W value_at(const u32* word) {
   }
 }
 
-// Thread blocks of one frame add to several sums, so that they do not wait for each other's additions.
+// Several sums per frame, so that atomic additions do not serialize.
 H5L_DEVICE DecodeSums* sums_of(const DecodePlan& plan, u32 item) {
   return plan.sums + block_row() * plan.slots + (item & (plan.slots - 1));
 }
 
-// Calls decode(tile, part, span) for what this thread block takes of its frame, where each tile has so many parts: one of
-// them, or every n-th one, where there are fewer thread blocks.
-template <u32 parts, bool takes_many, class Decode>
+// Calls decode(tile, part, span) for this thread block's items of its frame; each tile has `parts` items. With fewer
+// thread blocks than items (is_strided), each takes every n-th.
+template <u32 parts, bool is_strided, class Decode>
 H5L_DEVICE void for_own_items(const DecodePlan& plan, const DecodeJob& job, u32 tile_bytes, Decode decode) {
   if (job.form != plan.form) return;
   for (u32 item = block_number(); item < plan.tiles * parts; item += grid_blocks()) {
-    if (takes_many && item != block_number()) sync_block();  // nobody uses shared memory for the one before any more
+    if (is_strided && item != block_number()) sync_block();  // shared memory is free again
     const u32 tile = plan.first_tile + item / parts, part = item % parts;
     const u32* const ends = reinterpret_cast<const u32*>(frame_of(plan) + plan.header_bytes) + tile;
     const u32 begin = tile == 0 ? 0 : load_constant(ends - 1), end = load_constant(ends), bytes = end - begin;
     if (job.check_table != 0 && part == 0 && thread() == 0) {
       atomic_add(&sums_of(plan, tile)->table, table_sum_share(end, plan.header_bytes, tile));
     }
-    const bool is_sane = begin <= end && end <= job.payload_bytes && bytes <= tile_bytes;
-    decode(tile, part, TileSpan{begin, bytes, is_sane});
-    if (!takes_many) break;
+    const bool is_valid = begin <= end && end <= job.payload_bytes && bytes <= tile_bytes;
+    decode(tile, part, TileSpan{begin, bytes, is_valid});
+    if (!is_strided) break;
   }
 }
 
-// A payload is read in steps that each need the one before, so the parts of its tile ask for all of it at once, each for a
-// share: then no step waits for the device's memory.
+// Prefetches a share of the payload. Decoding reads it in steps that depend on each other, so a tile's parts request
+// all of it up front, and no step waits for device memory.
 H5L_DEVICE void prefetch_share(const u8* payload, u32 bytes, u32 part, u32 parts) {
   const u32 share = bytes / parts;
   for (u32 at = thread() * kLineBytes; at < share; at += kThreads * kLineBytes) prefetch(payload + part * share + at);
 }
 
-// What a thread adds up of the checksum of a tile's payload.
+// A thread's share of the checksum of a tile's payload.
 class PayloadSum {
  public:
   H5L_DEVICE PayloadSum(const DecodePlan& plan, const DecodeJob& job, u32 tile)
-      : plan_(plan), is_asked_(job.check_sum != 0), tile_(tile) {}
+      : plan_(plan), is_enabled_(job.check_sum != 0), tile_(tile) {}
 
-  [[nodiscard]] H5L_DEVICE bool is_asked() const { return is_asked_; }
-  // Word `number` of the payload, which is padded with zeros. Where the word is not there after all, without a branch.
+  [[nodiscard]] H5L_DEVICE bool is_enabled() const { return is_enabled_; }
+  // Adds word `number` of the payload (zero-padded), if `is_there`; without a branch.
   H5L_DEVICE void add(u32 word, u32 number, bool is_there = true) {
     const u32 own = mix(word + salt_of(tile_, 0) + number * kWordSalt);
     sum_ += is_there ? own : 0;
   }
-  // Words [first, end), of which each thread takes its own.
+  // Adds the thread's share of the words [first, end).
   H5L_DEVICE void add_words(const u32* payload, u32 first, u32 end, u32 own = thread(), u32 threads = kThreads) {
-    if (!is_asked_) return;
+    if (!is_enabled_) return;
     H5L_NO_UNROLL for (u32 i = first + own; i < end; i += threads) add(load_constant(payload + i), i);
   }
   H5L_DEVICE void finish() const {
-    if (!is_asked_) return;
+    if (!is_enabled_) return;
     const u32 sum = sum_of_warp(sum_);
     if (lane() == 0) atomic_add(&sums_of(plan_, tile_)->payload, sum);
   }
 
  private:
   const DecodePlan& plan_;
-  const bool is_asked_;
+  const bool is_enabled_;
   const u32 tile_;
   u32 sum_ = 0;
 };
 
-// Stores the rows, which hold `count` values from number `first` of the chunk on, as far as they are wanted. Every thread
-// has just written its own.
+// Stores rows of `count` values from value `first` of the chunk on, clipped to the requested range. Each thread has
+// just written its own row.
 template <u32 row_bytes, class W>
 H5L_DEVICE void finish_values(const DecodePlan& plan, const u8* rows, u64 first, u32 count) {
   u8* const raw = raw_of(plan);
@@ -128,8 +127,8 @@ H5L_DEVICE void finish_values(const DecodePlan& plan, const u8* rows, u64 first,
   }
 }
 
-// Stores values as they stand in a payload, `count` of them from number `first` of the chunk on, as far as they are wanted.
-// word(i) is the i-th word of them.
+// Copies `count` raw values from a payload, from value `first` of the chunk on, clipped to the requested range. word(i)
+// is their i-th word.
 template <class W, class WordOf>
 H5L_DEVICE void copy_values(const DecodePlan& plan, u64 first, u32 count, WordOf word) {
   constexpr u32 value_words = sizeof(W) / 4;
@@ -145,7 +144,7 @@ H5L_DEVICE void copy_values(const DecodePlan& plan, u64 first, u32 count, WordOf
 // ---------------------------------------------------------------------------------------------------------------------
 // The end of a call
 
-// A frame that is stored: a column of thread blocks copies it.
+// A stored frame is copied by a column of thread blocks.
 H5L_DEVICE void copy_stored(const DecodePlan& plan, const DecodeJob& job) {
   const u32 value_words = plan.shape.raw_bytes / plan.shape.count / 4;
   const u32* const from = reinterpret_cast<const u32*>(frame_of(plan) + kHeaderBytes) + plan.first * value_words;
@@ -154,13 +153,13 @@ H5L_DEVICE void copy_stored(const DecodePlan& plan, const DecodeJob& job) {
   for (u64 i = block_number() * kThreads + thread(); i < plan.wanted * value_words; i += grid_blocks() * kThreads) {
     const u32 word = load_constant(from + i);
     to[i] = word;
-    if (sum.is_asked()) sum.add(word, static_cast<u32>(i));
+    if (sum.is_enabled()) sum.add(word, static_cast<u32>(i));
   }
   sum.finish();
 }
 
-// Whether the sums are those of the header. Frames of the main form have been decoded by a launch before this one; of the
-// others the thread block that is the last to come here knows.
+// Compares the sums with the header's. Frames of the main form were decoded by an earlier launch; for the others, the
+// last thread block to finish compares.
 H5L_DEVICE void check_sums(const DecodePlan& plan, const DecodeJob& job) {
   if (job.check_sum == 0 && job.check_table == 0) return;
   if (job.form == FrameForm::main) {
@@ -171,7 +170,7 @@ H5L_DEVICE void check_sums(const DecodePlan& plan, const DecodeJob& job) {
     if (thread() == 0) {
       fence();
       is_last = atomic_add_and_get(&sums_of(plan, 0)->done, 1) + 1 == grid_blocks();
-      fence();  // what the others have added is read after their word that they are done
+      fence();  // read the other blocks' sums after their counts
     }
     if (!any_in_block(is_last)) return;
   }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The assessment's entry points: they cut what they get into leaves and cells, have a backend's kernels compute each on
-// some thread, and add the results to the state in one order.
+// The assessment's entry points. They divide points into leaves and fields into cells, compute these with a backend's
+// kernels on several threads, and add the results to the state in a fixed order.
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "assess/gpu/lane.h"
+#include "assess/gpu/stream.h"
 #include "assess/kernels.h"
 #include "assess/state.h"
 #include "assess/take.h"
@@ -29,15 +29,15 @@ namespace h5lossy {
 namespace assess {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3161737365736168u;  // also tells the byte order
+constexpr std::uint64_t kMagic = 0x3161737365736168u;  // also detects another byte order
 
-// Cells whose results are kept at a time, unless a plane of the field has more.
+// The most cells whose results are kept at a time, unless a plane of the field has more.
 constexpr std::uint64_t kCellsAtOnce = 8192;
 
-// Values of a GPU that are looked at by the host at a time, at most.
+// The most values that are copied from a GPU to the host at a time.
 constexpr std::uint64_t kMostCopied = std::uint64_t{1} << 22;
 
-// The GPU that values are on cannot do it, or fails.
+// Thrown if the GPU fails.
 struct DeviceFailure {
   std::string what;
 };
@@ -104,7 +104,7 @@ bool is_aligned(const void* pointer, std::uint64_t bytes) {
 h5l_status check_state(const void* state, const Message& why) {
   if (state == nullptr || reinterpret_cast<std::uintptr_t>(state) % 8 != 0 ||
       static_cast<const State*>(state)->magic != kMagic) {
-    return why.fail(H5L_INVALID_ARGUMENT, "state is not one that h5l_assess_begin made");
+    return why.fail(H5L_INVALID_ARGUMENT, "state was not created by h5l_assess_begin");
   }
   return H5L_OK;
 }
@@ -116,10 +116,10 @@ std::unique_ptr<PointsPart> new_part() {
   return part;
 }
 
-// Values in native byte order and aligned, in a copy where they are not.
-class Values {
+// Values in native byte order and aligned, copied if necessary.
+class NativeValues {
  public:
-  Values(const void* values, std::uint64_t count, std::uint32_t value_bytes, bool big_endian)
+  NativeValues(const void* values, std::uint64_t count, std::uint32_t value_bytes, bool big_endian)
       : values_(values), value_bytes_(value_bytes), big_endian_(big_endian) {
     if (big_endian || reinterpret_cast<std::uintptr_t>(values) % value_bytes != 0) {
       copy_.resize(std::min<std::uint64_t>(count, kPartLeaves * kLeafValues));
@@ -146,14 +146,14 @@ class Values {
   std::vector<double> copy_;
 };
 
-struct Run {
+struct PointsCall {
   const h5l_assess_params& params;
   const Kernels& kernels;
   const void* x;
   const void* y;
   const std::uint8_t* mask;
   std::uint32_t threads;
-  gpu::AssessDevice* device;  // that the values are on; null: they are in the host's memory
+  gpu::AssessDevice* device;  // holds the values; null if they are in host memory
 };
 
 void flush_pending(const h5l_assess_params& params, const Kernels& kernels, State& state) {
@@ -167,21 +167,21 @@ void flush_pending(const h5l_assess_params& params, const Kernels& kernels, Stat
   pending.has_mask = 0;
 }
 
-// Some values of a run, in the host's memory.
+// Some of the values, in host memory.
 class HostCopy {
  public:
-  HostCopy(const Run& run, std::uint64_t start, std::uint64_t count) {
-    const std::uint64_t bytes = count * run.params.value_bytes;
-    const std::uint64_t offset = start * run.params.value_bytes;
-    x = static_cast<const std::uint8_t*>(run.x) + offset;
-    y = static_cast<const std::uint8_t*>(run.y) + offset;
-    mask = run.mask == nullptr ? nullptr : run.mask + start;
-    if (run.device == nullptr) return;
+  HostCopy(const PointsCall& call, std::uint64_t start, std::uint64_t count) {
+    const std::uint64_t bytes = count * call.params.value_bytes;
+    const std::uint64_t offset = start * call.params.value_bytes;
+    x = static_cast<const std::uint8_t*>(call.x) + offset;
+    y = static_cast<const std::uint8_t*>(call.y) + offset;
+    mask = call.mask == nullptr ? nullptr : call.mask + start;
+    if (call.device == nullptr) return;
     memory_.resize((2 * bytes + count) / sizeof(double) + 1);
     auto* const to = reinterpret_cast<std::uint8_t*>(memory_.data());
-    const bool is_done = run.device->download(to, x, bytes) && run.device->download(to + bytes, y, bytes) &&
-                         (mask == nullptr || run.device->download(to + 2 * bytes, mask, count)) && run.device->wait();
-    if (!is_done) throw DeviceFailure{run.device->error()};
+    const bool is_done = call.device->download(to, x, bytes) && call.device->download(to + bytes, y, bytes) &&
+                         (mask == nullptr || call.device->download(to + 2 * bytes, mask, count)) && call.device->wait();
+    if (!is_done) throw DeviceFailure{call.device->error()};
     x = to;
     y = to + bytes;
     if (mask != nullptr) mask = to + 2 * bytes;
@@ -195,12 +195,12 @@ class HostCopy {
   std::vector<double> memory_;
 };
 
-// Takes `count` values into the leaf that waits.
-void add_pending(const Run& run, std::uint64_t start, std::uint64_t first, std::uint32_t count, State& state) {
+// Adds `count` values to the incomplete leaf.
+void add_pending(const PointsCall& call, std::uint64_t start, std::uint64_t first, std::uint32_t count, State& state) {
   Pending& pending = state.pending;
-  const std::uint32_t bytes = run.params.value_bytes;
+  const std::uint32_t bytes = call.params.value_bytes;
   if (pending.count == 0) pending.first = first;
-  const HostCopy copy(run, start, count);
+  const HostCopy copy(call, start, count);
   const auto take = [&](const std::uint8_t* values, bool big_endian, std::uint8_t* to) {
     to += std::size_t{pending.count} * bytes;
     if (big_endian) {
@@ -209,8 +209,8 @@ void add_pending(const Run& run, std::uint64_t start, std::uint64_t first, std::
       std::memcpy(to, values, std::size_t{count} * bytes);
     }
   };
-  take(copy.x, run.params.original_big_endian != 0, pending.x);
-  take(copy.y, run.params.decoded_big_endian != 0, pending.y);
+  take(copy.x, call.params.original_big_endian != 0, pending.x);
+  take(copy.y, call.params.decoded_big_endian != 0, pending.y);
   if (copy.mask != nullptr) {
     if (pending.has_mask == 0) std::memset(pending.mask, 0, pending.count);
     pending.has_mask = 1;
@@ -221,24 +221,24 @@ void add_pending(const Run& run, std::uint64_t start, std::uint64_t first, std::
   pending.count += count;
 }
 
-// Whole leaves, a part for each turn of a thread.
-void add_parts(const Run& run, std::uint64_t start, std::uint64_t first, std::uint64_t count, State& state) {
+// Adds whole leaves, in parts that threads process one at a time.
+void add_parts(const PointsCall& call, std::uint64_t start, std::uint64_t first, std::uint64_t count, State& state) {
   constexpr std::uint64_t kPart = std::uint64_t{kPartLeaves} * kLeafValues;
   const std::uint64_t parts = (count + kPart - 1) / kPart;
-  const std::uint64_t at_once = std::min<std::uint64_t>(parts, std::uint64_t{run.threads} * 4);
+  const std::uint64_t at_once = std::min<std::uint64_t>(parts, std::uint64_t{call.threads} * 4);
   std::vector<std::unique_ptr<PointsPart>> results(at_once);
   for (std::uint64_t done = 0; done < parts; done += at_once) {
     const std::uint64_t now = std::min(at_once, parts - done);
     for (std::uint64_t i = 0; i < now; ++i) results[i] = new_part();
     std::atomic<bool> failed = false;
-    run_batch(now, run.threads, [&](std::size_t i) {
+    run_batch(now, call.threads, [&](std::size_t i) {
       const std::uint64_t offset = (done + i) * kPart;
       const auto size = static_cast<std::uint32_t>(std::min(kPart, count - offset));
       try {
-        Values x(run.x, size, run.params.value_bytes, run.params.original_big_endian != 0);
-        Values y(run.y, size, run.params.value_bytes, run.params.decoded_big_endian != 0);
-        run.kernels.points(run.params, first + offset, x.part(start + offset, size), y.part(start + offset, size),
-                           run.mask == nullptr ? nullptr : run.mask + start + offset, size, *results[i]);
+        NativeValues x(call.x, size, call.params.value_bytes, call.params.original_big_endian != 0);
+        NativeValues y(call.y, size, call.params.value_bytes, call.params.decoded_big_endian != 0);
+        call.kernels.points(call.params, first + offset, x.part(start + offset, size), y.part(start + offset, size),
+                            call.mask == nullptr ? nullptr : call.mask + start + offset, size, *results[i]);
       } catch (const std::bad_alloc&) {
         failed = true;
       }
@@ -248,7 +248,7 @@ void add_parts(const Run& run, std::uint64_t start, std::uint64_t first, std::ui
   }
 }
 
-// Reads point i of two arrays; false where it does not count.
+// Reads point i of two arrays. False if it is not valid.
 template <class T, class Word>
 bool read_valid(const h5l_assess_params& params, const void* original, bool original_big_endian, const void* decoded,
                 bool decoded_big_endian, const std::uint8_t* mask, std::uint64_t i, T& x, T& y) {
@@ -267,18 +267,18 @@ bool read_valid(const h5l_assess_params& params, const void* original, bool orig
 }
 
 template <class T, class Word>
-void find_pivot(const Run& run, std::uint64_t first, std::uint64_t end, State& state) {
+void find_pivot(const PointsCall& call, std::uint64_t first, std::uint64_t end, State& state) {
   T x = 0;
   T y = 0;
-  // Mostly one of the first points is valid.
+  // Usually one of the first points is valid, so the first copy is small.
   std::uint64_t at_once = kLeafValues;
   for (std::uint64_t start = first; start < end && state.has_pivot == 0; start += at_once) {
     if (start != first) at_once = std::min<std::uint64_t>(2 * at_once, kMostCopied);
     const std::uint64_t now = std::min(at_once, end - start);
-    const HostCopy copy(run, start, now);
+    const HostCopy copy(call, start, now);
     for (std::uint64_t i = 0; i < now && state.has_pivot == 0; ++i) {
-      if (!read_valid<T, Word>(run.params, copy.x, run.params.original_big_endian != 0, copy.y,
-                               run.params.decoded_big_endian != 0, copy.mask, i, x, y)) {
+      if (!read_valid<T, Word>(call.params, copy.x, call.params.original_big_endian != 0, copy.y,
+                               call.params.decoded_big_endian != 0, copy.mask, i, x, y)) {
         continue;
       }
       take_pivot(state, static_cast<double>(x), static_cast<double>(y));
@@ -286,12 +286,12 @@ void find_pivot(const Run& run, std::uint64_t first, std::uint64_t end, State& s
   }
 }
 
-void find_pivot(const Run& run, std::uint64_t first, std::uint64_t end, State& state) {
-  run.params.value_bytes == 4 ? find_pivot<float, unsigned>(run, first, end, state)
-                              : find_pivot<double, unsigned long long>(run, first, end, state);
+void find_pivot(const PointsCall& call, std::uint64_t first, std::uint64_t end, State& state) {
+  call.params.value_bytes == 4 ? find_pivot<float, unsigned>(call, first, end, state)
+                               : find_pivot<double, unsigned long long>(call, first, end, state);
 }
 
-// Whether all points so far count, those that wait for their leaf too.
+// Whether all points so far are valid, including those of the incomplete leaf.
 template <class T, class Word>
 bool all_valid(const h5l_assess_params& params, const State& state) {
   const Pending& pending = state.pending;
@@ -305,35 +305,35 @@ bool all_valid(const h5l_assess_params& params, const State& state) {
   return true;
 }
 
-void add_points(const Run& run, std::uint64_t first, std::uint64_t count, State& state) {
-  if (first != state.next) flush_pending(run.params, run.kernels, state);
+void add_points(const PointsCall& call, std::uint64_t first, std::uint64_t count, State& state) {
+  if (first != state.next) flush_pending(call.params, call.kernels, state);
   std::uint64_t start = 0;
   const std::uint64_t to_border = (kLeafValues - first % kLeafValues) % kLeafValues;
   if (to_border != 0) {
     const auto taken = static_cast<std::uint32_t>(std::min(count, to_border));
-    find_pivot(run, 0, taken, state);
-    add_pending(run, 0, first, taken, state);
-    if (taken == to_border) flush_pending(run.params, run.kernels, state);
+    find_pivot(call, 0, taken, state);
+    add_pending(call, 0, first, taken, state);
+    if (taken == to_border) flush_pending(call.params, call.kernels, state);
     start = taken;
   }
   const std::uint64_t whole = (count - start) / kLeafValues * kLeafValues;
-  if (whole != 0 && run.device == nullptr) {
-    find_pivot(run, start, start + whole, state);
-    add_parts(run, start, first + start, whole, state);
+  if (whole != 0 && call.device == nullptr) {
+    find_pivot(call, start, start + whole, state);
+    add_parts(call, start, first + start, whole, state);
   }
-  if (whole != 0 && run.device != nullptr) {
-    const std::uint64_t offset = start * run.params.value_bytes;
-    const gpu::PointsInput input = {static_cast<const std::uint8_t*>(run.x) + offset,
-                                    static_cast<const std::uint8_t*>(run.y) + offset,
-                                    run.mask == nullptr ? nullptr : run.mask + start};
-    if (!gpu::add_leaves(*run.device, run.params, input, first + start, whole / kLeafValues, state)) {
-      throw DeviceFailure{run.device->error()};
+  if (whole != 0 && call.device != nullptr) {
+    const std::uint64_t offset = start * call.params.value_bytes;
+    const gpu::PointsInput input = {static_cast<const std::uint8_t*>(call.x) + offset,
+                                    static_cast<const std::uint8_t*>(call.y) + offset,
+                                    call.mask == nullptr ? nullptr : call.mask + start};
+    if (!gpu::add_leaves(*call.device, call.params, input, first + start, whole / kLeafValues, state)) {
+      throw DeviceFailure{call.device->error()};
     }
   }
   start += whole;
   if (start != count) {
-    find_pivot(run, start, count, state);
-    add_pending(run, start, first + start, static_cast<std::uint32_t>(count - start), state);
+    find_pivot(call, start, count, state);
+    add_pending(call, start, first + start, static_cast<std::uint32_t>(count - start), state);
   }
   state.next = first + count;
   state.points.count += count;
@@ -362,11 +362,11 @@ FieldPlan make_plan(const h5l_assess_params& params) {
   plan.step = params.step;
   plan.points = 1;
   for (const std::uint32_t side : plan.window) plan.points *= side;
-  // Of float32, and unless the range is very large or small, products of four sums are numbers in any case.
+  // Products of four sums cannot overflow for float32, nor for float64 unless the range is very large or small.
   int exponent = 0;
   if (params.value_bytes == 8) static_cast<void>(std::frexp(params.value_range, &exponent));
   plan.unit = std::abs(exponent) <= 100 ? 1.0 : std::ldexp(1.0, -std::clamp(exponent, -1000, 1000));
-  // What no differences of float32 are, kernels need not expect.
+  // Limited to the differences that float32 values can have, so that kernels need not handle others.
   const double value_range =
       params.value_bytes == 8 ? params.value_range : std::clamp(params.value_range, 0x1p-149, 0x1p129);
   const double range = value_range * plan.unit * plan.points;
@@ -380,7 +380,7 @@ struct Placed {
   std::uint64_t first[4], end[4];  // owned
 };
 
-h5l_status place(const h5l_assess_params& params, const h5l_assess_piece& piece, std::uint32_t reach, Placed& placed,
+h5l_status place(const h5l_assess_params& params, const h5l_assess_piece& piece, std::uint32_t halo, Placed& placed,
                  const Message& why) {
   const std::uint32_t lead = 4 - params.rank;
   View& view = placed.view;
@@ -398,13 +398,15 @@ h5l_status place(const h5l_assess_params& params, const h5l_assess_piece& piece,
     const bool inside = piece.origin[a] <= shape && piece.extent[a] <= shape - piece.origin[a] &&
                         first >= piece.origin[a] && piece.own_extent[a] <= piece.extent[a] &&
                         first - piece.origin[a] <= piece.extent[a] - piece.own_extent[a];
-    if (!inside) return why.fail(H5L_INVALID_ARGUMENT, "axis %u: a piece lies in its field, and holds what it owns", a);
+    if (!inside)
+      return why.fail(H5L_INVALID_ARGUMENT,
+                      "axis %u: a piece must lie in its field and contain the points that it owns", a);
     const std::uint64_t end = first + piece.own_extent[a];
-    const std::uint64_t needed = std::min<std::uint64_t>(end + reach, shape);
+    const std::uint64_t needed = std::min<std::uint64_t>(end + halo, shape);
     if (piece.own_extent[a] != 0 && needed > piece.origin[a] + piece.extent[a]) {
       return why.fail(H5L_INVALID_ARGUMENT,
-                      "axis %u: a piece reaches %u points further than what it owns, or to the end of its field", a,
-                      reach);
+                      "axis %u: a piece must extend %u points beyond those that it owns, or to the end of its field", a,
+                      halo);
     }
     placed.first[axis] = first;
     placed.end[axis] = end;
@@ -421,7 +423,7 @@ h5l_status place(const h5l_assess_params& params, const h5l_assess_piece& piece,
   return H5L_OK;
 }
 
-// Where cells of a range are cut.
+// Divides [first, end) at multiples of `length`.
 std::vector<std::uint64_t> cuts(std::uint64_t first, std::uint64_t end, std::uint64_t length) {
   std::vector<std::uint64_t> places{first};
   for (std::uint64_t at = (first / length + 1) * length; at < end; at += length) places.push_back(at);
@@ -429,7 +431,7 @@ std::vector<std::uint64_t> cuts(std::uint64_t first, std::uint64_t end, std::uin
   return places;
 }
 
-// How many cells of such a length there are between two cuts.
+// The number of cells of this length between each two cuts.
 std::vector<std::uint64_t> cells_between(const std::vector<std::uint64_t>& places, std::uint64_t length) {
   std::vector<std::uint64_t> cells;
   for (std::size_t i = 0; i + 1 < places.size(); ++i) {
@@ -438,29 +440,30 @@ std::vector<std::uint64_t> cells_between(const std::vector<std::uint64_t>& place
   return cells;
 }
 
-// How cells are cut along y and x, and how many of them a column has in a plane along each.
-struct Cutting {
+// The extents of cells along y and x, and the number of cells of a column in a plane along each.
+struct CellLayout {
   std::uint64_t rows, columns, down, across;
 };
 
-// Runs a kernel over the cells of [first, end) and gives each result to `add`, in the order of the cells.
+// Runs a kernel over the cells of [first, end), and calls add(result) for each in the order of the cells.
 template <class Cell, class Kernel, class Add>
-void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4], const Cutting& cutting,
+void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4], const CellLayout& layout,
                    std::uint64_t most_planes, std::uint32_t threads, Kernel kernel, Add add) {
   for (int axis = 0; axis < 4; ++axis) {
     if (first[axis] >= end[axis]) return;
   }
-  const auto rows = cuts(first[kY], end[kY], cutting.rows * cutting.down);
-  const auto cells_down = cells_between(rows, cutting.rows);
-  const auto columns = cuts(first[kX], end[kX], cutting.columns * cutting.across);
-  const auto cells_across = cells_between(columns, cutting.columns);
+  const auto rows = cuts(first[kY], end[kY], layout.rows * layout.down);
+  const auto cells_down = cells_between(rows, layout.rows);
+  const auto columns = cuts(first[kX], end[kX], layout.columns * layout.across);
+  const auto cells_across = cells_between(columns, layout.columns);
   const std::uint64_t wide = columns.size() - 1;
   const std::uint64_t across = (rows.size() - 1) * wide;
   const std::uint64_t planes = end[kZ] - first[kZ];
-  const std::uint64_t most_cells = cutting.down * cutting.across;  // of a column in a plane
+  const std::uint64_t most_cells = layout.down * layout.across;  // of a column in a plane
   const std::uint64_t deep =
       std::clamp<std::uint64_t>(kCellsAtOnce / (across * most_cells), 1, std::min(planes, most_planes));
-  // Threads without a column of their own get a part of one; its walk has to begin with planes that others see, too.
+  // If there are fewer columns than threads, columns are divided along z. Each part reads a halo of planes again, so parts
+  // must not be too short.
   const std::uint64_t wanted = across >= 2 * threads || threads == 1 ? 1 : (2 * threads + across - 1) / across;
   const std::uint64_t step = std::max<std::uint64_t>((deep + wanted - 1) / wanted, std::min<std::uint64_t>(deep, 16));
   const std::uint64_t stride = deep * most_cells;
@@ -548,7 +551,7 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
     }
     return;
   }
-  const std::uint64_t most_planes = params.rank == 4 ? 8 : ~std::uint64_t{0};  // each has a ring of its own
+  const std::uint64_t most_planes = params.rank == 4 ? 8 : ~std::uint64_t{0};  // in 4D, each plane needs its own ring
   for_each_cell<WindowCell>(
       placed.first, end,
       {kWindowRows, std::max<std::uint64_t>(line, kWindowColumns), kWindowCellsDown,
@@ -563,7 +566,7 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
       });
 }
 
-void give_points(const State& state, h5l_assess_points_result& result) {
+void finalize_points(const State& state, h5l_assess_points_result& result) {
   result = state.points;
   const Moments moments = state.moments.total();
   result.mean_original = moments.mean_x;
@@ -573,7 +576,7 @@ void give_points(const State& state, h5l_assess_points_result& result) {
   result.products = moments.products;
   result.sum_abs_error = moments.sum_abs_error;
   result.sum_pointwise = moments.sum_pointwise;
-  // A zero's sign would tell which of several came first.
+  // Make zeros positive: their sign would depend on the order of the points.
   for (double* const end : {&result.original_min, &result.original_max, &result.decoded_min, &result.decoded_max,
                             &result.error_min, &result.error_max}) {
     *end += 0.0;
@@ -581,7 +584,7 @@ void give_points(const State& state, h5l_assess_points_result& result) {
   if (result.pointwise_min == HUGE_VAL && result.zeros == result.valid) result.pointwise_min = 0;
 }
 
-void give_field(const h5l_assess_params& params, const State& state, h5l_assess_field_result& result) {
+void finalize_field(const h5l_assess_params& params, const State& state, h5l_assess_field_result& result) {
   const StencilSums sums = state.stencils.total();
   const StencilExtrema& extrema = state.extrema;
   const std::uint32_t lead = 4 - std::clamp<std::uint32_t>(params.rank, 1, 4);
@@ -632,7 +635,7 @@ h5l_status take_points(const h5l_assess_params* params, void* state, std::uint64
     return why.fail(H5L_INVALID_ARGUMENT, "original and decoded must not be null");
   }
   if (device != nullptr && !(is_aligned(original, params->value_bytes) && is_aligned(decoded, params->value_bytes))) {
-    return why.fail(H5L_INVALID_ARGUMENT, "values on a GPU must stand at a multiple of their %u bytes",
+    return why.fail(H5L_INVALID_ARGUMENT, "values on a GPU must be aligned to their size, %u bytes",
                     params->value_bytes);
   }
   const Kernels* kernels = nullptr;
@@ -658,17 +661,17 @@ h5l_status take_field(const h5l_assess_params* params, void* state, const h5l_as
   if (piece == nullptr || piece->original == nullptr || piece->decoded == nullptr) {
     return why.fail(H5L_INVALID_ARGUMENT, "piece, original and decoded must not be null");
   }
-  const std::uint32_t reach =
+  const std::uint32_t halo =
       std::max({params->lags, params->window == 0 ? 0u : params->window - 1, params->stencils != 0 ? 2u : 0u});
   Placed placed;
-  if (const h5l_status status = place(*params, *piece, reach, placed, why); status != H5L_OK) return status;
+  if (const h5l_status status = place(*params, *piece, halo, placed, why); status != H5L_OK) return status;
   for (std::uint32_t axis = 0; axis < 4 && device != nullptr; ++axis) {
     const bool fits = is_aligned(piece->original, params->value_bytes) &&
                       is_aligned(piece->decoded, params->value_bytes) &&
                       placed.view.original_strides[axis] % params->value_bytes == 0 &&
                       placed.view.decoded_strides[axis] % params->value_bytes == 0;
     if (fits) continue;
-    return why.fail(H5L_INVALID_ARGUMENT, "values on a GPU must stand at a multiple of their %u bytes",
+    return why.fail(H5L_INVALID_ARGUMENT, "values on a GPU must be aligned to their size, %u bytes",
                     params->value_bytes);
   }
   const Kernels* kernels = nullptr;
@@ -690,14 +693,14 @@ h5l_status take_field(const h5l_assess_params* params, void* state, const h5l_as
 
 namespace {
 
-// Calls take(device) with the GPU that the values are on, or with none.
+// Calls take(device) with the GPU that holds the values, or null.
 template <class Take>
-h5l_status take_there(const h5l_assess_params* params, const void* values, h5l_message* message, Take take) {
+h5l_status with_device(const h5l_assess_params* params, const void* values, h5l_message* message, Take take) {
   return guarded(message, [&](const Message& why) {
     if (params == nullptr || params->on_device == 0) return take(nullptr, why);
     std::string reason;
-    const auto lane = gpu::AssessLane::open(values, reason);
-    return lane != nullptr ? take(lane.get(), why) : why.fail(H5L_DEVICE_ERROR, "%s", reason.c_str());
+    const auto stream = gpu::AssessStream::open(values, reason);
+    return stream != nullptr ? take(stream.get(), why) : why.fail(H5L_DEVICE_ERROR, "%s", reason.c_str());
   });
 }
 
@@ -715,7 +718,7 @@ size_t h5l_assess_state_bytes(void) { return sizeof(State); }
 h5l_status h5l_assess_begin(void* state, h5l_message* message) {
   return guarded(message, [&](const Message& why) {
     if (state == nullptr || reinterpret_cast<std::uintptr_t>(state) % 8 != 0) {
-      return why.fail(H5L_INVALID_ARGUMENT, "state must stand at an address that is a multiple of 8");
+      return why.fail(H5L_INVALID_ARGUMENT, "the address of state must be a multiple of 8");
     }
     clear(*static_cast<State*>(state));
     static_cast<State*>(state)->magic = kMagic;
@@ -725,7 +728,7 @@ h5l_status h5l_assess_begin(void* state, h5l_message* message) {
 
 h5l_status h5l_assess_points(const h5l_assess_params* params, void* state, uint64_t first, uint64_t count,
                              const void* original, const void* decoded, const uint8_t* mask, h5l_message* message) {
-  return take_there(params, original, message, [&](gpu::AssessDevice* device, const Message& why) {
+  return with_device(params, original, message, [&](gpu::AssessDevice* device, const Message& why) {
     return take_points(params, state, first, count, original, decoded, mask, device, why);
   });
 }
@@ -733,7 +736,7 @@ h5l_status h5l_assess_points(const h5l_assess_params* params, void* state, uint6
 h5l_status h5l_assess_field(const h5l_assess_params* params, void* state, const h5l_assess_piece* piece,
                             h5l_message* message) {
   const void* const values = piece == nullptr ? nullptr : piece->original;
-  return take_there(params, values, message, [&](gpu::AssessDevice* device, const Message& why) {
+  return with_device(params, values, message, [&](gpu::AssessDevice* device, const Message& why) {
     return take_field(params, state, piece, device, why);
   });
 }
@@ -748,7 +751,7 @@ h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_pi
         boxes == nullptr) {
       return why.fail(H5L_INVALID_ARGUMENT, "piece, original, decoded, box_extent and boxes must not be null");
     }
-    if (params->on_device != 0) return why.fail(H5L_UNSUPPORTED, "boxes are for values in the host's memory");
+    if (params->on_device != 0) return why.fail(H5L_UNSUPPORTED, "boxes need values in host memory");
     Placed placed;
     if (const h5l_status status = place(*params, *piece, 0, placed, why); status != H5L_OK) return status;
     const Kernels* kernels = nullptr;
@@ -764,7 +767,7 @@ h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_pi
       total *= grid[axis];
     }
     if (box_count != total) {
-      return why.fail(H5L_INVALID_ARGUMENT, "the grid has %llu boxes, not %zu", static_cast<unsigned long long>(total),
+      return why.fail(H5L_INVALID_ARGUMENT, "the grid has %llu boxes, got %zu", static_cast<unsigned long long>(total),
                       box_count);
     }
     Rules rules = {};
@@ -810,14 +813,14 @@ h5l_status h5l_assess_result(const h5l_assess_params* params, const void* state,
     const Kernels* kernels = nullptr;
     if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
     const State* known = static_cast<const State*>(state);
-    std::unique_ptr<State> copy;  // with what waits for its leaf
+    std::unique_ptr<State> copy;  // with the points of the incomplete leaf
     if (known->pending.count != 0) {
       copy = std::make_unique<State>(*known);
       flush_pending(*params, *kernels, *copy);
       known = copy.get();
     }
-    if (points != nullptr) give_points(*known, *points);
-    if (field != nullptr) give_field(*params, *known, *field);
+    if (points != nullptr) finalize_points(*known, *points);
+    if (field != nullptr) finalize_field(*params, *known, *field);
     return H5L_OK;
   });
 }

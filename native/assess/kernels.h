@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the assessment asks of a backend: a table of functions, one table for each. They turn values into partial
-// results of a fixed size (a leaf of points, a cell of a field), which state.cpp puts together in one order, whatever
-// threads and devices made them. These types are shared by all backends and hold plain data only.
+// The assessment's functions that are compiled for each backend. They compute partial results of a fixed size (a leaf of
+// points, a cell of a field), which state.cpp combines in an order that does not depend on threads and devices. The types
+// are plain data shared by all backends.
 #pragma once
 
 #include "codecs/portable.h"
@@ -11,14 +11,14 @@
 
 namespace h5lossy::assess {
 
-// A leaf: so many points in C order are summed at a time. Leaf i starts at point i * kLeafValues.
+// The points of a leaf, which are summed together. Leaf i starts at point i * kLeafValues in C order.
 inline constexpr u32 kLeafValues = 4096;
 
-// Leaves that one call handles: a histogram is cleared and added up for each part.
+// The leaves of one call, a part. Each part clears and fills one histogram.
 inline constexpr u32 kPartLeaves = 64;
 
-// Sums run in this many lanes, value i in lane i % kSumLanes, and the lanes are added up as a tree: the same additions
-// on every machine.
+// Sums use this many lanes, value i in lane i % kSumLanes, and lanes are added as a tree, so that every machine performs
+// the same additions.
 inline constexpr u32 kSumLanes = 32;
 
 // Count, means and sums about the means of some points; sums of |e| and of |e / x|.
@@ -29,21 +29,20 @@ struct Moments {
   double sum_abs_error, sum_pointwise;
 };
 
-// One table counts each error once, in a linear bin where it is 8 to 128 of their widths in size, and else in a
-// logarithmic one. As both have borders at powers of two, either histogram can be had from it. A linear bin is
-// 2^grid_exponent wide; bins 0 to 127 are for errors from 0 up, 128 to 255 for those below. Behind them stand the
-// logarithmic bins: sign, exponent and three bits of the mantissa, which give 2^-127 to 2^128 in steps of an eighth of an
-// octave, with all that is smaller in the first and all that is larger in the last bin.
+// One table counts each error once: in a linear bin if its size is 8 to 128 bin widths, else in a logarithmic bin. As both
+// have edges at powers of two, both histograms follow from it. A linear bin is 2^grid_exponent wide; bins 0 to 127 are for
+// errors from 0 up, 128 to 255 for negative ones. The logarithmic bins follow: sign, exponent and three bits of the
+// mantissa, 2^-127 to 2^128 in eighths of octaves. Smaller errors are in the first bin, larger ones in the last.
 inline constexpr u32 kLinearBins = 256;
 inline constexpr u32 kTableBins = kLinearBins + H5L_ASSESS_LOG_BINS;
 inline constexpr u32 kFirstLinear = 8;  // of 128, counted in the linear part
 
-// A grid of bins that has no width yet, and the finest and widest that go with the logarithmic bins.
+// The grid exponent before any error, and the smallest and largest ones compatible with the logarithmic bins.
 inline constexpr i32 kNoGrid = -2147483647 - 1;
 inline constexpr i32 kFinestGrid = -126;
 inline constexpr i32 kWidestGrid = 121;
 
-// What kLeafValues * kPartLeaves points, or fewer, come to.
+// The results of up to kLeafValues * kPartLeaves points.
 struct PointsPart {
   Moments leaves[kPartLeaves];
   u32 leaf_count;
@@ -61,20 +60,20 @@ struct PointsPart {
   u32 bins[kTableBins];
 };
 
-// A point of the field and what is in memory around it: axes w, z, y, x, the leading ones 1 where the rank is lower.
+// A part of the field in memory. Axes are w, z, y, x; leading ones have extent 1 if the rank is lower.
 struct View {
   const u8* original;
   const u8* decoded;
-  const u8* mask;  // null: nothing is masked
+  const u8* mask;  // null if nothing is masked
   i64 original_strides[4], decoded_strides[4], mask_strides[4];
-  u64 origin[4];  // of what the pointers point to
+  u64 origin[4];  // the point that the pointers refer to
 };
 
-// How to read values and which of them count.
+// How to read values, and which of them are valid.
 struct Rules {
   bool original_big_endian, decoded_big_endian, has_fill;
   u64 fill_bits;
-  double pivot_x, pivot_e;  // taken off before squares
+  double pivot_x, pivot_e;  // subtracted before squaring
   bool all_valid;           // nothing in the view is masked, the fill value, NaN or infinite
 };
 
@@ -82,21 +81,21 @@ struct Rules {
 struct FieldPlan {
   u64 shape[4];
   bool present[4];  // axes of the field; others have the extent 1
-  double finer[4];  // how many steps of an axis are one of the last axis
+  double finer[4];  // spacing of the last axis divided by that of each axis
   u32 rank;
   u32 lags;
   bool stencils;
-  bool squares_fit;  // of float32: squares of squares of slopes are normal numbers, or 0
-  u32 window[4];     // 1 along axes that are not there
+  bool squares_fit;  // float32 data: squares of squares of slopes are normal numbers or 0
+  u32 window[4];     // 1 along axes that are not present
   u32 step;
   double points;  // of a window
-  double unit;    // a power of two, mostly 1: SSIM is computed of values times this
+  double unit;    // a power of two, usually 1, by which values are multiplied for SSIM
   double c1, c2;  // SSIM's constants in these units, times 2 points^2
 };
 
 // Stencils and lags of one cell: sums, which are added up in the order of the cells, and extrema. Slopes are over two steps
 // of the last axis, and curvature is over the square of one; see assess/slopes.h.
-inline constexpr u32 kLagAxes = 5;  // of the four axes, and of the paper's mean over all of them
+inline constexpr u32 kLagAxes = 5;  // the four axes, and the paper's mean over all of them
 struct StencilSums {
   double interior;
   double slope_error[4], gradient_error, laplacian, laplacian_error, error;  // squares
@@ -120,7 +119,7 @@ struct WindowSums {
 };
 struct WindowCell {
   WindowSums sums;
-  double worst;  // below 0: none
+  double worst;  // negative if there is none
   u64 at[4];
 };
 
@@ -129,25 +128,25 @@ inline constexpr u32 kCellRows = 16;
 inline constexpr u32 kCellColumns = 256;
 inline constexpr u32 kWindowRows = 7;
 inline constexpr u32 kWindowColumns = 64;
-inline constexpr u32 kWindowCellsDown = 3, kWindowCellsAcross = 1;  // that a walk on a CPU takes at once
-inline constexpr u32 kLineColumns = 4096;                           // of a field with one axis
+inline constexpr u32 kWindowCellsDown = 3, kWindowCellsAcross = 1;  // cells that one sweep on a CPU covers
+inline constexpr u32 kLineColumns = 4096;                           // columns of a cell in a field with one axis
 
-// Cells above each other: w and z from the first to behind the last, one range of y and x.
+// A column of cells: ranges [first, end) along each axis.
 struct Column {
   u64 first[4], end[4];
 };
 
 // A backend's functions. value_bytes chooses between float32 and float64.
 struct Kernels {
-  // Adds the leaves of `count` points, all of one part, in native byte order. Point 0 has the number `first`.
+  // Adds the leaves of `count` points of one part, in native byte order. `first` is the index of the first point.
   void (*points)(const h5l_assess_params& params, u64 first, const void* x, const void* y, const u8* mask, u32 count,
                  PointsPart& part);
-  // Cell results in the order of w and z. False: out of memory.
+  // Computes the cells of a column in the order of w and z. False if out of memory.
   bool (*stencils)(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
                    StencilCell* cells);
   bool (*windows)(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
                   WindowCell* cells);
-  // Adds a row of points to the boxes that it runs through.
+  // Adds a row of points to the boxes that it crosses.
   void (*boxes)(u32 value_bytes, const View& view, const Rules& rules, const u64 row[4], u64 count, u64 box_columns,
                 h5l_assess_box* boxes);
 };

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Slopes and curvature at a point, of original and error, for numbers or vectors of them: one source for all backends, the
-// GPU's too, so that all do the same operations. All is in units of the last axis' steps: slopes are over two of them,
-// curvature over the square of one. It takes fused_multiply_add and roots of V from what stands before it.
+// Slopes and curvature of original and error at a point, for numbers or vectors. Shared by all backends and the GPU, so that
+// all perform the same operations. Units are the last axis' spacing: slopes are over two steps, curvature over the square of
+// one. The including file must first define fused_multiply_add and the roots of V.
 #pragma once
 
 #include "assess/kernels.h"
@@ -11,13 +11,13 @@
 
 namespace h5lossy::H5L_TARGET {
 
-// Of points.
+// Original and error of points.
 template <class V>
 struct Values {
   V x, e;
 };
 
-// Of a gradient's length: its square, and what tells which of two is larger, whatever its sign.
+// The change of a gradient's length: its square, and a number whose magnitude orders changes by size.
 template <class V>
 struct Change {
   V square, size;
@@ -29,8 +29,8 @@ struct Slopes {
   V length, length_y, along;  // squares of the gradient's length in original and decoded, and their difference
   V bend, bend_error;         // Laplacian
 
-  // An axis, by the points before and after. The last one comes first; a step of it is `finer` steps of another one. What
-  // keep() makes 0 does not count.
+  // Adds an axis, given the points before and after. The last axis is added first; `finer` is its spacing divided by that of
+  // the added axis. keep() replaces excluded points by 0.
   template <bool kIsFirst, class Keep>
   H5L_FN void add(const Values<V>& centre, const Values<V>& before, const Values<V>& after, double finer, Keep keep) {
     constexpr V none = {};
@@ -58,18 +58,18 @@ struct Slopes {
     }
   }
 
-  // The difference of both lengths, without cancellation. kFits: as FieldPlan says.
+  // The difference of both lengths, without cancellation. kFits is FieldPlan::squares_fit.
   template <bool kFits>
   H5L_FN Change<V> change() const {
     constexpr V none = {};
     if constexpr (kFits) {
-      constexpr double kTiny = 0x1p-960;  // next to any product but 0
+      constexpr double kTiny = 0x1p-960;  // negligible next to any product except 0
       const V product = fused_multiply_add(length, length_y, none + kTiny);
       const V sum = fused_multiply_add(none + 2.0, square_root_of_normal(product), length + length_y);
       const V square = along * along * reciprocal_of_normal(sum);
       return {square, square};
     } else {
-      // Where squares are infinite, and there is an error, it is beyond all measure.
+      // If squares overflow, any error counts as infinite.
       constexpr double kInfinite = __builtin_bit_cast(double, 0x7FF0000000000000ull);
       const V both = square_root(length) + square_root(length_y);
       const V beyond = along == 0.0 ? none : none + kInfinite;

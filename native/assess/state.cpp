@@ -14,7 +14,7 @@ namespace {
 
 double size_of(const h5l_assess_point& point) { return std::fabs(point.decoded - point.original); }
 
-// Linear bins twice as wide: two become one.
+// Doubles the width of the linear bins by merging pairs.
 void widen(std::uint64_t* bins) {
   for (int sign = 0; sign < 2; ++sign) {
     std::uint64_t* const own = bins + sign * 128;
@@ -32,7 +32,7 @@ void add_linear_bins(h5l_assess_points_result& all, std::int32_t exponent, std::
   for (int i = 0; i < H5L_ASSESS_LINEAR_BINS; ++i) all.linear_bins[i] += bins[i];
 }
 
-// Both histograms out of a part's table.
+// Adds a part's table to both histograms.
 void add_bins(h5l_assess_points_result& all, const PointsPart& part) {
   constexpr u32 kPerSign = H5L_ASSESS_LOG_BINS / 2;
   const i32 exponent = part.grid_exponent;
@@ -44,7 +44,7 @@ void add_bins(h5l_assess_points_result& all, const PointsPart& part) {
       const std::uint64_t count = part.bins[kLinearBins + sign * kPerSign + i];
       if (count == 0) continue;
       log[i] += count;
-      // How many widths of linear bins the bin begins at: its octave is 2^above wide bins from 0.
+      // The octave begins at 2^above widths of a linear bin.
       const i32 above = exponent == kNoGrid ? -1 : static_cast<i32>(i / 8) - 127 - exponent;
       if (above < 0) {
         linear[0] += count;
@@ -66,7 +66,7 @@ void add_bins(h5l_assess_points_result& all, const PointsPart& part) {
   add_linear_bins(all, exponent, linear_bins);
 }
 
-// Both lists are in the order of the points; the first ones stay.
+// Merges two lists in the order of the points and keeps the first ones.
 void add_violations(h5l_assess_points_result& all, const h5l_assess_point* more, std::uint32_t count) {
   h5l_assess_point merged[2 * H5L_ASSESS_LISTED];
   const auto earlier = [](const h5l_assess_point& a, const h5l_assess_point& b) { return a.at < b.at; };

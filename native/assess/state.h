@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What is known of a field so far, and how it grows. Plain data: a state may be copied and stored as bytes.
+// The accumulated results of an assessment. Plain data: a state may be copied and stored as bytes.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace h5lossy::assess {
 
-// Sums of parts that come one after the other, added up as a binary tree over their number: parts 2 i and 2 i + 1
-// first. So the result does not depend on how many came at a time. A part that came out of turn is just a part.
+// Sums consecutive parts as a binary tree over their index: parts 2 i and 2 i + 1 first. So the result does not depend on
+// how many parts are added per call. Parts that arrive out of order are added in the order of arrival.
 template <class Part>
 struct Tree {
   static constexpr u32 kLevels = 64;
@@ -20,7 +20,7 @@ struct Tree {
   u32 level[kLevels];
   u32 depth;
 
-  // `own` is the part's level: it may be the sum of 2^own parts, where a multiple of so many has come before.
+  // `own` is the part's level: it is the sum of 2^own parts. The number of parts pushed before must be a multiple of 2^own.
   void push(Part part, u32 own = 0) {
     while (depth != 0 && level[depth - 1] == own) {
       part = together(node[--depth], part);
@@ -30,7 +30,7 @@ struct Tree {
     level[depth++] = own;
   }
 
-  // How many parts have come.
+  // The number of parts pushed so far.
   [[nodiscard]] u64 pushed() const {
     u64 count = 0;
     for (u32 i = 0; i < depth; ++i) count += u64{1} << level[i];
@@ -45,7 +45,7 @@ struct Tree {
   }
 };
 
-// Points that wait for their leaf to become complete.
+// The points of an incomplete leaf.
 struct Pending {
   u32 count;
   u32 has_mask;
@@ -60,7 +60,7 @@ struct State {
   u64 next;  // the point after the last one
   u32 has_pivot;
   double pivot_x, pivot_e;
-  h5l_assess_points_result points;  // all but the moments
+  h5l_assess_points_result points;  // everything except the moments
   Tree<Moments> moments;
   Pending pending;
   Tree<StencilSums> stencils;
@@ -76,17 +76,17 @@ WindowSums together(const WindowSums& a, const WindowSums& b);
 
 void clear(State& state);
 
-// A point that counts: the first one of all gives the pivots.
+// Sets the pivots from the first valid point; does nothing after that.
 void take_pivot(State& state, double original, double decoded);
 
 void add_part(State& state, const PointsPart& part);
 void add_extrema(StencilExtrema& all, const StencilExtrema& more);
 void add_worst_window(State& state, double lost, const u64* at);
 
-// Adds all of another state but what is pending in it.
+// Adds another state, without its pending points.
 void add_state(State& state, const State& other);
 
-// Sums of lags as they would be with another pivot.
+// Converts the sums of lags to another pivot.
 void move_pivot(StencilSums& sums, double by);
 
 }  // namespace h5lossy::assess

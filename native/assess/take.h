@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// h5l_assess_points and h5l_assess_field for values wherever they are.
+// h5l_assess_points and h5l_assess_field for a given device.
 #pragma once
 
 #include "assess/gpu/sequences.h"
@@ -10,7 +10,7 @@
 
 namespace h5lossy::assess {
 
-// `device` is where the values are; null: in the host's memory.
+// `device` holds the values; null if they are in host memory.
 h5l_status take_points(const h5l_assess_params* params, void* state, std::uint64_t first, std::uint64_t count,
                        const void* original, const void* decoded, const std::uint8_t* mask, gpu::AssessDevice* device,
                        const Message& why);

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What one pair of values is: its kind where it is not compared as numbers, and whether it breaks the bound; and how
-// moments come together. One source for all backends, the GPU's too.
+// Classifies a pair of values, checks it against the bound, and combines moments. Shared by all backends and the GPU.
 #pragma once
 
 #if !defined(__CUDACC__)
@@ -25,7 +24,7 @@ struct WordOf<double> {
 template <class T>
 using Word = typename WordOf<T>::Type;
 
-// The bits of an exponent: all of them set in NaN and infinities.
+// The exponent's bits, all set in NaN and infinities.
 template <class T>
 inline constexpr Word<T> kExponent = sizeof(T) == 4 ? Word<T>{0x7F800000u} : static_cast<Word<T>>(0x7FF0000000000000u);
 
@@ -39,7 +38,7 @@ H5L_FN bool is_nan(Word<T> bits) {
   return (bits & ~(Word<T>{1} << (8 * sizeof(T) - 1))) > kExponent<T>;
 }
 
-// The other byte order.
+// Swaps byte order.
 #if defined(__CUDA_ARCH__)
 H5L_FN u32 swapped(u32 word) { return __byte_perm(word, 0, 0x0123); }
 H5L_FN u64 swapped(u64 word) {
@@ -65,7 +64,7 @@ H5L_FN double difference(double a, double b, double& rest) {
 }
 
 // a * b as the rounded product and its rest, for factors near 1 (T. J. Dekker, A floating-point technique for extending the
-// available precision, 1971). A fused multiply-add would do, but not every machine has one.
+// available precision, 1971). Avoids a fused multiply-add, which not every machine has.
 H5L_FN double multiply(double a, double b, double& rest) {
   constexpr double kSplitter = 134217729.0;  // 2^27 + 1: halves of 26 bits
   const double scaled_a = kSplitter * a, scaled_b = kSplitter * b;
@@ -122,7 +121,7 @@ H5L_FN bool breaks(const h5l_assess_params& params, T x, T y) {
   }
 }
 
-// What a point that may not be valid is, or that it is valid.
+// The kind of a special point, or H5L_SPECIAL_KINDS if it is valid.
 template <class T>
 H5L_FN u32 kind_of(Word<T> x, Word<T> y, const h5l_assess_params& params) {
   constexpr u32 kValid = H5L_SPECIAL_KINDS;
@@ -137,7 +136,7 @@ H5L_FN u32 kind_of(Word<T> x, Word<T> y, const h5l_assess_params& params) {
   return is_finite<T>(y) ? kValid : H5L_SPECIAL_INF_INTRODUCED;
 }
 
-// Sums of a leaf's points, whose x and errors e are counted from pivots.
+// Sums over a leaf of x and the errors e, relative to pivots.
 struct SumsAboutPivots {
   double x, e, xx, ee, xe, abs_e, pointwise;
 };

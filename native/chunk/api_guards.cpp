@@ -49,7 +49,7 @@ h5l_status decode_checked(const void* frame, std::size_t frame_bytes, void* raw,
     Frame opened;
     if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
     if (raw_bytes != opened.header.raw_bytes) {
-      return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, raw has room for %zu", opened.header.raw_bytes,
+      return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, but raw has %zu", opened.header.raw_bytes,
                       raw_bytes);
     }
     return decode_chunk(opened, bytes_of(raw, raw_bytes), why, threads);

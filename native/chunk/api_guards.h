@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C API's calls for one chunk, on up to `threads` threads, and what all of the C API shares: checks of what callers
-// give, floating-point settings that are theirs again afterwards, and nothing thrown across the border.
+// The C API's calls for one chunk, on up to `threads` threads, and the code shared by all entry points: argument checks,
+// the floating-point environment, and catching exceptions.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline std::span<std::uint8_t> bytes_of(void* data, std::size_t size) {
   return {static_cast<std::uint8_t*>(data), size};
 }
 
-// Every entry point runs in here.
+// Runs the body of an entry point with the format's floating-point environment, and turns exceptions into statuses.
 template <class Call>
 h5l_status guarded(h5l_message* message, Call call) noexcept {
   const Message why(message);
@@ -33,7 +33,7 @@ h5l_status guarded(h5l_message* message, Call call) noexcept {
   } catch (const std::bad_alloc&) {
     return why.fail(H5L_OUT_OF_MEMORY, "out of memory");
   } catch (...) {
-    return why.fail(H5L_INTERNAL, "an unexpected exception; please report it");
+    return why.fail(H5L_INTERNAL, "unexpected exception; please report it");
   }
 }
 

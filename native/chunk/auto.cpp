@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// Size of the frame of a chunk; not above that of a stored frame.
+// The size of a chunk's frame, at most that of a stored frame.
 std::size_t measure_frame(TileEncoder& encoder, const Choice& choice, Bytes raw) {
   const std::size_t stored = kHeaderBytes + raw.size();
   std::size_t bytes = choice.header_bytes() + std::size_t{kTileEntryBytes} * choice.geometry.tiles();
@@ -27,49 +27,48 @@ std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit -
 
 }  // namespace
 
-Sample::Sample(const h5l_params& params, std::uint64_t count) {
+Sample::Sample(const Chunk& chunk) {
   constexpr std::uint64_t least_values = 8192, least_edge_values = 2048;
   constexpr std::array<std::uint64_t, 3> blocks = {4, 8, 32};
-  std::uint32_t dims[3];
-  read_shape(params, count, dims);
-  // Pieces are cut along the slowest axis, into whole rows of blocks.
+  const std::uint32_t dims[3] = {chunk.dims[0] * chunk.dims[1], chunk.dims[2], chunk.dims[3]};
+  const std::uint64_t count = std::uint64_t{dims[0]} * dims[1] * dims[2];
+  // Pieces are whole rows of blocks, cut along the slowest axis.
   const std::size_t axis = dims[0] > 1 ? 0 : dims[1] > 1 ? 1 : 2;
   const std::uint64_t extent = dims[axis], block = blocks[axis];
   const std::uint64_t slice = count / extent, row = block * slice;
   const std::uint64_t piece_rows = round_up(least_values, row) / row;
   const auto choose = [](Part& part) { part.size = std::max<std::uint64_t>(1, (part.pieces + 2) / 4); };
   Part& rows = all[0];
-  std::copy_n(dims, 3, rows.dims);
-  rows.dims[axis] = static_cast<std::uint32_t>(std::min(extent, piece_rows * block));
-  rows.run = rows.apart = rows.dims[axis] * slice;
+  std::copy_n(dims, 3, rows.dims + 1);
+  rows.dims[axis + 1] = static_cast<std::uint32_t>(std::min(extent, piece_rows * block));
+  rows.run = rows.apart = rows.dims[axis + 1] * slice;
   rows.pieces = count / rows.run;
   choose(rows);
   has_edge = axis != 2 && rows.run < count && extent % block != 0;
   if (!has_edge) return;
-  // The edge is cut along the axis after that, where no block is cut either.
+  // The edge is cut along the next axis, at boundaries of blocks.
   Part& edge = all[1];
-  std::copy_n(dims, 3, edge.dims);
-  edge.runs = edge.dims[axis] = static_cast<std::uint32_t>(extent % block);
+  std::copy_n(dims, 3, edge.dims + 1);
+  edge.runs = edge.dims[axis + 1] = static_cast<std::uint32_t>(extent % block);
   const std::uint64_t width = dims[axis + 1], line = slice / width, unit = edge.runs * blocks[axis + 1] * line;
   const std::uint64_t piece_width = std::min(width, round_up(least_edge_values, unit) / unit * blocks[axis + 1]);
-  edge.dims[axis + 1] = static_cast<std::uint32_t>(piece_width);
+  edge.dims[axis + 2] = static_cast<std::uint32_t>(piece_width);
   edge.first = count / row * row;
   edge.run = piece_width * line;
   edge.apart = slice;
   edge.pieces = width / piece_width;
   choose(edge);
-  // Weights by the share of the chunk that each part represents, without division.
+  // The shares of the chunk that the parts represent, times a common factor that avoids division.
   rows.weight = count / row * edge.size * piece_width;
   edge.weight = width * rows.size * piece_rows;
 }
 
 h5l_status pick_codec(const Backend& backend, const h5l_params& params, const Quantizer& quantizer, Bytes raw,
                       Choice& choice, const Message& why) {
-  const std::uint64_t count = raw.size() / params.value_bytes;
-  const Sample sample(params, count);
+  const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
+  const Sample sample(chunk);
   std::uint64_t least = 0;
-  const auto try_one = [&](const CodecEntry& entry, std::uint32_t mode) {
-    const Choice candidate = make_choice(entry, mode, params, count);
+  const auto try_one = [&](const Choice& candidate) {
     std::uint64_t estimate = 0;
     for (const Sample::Part& part : sample.parts()) {
       const Choice of_piece = make_choice_of_part(candidate, params.value_bytes, part.dims, part.values());
@@ -79,7 +78,7 @@ h5l_status pick_codec(const Backend& backend, const h5l_params& params, const Qu
       const bool needs_copy = part.runs > 1 && part.run != part.apart;
       const Workspace copy(needs_copy ? piece_bytes : 0);
       if (!encoder.ok() || !copy.ok()) return false;
-      // Stops as soon as the candidate cannot be picked any more.
+      // Stops once the candidate can no longer be picked.
       for (std::uint64_t j = 0; j < part.size && (choice.codec == nullptr || estimate < least); ++j) {
         const Bytes from = raw.subspan(bytes_of(part.begin(j)));
         for (std::uint64_t i = 0; needs_copy && i < part.runs; ++i) {
@@ -94,9 +93,9 @@ h5l_status pick_codec(const Backend& backend, const h5l_params& params, const Qu
     least = estimate;
     return true;
   };
-  return for_each_candidate(backend.codecs, params, count, try_one)
+  return for_each_candidate(backend.codecs, chunk, try_one)
              ? H5L_OK
-             : why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+             : why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
 }
 
 }  // namespace h5lossy

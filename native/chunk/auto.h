@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Codec 0 (auto): which codec a chunk gets. docs/format/auto.md is the rule.
+// Codec 0 (auto): picks the codec for a chunk by the rule in docs/format/auto.md.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,29 @@
 
 namespace h5lossy {
 
-// What the candidates are tried on: some of the pieces that a chunk can be cut into without cutting blocks, and parts of
-// the edge, if blocks lie partly outside the chunk there.
+// The sample of a chunk that candidates encode: some of the pieces that a chunk can be cut into without cutting blocks, and
+// parts of the edge if blocks extend beyond the chunk there.
 struct Sample {
-  // The pieces of the chunk that are sampled from. Each consists of runs of values, and begins behind the first run of the
-  // previous piece.
+  // The pieces of the chunk from which the sample is taken. Each consists of runs of values, and begins after the first run
+  // of the previous piece.
   struct Part {
-    // The first value of the piece that is number j of the sample.
+    // The first value of the j-th sampled piece.
     [[nodiscard]] std::uint64_t begin(std::uint64_t j) const {
       return first + ((2 * j + 1) * pieces - 1) / (2 * size) * run;
     }
     [[nodiscard]] std::uint64_t values() const { return runs * run; }  // of a piece
 
-    std::uint32_t dims[3] = {};  // of a piece as a chunk of its own
-    std::uint64_t first = 0;     // value of the chunk where they begin
-    std::uint64_t runs = 1;      // of a piece
-    std::uint64_t run = 0;       // values of each
-    std::uint64_t apart = 0;     // values from one run's first to the next one's
-    std::uint64_t pieces = 0;    // of the chunk
-    std::uint64_t size = 0;      // how many of them are in the sample
-    std::uint64_t weight = 1;    // of their frames' sizes in the estimate
+    std::uint32_t dims[kAxes] = {1};  // of a piece as a chunk of its own
+    std::uint64_t first = 0;          // index of the first piece's first value in the chunk
+    std::uint64_t runs = 1;           // in a piece
+    std::uint64_t run = 0;            // values in a run
+    std::uint64_t apart = 0;          // values from the start of a run to the start of the next one
+    std::uint64_t pieces = 0;         // in the chunk
+    std::uint64_t size = 0;           // pieces in the sample
+    std::uint64_t weight = 1;         // of their frames' sizes in the estimate
   };
 
-  Sample(const h5l_params& params, std::uint64_t count);
+  explicit Sample(const Chunk& chunk);
 
   [[nodiscard]] std::span<const Part> parts() const { return {all, has_edge ? 2u : 1u}; }
 
@@ -45,17 +45,17 @@ struct Sample {
   bool has_edge = false;
 };
 
-// Calls f(entry, mode) for each candidate of a chunk of `count` values, in their order, as long as it returns true.
+// Calls f(choice) for each candidate of a chunk, in order, while it returns true.
 template <class F>
-bool for_each_candidate(std::span<const CodecEntry> codecs, const h5l_params& params, std::uint64_t count, F f) {
+bool for_each_candidate(std::span<const CodecEntry> codecs, const Chunk& chunk, F f) {
   for (const CodecEntry& entry : codecs) {
     std::uint32_t last_mode = kNoMode;
     for (std::uint32_t i = 0; i < entry.codec->auto_mode_count; ++i) {
-      const std::uint32_t mode = entry.codec->auto_modes[i];
-      const std::uint32_t frame_mode = make_choice(entry, mode, params, count).mode;
-      if (frame_mode == last_mode) continue;  // lowered to the one before
-      last_mode = frame_mode;
-      if (!f(entry, mode)) return false;
+      Choice choice;
+      if (!make_choice(entry, entry.codec->auto_modes[i], chunk, choice)) return false;
+      if (choice.mode == last_mode) continue;  // reduced to the previous candidate's mode
+      last_mode = choice.mode;
+      if (!f(choice)) return false;
     }
   }
   return true;

@@ -5,9 +5,30 @@
 
 #include <algorithm>
 
-namespace h5lossy {
+#include "chunk/workspace.h"
 
-std::uint32_t read_shape(const h5l_params& params, std::uint64_t count, std::uint32_t (&dims)[3]) {
+namespace h5lossy {
+namespace {
+
+// The dims that tiles are cut from. A header holds only the last `header_dims`, so earlier ones are multiplied into the
+// first of these. With header_dims 0, the chunk is one run of values.
+void fold_dims(const std::uint32_t (&dims)[kAxes], std::uint32_t header_dims, std::uint32_t (&folded)[kAxes]) {
+  const std::size_t first = header_dims == 0 ? kAxes - 1 : kAxes - header_dims;
+  std::fill_n(folded, kAxes, 1);
+  for (std::size_t i = 0; i < kAxes; ++i) folded[std::max(i, first)] *= dims[i];
+}
+
+void lay_out(Choice& choice, std::uint32_t value_bytes, std::uint64_t count) {
+  choice.layout = choice.codec->layout(choice.mode, value_bytes, choice.dims);
+  choice.geometry = Geometry(choice.layout, value_bytes, count, choice.dims);
+}
+
+}  // namespace
+
+Chunk read_chunk(const h5l_params& params, const Quantizer& quantizer, std::uint64_t count,
+                 const std::uint8_t* values) {
+  Chunk chunk = {
+      {1, 1, 1, static_cast<std::uint32_t>(count)}, 1, params.value_bytes, params.big_endian != 0, quantizer, values};
   std::uint32_t extents[H5L_MAX_RANK];
   std::uint32_t rank = 0;
   std::uint64_t product = 1;
@@ -15,62 +36,66 @@ std::uint32_t read_shape(const h5l_params& params, std::uint64_t count, std::uin
     product *= params.shape[i];
     if (params.shape[i] != 1) extents[rank++] = params.shape[i];
   }
-  dims[0] = dims[1] = 1;
-  dims[2] = static_cast<std::uint32_t>(count);
-  if (product != count || rank < 2) return 1;
-  for (std::uint32_t i = 0; i + 2 < rank; ++i) dims[0] *= extents[i];
-  dims[1] = extents[rank - 2];
-  dims[2] = extents[rank - 1];
-  return rank;
+  if (product != count || rank < 2) return chunk;
+  chunk.rank = rank;
+  chunk.dims[kAxes - 1] = 1;
+  for (std::uint32_t i = 0; i < rank; ++i) {
+    const std::uint32_t from_last = rank - 1 - i;
+    chunk.dims[from_last < kAxes ? kAxes - 1 - from_last : 0] *= extents[i];
+  }
+  return chunk;
 }
 
-Choice make_choice(const CodecEntry& entry, std::uint32_t mode, const h5l_params& params, std::uint64_t count) {
-  Choice choice;
+bool make_choice(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk, Choice& choice) {
+  const Workspace workspace(chunk.values == nullptr ? 0 : entry.codec->choice_bytes);
+  if (!workspace.ok()) return false;
   choice.number = entry.number;
   choice.codec = entry.codec;
-  const std::uint32_t rank = read_shape(params, count, choice.dims);
-  choice.mode = entry.codec->frame_mode(mode, rank);
-  Blocking blocking;
-  entry.codec->blocking(choice.mode, params.value_bytes, blocking);
-  choice.geometry = Geometry(blocking, params.value_bytes, count, choice.dims);
-  choice.has_dims = !choice.geometry.is_linear();
-  return choice;
+  choice.mode = entry.codec->choose_mode(chunk, requested, workspace.data());
+  if (choice.mode == kNoMode) return false;
+  choice.header_dims = entry.codec->header_dims(choice.mode);
+  fold_dims(chunk.dims, choice.header_dims, choice.dims);
+  const auto& d = choice.dims;
+  lay_out(choice, chunk.value_bytes, std::uint64_t{d[0]} * d[1] * d[2] * d[3]);
+  return true;
 }
 
-Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[3],
+Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[kAxes],
                            std::uint64_t count) {
   Choice choice = of_chunk;
-  std::copy_n(dims, 3, choice.dims);
-  Blocking blocking;
-  choice.codec->blocking(choice.mode, value_bytes, blocking);
-  choice.geometry = Geometry(blocking, value_bytes, count, choice.dims);
+  fold_dims(dims, choice.header_dims, choice.dims);
+  lay_out(choice, value_bytes, count);
   return choice;
 }
 
 h5l_status open_codec(const FrameHeader& header, Choice& choice, const Message& why) {
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
-  const CodecEntry* const entry = backend->find(header.codec);
+  const CodecEntry* const entry = find_codec(backend->codecs, header.codec);
   if (entry == nullptr) {
     return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; a newer one may read it",
                     header.codec);
   }
-  Blocking blocking;
-  if (!entry->codec->blocking(header.mode, header.value_bytes, blocking)) {
+  choice.header_dims = entry->codec->header_dims(header.mode);
+  if (choice.header_dims == kNoMode) {
     return why.fail(H5L_UNSUPPORTED, "mode %u of %s is not in this version of h5lossy; a newer one may read it",
                     header.mode, entry->name);
   }
   choice.number = entry->number;
   choice.mode = header.mode;
   choice.codec = entry->codec;
-  choice.has_dims = blocking.extents[2] != 0;
   return H5L_OK;
 }
 
 void open_geometry(const FrameHeader& header, Choice& choice) {
-  Blocking blocking;
-  choice.codec->blocking(choice.mode, header.value_bytes, blocking);
-  choice.geometry = Geometry(blocking, header.value_bytes, header.raw_bytes / header.value_bytes, header.dims);
+  const std::uint32_t count = header.raw_bytes / header.value_bytes;
+  std::fill_n(choice.dims, kAxes, 1);
+  choice.dims[kAxes - 1] = count;
+  if (choice.header_dims != 0) {
+    choice.dims[kAxes - 1] = 1;
+    std::copy_n(header.dims, choice.header_dims, std::end(choice.dims) - choice.header_dims);
+  }
+  lay_out(choice, header.value_bytes, count);
 }
 
 h5l_status open_choice(const Frame& frame, Choice& choice, const Message& why) {

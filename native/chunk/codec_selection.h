@@ -16,40 +16,42 @@
 
 namespace h5lossy {
 
-// A codec, one of its modes, and what they make of a chunk.
+// A codec and mode, and the resulting layout of a chunk.
 struct Choice {
   std::uint32_t number = 0;
   std::uint32_t mode = 0;
   const Codec* codec = nullptr;
-  bool has_dims = false;
-  std::uint32_t dims[3] = {};
+  std::uint32_t header_dims = 0;   // the number of dims in the frame's header
+  std::uint32_t dims[kAxes] = {};  // the dims that tiles are cut from
+  TileLayout layout = {};
   Geometry geometry;
 
   [[nodiscard]] const TileFunctions& functions(std::uint32_t value_bytes) const {
     return value_bytes == 4 ? codec->float32 : codec->float64;
   }
-  [[nodiscard]] std::uint32_t header_bytes() const { return header_bytes_of(has_dims ? kHeaderDims : 0); }
+  [[nodiscard]] std::uint32_t header_bytes() const { return header_bytes_of(header_dims); }
 };
 
-// How many extents a chunk of `count` values has, without those of 1, and the dims that a frame makes of them: the last
-// two, and all in front of them as one. A chunk without a shape, or of another size than its shape, has one dimension.
-std::uint32_t read_shape(const h5l_params& params, std::uint64_t count, std::uint32_t (&dims)[3]);
+// A chunk of `count` values as codecs see it: its extents without those of 1. It has one axis if the shape is missing or
+// holds another number of values. `values` is null if the values are on a GPU.
+Chunk read_chunk(const h5l_params& params, const Quantizer& quantizer, std::uint64_t count, const std::uint8_t* values);
 
-// What a codec's `mode`, as requested, makes of a chunk.
-Choice make_choice(const CodecEntry& entry, std::uint32_t mode, const h5l_params& params, std::uint64_t count);
+// Chooses the mode for a requested one, and lays out the chunk. False if out of memory, or if the codec needs the values to
+// choose and they are on a GPU.
+[[nodiscard]] bool make_choice(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk, Choice& choice);
 
 // The same codec and mode for a part of the chunk, of `count` values, as a chunk of its own. Blocks keep their number of
 // dimensions even if the part has fewer.
-Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[3],
+Choice make_choice_of_part(const Choice& of_chunk, std::uint32_t value_bytes, const std::uint32_t (&dims)[kAxes],
                            std::uint64_t count);
 
-// First step of reading: codec and mode of a frame of which only the fixed fields have been read.
+// First step of decoding: codec and mode, once the fixed fields of the header have been read.
 [[nodiscard]] h5l_status open_codec(const FrameHeader& header, Choice& choice, const Message& why);
 
-// Second step: its tiles, once check_size has passed.
+// Second step: the tiles, once the dims have been read and checked.
 void open_geometry(const FrameHeader& header, Choice& choice);
 
-// Both, for a frame that has been opened.
+// Both steps, for a frame that has been opened.
 [[nodiscard]] h5l_status open_choice(const Frame& frame, Choice& choice, const Message& why);
 
 }  // namespace h5lossy

@@ -23,8 +23,9 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
-// Decodes a tile's payload into `raw`, which is as large as the tile, in little-endian order.
-bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Bytes payload, MutableBytes raw) {
+// Decodes a tile's payload into `raw`, which has the tile's size, in little-endian order.
+bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Bytes payload, MutableBytes raw,
+                 std::uint8_t* workspace) {
   if (payload.size() > raw.size()) return false;
   if (payload.size() == raw.size()) {
     std::memcpy(raw.data(), payload.data(), raw.size());
@@ -37,7 +38,8 @@ bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Byt
   const Quantizer quantizer =
       scalar::quantizer_of_step(static_cast<BoundKind>(frame.header.bound_kind), frame.header.step_bits);
   return choice.functions(frame.header.value_bytes)
-      .decode(quantizer, choice.mode, tile, payload.data(), static_cast<std::uint32_t>(payload.size()), raw.data());
+      .decode(quantizer, choice.mode, tile, payload.data(), static_cast<std::uint32_t>(payload.size()), raw.data(),
+              workspace);
 }
 
 }  // namespace
@@ -61,44 +63,45 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   const Geometry& geometry = choice.geometry;
   const std::uint64_t count = raw.size() / header.value_bytes;
   const bool is_whole = raw.size() == header.raw_bytes;
-  const bool is_streamed = raw.size() >= kStreamedBytes && !header.big_endian;
+  const bool non_temporal = raw.size() >= kStreamedBytes && !header.big_endian;
   std::uint32_t begin = 0, end = 0;
   geometry.range(first, count, begin, end);
 
   const bool needs_room = !is_whole || !geometry.is_linear();
   threads = threads_for_chunk(threads, raw.size());
-  const std::size_t tile_room = needs_room ? geometry.max_tile_bytes() : 0;
-  const Workspace workspace(tile_room * threads);
-  if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
-  std::atomic<std::uint32_t> broken = end;  // the first tile that is
-  const auto decode_one = [&](std::uint32_t i, std::uint32_t seat) {
+  const std::size_t codec_room = round_to_alignment(choice.functions(header.value_bytes).workspace_bytes);
+  const std::size_t worker_bytes = codec_room + (needs_room ? round_to_alignment(geometry.max_tile_bytes()) : 0);
+  const Workspace workspace(worker_bytes * threads);
+  if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
+  std::atomic<std::uint32_t> broken = end;  // the first corrupt tile
+  const auto decode_one = [&](std::uint32_t i, std::uint32_t worker) {
     if (!is_whole && !geometry.holds(i, first, count)) return;
     PlacedTile placed;
     geometry.place(i, placed);
-    // Payloads are read from both ends, which no processor foresees.
+    // Payloads are read from both ends, which hardware prefetchers do not handle.
     if (i + 1 < end) prefetch(frame.tile_payload(i + 1));
     const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
-    // A tile that lies in the chunk as it is, and is wanted whole, is decoded in place.
-    const std::uint64_t tile_first = std::uint64_t{i} * geometry.max_tile_values();
+    // A contiguous tile of which all values are wanted is decoded in place.
+    const std::uint64_t tile_first = geometry.first_value(i);
+    std::uint8_t* const own = workspace.data() + worker_bytes * worker;
     const bool in_place =
         geometry.is_linear() && tile_first >= first && tile_first + placed.tile.count <= first + count;
-    std::uint8_t* const target = in_place
-                                     ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes
-                                     : workspace.data() + tile_room * seat;
-    placed.tile.is_streamed = in_place && is_streamed;
-    if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes))) {
-      std::uint32_t known = broken.load(std::memory_order_relaxed);
-      while (i < known && !broken.compare_exchange_weak(known, i, std::memory_order_relaxed)) continue;
+    std::uint8_t* const target =
+        in_place ? raw.data() + static_cast<std::size_t>(tile_first - first) * header.value_bytes : own + codec_room;
+    placed.tile.non_temporal = in_place && non_temporal;
+    if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(i), MutableBytes(target, tile_bytes), own)) {
+      std::uint32_t first_broken = broken.load(std::memory_order_relaxed);
+      while (i < first_broken && !broken.compare_exchange_weak(first_broken, i, std::memory_order_relaxed)) continue;
       return;
     }
     if (!in_place) geometry.scatter(i, target, first, count, raw.data());
   };
   for_runs(begin, end, geometry.max_tile_bytes(), threads,
-           [&](std::uint32_t run_begin, std::uint32_t run_end, std::uint32_t seat) {
+           [&](std::uint32_t run_begin, std::uint32_t run_end, std::uint32_t worker) {
              for (std::uint32_t i = run_begin; i < run_end && i < broken.load(std::memory_order_relaxed); ++i) {
-               decode_one(i, seat);
+               decode_one(i, worker);
              }
-             if (is_streamed) finish_streaming();
+             if (non_temporal) finish_streaming();
            });
   if (broken.load() != end) {
     return why.fail(H5L_CORRUPT, "tile %u contradicts itself: the file is damaged", broken.load());
@@ -116,24 +119,23 @@ h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& wh
   return decode_values(frame, 0, raw, why, threads);
 }
 
-// False: it is not the GPU's turn, or the GPU rejects the frame; then the CPU finds the error message.
-bool decode_on_gpu(Turn& turn, const Frame& frame, MutableBytes raw) {
-  if (turn.device() == nullptr) return false;
+// False if the CPU was selected, or the GPU failed or rejected the frame; decoding on the CPU then gives the error message.
+bool decode_on_gpu(const Frame& frame, MutableBytes raw) {
+  gpu::Device* const device = select_device(Direction::decode, frame.header.codec, raw.size());
+  if (device == nullptr) return false;
   const gpu::DecodeCall call = make_decode_call(frame.header, 0, raw.size() / frame.header.value_bytes, 1);
-  if (gpu::decode_chunk(*turn.device(), call, frame.bytes, raw)) return true;
-  turn.give_up();
+  if (gpu::decode_chunk(*device, call, frame.bytes, raw)) return true;
+  report_failure(*device);
   return false;
 }
 
 }  // namespace
 
 h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
-  const FrameHeader& header = frame.header;
-  if (header.codec == H5L_CODEC_STORED || raw.empty()) return decode_on_cpu(frame, raw, why, threads);
-  Turn turn(Direction::decode, header.codec, header.value_bytes, raw.size());
-  h5l_status status = H5L_OK;
-  if (!decode_on_gpu(turn, frame, raw)) status = decode_on_cpu(frame, raw, why, threads);
-  if (status == H5L_OK) turn.finish();
+  if (frame.header.codec == H5L_CODEC_STORED || raw.empty()) return decode_on_cpu(frame, raw, why, threads);
+  const bool is_on_gpu = decode_on_gpu(frame, raw);
+  const h5l_status status = is_on_gpu ? H5L_OK : decode_on_cpu(frame, raw, why, threads);
+  if (status == H5L_OK) count_chunk(Direction::decode, is_on_gpu);
   return status;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Frames to chunks, or some values of them.
+// Decodes frames, whole or in part.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace h5lossy {
 
-// The payload's checksum, if the frame has one.
+// Checks the payload's checksum if the frame has one.
 [[nodiscard]] h5l_status check_sum(const Frame& frame, const Message& why, std::uint32_t threads = 1);
 
-// All values, after the payload's checksum. `raw` has header.raw_bytes.
+// Checks the payload's checksum, then decodes all values. `raw` has header.raw_bytes.
 [[nodiscard]] h5l_status decode_chunk(const Frame& frame, std::span<std::uint8_t> raw, const Message& why,
                                       std::uint32_t threads = 1);
 
-// Values first to first + raw.size() / value_bytes, which must be in the frame, from the tiles that hold them.
+// Decodes values [first, first + raw.size() / value_bytes), which must be in the frame. Reads only the tiles that hold them.
 [[nodiscard]] h5l_status decode_values(const Frame& frame, std::uint64_t first, std::span<std::uint8_t> raw,
                                        const Message& why, std::uint32_t threads = 1);
 

@@ -38,8 +38,8 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   header.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
   header.bound = params.bound;
   header.step_bits = scalar::step_bits_of(quantizer);
-  header.dim_count = choice.has_dims ? kHeaderDims : 0;
-  std::copy_n(choice.dims, kHeaderDims, header.dims);
+  header.dim_count = choice.header_dims;
+  std::copy(std::end(choice.dims) - choice.header_dims, std::end(choice.dims), header.dims);
   header.header_bytes = choice.header_bytes();
   return header;
 }
@@ -50,11 +50,12 @@ h5l_status choose(const h5l_params& params, const Quantizer& quantizer, Bytes ra
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   const bool is_lossless = quantizer.kind == BoundKind::lossless;
   if (params.codec == H5L_CODEC_AUTO && !is_lossless) return pick_codec(*backend, params, quantizer, raw, choice, why);
-  const CodecEntry* entry = params.codec == H5L_CODEC_AUTO ? nullptr : backend->find(params.codec);
-  if (is_lossless && (entry == nullptr || !entry->codec->has_lossless)) entry = backend->find(H5L_CODEC_PFPL);
-  const std::uint32_t mode = entry->number == params.codec ? params.mode : 0;
-  choice = make_choice(*entry, mode, params, raw.size() / params.value_bytes);
-  return H5L_OK;
+  const CodecEntry& entry =
+      is_lossless ? lossless_codec(backend->codecs, params.codec) : *find_codec(backend->codecs, params.codec);
+  const std::uint32_t requested = entry.number == params.codec ? params.mode : 0;
+  const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
+  return make_choice(entry, requested, chunk, choice) ? H5L_OK
+                                                      : why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
 }
 
 }  // namespace
@@ -82,12 +83,12 @@ void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::s
 
 namespace {
 
-// Encodes all tiles on this thread. Their payloads follow each other in `payloads`; `table` gets the ends.
+// Encodes all tiles on this thread. Writes their payloads to `payloads`, one after another, and their ends to `table`.
 h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, const Choice& choice, Bytes raw,
                         MutableBytes table, MutableBytes payloads, ChecksumFunction checksum, EncodedTiles& encoded,
                         const Message& why) {
   TileEncoder encoder(params, quantizer, choice);
-  if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+  if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
   for (std::uint32_t i = 0; i < choice.geometry.tiles(); ++i) {
     const Bytes payload = encoder.encode(raw, i);
     if (payload.size() > payloads.size() - encoded.payload_bytes) return H5L_OK;
@@ -101,7 +102,7 @@ h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, co
   return H5L_OK;
 }
 
-// A chunk that has a type and is not empty.
+// Encodes a chunk that has a type and is not empty.
 h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
   const Quantizer quantizer = make_quantizer(params, raw);
@@ -132,11 +133,12 @@ h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame
   return H5L_OK;
 }
 
-// False: it is not the GPU's turn, or the GPU could not.
-bool encode_on_gpu(Turn& turn, const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
-  if (turn.device() == nullptr) return false;
-  if (gpu::encode_chunk(*turn.device(), make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
-  turn.give_up();
+// False if the CPU was selected or the GPU failed.
+bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
+  gpu::Device* const device = select_device(Direction::encode, params.codec, raw.size());
+  if (device == nullptr) return false;
+  if (gpu::encode_chunk(*device, make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
+  report_failure(*device);
   return false;
 }
 
@@ -148,12 +150,9 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
     store_chunk(params, raw, frame, frame_bytes);
     return H5L_OK;
   }
-  Turn turn(Direction::encode, params.codec, params.value_bytes, raw.size());
-  h5l_status status = H5L_OK;
-  if (!encode_on_gpu(turn, params, raw, frame, frame_bytes)) {
-    status = encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
-  }
-  if (status == H5L_OK) turn.finish();
+  const bool is_on_gpu = encode_on_gpu(params, raw, frame, frame_bytes);
+  const h5l_status status = is_on_gpu ? H5L_OK : encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
+  if (status == H5L_OK) count_chunk(Direction::encode, is_on_gpu);
   return status;
 }
 

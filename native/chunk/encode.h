@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Chunks to frames: every tile through its codec, what does not shrink stored, sizes and sums kept.
+// Encodes chunks. Tiles and chunks that do not shrink are stored.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace h5lossy {
 
-// `params` must have passed check_params; `frame` has room for raw.size() + kHeaderBytes. The tiles of a large chunk are
-// spread over up to `threads` threads; the bytes are the same.
+// Encodes a chunk. `params` must have passed check_params; `frame` must have raw.size() + kHeaderBytes. The tiles of a large
+// chunk are distributed over up to `threads` threads; the bytes do not depend on it.
 [[nodiscard]] h5l_status encode_chunk(const h5l_params& params, std::span<const std::uint8_t> raw,
                                       std::span<std::uint8_t> frame, std::size_t& frame_bytes, const Message& why,
                                       std::uint32_t threads = 1);
 
-// A frame that keeps the chunk as it is. With params.value_bytes 0, or a size that does not fit it, the type is
-// unknown. Needs no backend, so it always works.
+// Writes a stored frame. The type is unknown if params.value_bytes is 0 or does not divide the size. Cannot fail, since it
+// needs no backend.
 void store_chunk(const h5l_params& params, std::span<const std::uint8_t> raw, std::span<std::uint8_t> frame,
                  std::size_t& frame_bytes);
 

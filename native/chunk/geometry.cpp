@@ -5,26 +5,16 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 namespace h5lossy {
 namespace {
 
-// Copies rows of `size` bytes that lie some bytes apart.
-void copy_rows(const std::uint8_t* from, std::size_t from_apart, std::uint8_t* to, std::size_t to_apart,
-               std::uint32_t rows, std::size_t size) {
-  for (; rows != 0; --rows, from += from_apart, to += to_apart) std::memcpy(to, from, size);
-}
-
-// A whole box: all of known size, so that each row is a few instructions. `values` are the box's, one behind the other.
-template <std::size_t row_bytes, bool to_box>
-[[gnu::always_inline]] inline void copy_box(std::conditional_t<to_box, const std::uint8_t*, std::uint8_t*> rows,
-                                            std::size_t rows_apart, std::size_t slices_apart, std::uint32_t slices,
-                                            std::conditional_t<to_box, std::uint8_t*, const std::uint8_t*> values) {
-  const std::uint32_t rows_of_slice = slices == 1 ? 8 : 4;
-  for (std::uint32_t z = 0; z < slices; ++z, rows += slices_apart) {
-    auto* row = rows;
-    for (std::uint32_t y = 0; y < rows_of_slice; ++y, row += rows_apart, values += row_bytes) {
+// Copies a box with sizes known at compile time, so that each row takes a few instructions. `values` is contiguous.
+template <std::size_t row_bytes, std::uint32_t rows, std::uint32_t slices, bool to_box, class Part, class Values>
+void copy_rows(Part part, std::size_t rows_apart, std::size_t slices_apart, Values values) {
+  for (std::uint32_t z = 0; z < slices; ++z, part += slices_apart) {
+    Part row = part;
+    for (std::uint32_t y = 0; y < rows; ++y, row += rows_apart, values += row_bytes) {
       if constexpr (to_box) {
         std::memcpy(values, row, row_bytes);
       } else {
@@ -34,177 +24,174 @@ template <std::size_t row_bytes, bool to_box>
   }
 }
 
-template <bool to_box, class Rows, class Values>
-void copy_box(Rows rows, std::size_t rows_apart, std::size_t slices_apart, std::uint32_t slices, std::size_t row_bytes,
-              Values values) {
-  if (slices == 1) {
-    if (row_bytes == 32) return copy_box<32, to_box>(rows, rows_apart, slices_apart, 1, values);
-    return copy_box<64, to_box>(rows, rows_apart, slices_apart, 1, values);
-  }
-  if (row_bytes == 16) return copy_box<16, to_box>(rows, rows_apart, slices_apart, 4, values);
-  return copy_box<32, to_box>(rows, rows_apart, slices_apart, 4, values);
-}
-
 }  // namespace
 
-Geometry::Geometry(const Blocking& blocking, std::uint32_t value_bytes, std::uint64_t count,
-                   const std::uint32_t (&dims)[3])
-    : tile_values_(blocking.tile_values), value_bytes_(value_bytes), count_(count) {
-  std::copy_n(blocking.extents, 3, extents_);
-  if (is_linear()) {
-    tiles_ = static_cast<std::uint32_t>((count + tile_values_ - 1) / tile_values_);
-    return;
-  }
+Geometry::Geometry(const TileLayout& layout, std::uint32_t value_bytes, std::uint64_t count,
+                   const std::uint32_t (&dims)[kAxes])
+    : box_values_(1),
+      tile_boxes_(layout.boxes),
+      value_bytes_(value_bytes),
+      count_(count),
+      is_linear_(layout.boxes == 1 && dims[0] == 1 && dims[1] == 1 && dims[2] == 1) {
+  std::copy_n(layout.box, kAxes, box_);
+  for (const std::uint32_t extent : box_) box_values_ *= extent;
+  tile_values_ = tile_boxes_ * box_values_;
+  const auto has_box = [&](std::uint32_t z, std::uint32_t y, std::uint32_t x) {
+    return box_[0] == 1 && box_[1] == z && box_[2] == y && box_[3] == x;
+  };
+  shape_ = has_box(1, 8, 8) ? Shape::square8 : has_box(4, 4, 4) ? Shape::cube4 : Shape::any;
   std::uint64_t values = 1, boxes = 1;
-  for (int i = 0; i < 3; ++i) {
-    values *= dims[i];           // each factor is below 2^32, and so is the product before it:
-    if (values > count) return;  // nothing overflows
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    values *= dims[i];  // cannot overflow: the previous product is at most `count`, so both factors are below 2^32
+    if (values > count) return;
     dims_[i] = dims[i];
-    boxes_[i] = dims[i] / extents_[i] + (dims[i] % extents_[i] != 0 ? 1 : 0);
+    boxes_[i] = dims[i] / box_[i] + (dims[i] % box_[i] != 0 ? 1 : 0);
     boxes *= boxes_[i];
   }
-  if (values == count) tiles_ = static_cast<std::uint32_t>((boxes + kMaxTileBoxes - 1) / kMaxTileBoxes);
+  if (values != count) return;
+  all_boxes_ = static_cast<std::uint32_t>(boxes);
+  tiles_ = all_boxes_ / tile_boxes_ + (all_boxes_ % tile_boxes_ != 0 ? 1 : 0);
 }
 
 template <class Visit>
 void Geometry::for_boxes(std::uint32_t tile, Visit visit) const {
-  const std::uint32_t first = tile * kMaxTileBoxes;
-  std::uint32_t place[3] = {first / boxes_[2] / boxes_[1], first / boxes_[2] % boxes_[1], first % boxes_[2]};
-  for (std::uint32_t b = 0; b < kMaxTileBoxes && place[0] < boxes_[0]; ++b) {
-    Box box;
-    for (int i = 0; i < 3; ++i) {
-      box.begin[i] = place[i] * extents_[i];
-      box.size[i] = std::min(extents_[i], dims_[i] - box.begin[i]);
-    }
+  const std::uint32_t first = tile * tile_boxes_;
+  PlacedBox box;
+  std::uint32_t number = first;
+  for (std::size_t i = kAxes; i-- > 0; number /= boxes_[i]) {
+    box.begin[i] = number % boxes_[i] * box_[i];
+    box.size[i] = std::min(box_[i], dims_[i] - box.begin[i]);
+  }
+  for (std::uint32_t left = std::min(tile_boxes_, all_boxes_ - first);;) {
     visit(box);
-    if (++place[2] < boxes_[2]) continue;
-    place[2] = 0;
-    if (++place[1] < boxes_[1]) continue;
-    place[1] = 0;
-    ++place[0];
+    if (--left == 0) return;
+    for (std::size_t i = kAxes - 1;; --i) {  // the next box along x, or in the next row of boxes
+      box.begin[i] += box_[i];
+      const bool is_inside = box.begin[i] < dims_[i];
+      if (!is_inside) box.begin[i] = 0;
+      box.size[i] = std::min(box_[i], dims_[i] - box.begin[i]);
+      if (is_inside) break;
+    }
+  }
+}
+
+template <class Visit>
+void Geometry::for_rows(const PlacedBox& box, Visit visit) const {
+  for (std::uint32_t w = 0; w < box.size[0]; ++w) {
+    for (std::uint32_t z = 0; z < box.size[1]; ++z) {
+      std::uint64_t row =
+          ((std::uint64_t{box.begin[0] + w} * dims_[1] + box.begin[1] + z) * dims_[2] + box.begin[2]) * dims_[3] +
+          box.begin[3];
+      for (std::uint32_t y = 0; y < box.size[2]; ++y, row += dims_[3]) visit(row);
+    }
   }
 }
 
 std::uint32_t Geometry::count_values(std::uint32_t tile) const {
-  if (is_linear()) {
-    return static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(tile_values_, count_ - std::uint64_t{tile} * tile_values_));
-  }
+  if (is_linear()) return static_cast<std::uint32_t>(std::min<std::uint64_t>(box_[3], count_ - first_value(tile)));
   std::uint32_t count = 0;
-  for_boxes(tile, [&](const Box& box) { count += box.size[0] * box.size[1] * box.size[2]; });
+  for_boxes(tile, [&](const PlacedBox& box) { count += box.values(); });
   return count;
 }
 
 std::uint32_t Geometry::least_values() const {
-  if (is_linear()) return tile_values_;
-  std::uint32_t least = kMaxTileBoxes;
-  for (int i = 0; i < 3; ++i) least *= dims_[i] % extents_[i] == 0 ? extents_[i] : dims_[i] % extents_[i];
+  if (is_linear()) return box_[3];
+  std::uint32_t least = tile_boxes_;
+  for (std::size_t i = 0; i < kAxes; ++i) least *= dims_[i] % box_[i] == 0 ? box_[i] : dims_[i] % box_[i];
   return least;
 }
 
 void Geometry::place(std::uint32_t tile, PlacedTile& placed) const {
+  placed.tile = {0, 0, placed.boxes};
   if (is_linear()) {
-    placed.tile = {count_values(tile), 0, nullptr};
+    placed.tile.count = count_values(tile);
+    placed.tile.box_count = 1;
+    placed.boxes[0] = {{1, 1, 1, static_cast<u16>(placed.tile.count)}};
     return;
   }
-  placed.tile = {0, 0, placed.inside};
-  for_boxes(tile, [&](const Box& box) {
-    placed.tile.count += box.size[0] * box.size[1] * box.size[2];
-    u64& inside = placed.inside[placed.tile.boxes++];
-    inside = ~u64{0};
-    if (is_whole(box)) return;
-    const u64 row = (u64{1} << box.size[2]) - 1;
-    inside = 0;
-    for (std::uint32_t z = 0; z < box.size[0]; ++z) {
-      for (std::uint32_t y = 0; y < box.size[1]; ++y) inside |= row << ((z * extents_[1] + y) * extents_[2]);
-    }
+  for_boxes(tile, [&](const PlacedBox& box) {
+    placed.tile.count += box.values();
+    Box& inside = placed.boxes[placed.tile.box_count++];
+    for (std::size_t i = 0; i < kAxes; ++i) inside.extents[i] = static_cast<u16>(box.size[i]);
   });
 }
 
 void Geometry::range(std::uint64_t first, std::uint64_t count, std::uint32_t& begin, std::uint32_t& end) const {
   begin = end = 0;
-  if (count == 0) return;
+  if (count == 0 || tiles_ == 0) return;
   const std::uint64_t last = first + count - 1;
-  if (is_linear()) {
-    begin = static_cast<std::uint32_t>(first / tile_values_);
-    end = static_cast<std::uint32_t>(last / tile_values_) + 1;
-    return;
+  // The layers of boxes that the range intersects, along the first axis whose extent is not 1.
+  std::size_t axis = 0;
+  while (axis < kAxes - 1 && dims_[axis] == 1) ++axis;
+  std::uint64_t layer_values = box_[axis], layer_boxes = 1;
+  for (std::size_t i = axis + 1; i < kAxes; ++i) {
+    layer_values *= dims_[i];
+    layer_boxes *= boxes_[i];
   }
-  // The layers of boxes that the range goes through.
-  const std::uint64_t layer_values = std::uint64_t{dims_[1]} * dims_[2] * extents_[0];
-  const std::uint64_t layer_boxes = std::uint64_t{boxes_[1]} * boxes_[2];
-  begin = static_cast<std::uint32_t>(first / layer_values * layer_boxes / kMaxTileBoxes);
+  begin = static_cast<std::uint32_t>(first / layer_values * layer_boxes / tile_boxes_);
   const std::uint64_t behind = (last / layer_values + 1) * layer_boxes;
-  end = static_cast<std::uint32_t>(std::min<std::uint64_t>((behind + kMaxTileBoxes - 1) / kMaxTileBoxes, tiles_));
+  end = static_cast<std::uint32_t>(std::min<std::uint64_t>((behind + tile_boxes_ - 1) / tile_boxes_, tiles_));
 }
 
 bool Geometry::holds(std::uint32_t tile, std::uint64_t first, std::uint64_t count) const {
   const std::uint64_t end = first + count;
-  if (is_linear()) {
-    const std::uint64_t begin = std::uint64_t{tile} * tile_values_;
-    return begin < end && first < begin + count_values(tile);
-  }
   bool holds = false;
-  for_boxes(tile, [&](const Box& box) {
-    for (std::uint32_t z = 0; z < box.size[0] && !holds; ++z) {
-      const std::uint64_t slice = (std::uint64_t{box.begin[0] + z} * dims_[1] + box.begin[1]) * dims_[2] + box.begin[2];
-      // First whether the range meets the rows from the first to the last one at all.
-      if (slice >= end || slice + std::uint64_t{box.size[1] - 1} * dims_[2] + box.size[2] <= first) continue;
-      for (std::uint32_t y = 0; y < box.size[1]; ++y) {
-        const std::uint64_t row = slice + std::uint64_t{y} * dims_[2];
-        holds |= row < end && first < row + box.size[2];
-      }
-    }
+  for_boxes(tile, [&](const PlacedBox& box) {
+    // First a quick check against the span from the box's first to its last value.
+    const std::uint64_t begin = first_of(box);
+    const std::uint64_t far =
+        ((std::uint64_t{box.size[0] - 1} * dims_[1] + box.size[1] - 1) * dims_[2] + box.size[2] - 1) * dims_[3] +
+        box.size[3];
+    if (holds || begin >= end || begin + far <= first) return;
+    for_rows(box, [&](std::uint64_t row) { holds |= row < end && first < row + box.size[3]; });
   });
   return holds;
 }
 
-void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const {
-  if (is_linear()) {
-    std::memcpy(values, chunk + tile * max_tile_bytes(), std::size_t{count_values(tile)} * value_bytes_);
-    return;
+template <bool to_box, class Part, class Values>
+void Geometry::copy_whole(const PlacedBox& box, Part chunk, Values values) const {
+  const Part part = chunk + first_of(box) * value_bytes_;
+  const std::size_t rows_apart = std::size_t{dims_[3]} * value_bytes_, slices_apart = rows_apart * dims_[2];
+  if (shape_ == Shape::square8) {
+    if (value_bytes_ == 4) return copy_rows<32, 8, 1, to_box>(part, rows_apart, slices_apart, values);
+    return copy_rows<64, 8, 1, to_box>(part, rows_apart, slices_apart, values);
   }
-  const std::size_t rows_apart = std::size_t{dims_[2]} * value_bytes_, slices_apart = rows_apart * dims_[1];
-  for_boxes(tile, [&](const Box& box) {
-    const std::uint8_t* slice = chunk + first_of(box) * value_bytes_;
-    const std::size_t row_bytes = std::size_t{box.size[2]} * value_bytes_;
-    if (is_whole(box)) {
-      copy_box<true>(slice, rows_apart, slices_apart, box.size[0], row_bytes, values);
-      values += row_bytes * box.size[1] * box.size[0];
+  if (value_bytes_ == 4) return copy_rows<16, 4, 4, to_box>(part, rows_apart, slices_apart, values);
+  return copy_rows<32, 4, 4, to_box>(part, rows_apart, slices_apart, values);
+}
+
+void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const {
+  for_boxes(tile, [&](const PlacedBox& box) {
+    const std::size_t row_bytes = std::size_t{box.size[3]} * value_bytes_;
+    if (shape_ != Shape::any && is_whole(box)) {
+      copy_whole<true>(box, chunk, values);
+      values += std::size_t{box_values_} * value_bytes_;
       return;
     }
-    for (std::uint32_t z = 0; z < box.size[0]; ++z, slice += slices_apart, values += row_bytes * box.size[1]) {
-      copy_rows(slice, rows_apart, values, row_bytes, box.size[1], row_bytes);
-    }
+    for_rows(box, [&](std::uint64_t row) {
+      std::memcpy(values, chunk + row * value_bytes_, row_bytes);
+      values += row_bytes;
+    });
   });
 }
 
 void Geometry::scatter(std::uint32_t tile, const std::uint8_t* values, std::uint64_t first, std::uint64_t count,
                        std::uint8_t* part) const {
-  const auto copy_row = [&](std::uint64_t row, std::uint32_t size) {
-    const std::uint64_t begin = std::max(row, first), end = std::min(row + size, first + count);
-    if (begin < end) {
-      std::memcpy(part + (begin - first) * value_bytes_, values + (begin - row) * value_bytes_,
-                  static_cast<std::size_t>(end - begin) * value_bytes_);
-    }
-    values += std::size_t{size} * value_bytes_;
-  };
-  if (is_linear()) return copy_row(std::uint64_t{tile} * tile_values_, count_values(tile));
-  const bool is_all = first == 0 && count == count_;
-  const std::size_t rows_apart = std::size_t{dims_[2]} * value_bytes_, slices_apart = rows_apart * dims_[1];
-  for_boxes(tile, [&](const Box& box) {
-    const std::uint64_t corner = first_of(box);
-    if (is_all && is_whole(box)) {
-      const std::size_t row_bytes = std::size_t{box.size[2]} * value_bytes_;
-      copy_box<false>(part + corner * value_bytes_, rows_apart, slices_apart, box.size[0], row_bytes, values);
-      values += row_bytes * box.size[1] * box.size[0];
+  const bool is_all = count == count_;
+  for_boxes(tile, [&](const PlacedBox& box) {
+    if (is_all && shape_ != Shape::any && is_whole(box)) {
+      copy_whole<false>(box, part, values);
+      values += std::size_t{box_values_} * value_bytes_;
       return;
     }
-    for (std::uint32_t z = 0; z < box.size[0]; ++z) {
-      for (std::uint32_t y = 0; y < box.size[1]; ++y) {
-        copy_row(corner + (std::uint64_t{z} * dims_[1] + y) * dims_[2], box.size[2]);
+    for_rows(box, [&](std::uint64_t row) {
+      const std::uint64_t begin = std::max(row, first), end = std::min(row + box.size[3], first + count);
+      if (begin < end) {
+        std::memcpy(part + (begin - first) * value_bytes_, values + (begin - row) * value_bytes_,
+                    static_cast<std::size_t>(end - begin) * value_bytes_);
       }
-    }
+      values += std::size_t{box.size[3]} * value_bytes_;
+    });
   });
 }
 

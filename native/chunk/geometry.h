@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Where the tiles of a chunk lie: runs of values, or rows of boxes (blocks in several dimensions) whose values are
-// scattered over the chunk. Everybody who needs a tile's place or size asks here.
+// The positions and sizes of a chunk's tiles: runs of values, or rows of boxes whose values are scattered over the chunk.
 #pragma once
 
 #include <cstddef>
@@ -12,74 +11,87 @@
 
 namespace h5lossy {
 
-// A tile with the memory behind Tile::inside.
+// A tile and the memory for Tile::boxes.
 struct PlacedTile {
   Tile tile;
-  u64 inside[kMaxTileBoxes];
+  Box boxes[kMaxTileBoxes];
 };
 
 class Geometry {
  public:
   Geometry() = default;
 
-  // `count` values of `value_bytes`. `dims` (z, y, x) count only with blocks in several dimensions. There, dims that do
-  // not hold `count` values give no tiles.
-  Geometry(const Blocking& blocking, std::uint32_t value_bytes, std::uint64_t count, const std::uint32_t (&dims)[3]);
+  // For `count` values of `value_bytes`. There are no tiles if dims (w, z, y, x) do not multiply to `count`.
+  Geometry(const TileLayout& layout, std::uint32_t value_bytes, std::uint64_t count,
+           const std::uint32_t (&dims)[kAxes]);
 
   [[nodiscard]] std::uint32_t tiles() const { return tiles_; }
 
-  // Whether tiles are runs of values, so that they lie in the chunk as they are.
-  [[nodiscard]] bool is_linear() const { return extents_[2] == 0; }
+  // Whether tiles are runs of values, contiguous in the chunk; and the first value of a tile if so.
+  [[nodiscard]] bool is_linear() const { return is_linear_; }
+  [[nodiscard]] std::uint64_t first_value(std::uint32_t tile) const { return std::uint64_t{tile} * box_[3]; }
 
-  // Values of a full tile (with boxes: positions), and their bytes.
+  // The values of a full tile, and their bytes.
   [[nodiscard]] std::uint32_t max_tile_values() const { return tile_values_; }
   [[nodiscard]] std::size_t max_tile_bytes() const { return std::size_t{tile_values_} * value_bytes_; }
 
   [[nodiscard]] std::uint32_t count_values(std::uint32_t tile) const;
 
-  // No tile but the last one has fewer; quicker to tell.
+  // A lower bound of count_values for all tiles except the last one; faster.
   [[nodiscard]] std::uint32_t least_values() const;
 
-  // Fills in `placed`, whose tile then points to its own masks.
+  // Fills in `placed`; placed.tile points to placed.boxes.
   void place(std::uint32_t tile, PlacedTile& placed) const;
 
-  // The tiles from the first to behind the last one that may hold a value of [first, first + count), and whether a
-  // tile among them does.
+  // The range of tiles [begin, end) that may hold values of [first, first + count), and whether a tile among them does.
   void range(std::uint64_t first, std::uint64_t count, std::uint32_t& begin, std::uint32_t& end) const;
   [[nodiscard]] bool holds(std::uint32_t tile, std::uint64_t first, std::uint64_t count) const;
 
-  // Copies a tile's values out of a chunk; and into the part of a chunk that begins with value `first` and has `count`,
-  // where values outside of the part are left out.
+  // gather copies a tile's values out of a chunk. scatter copies them into `part`, values [first, first + count) of a chunk,
+  // and skips values outside it.
   void gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const;
   void scatter(std::uint32_t tile, const std::uint8_t* values, std::uint64_t first, std::uint64_t count,
                std::uint8_t* part) const;
 
  private:
-  struct Box {
-    std::uint32_t begin[3];  // z, y, x of its first value
-    std::uint32_t size[3];   // values inside of the data
+  struct PlacedBox {
+    std::uint32_t begin[kAxes];  // of its first value
+    std::uint32_t size[kAxes];   // extents inside the chunk
+
+    [[nodiscard]] std::uint32_t values() const { return size[0] * size[1] * size[2] * size[3]; }
   };
 
-  // Calls visit(box) for each box of a tile, in their order.
+  // Calls visit(box) for each box of a tile, in order.
   template <class Visit>
   void for_boxes(std::uint32_t tile, Visit visit) const;
 
-  [[nodiscard]] bool is_whole(const Box& box) const {
-    return box.size[0] == extents_[0] && box.size[1] == extents_[1] && box.size[2] == extents_[2];
+  // Calls visit(index of its first value) for each row of a box along x, in order.
+  template <class Visit>
+  void for_rows(const PlacedBox& box, Visit visit) const;
+
+  // Box shapes with specialised copies.
+  enum class Shape : std::uint8_t { any, square8, cube4 };
+  [[nodiscard]] bool is_whole(const PlacedBox& box) const { return box.values() == box_values_; }
+  template <bool to_box, class Part, class Values>
+  void copy_whole(const PlacedBox& box, Part chunk, Values values) const;
+
+  [[nodiscard]] std::uint64_t first_of(const PlacedBox& box) const {
+    return ((std::uint64_t{box.begin[0]} * dims_[1] + box.begin[1]) * dims_[2] + box.begin[2]) * dims_[3] +
+           box.begin[3];
   }
 
-  // Number of a box's first value.
-  [[nodiscard]] std::uint64_t first_of(const Box& box) const {
-    return (std::uint64_t{box.begin[0]} * dims_[1] + box.begin[1]) * dims_[2] + box.begin[2];
-  }
-
+  std::uint32_t box_[kAxes] = {};  // extents
+  std::uint32_t dims_[kAxes] = {};
+  std::uint32_t boxes_[kAxes] = {};  // along each axis
+  std::uint32_t box_values_ = 0;
+  std::uint32_t tile_boxes_ = 0;
   std::uint32_t tile_values_ = 0;
   std::uint32_t value_bytes_ = 1;
+  std::uint32_t all_boxes_ = 0;
   std::uint32_t tiles_ = 0;
   std::uint64_t count_ = 0;
-  std::uint32_t extents_[3] = {};  // of a box
-  std::uint32_t dims_[3] = {};
-  std::uint32_t boxes_[3] = {};  // along each axis
+  bool is_linear_ = false;
+  Shape shape_ = Shape::any;
 };
 
 }  // namespace h5lossy

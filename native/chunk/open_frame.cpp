@@ -9,7 +9,7 @@
 namespace h5lossy {
 namespace {
 
-// Reads what can be read of a header before its checksum is known to be right, and the number of tiles.
+// Reads the fields of a header that are needed to find its checksum, and computes the number of tiles.
 h5l_status open_header(const FrameFront& front, FrameHeader& header, std::uint32_t& tiles, const Message& why) {
   tiles = 0;
   if (const h5l_status status = read_header(front, header, why); status != H5L_OK) return status;
@@ -23,8 +23,7 @@ h5l_status open_header(const FrameFront& front, FrameHeader& header, std::uint32
   }
   Choice choice;
   if (const h5l_status status = open_codec(header, choice, why); status != H5L_OK) return status;
-  const std::uint32_t dim_count = choice.has_dims ? kHeaderDims : 0;
-  if (const h5l_status status = read_dims(front, dim_count, header, why); status != H5L_OK) return status;
+  if (const h5l_status status = read_dims(front, choice.header_dims, header, why); status != H5L_OK) return status;
   open_geometry(header, choice);
   tiles = choice.geometry.tiles();
   return H5L_OK;

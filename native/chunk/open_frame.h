@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a frame says of itself, checked.
+// Reads and checks a frame's header and tile table.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 
 namespace h5lossy {
 
-// Checks all of a frame but its payload.
+// Checks everything except the payload.
 [[nodiscard]] h5l_status open_frame(std::span<const std::uint8_t> bytes, Frame& frame, const Message& why);
 
-// The same checks, in the same order, for the first bytes of a frame. If these end before the tile table does, nothing that
-// the header's checksum covers is checked.
+// The same checks, in the same order, for the first bytes of a frame. If these do not include the whole tile table, the
+// header's checksum and the fields that it covers are not checked.
 [[nodiscard]] h5l_status open_front(const FrameFront& front, FrameHeader& header, std::uint32_t& tiles,
                                     const Message& why);
 
-// How many tiles were kept as they were.
+// The number of stored tiles.
 std::uint32_t count_stored_tiles(const Frame& frame);
 
 }  // namespace h5lossy

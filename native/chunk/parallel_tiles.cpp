@@ -18,23 +18,23 @@
 namespace h5lossy {
 namespace {
 
-// A thread is woken for at least this much: about 100 us of work, several times what the waking takes.
+// The least work for which a thread is woken: about 100 us, several times the cost of waking it.
 constexpr std::size_t kLeastThreadBytes = 1 << 20;
 
-// What one thread needs to encode runs.
+// One thread's encoder, and its buffer for the payloads of a run.
 struct Worker {
   TileEncoder encoder;
   Workspace payloads;
 };
 
-// Where in the frame the runs begin. A thread that has encoded a run waits for the sizes of all before it, and makes its
-// own known before it copies, so that threads copy at the same time.
-// No std::atomic::wait: libstdc++'s has a static that keeps a library from being unloaded.
+// Assigns positions in the frame to runs. A thread waits for the sizes of all earlier runs, and publishes its own before it
+// copies, so that threads copy in parallel.
+// Without std::atomic::wait: libstdc++'s uses a static object that keeps a library from being unloaded.
 class Room {
  public:
   explicit Room(std::size_t bytes) : bytes_(bytes) {}
 
-  // Tells where the run of tiles begins. False where there is no room for it, or for one before it.
+  // Waits for the earlier runs and sets `begin` to the position of this run. False if it or an earlier one does not fit.
   bool take(std::uint32_t first, std::uint32_t last, std::size_t bytes, std::size_t& begin) {
     {
       std::unique_lock lock(mutex_);
@@ -78,16 +78,16 @@ h5l_status encode_tiles_in_parallel(const h5l_params& params, const Quantizer& q
   for (std::uint32_t i = 0; i < threads; ++i) {
     workers.push_back({TileEncoder(params, quantizer, choice), Workspace(run_bytes)});
     if (!workers.back().encoder.ok() || !workers.back().payloads.ok()) {
-      return why.fail(H5L_OUT_OF_MEMORY, "no memory for a workspace");
+      return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
     }
   }
 
   Room room(payloads.size());
   std::atomic<std::uint32_t> sum = 0;
   for_runs(0, tiles, geometry.max_tile_bytes(), threads,
-           [&](std::uint32_t first, std::uint32_t last, std::uint32_t seat) {
+           [&](std::uint32_t first, std::uint32_t last, std::uint32_t index) {
              if (room.is_full()) return;
-             Worker& worker = workers[seat];
+             Worker& worker = workers[index];
              std::size_t bytes = 0;
              std::uint32_t own_sum = 0;
              for (std::uint32_t tile = first; tile < last; ++tile) {
@@ -112,7 +112,7 @@ h5l_status encode_tiles_in_parallel(const h5l_params& params, const Quantizer& q
   encoded.sum = sum.load(std::memory_order_relaxed);
   return H5L_OK;
 } catch (const std::bad_alloc&) {
-  return why.fail(H5L_OUT_OF_MEMORY, "no memory for the work of several threads");
+  return why.fail(H5L_OUT_OF_MEMORY, "out of memory for several threads");
 }
 
 std::uint32_t sum_payload(const Frame& frame, ChecksumFunction checksum, std::uint32_t threads) {

@@ -11,7 +11,7 @@
 namespace h5lossy {
 namespace {
 
-// "0 (auto), 1 (pfpl)" and so on.
+// "0 (auto), 1 (its name)" and so on.
 const char* const kCodecList = "0 (auto)"
 #define H5L_CODEC(number, name) ", " #number " (" #name ")"
 #include "runtime/codecs.def"
@@ -24,7 +24,7 @@ template <class T>
 Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
   Quantizer quantizer;
   quantizer.kind = static_cast<BoundKind>(params.bound_kind);
-  quantizer.has_fill = params.has_fill != 0 && fill_needs_care(params.value_bytes, params.fill_bits);
+  quantizer.has_fill = params.has_fill != 0 && fill_must_match_exactly(params.value_bytes, params.fill_bits);
   quantizer.fill_bits = params.fill_bits;
   switch (quantizer.kind) {
     case BoundKind::absolute:
@@ -44,14 +44,13 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
 h5l_status check_codec(const h5l_params& params, const Message& why) {
   if (params.codec == H5L_CODEC_AUTO) {
     if (params.mode == 0) return H5L_OK;
-    return why.fail(H5L_UNSUPPORTED, "codec 0 (auto) picks the mode too: it must be 0, got %u", params.mode);
+    return why.fail(H5L_UNSUPPORTED, "codec 0 (auto) also picks the mode, so mode must be 0, got %u", params.mode);
   }
   const CodecEntry* const entry = codec_entry(params.codec);
   if (entry == nullptr) {
-    return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; there are %s", params.codec,
-                    kCodecList);
+    return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; it has %s", params.codec, kCodecList);
   }
-  if (entry->codec->frame_mode(params.mode, H5L_MAX_RANK) != kNoMode) return H5L_OK;
+  if (entry->codec->has_mode(params.mode)) return H5L_OK;
   return why.fail(H5L_UNSUPPORTED, "%s has no mode %u; 0 is its default, the others are in docs/format/%s.md",
                   entry->name, params.mode, entry->name);
 }
@@ -96,7 +95,7 @@ h5l_status check_params(const h5l_params& params, const Message& why) {
   return H5L_OK;
 }
 
-bool fill_needs_care(std::uint32_t value_bytes, std::uint64_t fill_bits) {
+bool fill_must_match_exactly(std::uint32_t value_bytes, std::uint64_t fill_bits) {
   const std::uint64_t infinity = value_bytes == 4 ? scalar::kInfinity<float> : scalar::kInfinity<double>;
   const std::uint64_t sign = value_bytes == 4 ? scalar::kSignBit<float> : scalar::kSignBit<double>;
   return fill_bits != 0 && (fill_bits & ~sign) <= infinity;

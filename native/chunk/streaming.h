@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Memory beyond the caches: asking for it in time, and writing to it without reading it first.
+// Prefetching, and non-temporal stores.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,15 @@
 
 namespace h5lossy {
 
-// Results of at least so many bytes are written past the caches (Tile::is_streamed). Of less, much may still be in the last
-// cache when it is read: a chunk that HDF5 asks for is, at once.
+// Output of at least this size uses non-temporal stores (Tile::non_temporal). Smaller output may still be in the last-level
+// cache when it is read, and HDF5 reads a decoded chunk at once.
 inline constexpr std::size_t kStreamedBytes = std::size_t{32} << 20;
 
-// Asks for bytes that will be read soon.
 inline void prefetch(std::span<const std::uint8_t> bytes) {
   for (std::size_t i = 0; i < bytes.size(); i += 64) __builtin_prefetch(bytes.data() + i);
 }
 
-// Stores past the caches come before all that follows, for other threads too. Free where there were none.
+// Makes non-temporal stores visible to other threads before later stores.
 inline void finish_streaming() {
 #if defined(__SSE2__)
   _mm_sfence();

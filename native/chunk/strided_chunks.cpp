@@ -9,7 +9,7 @@
 namespace h5lossy {
 namespace {
 
-// Strides of a chunk in one piece.
+// The strides of a contiguous chunk.
 void dense_strides(const h5l_parts& parts, std::uint32_t value_bytes, std::int64_t (&strides)[H5L_MAX_PART_RANK]) {
   auto stride = static_cast<std::int64_t>(value_bytes);
   for (std::uint32_t axis = parts.rank; axis-- > 0;) {
@@ -24,7 +24,7 @@ struct Axis {
   std::int64_t from, to;  // strides
 };
 
-// A row of values that need not touch.
+// Copies a row of values that are not adjacent.
 template <class Word>
 void copy_apart(const std::uint8_t* from, std::uint8_t* to, const Axis& axis) {
   for (std::uint64_t i = 0; i < axis.extent; ++i, from += axis.from, to += axis.to) std::memcpy(to, from, sizeof(Word));
@@ -40,7 +40,7 @@ class Copy {
       if (extents[axis] == 1) continue;
       const Axis next{extents[axis], from[axis], to[axis]};
       const auto extent = static_cast<std::int64_t>(next.extent);
-      // Two axes that lie as one in both places are one.
+      // Merge two axes if source and destination are both contiguous across them.
       Axis* const last = count_ == 0 ? nullptr : &axes_[count_ - 1];
       if (last != nullptr && last->from == next.from * extent && last->to == next.to * extent) {
         *last = {last->extent * next.extent, next.from, next.to};
@@ -100,7 +100,7 @@ h5l_status check_parts(const h5l_parts& parts, std::size_t count, const std::siz
   }
   for (std::size_t i = 0; i < count; ++i) {
     if (chunk_bytes[i] != bytes) {
-      return why.fail(H5L_INVALID_ARGUMENT, "a chunk has %llu bytes, raw_bytes of part %zu is %zu",
+      return why.fail(H5L_INVALID_ARGUMENT, "a chunk has %llu bytes, but raw_bytes of part %zu is %zu",
                       static_cast<unsigned long long>(bytes), i, chunk_bytes[i]);
     }
     for (std::uint32_t axis = 0; axis < parts.rank; ++axis) {

@@ -15,15 +15,17 @@ TileEncoder::TileEncoder(const h5l_params& params, const Quantizer& quantizer, c
       choice_(choice),
       functions_(choice.functions(params.value_bytes)),
       needs_copy_(params.big_endian != 0 || !choice.geometry.is_linear()),
+      codec_room_(round_to_alignment(functions_.workspace_bytes)),
       payload_room_(choice.geometry.max_tile_bytes() + choice.codec->spare_bytes),
-      workspace_(payload_room_ + (needs_copy_ ? choice.geometry.max_tile_bytes() : 0)) {}
+      workspace_(codec_room_ + payload_room_ + (needs_copy_ ? choice.geometry.max_tile_bytes() : 0)) {}
 
 Bytes TileEncoder::encode(Bytes raw, std::uint32_t i) {
   choice_.geometry.place(i, placed_);
   const std::size_t tile_bytes = std::size_t{placed_.tile.count} * params_.value_bytes;
-  const std::uint8_t* values = raw.data() + i * choice_.geometry.max_tile_bytes();
+  const std::uint8_t* values = raw.data() + choice_.geometry.first_value(i) * params_.value_bytes;
+  std::uint8_t* const out = workspace_.data() + codec_room_;
   if (needs_copy_) {
-    std::uint8_t* const copy = workspace_.data() + payload_room_;
+    std::uint8_t* const copy = out + payload_room_;
     if (!choice_.geometry.is_linear()) {
       choice_.geometry.gather(i, raw.data(), copy);
       values = copy;
@@ -31,8 +33,8 @@ Bytes TileEncoder::encode(Bytes raw, std::uint32_t i) {
     if (params_.big_endian != 0) copy_swapped(values, copy, tile_bytes, params_.value_bytes);
     values = copy;
   }
-  const std::uint32_t size = functions_.encode(quantizer_, choice_.mode, placed_.tile, values, workspace_.data());
-  return size == kStoreTile ? Bytes(values, tile_bytes) : Bytes(workspace_.data(), size);
+  const std::uint32_t size = functions_.encode(quantizer_, choice_.mode, placed_.tile, values, out, workspace_.data());
+  return size == kStoreTile ? Bytes(values, tile_bytes) : Bytes(out, size);
 }
 
 }  // namespace h5lossy

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Encodes single tiles of a chunk, in memory that is allocated once.
+// Encodes single tiles of a chunk in buffers that are allocated once.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ namespace h5lossy {
 
 class TileEncoder {
  public:
-  // Refers to all three, which must outlive it.
+  // Keeps references to all three.
   TileEncoder(const h5l_params& params, const Quantizer& quantizer, const Choice& choice);
 
-  // Whether there was memory for it.
+  // False if out of memory.
   [[nodiscard]] bool ok() const { return workspace_.ok(); }
 
-  // The payload of tile i of a chunk; it lasts until the next call.
+  // The payload of tile i of a chunk, valid until the next call.
   std::span<const std::uint8_t> encode(std::span<const std::uint8_t> raw, std::uint32_t i);
 
  private:
@@ -33,7 +33,7 @@ class TileEncoder {
   const Choice& choice_;
   const TileFunctions& functions_;
   bool needs_copy_;
-  std::size_t payload_room_;
+  std::size_t codec_room_, payload_room_;
   Workspace workspace_;
   PlacedTile placed_;
 };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Memory that one call needs beside its input and output; one allocation, never one for a tile.
+// Temporary memory of one call, allocated once for all tiles.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,25 @@
 
 namespace h5lossy {
 
+// The alignment of codecs' workspaces: a cache line.
+inline constexpr std::size_t kWorkspaceAlignment = 64;
+
+constexpr std::size_t round_to_alignment(std::size_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
 class Workspace {
  public:
-  explicit Workspace(std::size_t size) : memory_(new (std::nothrow) std::uint8_t[size]) {}
-  [[nodiscard]] bool ok() const { return memory_ != nullptr; }
-  [[nodiscard]] std::uint8_t* data() const { return memory_.get(); }
+  explicit Workspace(std::size_t bytes)
+      : is_empty_(bytes == 0),
+        memory_(is_empty_ ? nullptr : new (std::nothrow) std::uint8_t[bytes + kWorkspaceAlignment]) {}
+  [[nodiscard]] bool ok() const { return is_empty_ || memory_ != nullptr; }
+  [[nodiscard]] std::uint8_t* data() const {
+    return memory_.get() + (-reinterpret_cast<std::uintptr_t>(memory_.get()) % kWorkspaceAlignment);
+  }
 
  private:
+  bool is_empty_;
   std::unique_ptr<std::uint8_t[]> memory_;
 };
 

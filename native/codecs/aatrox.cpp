@@ -5,6 +5,8 @@
 
 #include "codecs/aatrox.h"
 
+#include <new>
+
 #include "codecs/block_tiles.h"
 #include "codecs/codec.h"
 #include "codecs/simd/block_planes.h"
@@ -18,7 +20,7 @@ using namespace aatrox;
 
 inline constexpr u32 n = kBlockValues;
 
-// Writes the codes of the iteration layers in which there is one that is not 0, and pads them. Returns their end.
+// Writes the codes of the iteration layers with a nonzero one, and the padding. Returns their end.
 u8* write_codes(const u8* widths, u32 blocks, u8* out) {
   u8* next = out + 4;
   u32 layers = 0;
@@ -34,7 +36,7 @@ u8* write_codes(const u8* widths, u32 blocks, u8* out) {
   return next;
 }
 
-// Undoes write_codes. Null: they contradict themselves or the tile.
+// Inverse of write_codes. Null if the codes are inconsistent with each other or with the tile.
 const u8* read_codes(const u8* payload, u32 payload_bytes, u32 blocks, u32 max_width, u8* widths) {
   if (payload_bytes < 4) return nullptr;
   const u32 layers = load<u32>(payload);
@@ -55,11 +57,11 @@ const u8* read_codes(const u8* payload, u32 payload_bytes, u32 blocks, u32 max_w
   return payload + padded(at);
 }
 
-// Planes of a block: one for each bit of its magnitudes, and the signs.
+// Planes of a block: one per bit of its magnitudes, and one for the signs.
 u32 planes_of_width(u32 width) { return width == 0 ? 0 : width + 1; }
 
-// A block that is not whole, or has exceptions: its bins, by position, and its exceptions. `last` and `initial` are the
-// tile's last and first bins so far, of which there are none as long as `has_initial` is false.
+// Quantizes a block that is not full or has exceptions: its bins, by position, and its exceptions. `last` and `initial`
+// are the tile's last and first bins so far, and undefined while `has_initial` is false.
 template <class W, class Bins>
 [[gnu::noinline]] u64 quantize_part(const Bins& quantizer, const u8* values, u64 inside, W last, bool& has_initial,
                                     W& initial, simd::Rows<n, W>& bins) {
@@ -73,22 +75,30 @@ template <class W, class Bins>
   return exceptions;
 }
 
-template <class T, class Q>
-u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
-  using W = Word<T>;
-  const u32 blocks = count_blocks<n>(tile);
-  // Planes are written behind the longest codes that there can be, and then moved to where they belong.
+// The encoder's workspace for a tile.
+template <class T>
+struct Found {
   u8 widths[kMaxBlocks];
+  Exceptions<T, n, kMaxBlocks> exceptions;
+};
+
+template <class T, class Q>
+u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
+  using W = Word<T>;
+  const Insides<n> insides(tile.count);
+  const u32 blocks = insides.blocks();
+  // Planes are written after the longest possible codes, and then moved to their place.
+  Found<T>& found = *new (workspace) Found<T>;
+  u8* const widths = found.widths;
+  Exceptions<T, n, kMaxBlocks>& exceptions = found.exceptions;
   u8* const first_planes = payload + 4 + padded(blocks) + sizeof(W);
   u8* planes = first_planes;
-  Exceptions<T, n, kMaxBlocks> exceptions;
   W initial = 0;
-  bool has_initial = false;  // false as long as there were exceptions only
+  bool has_initial = false;  // false while all values were exceptions
   u32 any_width = 0;
 
   const simd::Bins<T, Q> quantizer(q);
-  const Insides<n> insides(tile);
-  simd::Rows<n, W> bins[1 + kBatchBlocks<n>];  // the first one is the last one of the batch before
+  simd::Rows<n, W> bins[1 + kBatchBlocks<n>];  // the first one is the last of the previous batch
   simd::Rows<n, W> words[kBatchBlocks<n>];
   bins[0] = simd::all_words<n>(W{0});
   for (u32 first = 0; first < blocks; first += kBatchBlocks<n>) {
@@ -102,7 +112,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
         if (starts) initial = simd::first_of(bins[b + 1]);
         has_initial = true;
       } else {
-        simd::Rows<n, W> block;  // not bins[b + 1]: that is in registers as long as nobody asks for its address
+        simd::Rows<n, W> block;  // not bins[b + 1], whose address would force it out of registers
         const W last = simd::word_of<W>(simd::last_of(bins[b]));
         const u64 mask = quantize_part<W>(quantizer, block_values, inside, last, has_initial, initial, block);
         bins[b + 1] = block;
@@ -132,24 +142,24 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   u8* const initial_at = write_codes(widths, blocks, payload);
   const u32 planes_size = static_cast<u32>(planes - first_planes);
   const u32 size = static_cast<u32>(initial_at - payload) + static_cast<u32>(sizeof(W)) + planes_size +
-                   exceptions.measure(tile, values);
+                   exceptions.measure(insides, values);
   if (size >= tile.count * sizeof(T)) return kStoreTile;
   store(initial_at, initial);
   if (initial_at + sizeof(W) != first_planes) memmove(initial_at + sizeof(W), first_planes, planes_size);
-  exceptions.write(tile, values, initial_at + sizeof(W) + planes_size);
+  exceptions.write(insides, values, initial_at + sizeof(W) + planes_size);
   return size;
 }
 
 template <class T, class Q>
-bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
+bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values, u8* widths) {
   using W = Word<T>;
   if (payload_bytes == sizeof(T)) {
     read_constant<W>(payload, tile.count, values);
     return true;
   }
   if (payload_bytes % 4 != 0) return false;
-  const u32 blocks = count_blocks<n>(tile);
-  u8 widths[kMaxBlocks];
+  const Insides<n> insides(tile.count);
+  const u32 blocks = insides.blocks();
   const u8* const initial_at = read_codes(payload, payload_bytes, blocks, kMaxWidth<T>, widths);
   if (initial_at == nullptr) return false;
   u32 least_bytes = static_cast<u32>(initial_at + sizeof(W) - payload);
@@ -159,7 +169,6 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   const u8* planes = initial_at + sizeof(W);
 
   const simd::Bins<T, Q> quantizer(q);
-  const Insides<n> insides(tile);
   simd::Edge<W> edge = simd::edge_of(load<W>(initial_at));
   simd::LoadedPlanes<n, W> loaded[kBatchBlocks<n>];
   simd::Rows<n, W> bins[kBatchBlocks<n>];
@@ -183,40 +192,43 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
     });
   }
   const u32 section_bytes = payload_bytes - least_bytes;
-  return section_bytes == 0 || restore_exceptions<T, n>(tile, section, section_bytes, values);
+  return section_bytes == 0 || restore_exceptions<T, n>(insides, section, section_bytes, values);
 }
 
 template <class T>
-u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload) {
+u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
   if (tile.count == 0) return kStoreTile;
-  return with_quantizer<T>(quantizer, [&](const auto& q) { return encode_tile<T>(q, tile, values, payload); });
+  return with_quantizer<T>(quantizer,
+                           [&](const auto& q) { return encode_tile<T>(q, tile, values, payload, workspace); });
 }
 
 template <class T>
-bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
-  return with_quantizer<T>(quantizer,
-                           [&](const auto& q) { return decode_tile<T>(q, tile, payload, payload_bytes, values); });
+bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
+            u8* workspace) {
+  return with_quantizer<T>(
+      quantizer, [&](const auto& q) { return decode_tile<T>(q, tile, payload, payload_bytes, values, workspace); });
 }
 
-u32 frame_mode(u32 requested, u32) { return requested == 0 ? 0 : kNoMode; }
-
-bool blocking(u32 mode, u32, Blocking& blocking) {
-  blocking = {kTileValues, {}};
-  return mode == 0;
-}
+bool has_mode(u32 requested) { return requested == 0; }
+u32 choose_mode(const Chunk&, u32, u8*) { return 0; }
+u32 header_dims(u32 mode) { return mode == 0 ? 0 : kNoMode; }
+TileLayout layout(u32, u32, const u32 (&)[kAxes]) { return {.box = {1, 1, 1, kTileValues}, .is_split = true}; }
 
 }  // namespace
 
 extern const Codec aatrox_codec;
 const Codec aatrox_codec = {
-    simd::kPlanesOverrun,  // a block's code and planes always take less than its values
-    false,
-    frame_mode,
-    blocking,
-    {0},
-    1,
-    {encode<float>, decode<float>},
-    {encode<double>, decode<double>},
+    .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
+    .has_lossless = false,
+    .has_mode = has_mode,
+    .choose_mode = choose_mode,
+    .choice_bytes = 0,
+    .header_dims = header_dims,
+    .layout = layout,
+    .auto_modes = {0},
+    .auto_mode_count = 1,
+    .float32 = {sizeof(Found<float>), encode<float>, decode<float>},
+    .float64 = {sizeof(Found<double>), encode<double>, decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// AATROX (ICS 2025): how large things are. docs/format/aatrox.md is the format.
+// AATROX (ICS 2025): sizes. The format is in docs/format/aatrox.md.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -14,7 +14,7 @@ inline constexpr u32 kBlockValues = 32;    // its thread layer
 inline constexpr u32 kLayerBlocks = 32;    // blocks of its iteration layer
 inline constexpr u32 kMaxBlocks = kTileValues / kBlockValues;
 
-// Bits of the difference of two bins.
+// Largest width of the difference of two bins.
 template <class T>
 inline constexpr u32 kMaxWidth = kMantissaBits<T>;
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The integer stages, in their scalar meaning: zigzag, negabinary, bit transpose, zero removal. Vector code in simd/
-// and kernels/ must give the same results; this file is the definition.
+// The integer stages: zigzag, negabinary, bit transpose. This scalar code is the definition; vector code in simd/ and
+// kernels/ gives the same results.
 #pragma once
 
 #include "codecs/portable.h"
@@ -12,7 +12,7 @@ namespace h5lossy::H5L_TARGET {
 template <class W>
 inline constexpr u32 kWordBits = static_cast<u32>(8 * sizeof(W));
 
-// 0, -1, 1, -2 become 0, 1, 2, 3; `bin` is a signed number in an unsigned word, so that no overflow is undefined.
+// 0, -1, 1, -2 become 0, 1, 2, 3. `bin` is a signed number in an unsigned word, to avoid undefined overflow.
 template <class W>
 H5L_FN W zigzag(W bin) {
   return static_cast<W>((bin << 1) ^ (W{0} - (bin >> (kWordBits<W> - 1))));
@@ -23,7 +23,7 @@ H5L_FN W unzigzag(W word) {
   return static_cast<W>((word >> 1) ^ (W{0} - (word & 1)));
 }
 
-// Base -2: a small residual of either sign gets leading zeros.
+// Base -2: small residuals of either sign have leading zeros.
 template <class W>
 inline constexpr W kNegabinaryMask = static_cast<W>(0xAAAAAAAAAAAAAAAAull);
 
@@ -43,7 +43,7 @@ template <u32 k, class W>
 inline constexpr W kLowHalves =
     static_cast<W>(static_cast<W>(~W{0}) / ((W{1} << k) + 1));  // in each 2k bits, the lower k
 
-// Swaps the upper right k x k bits of a square of 2k with the lower left ones, for one row of each half.
+// Swaps the upper right k x k bits of a 2k x 2k square with the lower left ones, for one row of each half.
 template <u32 k, class W, class Row>
 H5L_FN void swap_quarters(Row& upper, Row& lower) {
   const Row swapped = (upper ^ (lower >> k)) & kLowHalves<k, W>;
@@ -51,8 +51,8 @@ H5L_FN void swap_quarters(Row& upper, Row& lower) {
   lower ^= swapped << k;
 }
 
-// One level of the bit transpose: swaps the off-diagonal quarters of the squares of 2k rows, from row `first` on, a
-// multiple of 2k.
+// One level of the bit transpose: swaps the off-diagonal quarters of the squares of 2k rows, from row `first` (a
+// multiple of 2k) on.
 template <u32 k, class W, class Row>
 H5L_FN void transpose_level(Row* rows, u32 first) {
   for (u32 base = first; base < kWordBits<W>; base += 2 * k) {
@@ -60,7 +60,7 @@ H5L_FN void transpose_level(Row* rows, u32 first) {
   }
 }
 
-// The levels k and k / 2 at once: four rows at a time can stay in registers between them.
+// The levels k and k / 2 together: four rows at a time stay in registers between them.
 template <u32 k, class W, class Row>
 H5L_FN void transpose_two_levels(Row* rows, u32 first) {
   constexpr u32 half = k / 2;
@@ -77,11 +77,11 @@ H5L_FN void transpose_two_levels(Row* rows, u32 first) {
 }
 
 // Transposes a square of bits in place: bit c of row r, counted from the most significant, goes to bit r of row c. A
-// row is a word W, or a Vector of words, one of each of several squares. The levels swap different bits of the index,
-// so their order is free, and one that meets only zero rows can be left out:
-// - to planes: the first `zero_rows` rows of the result are known to be zero. Large squares first; zeros stay above.
-// - from planes: the first `zero_rows` rows at the start are zero. Small squares first.
-// 0 is always right.
+// row is a word W, or a Vector of words from several squares. The levels permute different bits of the index, so they
+// may run in any order, and rows known to be zero can be skipped:
+// - to planes: the first `zero_rows` rows of the result are zero. Large squares go first, so that zeros stay on top.
+// - from planes: the first `zero_rows` rows of the input are zero. Small squares go first.
+// `zero_rows` = 0 is always correct.
 template <class W, class Row>
 H5L_FN void transpose_to_planes(Row* rows, u32 zero_rows) {
   if constexpr (kWordBits<W> == 64) transpose_level<32, W>(rows, 0);
@@ -96,173 +96,6 @@ H5L_FN void transpose_from_planes(Row* rows, u32 zero_rows) {
   transpose_two_levels<8, W>(rows, zero_rows / 16 * 16);
   transpose_level<16, W>(rows, zero_rows / 32 * 32);
   if constexpr (kWordBits<W> == 64) transpose_level<32, W>(rows, 0);
-}
-
-// Sizes of the bitmaps of zero removal for a stream of at most 16384 bytes.
-inline constexpr u32 kStreamBytes = 16384;
-inline constexpr u32 kBitmap0Bytes = kStreamBytes / 8;
-inline constexpr u32 kBitmap1Bytes = kBitmap0Bytes / 8;
-inline constexpr u32 kBitmap2Bytes = kBitmap1Bytes / 8;
-inline constexpr u32 kBitmap3Bytes = kBitmap2Bytes / 8;
-
-// Room for what remove_zeros writes: everything kept, and 64 bytes because it writes as many at a time.
-inline constexpr u32 kMaxRemovedBytes =
-    kStreamBytes + kBitmap0Bytes + kBitmap1Bytes + kBitmap2Bytes + kBitmap3Bytes + 64;
-
-// Bit i: byte i of the word (0 is the lowest) is not zero.
-H5L_FN u32 nonzero_bytes(u64 word) {
-  constexpr u64 low7 = 0x7F7F7F7F7F7F7F7Full;
-  const u64 top_bits = ((((word & low7) + low7) | word) & ~low7) >> 7;
-  return static_cast<u32>((top_bits * 0x0102040810204080ull) >> 56);
-}
-
-// Appends the bytes of `word` that `kept` names to `out`, in order. Writes 8 bytes, returns how many count.
-H5L_FN u32 compact_bytes(u64 word, u32 kept, u8* out) {
-  if (kept == 0xFF) {
-    store(out, word);
-    return 8;
-  }
-  u32 size = 0;
-  for (u32 i = 0; i < 8; ++i) {
-    out[size] = static_cast<u8>(word >> (8 * i));
-    size += (kept >> i) & 1;
-  }
-  return size;
-}
-
-// Drops the bytes of a bitmap that repeat the one before (0 before the first): appends the others to `out`, and says
-// which they were in `changes`. Returns how many were appended. `size` is a multiple of 8.
-H5L_FN u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
-  u32 kept_bytes = 0;
-  u64 last = 0;
-  for (u32 i = 0; i < size; i += 8) {
-    const u64 word = load<u64>(bitmap + i);
-    const u32 kept = nonzero_bytes(word ^ (word << 8 | last));
-    last = word >> 56;
-    changes[i / 8] = static_cast<u8>(kept);
-    if (kept != 0) kept_bytes += compact_bytes(word, kept, out + kept_bytes);
-  }
-  return kept_bytes;
-}
-
-// PFPL's last stage (docs/format/pfpl.md): the non-zero bytes, and four levels of bitmaps of where they were. `stream`
-// is `size` <= kStreamBytes bytes in a buffer of kStreamBytes, zero behind `size` up to the next multiple of 8. Returns
-// the size of `out`; 0 if all is zero.
-H5L_FN u32 remove_zeros(const u8* stream, u32 size, u8* out) {
-  u8 bitmap0[kBitmap0Bytes];
-  u8 bitmap1[kBitmap1Bytes];
-  u8 bitmap2[kBitmap2Bytes];
-  u8 bitmap3[kBitmap3Bytes];
-  u32 written = 0;
-  const u32 used = (size + 7) / 8;
-  for (u32 i = 0; i < used; ++i) {
-    const u64 word = load<u64>(stream + 8 * i);
-    if (word == 0) {  // most are: whole planes
-      bitmap0[i] = 0;
-      continue;
-    }
-    const u32 kept = nonzero_bytes(word);
-    bitmap0[i] = static_cast<u8>(kept);
-    written += compact_bytes(word, kept, out + written);
-  }
-  if (written == 0) return 0;
-  memset(bitmap0 + used, 0, kBitmap0Bytes - used);
-  written += remove_repeats(bitmap0, kBitmap0Bytes, bitmap1, out + written);
-  written += remove_repeats(bitmap1, kBitmap1Bytes, bitmap2, out + written);
-  memset(bitmap3, 0, kBitmap3Bytes);
-  written += remove_repeats(bitmap2, kBitmap2Bytes, bitmap3, out + written);
-  memcpy(out + written, bitmap3, kBitmap3Bytes);
-  return written + kBitmap3Bytes;
-}
-
-H5L_FN u32 count_ones(const u8* bitmap, u32 size) {
-  u32 ones = 0;
-  u32 i = 0;
-  for (; i + 8 <= size; i += 8) ones += count_ones(load<u64>(bitmap + i));
-  for (; i < size; ++i) ones += count_ones(u64{bitmap[i]});
-  return ones;
-}
-
-// Undoes remove_repeats. `kept` are as many bytes as `changes` has ones; reads one more.
-H5L_FN void restore_repeats(const u8* changes, const u8* kept, u8* bitmap, u32 size) {
-  u8 last = 0;
-  for (u32 i = 0; i < size; i += 8) {
-    const u32 changed = changes[i / 8];
-    if (changed == 0) {
-      store(bitmap + i, u64{last} * 0x0101010101010101ull);
-      continue;
-    }
-    for (u32 j = 0; j < 8; ++j) {
-      const u32 is_kept = (changed >> j) & 1;
-      last = is_kept ? *kept : last;
-      kept += is_kept;
-      bitmap[i + j] = last;
-    }
-  }
-}
-
-// Undoes compact_bytes. Reads one byte more than `present` has ones.
-H5L_FN u64 spread_bytes(const u8* kept, u32 present) {
-  u64 word = 0;
-  for (u32 i = 0; i < 8; ++i) {
-    const u32 is_present = (present >> i) & 1;
-    word |= (u64{*kept} & (u64{0} - is_present)) << (8 * i);
-    kept += is_present;
-  }
-  return word;
-}
-
-// Undoes remove_zeros into `size` bytes of `stream` (a buffer of kStreamBytes; it writes up to the next multiple of 8).
-// False: the payload contradicts itself, and nothing was read outside of it.
-H5L_FN bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 size) {
-  u8 bitmap0[kBitmap0Bytes];
-  u8 bitmap1[kBitmap1Bytes];
-  u8 bitmap2[kBitmap2Bytes];
-  u32 left = payload_bytes;  // what stands before the bitmaps found so far
-  // The one byte that restore_repeats and spread_bytes read too much is in the payload as well: at least B3 follows.
-  if (left < kBitmap3Bytes) return false;
-  left -= kBitmap3Bytes;
-  const u8* const bitmap3 = payload + left;
-
-  const u32 kept2 = count_ones(bitmap3, kBitmap3Bytes);
-  if (left < kept2) return false;
-  left -= kept2;
-  restore_repeats(bitmap3, payload + left, bitmap2, kBitmap2Bytes);
-
-  const u32 kept1 = count_ones(bitmap2, kBitmap2Bytes);
-  if (left < kept1) return false;
-  left -= kept1;
-  restore_repeats(bitmap2, payload + left, bitmap1, kBitmap1Bytes);
-
-  const u32 kept0 = count_ones(bitmap1, kBitmap1Bytes);
-  if (left < kept0) return false;
-  left -= kept0;
-  restore_repeats(bitmap1, payload + left, bitmap0, kBitmap0Bytes);
-
-  if (left != count_ones(bitmap0, kBitmap0Bytes)) return false;
-  const u32 used = (size + 7) / 8;
-  if (size % 8 != 0 && (bitmap0[used - 1] >> (size % 8)) != 0) return false;
-  if (count_ones(bitmap0 + used, kBitmap0Bytes - used) != 0) return false;
-
-  const u8* next = payload;
-  for (u32 i = 0; i < used; ++i) {
-    if (i % 8 == 0 && i + 8 <= used && load<u64>(bitmap0 + i) == 0) {
-      memset(stream + 8 * i, 0, 64);
-      i += 7;
-      continue;
-    }
-    const u32 present = bitmap0[i];
-    u64 word = 0;
-    if (present == 0xFF) {
-      word = load<u64>(next);
-      next += 8;
-    } else if (present != 0) {
-      word = spread_bytes(next, present);
-      next += count_ones(u64{present});
-    }
-    store(stream + 8 * i, word);
-  }
-  return true;
 }
 
 }  // namespace h5lossy::H5L_TARGET

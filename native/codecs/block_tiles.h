@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Tiles of cuSZp2 and AATROX on a CPU: quantising a block, and the section of exceptions. The two codecs differ in which
-// differences they take and in their codes; all else is here.
+// Tiles of fixed-length blocks on a CPU: quantization and the section of exceptions. Differences and block codes are
+// the codec's.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -12,16 +12,16 @@
 
 namespace h5lossy::H5L_TARGET::blocks {
 
-// Calls `run` with the quantizer that the bound kind asks for. There is none for lossless: PFPL has that.
+// Calls `run` with the quantizer for the bound kind. Lossless has none.
 template <class T, class Run>
 auto with_quantizer(const Quantizer& quantizer, Run run) {
   if (quantizer.kind == BoundKind::pointwise_relative) return run(folded_quantizer<T>(quantizer));
   return run(absolute_quantizer<T>(quantizer));
 }
 
-// Tiles are worked on in batches, one step after the other for all blocks of a batch. With vectors a batch is one block,
-// which stays in registers. Without, what one step stores the next one loads in any width: within a block, loads would wait
-// for stores that they straddle.
+// Tiles are processed in batches, one step after the other for all blocks of a batch. With vectors, a batch is one
+// block, which stays in registers. Without, a larger batch avoids store forwarding stalls: a step loads what the
+// previous one has stored, in another width.
 template <u32 n>
 inline constexpr u32 kBatchBlocks = simd::kRowsAreRegisters ? 1 : 1024 / n;
 
@@ -30,8 +30,8 @@ u32 batch_at(u32 first, u32 blocks) {
   return blocks - first < kBatchBlocks<n> ? blocks - first : kBatchBlocks<n>;
 }
 
-// Calls step(0), step(1) ... for the blocks of a batch. Without a loop for a batch of one: compilers would see too late that
-// its arrays are registers.
+// Calls step(0), step(1), ... for the blocks of a batch. No loop for a batch of one, since compilers would keep its
+// arrays in memory.
 template <u32 n, class Step>
 H5L_ROWS_FN void for_batch(u32 batch, Step step) {
   if constexpr (kBatchBlocks<n> == 1) {
@@ -42,10 +42,10 @@ H5L_ROWS_FN void for_batch(u32 batch, Step step) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Nearly all blocks are whole and have no exceptions: these stay in registers, see simd/rows.h. Of all others the bins are
-// put into an array, by position.
+// Nearly all blocks are full and have no exceptions: they stay in registers, see simd/block_rows.h. The bins of all
+// others are stored in an array, by position.
 
-// Calls visit(first position, how many) for each run of ones.
+// Calls visit(first position, count) for each run of ones.
 template <class Visit>
 void for_runs(u64 mask, Visit visit) {
   while (mask != 0) {
@@ -57,7 +57,7 @@ void for_runs(u64 mask, Visit visit) {
   }
 }
 
-// The values of a block to their positions, zeros between; and back.
+// Spreads the values of a block to their positions, with zeros between them; and the inverse.
 template <u32 n, class W>
 void spread(const u8* values, u64 inside, u8* positions) {
   memset(positions, 0, n * sizeof(W));
@@ -75,7 +75,7 @@ void gather(const u8* positions, u64 inside, u8* values) {
   });
 }
 
-// The bins of any block, by position. Bit i of the answer: position i is an exception, and has no bin yet.
+// Quantizes any block, by position. Bit i of the result: position i is an exception and has no bin yet.
 template <u32 n, class W, class Bins>
 u64 quantize_any(const Bins& quantizer, const u8* values, u64 inside, simd::Rows<n, W>& bins) {
   alignas(64) u8 positions[n * sizeof(W)];
@@ -86,7 +86,7 @@ u64 quantize_any(const Bins& quantizer, const u8* values, u64 inside, simd::Rows
   return quantizer.template exceptions<n>(values, bins) & inside;
 }
 
-// The values of a block that are inside of the data, not all.
+// Quantizes the values of a block that is partly outside the data.
 template <u32 n, class W, class Bins>
 [[gnu::noinline]] void store_inside(const Bins& quantizer, const simd::Rows<n, W>& bins, u64 inside, u8* values) {
   alignas(64) u8 positions[n * sizeof(W)];
@@ -104,8 +104,7 @@ bool all_equal(const u8* values, u32 count) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Exceptions. Masks have bit i for the i-th value of a block that is inside of the data; in the section they are by
-// position.
+// Exceptions. Masks are by value: bit i is the block's i-th value inside the data. In the section they are by position.
 
 template <class T, u32 n, u32 max_blocks>
 class Exceptions {
@@ -113,7 +112,7 @@ class Exceptions {
   static constexpr u32 kMaxGroups = (max_blocks + kGroupBlocks - 1) / kGroupBlocks;
 
  public:
-  // The exceptions of a block by position, not none. Not inlined, for the registers of the loop around it.
+  // Adds the exceptions of a block (at least one), by position. Not inlined, to save registers in the caller's loop.
   [[gnu::noinline]] void add(u32 block, u64 positions, u64 inside) {
     const u64 mask = to_values(positions, inside);
     groups_[block / kGroupBlocks].present |= u32{1} << (block % kGroupBlocks);
@@ -123,13 +122,13 @@ class Exceptions {
 
   [[nodiscard]] u32 count() const { return found_; }
 
-  // Bytes that the section will take, 0 without exceptions. `values` are those of the whole tile.
-  u32 measure(const Tile& tile, const u8* values) {
+  // Size of the section in bytes, 0 without exceptions. `values` are the whole tile's.
+  u32 measure(Insides<n> insides, const u8* values) {
     if (found_ == 0) return 0;
     u32 bytes = 4 + sizeof(T);
     bool has_common = false;
     for (const Group& group : groups_) bytes += group.present != 0 ? static_cast<u32>(sizeof(Group)) : 0;
-    for_blocks(tile, values, [&](u32 b, u64 inside, const u8* block) {
+    for_blocks(insides, values, [&](u32 b, u64 inside, const u8* block) {
       const u64 mask = masks_[b];
       const u32 bit = u32{1} << (b % kGroupBlocks);
       Group& group = groups_[b / kGroupBlocks];
@@ -149,8 +148,8 @@ class Exceptions {
     return bytes;
   }
 
-  // Writes what `measure` measured.
-  u8* write(const Tile& tile, const u8* values, u8* out) const {
+  // Writes the section that measure() measured.
+  u8* write(Insides<n> insides, const u8* values, u8* out) const {
     if (found_ == 0) return out;
     u32 set = 0;
     for (u32 g = 0; g < kMaxGroups; ++g) set |= groups_[g].present != 0 ? u32{1} << g : 0;
@@ -164,12 +163,12 @@ class Exceptions {
       store(out + 8, group.uniform);
       out += sizeof(Group);
     }
-    for_blocks(tile, values, [&](u32 b, u64 inside, const u8*) {
+    for_blocks(insides, values, [&](u32 b, u64 inside, const u8*) {
       if (is_set(b, &Group::full)) return;
       store(out, static_cast<Plane<n>>(to_positions(masks_[b], inside)));
       out += n / 8;
     });
-    for_blocks(tile, values, [&](u32 b, u64, const u8* block) {
+    for_blocks(insides, values, [&](u32 b, u64, const u8* block) {
       if (is_set(b, &Group::uniform)) return;
       for (u64 mask = masks_[b]; mask != 0; mask &= mask - 1, out += sizeof(T)) {
         store(out, load<W>(block + lowest_bit(mask) * sizeof(T)));
@@ -187,18 +186,17 @@ class Exceptions {
     return (groups_[block / kGroupBlocks].*flags >> (block % kGroupBlocks) & 1) != 0;
   }
 
-  // Calls visit(block, its positions inside of the data, its values) for the blocks that have exceptions.
+  // Calls visit(block, positions inside the data, values) for the blocks with exceptions.
   template <class Visit>
-  void for_blocks(const Tile& tile, const u8* values, Visit visit) const {
-    const u32 blocks = count_blocks<n>(tile);
-    for (u32 b = 0; b < blocks; ++b) {
-      if (tile.boxes == 0 && groups_[b / kGroupBlocks].present == 0) {
+  void for_blocks(Insides<n> insides, const u8* values, Visit visit) const {
+    for (u32 b = 0; b < insides.blocks(); ++b) {
+      if (insides.is_run() && groups_[b / kGroupBlocks].present == 0) {
         b |= kGroupBlocks - 1;
         continue;
       }
-      const u64 inside = inside_of<n>(tile, b);
-      if (is_set(b, &Group::present)) visit(b, inside, tile.boxes == 0 ? values + b * n * sizeof(T) : values);
-      if (tile.boxes != 0) values += count_ones(inside) * sizeof(T);
+      const u64 inside = insides[b];
+      if (is_set(b, &Group::present)) visit(b, inside, insides.is_run() ? values + b * n * sizeof(T) : values);
+      if (!insides.is_run()) values += count_ones(inside) * sizeof(T);
     }
   }
 
@@ -218,12 +216,13 @@ class Exceptions {
   u32 found_ = 0;
 };
 
-// Puts the exceptions of a section into `values`, all of a tile's. False: the section contradicts itself or the tile.
+// Writes the exceptions of a section into `values`, which are the whole tile's. False if the section is inconsistent
+// with itself or with the tile.
 template <class T, u32 n>
-bool restore_exceptions(const Tile& tile, const u8* section, u32 section_bytes, u8* values) {
+bool restore_exceptions(Insides<n> insides, const u8* section, u32 section_bytes, u8* values) {
   using W = Word<T>;
   constexpr u32 group_bytes = 12;
-  const u32 blocks = count_blocks<n>(tile);
+  const u32 blocks = insides.blocks();
   if (section_bytes < 4 + sizeof(T)) return false;
   const u32 groups = load<u32>(section);
   if (groups == 0 || (groups & ~first_bits((blocks + kGroupBlocks - 1) / kGroupBlocks)) != 0) return false;
@@ -244,7 +243,7 @@ bool restore_exceptions(const Tile& tile, const u8* section, u32 section_bytes, 
 
   u8* block_values = values;
   for (u32 b = 0; b < blocks; ++b) {
-    const u64 inside = inside_of<n>(tile, b);
+    const u64 inside = insides[b];
     const u32 count = count_ones(inside);
     const u32 in_group = b % kGroupBlocks;
     const bool group_is_set = (groups >> (b / kGroupBlocks) & 1) != 0;
@@ -281,8 +280,8 @@ bool restore_exceptions(const Tile& tile, const u8* section, u32 section_bytes, 
 // ---------------------------------------------------------------------------------------------------------------------
 // The short forms of a payload
 
-// An empty payload or a constant tile, where that is what the tile is: all values come back with the bits of `bin`, or
-// (all_exceptions) with their own. Never for a tile of one value that is not 0: it is stored.
+// Writes an empty payload or a constant tile if all values decode to the bits of `bin`, or (all_exceptions) are equal
+// exceptions. A tile of one nonzero value is stored instead.
 template <class T>
 u32 write_constant(Word<T> bits, u32 count, u8* payload) {
   if (bits == 0) return 0;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What cuSZp2 and AATROX share: the integer of a value, the bits of a block, and how large the parts of a tile are.
-// docs/format/block-codecs.md is the format.
+// Shared by codecs with fixed-length blocks: the integer of a value, the bits of a block, and the sizes of a tile's
+// parts. The format is in docs/format/block-codecs.md.
 #pragma once
 
 #include "codecs/bits.h"
@@ -13,7 +13,7 @@
 namespace h5lossy::H5L_TARGET::blocks {
 
 // ---------------------------------------------------------------------------------------------------------------------
-// From values to integers. An absolute bin is one already.
+// From values to integers. An absolute bin already is one.
 
 template <class T>
 H5L_FN bool bin_of(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) {
@@ -25,11 +25,11 @@ H5L_FN Word<T> bits_of(const AbsoluteQuantizer<T>& q, Word<T> bin) {
   return bit_cast<Word<T>>(rebuild(q, bin));
 }
 
-// Pointwise-relative: sign and magnitude in one integer that has the order of the values; 0 is +0.0.
+// Pointwise-relative: sign and magnitude in one integer, ordered like the values; 0 is +0.0.
 template <class T>
 struct FoldedQuantizer {
   PointwiseQuantizer<T> pointwise;
-  Word<T> offset;  // K + 1: from the bin of a magnitude to a number that is at least 1
+  Word<T> offset;  // K + 1: maps the bin of a magnitude to a positive number
 };
 
 template <class T>
@@ -70,8 +70,8 @@ H5L_FN u32 width_of(W number) {
   return number == 0 ? 0 : kWordBits<W> - count_leading_zeros(number);
 }
 
-// A difference with its sign in the lowest bit and its magnitude above: its bits are the block's planes, from the lowest
-// on.
+// A difference with its sign in the lowest bit and its magnitude above. Its bits go to the block's planes, from the
+// lowest up.
 template <class W>
 H5L_FN W to_sign_last(W difference) {
   const W negative = difference >> (kWordBits<W> - 1);
@@ -85,7 +85,7 @@ H5L_FN W from_sign_last(W word) {
   return ((word >> 1) ^ (W{0} - negative)) + negative;
 }
 
-// The position that position i > 0 of a run is predicted from.
+// The position that predicts position i > 0 of a run.
 H5L_FN constexpr u32 before_in_run(u32 i) { return i - 1; }
 
 // A plane of a block of n values, as a little-endian number.
@@ -102,9 +102,9 @@ struct PlaneOf<64> {
 template <u32 n>
 using Plane = typename PlaneOf<n>::Type;
 
-// Eight planes at once, as eight rows: byte g of row j holds eight bits of value 8 g + j. It becomes byte g of plane 7 - j,
-// where value 8 g + i has bit 7 - i. Its own inverse. Squares of 8 x 8 bits, one in each byte of the rows, see
-// transpose_level; two rows of 32 bits share a word.
+// Transposes eight rows to eight planes: byte g of row j holds eight bits of value 8 g + j, and becomes byte g of plane
+// 7 - j, in which value 8 g + i has bit 7 - i. Its own inverse. Works on squares of 8 x 8 bits, one per byte of a row,
+// see transpose_level; two rows of 32 bits share a word.
 H5L_FN void transpose_rows(u64 (&rows)[4]) {
   for (u32 i = 0; i < 2; ++i) {
     const u64 swapped = (rows[i] ^ (rows[i + 2] >> 4)) & kLowHalves<4, u64>;
@@ -142,17 +142,17 @@ H5L_FN void transpose_rows(u64 (&rows)[8]) {
   }
 }
 
-// Words of 64 bits that hold eight rows of n bits.
+// 64-bit words that hold eight rows of n bits.
 template <u32 n>
 inline constexpr u32 kRowWords = n / 8;
 
 H5L_FN u64 swap_halves(u64 word) { return word << 32 | word >> 32; }
 
-// Planes are written several at a time, up to 64 bytes: so much behind the last one may be overwritten.
+// Planes are written up to 64 bytes at a time: this many bytes after the last one may be overwritten.
 inline constexpr u32 kPlanesOverrun = 56;
 
-// Writes the lowest `planes` bits of n words as planes, and returns where the next ones go. `first_mask` is what counts of
-// the first word.
+// Writes the lowest `planes` bits of n words as planes, and returns their end. The first word is masked with
+// `first_mask`.
 template <u32 n, class W>
 H5L_FN u8* store_planes(const W* words, W first_mask, u32 planes, u8* out) {
   for (u32 first = 0; first < planes; first += 8) {
@@ -177,8 +177,8 @@ H5L_FN u8* store_planes(const W* words, W first_mask, u32 planes, u8* out) {
   return out;
 }
 
-// The first half of undoing store_planes: bytes of the words, as rows; 8 rows for 8 planes or less. Returns the end of the
-// planes.
+// First half of the inverse of store_planes: planes to bytes of the words, as rows; 8 rows for up to 8 planes. Returns
+// the end of the planes.
 template <u32 n>
 H5L_FN const u8* load_planes(const u8* from, u32 planes, Plane<n>* bytes) {
   for (u32 first = 0; first < planes; first += 8, bytes += 8) {
@@ -197,11 +197,11 @@ H5L_FN const u8* load_planes(const u8* from, u32 planes, Plane<n>* bytes) {
   return from;
 }
 
-// Rows that planes of magnitudes of `width` bits, and of signs, make.
+// Rows for planes of magnitudes of `width` bits, and of signs.
 template <u32 width>
 inline constexpr u32 kMaxRows = (width + 1 + 7) / 8 * 8;
 
-// The second half.
+// Second half: rows to words.
 template <u32 n, class W>
 H5L_FN void words_of_rows(const Plane<n>* bytes, u32 planes, W* words) {
   for (u32 g = 0; g < n / 8; ++g) {
@@ -218,12 +218,12 @@ H5L_FN void words_of_rows(const Plane<n>* bytes, u32 planes, W* words) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Parts of a tile
 
-// Blocks that share the words of the section of exceptions.
+// Blocks that share words in the section of exceptions.
 inline constexpr u32 kGroupBlocks = 32;
 
 H5L_FN constexpr u32 padded(u32 bytes) { return (bytes + 3) & ~u32{3}; }
 
-// Bytes of a block's planes, when a block of width 0 has none.
+// Bytes of a block's planes; blocks of width 0 have none.
 template <u32 n>
 H5L_FN constexpr u32 planes_bytes(u32 width) {
   return width == 0 ? 0 : (width + 1) * (n / 8);
@@ -232,35 +232,30 @@ H5L_FN constexpr u32 planes_bytes(u32 width) {
 // The first `count` bits.
 H5L_FN constexpr u64 first_bits(u32 count) { return count >= 64 ? ~u64{0} : (u64{1} << count) - 1; }
 
-// Which positions of block b are inside of the data, where a block has n of them.
+// The positions of a tile's blocks (n in each) that have values.
 template <u32 n>
-H5L_FN u64 inside_of(const Tile& tile, u32 block) {
-  if (tile.boxes != 0) return tile.inside[block];
-  const u32 left = tile.count - block * n;
-  return first_bits(left < n ? left : n);
-}
+class Insides {
+ public:
+  // A run of values: full blocks, but for the last one.
+  H5L_FN explicit Insides(u32 values) : blocks_((values + n - 1) / n), values_(values) {}
+  // A mask for each block.
+  H5L_FN Insides(u32 blocks, const u64* masks) : blocks_(blocks), masks_(masks) {}
 
-// The same for a loop over the blocks, most of which are whole.
-template <u32 n>
-struct Insides {
-  H5L_FN explicit Insides(const Tile& tile) : count(tile.count), inside(tile.boxes != 0 ? tile.inside : nullptr) {}
-
+  H5L_FN u32 blocks() const { return blocks_; }
+  H5L_FN bool is_run() const { return masks_ == nullptr; }
   H5L_FN u64 operator[](u32 block) const {
-    if (inside != nullptr) return inside[block];
-    const u32 left = count - block * n;
+    if (masks_ != nullptr) return masks_[block];
+    const u32 left = values_ - block * n;
     return left >= n ? first_bits(n) : first_bits(left);
   }
 
-  u32 count;
-  const u64* inside;
+ private:
+  u32 blocks_;
+  u32 values_ = 0;
+  const u64* masks_ = nullptr;
 };
 
-template <u32 n>
-H5L_FN u32 count_blocks(const Tile& tile) {
-  return tile.boxes != 0 ? tile.boxes : (tile.count + n - 1) / n;
-}
-
-// Moves bit i to the place of the i-th one of `inside`, and back. Nothing moves where `inside` has no gaps.
+// Moves bit i to the i-th position in `inside`, and back. The identity if `inside` has no gaps.
 H5L_FN u64 to_positions(u64 values, u64 inside) {
   if ((inside & (inside + 1)) == 0) return values;
   u64 positions = 0;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// From a bound to a promise: how the user's float64 bound becomes a quantizer that never breaks it, and what one value
-// becomes under it. All codecs use these quantizers, so all turn a value into the same bin, or the same exception.
-// The rules are docs/format/pfpl.md, "Encoding a tile"; the proofs are docs/design/bound.md.
+// How the user's float64 bound becomes a quantizer that never violates it, and how values are quantized. All codecs use
+// these quantizers, so all of them give a value the same bin, or make it an exception. The rules are in
+// docs/format/pfpl.md, "Encoding a tile", the proofs in docs/design/bound.md.
 #pragma once
 
 #include "codecs/bits.h"
@@ -12,7 +12,7 @@
 
 namespace h5lossy::H5L_TARGET {
 
-// What the format needs to know of a type of value.
+// Properties of a value's type.
 template <class T>
 struct FloatTraits;
 
@@ -58,7 +58,7 @@ inline constexpr Word<T> kInfinity = static_cast<Word<T>>(~kSignBit<T> & ~kManti
 template <class T>
 inline constexpr Word<T> kOne = Word<T>{FloatTraits<T>::bias} << kMantissaBits<T>;
 
-// Bins are below this in magnitude. It must not be raised: idempotence ends there (docs/design/bound.md).
+// The limit of a bin's magnitude. It must not be raised: idempotence depends on it (docs/design/bound.md).
 template <class T>
 inline constexpr Word<T> kBinLimit = Word<T>{1} << (kMantissaBits<T> - 1);
 
@@ -68,7 +68,7 @@ H5L_FN T magnitude(T x) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Absolute (and range-relative, which is absolute with a bound of its own)
+// Absolute; range-relative becomes absolute with a bound of its own
 
 template <class T>
 struct AbsoluteQuantizer {
@@ -85,17 +85,17 @@ H5L_FN AbsoluteQuantizer<T> absolute_quantizer(const Quantizer& q) {
           static_cast<Word<T>>(q.fill_bits)};
 }
 
-// What the decoder makes of a bin. Bins are signed numbers in unsigned words.
+// Decodes a bin. Bins are signed numbers in unsigned words.
 //
-// Bin 0 is +0.0, which the sum makes sure of: with SSE 4.1 or on AArch64, GCC turns a cast to an integer and back (in the
-// encoder) into one rounding instruction, and that gives -0.0 for -0.3.
+// Adding +0.0 makes sure that bin 0 is +0.0: with SSE 4.1 or on AArch64, GCC turns the encoder's cast to an integer and
+// back into one rounding instruction, which returns -0.0 for -0.3.
 template <class T>
 H5L_FN T rebuild(const AbsoluteQuantizer<T>& q, Word<T> bin) {
   return add(multiply(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin)), q.step), T{0});
 }
 
-// x in steps, moved so that dropping the fraction rounds to nearest, ties away from zero. The fraction is pred(0.5) and
-// not 0.5: with 0.5 the value just below half a step would go up and miss its bound by an ulp.
+// x in steps, shifted so that truncation rounds to nearest, ties away from zero. The shift is pred(0.5): with 0.5, the
+// value just below half a step would be rounded up and miss its bound by an ulp.
 template <class T>
 H5L_FN T steps_to_truncate(const AbsoluteQuantizer<T>& q, T x) {
   const T s = multiply(x, q.inverse_step);
@@ -103,8 +103,8 @@ H5L_FN T steps_to_truncate(const AbsoluteQuantizer<T>& q, T x) {
   return add(s, bit_cast<T>(static_cast<Word<T>>(FloatTraits<T>::below_half | sign)));
 }
 
-// Whether `bin` may stand for x. The subtraction rounds, and yet the test is exact: docs/design/bound.md. NaN is never
-// close, by the ordered comparison.
+// Whether `bin` may represent x. The subtraction rounds, and yet the test is exact (docs/design/bound.md). NaN fails
+// the ordered comparison.
 template <class T>
 H5L_FN bool bin_is_good(const AbsoluteQuantizer<T>& q, Word<T> bin, T rebuilt, T difference) {
   const bool in_range = bin + (kBinLimit<T> - 1) < 2 * kBinLimit<T> - 1;
@@ -112,7 +112,7 @@ H5L_FN bool bin_is_good(const AbsoluteQuantizer<T>& q, Word<T> bin, T rebuilt, T
   return in_range && close && !(q.has_fill && bit_cast<Word<T>>(rebuilt) == q.fill_bits);
 }
 
-// The bin of x, or false where x is an exception.
+// Quantizes x. False if x is an exception.
 template <class T>
 H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) {
   if (q.has_fill && bits == q.fill_bits) return false;
@@ -132,8 +132,7 @@ H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) 
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Pointwise-relative: bins of S steps of the bit pattern, which is a piecewise linear logarithm. No floating point at
-// all.
+// Pointwise-relative: bins of S steps of the bit pattern, which is a piecewise linear logarithm. No floating point.
 
 template <class T>
 struct PointwiseQuantizer {
@@ -147,17 +146,17 @@ H5L_FN PointwiseQuantizer<T> pointwise_quantizer(const Quantizer& q) {
   return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits)};
 }
 
-// Bins of a magnitude are at most this, up and down.
+// Limit of a magnitude's bins, in both directions.
 template <class T>
 inline constexpr Word<T> kPointwiseBinLimit = kBinLimit<T> / 2 - 2;
 
-// |x'| for a bin; wraps for the bins of a hostile file.
+// |x'| of a bin; wraps for bins of a corrupt frame.
 template <class T>
 H5L_FN Word<T> rebuild(const PointwiseQuantizer<T>& q, Word<T> bin) {
   return static_cast<Word<T>>((kOne<T> + bin * q.scale) & ~kSignBit<T>);
 }
 
-// The bin of a normal number's magnitude, or false where x is an exception (zeros are the codec's business).
+// Quantizes the magnitude of a normal number. False if it is an exception. Zeros are left to the codec.
 template <class T>
 H5L_FN bool quantize(const PointwiseQuantizer<T>& q, Word<T> bits, Word<T>& bin) {
   const Word<T> u = bits & ~kSignBit<T>;
@@ -176,7 +175,7 @@ H5L_FN bool quantize(const PointwiseQuantizer<T>& q, Word<T> bits, Word<T>& bin)
 // ---------------------------------------------------------------------------------------------------------------------
 // From the user's bound to a quantizer: once for a chunk, on the host.
 
-// The largest T that is not above `bound` and not above the format's limit. Rounding up would loosen the promise.
+// The largest T that exceeds neither `bound` nor the format's limit. Rounding up would loosen the bound.
 template <class T>
 H5L_FN T narrow_bound(double bound) {
   if (bound >= FloatTraits<T>::max_bound) return static_cast<T>(FloatTraits<T>::max_bound);
@@ -185,7 +184,7 @@ H5L_FN T narrow_bound(double bound) {
   return bit_cast<T>(static_cast<Word<T>>(bit_cast<Word<T>>(nearest) - 1));
 }
 
-// Kind and fill value stay; with a bound that is too small for bins the quantizer becomes lossless.
+// Kind and fill value are kept; if the bound is too small for bins, the quantizer is lossless.
 template <class T>
 H5L_FN Quantizer make_absolute(Quantizer quantizer, double bound) {
   const T narrow = narrow_bound<T>(bound);
@@ -200,8 +199,8 @@ H5L_FN Quantizer make_absolute(Quantizer quantizer, double bound) {
   return quantizer;
 }
 
-// The absolute bound for a range-relative one over [min, max], all finite and `relative` above 0; 0 where only lossless
-// will do.
+// The absolute bound of a range-relative one over [min, max], all finite and `relative` above 0. 0 if only lossless
+// satisfies it.
 H5L_FN double bound_of_range(double relative, double min, double max) {
   constexpr double largest = 0x1.fffffffffffffp1023;
   if (!(max > min)) return 0;
@@ -210,7 +209,7 @@ H5L_FN double bound_of_range(double relative, double min, double max) {
                                   : multiply(2.0, multiply(relative, subtract(multiply(max, 0.5), multiply(min, 0.5))));
   if (bound == 0) return 0;
   if (!(bound <= largest)) bound = largest;
-  // Two roundings above, each at most half an ulp up.
+  // Two roundings above, each by at most half an ulp.
   const u64 bits = bit_cast<u64>(bound);
   return bits <= 2 ? 0 : bit_cast<double>(bits - 2);
 }
@@ -218,7 +217,7 @@ H5L_FN double bound_of_range(double relative, double min, double max) {
 template <class T>
 H5L_FN Quantizer make_pointwise(Quantizer quantizer, double bound) {
   constexpr u64 limit = u64{1} << (kMantissaBits<T> - 1);
-  const double exact = bound * static_cast<double>(u64{1} << kMantissaBits<T>);  // a power of two: exact
+  const double exact = bound * static_cast<double>(u64{1} << kMantissaBits<T>);  // exact: a power of two
   const u64 half_width = exact >= static_cast<double>(limit) ? limit : static_cast<u64>(exact);
   if (half_width == 0) {
     quantizer.kind = BoundKind::lossless;
@@ -228,7 +227,7 @@ H5L_FN Quantizer make_pointwise(Quantizer quantizer, double bound) {
   return quantizer;
 }
 
-// What the header of a frame keeps of a quantizer, and what a decoder gets back of it.
+// The word of a quantizer in a frame's header, and the quantizer that a decoder makes of it.
 H5L_FN u64 step_bits_of(const Quantizer& quantizer) {
   if (quantizer.kind == BoundKind::lossless) return 0;
   return quantizer.kind == BoundKind::pointwise_relative ? quantizer.scale : bit_cast<u64>(quantizer.step);

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The frame's checksum (docs/format/frame.md): a sum over words that tells its tile and its place, so tiles can be summed in
-// any order, and words in vectors.
+// The frame's checksum (docs/format/frame.md): a sum over words, each mixed with its tile's number and its place, so
+// that tiles can be summed in any order, and words in vectors.
 #pragma once
 
 #include "codecs/portable.h"
 
 namespace h5lossy {
 
-// The share of one tile; add up the shares of all tiles. `first_word` is where the bytes begin in their tile, for a tile
-// that is summed in parts.
+// The share of one tile; shares add up. `first_word` is the word at which `bytes` begin in their tile, for tiles that
+// are summed in parts.
 using ChecksumFunction = u32 (*)(const u8* bytes, u32 size, u32 tile, u32 first_word);
 
 namespace H5L_TARGET {
@@ -24,7 +24,7 @@ H5L_FN constexpr u32 mix(u32 h) {
   return h ^ (h >> 16);
 }
 
-// What is added to words before they are mixed: it tells the tile, and the word's number in the tile.
+// Added to words before they are mixed, for the tile's number and the word's number in the tile.
 inline constexpr u32 kTileSalt = 0x85EBCA77u;
 inline constexpr u32 kWordSalt = 0x9E3779B9u;
 H5L_FN constexpr u32 salt_of(u32 tile, u32 word) { return tile * kTileSalt + (word + 1) * kWordSalt; }

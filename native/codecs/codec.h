@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a codec is to the rest of the library: a table of functions on tiles, one table for each backend. These types
-// are shared by all backends, so they stand outside the backends' namespaces and hold plain data only.
+// The interface between codecs and the rest of the library: tables of functions on tiles, one for each backend. These
+// types are shared by all backends, so they are outside the backends' namespaces and hold plain data only.
 #pragma once
 
 #include "codecs/portable.h"
 
 namespace h5lossy {
 
-// The numbers are those of the frame and of cd_values.
+// The numbers are those in frames and cd_values.
 enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relative = 2, lossless = 3 };
 
-// How the values of one chunk become integers (docs/format/pfpl.md, "Encoding a tile"). Numbers of the value's own type
-// are held as double, which is exact. A decoder reads kind, step and scale only.
+// How the values of a chunk become integers (codecs/bounds.h). Numbers of the value's type are stored as double, which
+// is exact. A decoder uses kind, step and scale only.
 struct Quantizer {
   BoundKind kind = BoundKind::lossless;
   bool has_fill = false;
@@ -24,52 +24,82 @@ struct Quantizer {
   u64 scale = 0;            // S: pointwise-relative
 };
 
-// What encode answers where a tile has to be stored: it would not shrink, or the codec has no words for it.
+// Returned by encode if the tile must be stored: it would not shrink, or the codec cannot represent it.
 inline constexpr u32 kStoreTile = 0xFFFFFFFFu;
 
-// What frame_mode answers for a mode that the codec does not have.
+// Returned by a codec for a mode that it does not have.
 inline constexpr u32 kNoMode = 0xFFFFFFFFu;
 
-// How a mode cuts a chunk into tiles.
-struct Blocking {
-  u32 tile_values;  // of a full tile; with blocks in several dimensions, its positions
-  u32 extents[3];   // z, y, x of such a block; {0, 0, 0}: a tile is a run of values
+// Axes of a chunk: w, z, y, x, of which x is the fastest.
+inline constexpr u32 kAxes = 4;
+
+inline constexpr u32 kMaxTileValues = 32768;
+inline constexpr u32 kMaxTileBoxes = 64;
+
+// How a mode cuts a chunk into tiles, which are groups of consecutive boxes in raster order.
+struct TileLayout {
+  u32 box[kAxes];  // extents of a box inside the chunk: {1, 1, 1, n} is a run of n values
+  u32 boxes = 1;   // boxes in a tile
+  // For the host code that launches the mode's GPU kernels.
+  bool is_split = false;           // several thread blocks share a tile
+  const char* kernel_suffix = "";  // of the kernels' names
 };
 
-inline constexpr u32 kMaxTileBoxes = 64;  // blocks of a tile in several dimensions; such a block has 64 positions
+// The extents of one box, clipped to the chunk.
+struct Box {
+  u16 extents[kAxes];
+};
 
-// One tile, whose values stand in the order in which a stored tile holds them: with blocks in several dimensions block
-// by block, only the positions that are inside of the data.
+// One tile. Its values are ordered box by box, and in raster order within a box; positions outside the chunk have none.
 struct Tile {
-  u32 count;          // values
-  u32 boxes;          // blocks in several dimensions; 0 in a run of values
-  const u64* inside;  // bit e of entry b: position e of box b is inside of the data
-  // The values to be decoded are part of so much that nobody will find them in a cache: a codec that can writes them past
-  // the caches.
-  bool is_streamed = false;
+  u32 count;  // values
+  u32 box_count;
+  const Box* boxes;
+  // The decoded output is too large to stay in a cache: a codec may use non-temporal stores.
+  bool non_temporal = false;
 };
 
-// One codec for one type of value, in one backend. `mode` is the frame's; `values` are little-endian, at any address.
-struct TileFunctions {
-  // Writes the payload and returns its size, always below that of the values, or kStoreTile. `payload` has room for a
-  // full tile and the codec's spare_bytes.
-  u32 (*encode)(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload);
+// The chunk for which a mode is chosen.
+struct Chunk {
+  u32 dims[kAxes];  // with more than four axes, the first ones are merged; without a shape {1, 1, 1, count}
+  u32 rank;         // number of extents other than 1, at least 1
+  u32 value_bytes;
+  bool big_endian;  // byte order of `values`
+  const Quantizer& quantizer;
+  const u8* values;  // null if they are on a GPU
+};
 
-  // Reads a payload of a size that is neither 0 nor that of the values. False: corrupt. Any payload is safe.
+// One codec for one type of value, in one backend. `mode` is the frame's; `values` are little-endian and unaligned.
+// `workspace` has workspace_bytes, aligned to 64, and is not kept between calls.
+struct TileFunctions {
+  u32 workspace_bytes;
+
+  // Writes the payload and returns its size, which is less than that of the values, or returns kStoreTile. `payload`
+  // has room for a full tile plus the codec's spare_bytes.
+  u32 (*encode)(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload, u8* workspace);
+
+  // Decodes a payload whose size is neither 0 nor that of the values. False if it is corrupt. Safe for any payload.
   bool (*decode)(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes,
-                 u8* values);
+                 u8* values, u8* workspace);
 };
 
 inline constexpr u32 kMaxAutoModes = 3;
 
 struct Codec {
-  u32 spare_bytes;    // room that encode needs behind a full tile's raw bytes
-  bool has_lossless;  // whether kind lossless is among its bounds
-  // The mode of a frame for a requested one (0 is the default) and a chunk with `rank` extents other than 1, or kNoMode.
-  u32 (*frame_mode)(u32 requested, u32 rank);
-  // False: frames have no such mode. Of value_bytes that are neither 4 nor 8 anything may be made.
-  bool (*blocking)(u32 mode, u32 value_bytes, Blocking& blocking);
-  // The requested modes that codec 0 (auto) compares (docs/format/auto.md), in their order.
+  u32 spare_bytes;    // room that encode needs after a full tile's raw bytes
+  bool has_lossless;  // whether the codec has a lossless mode
+  // Whether a request may name this mode; 0 is the default.
+  bool (*has_mode)(u32 requested);
+  // The mode of a chunk's frame for a requested one. kNoMode if it depends on the values, and they are not available.
+  u32 (*choose_mode)(const Chunk& chunk, u32 requested, u8* workspace);
+  u32 choice_bytes;  // size of choose_mode's workspace
+  // How many of the last dims the header of a frame with this mode holds: 0, 3 or 4. With 0 the chunk is one run of
+  // values. kNoMode if frames have no such mode.
+  u32 (*header_dims)(u32 mode);
+  // For a mode of frames, and a chunk of these dims; dims that the header does not hold are multiplied into the next
+  // one.
+  TileLayout (*layout)(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]);
+  // The requested modes that codec 0 (auto) compares, in this order (docs/format/auto.md).
   u32 auto_modes[kMaxAutoModes];
   u32 auto_mode_count;
   TileFunctions float32;

@@ -16,10 +16,10 @@ namespace {
 using namespace blocks;
 using namespace cuszp2;
 
-// How a block's values are predicted: not at all (mode fixed), or along so many dimensions.
+// A prediction: none (mode fixed), or along this number of dimensions.
 inline constexpr u32 kNoPrediction = 0;
 
-// Differences of a block, or where nothing is predicted its bins, signs last.
+// Differences of a block, signs last; the bins themselves without a prediction.
 template <u32 prediction, u32 n, class W>
 H5L_ROWS_FN void words_of(const simd::Rows<n, W>& bins, simd::Rows<n, W>& words) {
   if constexpr (prediction == kNoPrediction) {
@@ -39,13 +39,14 @@ H5L_ROWS_FN void bins_of(const simd::LoadedPlanes<n, W>& planes, bool keep_first
   }
 }
 
-// Planes of a block, in whose words these bits are set: none of them is 1, a sign without a magnitude.
+// Planes of a block, from the bits set in any of its words. A word is never 1, which would be a sign without a
+// magnitude.
 template <class W>
 H5L_ROWS_FN u32 planes_of_bits(W any) {
   return width_of<W>(any | 1) - static_cast<u32>(any == 0);
 }
 
-// A block that is not whole, or has exceptions: its bins and exceptions, by position.
+// Quantizes a block that is not full or has exceptions: its bins and exceptions, by position.
 template <u32 n, class W, class Bins>
 [[gnu::noinline]] u64 quantize_run(const Bins& quantizer, const u8* values, u64 inside, simd::Rows<n, W>& bins) {
   const u64 exceptions = quantize_any<n>(quantizer, values, inside, bins);
@@ -55,11 +56,29 @@ template <u32 n, class W, class Bins>
   return exceptions;
 }
 
+// A box is a block: bit i of its mask is its i-th position in raster order.
+u64 mask_of(u32 dimensions, const Box& box) {
+  const auto [w, z, y, x] = box.extents;
+  if (dimensions == 2) return first_bits(x) * (first_bits(8 * u32{y}) & 0x0101010101010101u);
+  const u64 slice = first_bits(x) * (first_bits(4 * u32{y}) & 0x1111u);
+  return slice * (first_bits(16 * u32{z}) & 0x0001000100010001u);
+}
+
+// Blocks of 32 values are runs, and so are whole boxes: masks are only needed where the chunk ends inside a tile.
+template <u32 n>
+Insides<n> insides_of(u32 dimensions, const Tile& tile, u64 (&masks)[kMaxTileBoxes]) {
+  if (n == 32 || tile.count == tile.box_count * n) return Insides<n>(tile.count);
+  for (u32 b = 0; b < tile.box_count; ++b) masks[b] = mask_of(dimensions, tile.boxes[b]);
+  return {tile.box_count, masks};
+}
+
 template <u32 n, u32 prediction, bool may_be_outlier, class T, class Q>
-u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
+u32 encode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* values, u8* payload) {
   using W = Word<T>;
   constexpr u32 max_blocks = kTileValues / n;
-  const u32 blocks = count_blocks<n>(tile);
+  u64 masks[kMaxTileBoxes];
+  const Insides<n> insides = insides_of<n>(dimensions, tile, masks);
+  const u32 blocks = insides.blocks();
   const u32 codes_bytes = blocks * kCodeBytes<T>;
   u8* planes = payload + padded(codes_bytes);
   u8 first_residuals[(max_blocks + 1) * sizeof(W)];
@@ -69,7 +88,6 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
   W constant = 0;
 
   const simd::Bins<T, Q> quantizer(q);
-  const Insides<n> insides(tile);
   const u8* next = values;
   simd::Rows<n, W> bins[kBatchBlocks<n>], words[kBatchBlocks<n>];
   u64 is_inside[kBatchBlocks<n>];
@@ -80,7 +98,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
       if (__builtin_expect(inside == first_bits(n) && quantizer.from_values(next, bins[b]), 1)) {
         next += n * sizeof(T);
       } else {
-        simd::Rows<n, W> block;  // not bins[b]: that is in registers as long as nobody asks for its address
+        simd::Rows<n, W> block;  // not bins[b], whose address would force it out of registers
         const u64 mask = quantize_run<n>(quantizer, next, inside, block);
         bins[b] = block;
         if (mask != 0) exceptions.add(first + b, mask, inside);
@@ -102,8 +120,8 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
       const W rest = simd::any_bits_behind_first(words[b]);
       u32 count = planes_of_bits<W>(rest | first_word);
       u32 first_size = 0;
-      [[maybe_unused]] W first_mask = ~W{0};  // what counts of the first word
-      if constexpr (may_be_outlier) {         // no branches: which of the two is smaller nobody could foresee
+      [[maybe_unused]] W first_mask = ~W{0};  // masks the first word
+      if constexpr (may_be_outlier) {         // branch-free: the smaller one is unpredictable
         const u32 outlier_count = width_of<W>(rest | 1);
         const u32 size = first_size_of<W>(first_word >> 1);
         const u32 picked = u32{0} - static_cast<u32>(outlier_count * (n / 8) + size < count * (n / 8));
@@ -128,10 +146,10 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload) {
     return write_constant<T>(load<W>(values), tile.count, payload);
   }
   const u32 first_bytes = static_cast<u32>(next_first - first_residuals);
-  const u32 size = static_cast<u32>(planes - payload) + exceptions.measure(tile, values) + padded(first_bytes);
+  const u32 size = static_cast<u32>(planes - payload) + exceptions.measure(insides, values) + padded(first_bytes);
   if (size >= tile.count * sizeof(T)) return kStoreTile;
   memset(payload + codes_bytes, 0, padded(codes_bytes) - codes_bytes);
-  u8* const end = exceptions.write(tile, values, planes);
+  u8* const end = exceptions.write(insides, values, planes);
   memcpy(end, first_residuals, first_bytes);
   memset(end + first_bytes, 0, padded(first_bytes) - first_bytes);
   return size;
@@ -144,21 +162,23 @@ u32 load_code(const u8* codes, u32 block) {
 }
 
 template <u32 n, u32 prediction, bool may_be_outlier, class T, class Q>
-bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
+bool decode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
   using W = Word<T>;
   if (payload_bytes == sizeof(T)) {
     read_constant<W>(payload, tile.count, values);
     return true;
   }
   constexpr u32 max_blocks = kTileValues / n;
-  const u32 blocks = count_blocks<n>(tile);
+  u64 masks[kMaxTileBoxes];
+  const Insides<n> insides = insides_of<n>(dimensions, tile, masks);
+  const u32 blocks = insides.blocks();
   const u32 codes_bytes = blocks * kCodeBytes<T>;
   if (payload_bytes % 4 != 0 || payload_bytes < padded(codes_bytes)) return false;
   if (!is_zero(payload + codes_bytes, padded(codes_bytes) - codes_bytes)) return false;
 
   bool is_good = true;
   u32 planes_size = 0, first_bytes = 0;
-  for (u32 b = 0; b < blocks; ++b) {  // no branches: vector code
+  for (u32 b = 0; b < blocks; ++b) {  // branch-free, so that it is vectorized
     Code code;
     is_good &=
         unpack_code<T>(load_code<T>(payload, b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
@@ -173,12 +193,11 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
   const u32 section_bytes = payload_bytes - least_bytes;
   const u8* const first_section = section + section_bytes;
   if (!is_zero(first_section + first_bytes, padded(first_bytes) - first_bytes)) return false;
-  u8 first_residuals[(max_blocks + 1) * sizeof(W)] = {};  // one more: a word is read at a time
+  u8 first_residuals[(max_blocks + 1) * sizeof(W)] = {};  // one more, since whole words are read
   memcpy(first_residuals, first_section, first_bytes);
   const u8* next_first = first_residuals;
 
   const simd::Bins<T, Q> quantizer(q);
-  const Insides<n> insides(tile);
   u8* next = values;
   simd::LoadedPlanes<n, W> loaded[kBatchBlocks<n>];
   simd::Rows<n, W> bins[kBatchBlocks<n>];
@@ -193,7 +212,7 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
       const u32 count = is_plain[b] && code.width == 0 ? 0 : code.width + 1;
       firsts[b] = 0;
       if constexpr (may_be_outlier) {
-        // Zero for a plain block; else the sign is position 0's in the first plane.
+        // Zero for a plain block; otherwise the sign is position 0's in the first plane.
         const W magnitude = load<W>(next_first) & static_cast<W>(first_bits(8 * code.first_size));
         const bool is_negative = !is_plain[b] && *planes >> 7 != 0;
         firsts[b] = is_negative ? W{0} - magnitude : magnitude;
@@ -215,7 +234,7 @@ bool decode_tile(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
       }
     });
   }
-  return section_bytes == 0 || restore_exceptions<T, n>(tile, section, section_bytes, values);
+  return section_bytes == 0 || restore_exceptions<T, n>(insides, section, section_bytes, values);
 }
 
 template <u32 value>
@@ -223,7 +242,7 @@ struct Constant {
   constexpr operator u32() const { return value; }
 };
 
-// Calls `run` with the size of a block and its prediction, as constants.
+// Calls `run` with the block size and prediction as constants.
 template <class Run>
 auto with_blocks(const Mode& mode, Run run) {
   const bool is_fixed = mode.selection == Selection::fixed;
@@ -235,66 +254,80 @@ auto with_blocks(const Mode& mode, Run run) {
 }
 
 template <class T>
-u32 encode(const Quantizer& quantizer, u32 mode_byte, const Tile& tile, const u8* values, u8* payload) {
+u32 encode(const Quantizer& quantizer, u32 mode_byte, const Tile& tile, const u8* values, u8* payload, u8*) {
   Mode mode;
   if (tile.count == 0 || !unpack_mode(mode_byte, mode)) return kStoreTile;
   return with_quantizer<T>(quantizer, [&](const auto& q) {
     return with_blocks(mode, [&](auto n, auto prediction) {
       if constexpr (prediction != kNoPrediction) {
         if (mode.selection == Selection::outlier) {
-          return encode_tile<n, prediction, true, T>(q, tile, values, payload);
+          return encode_tile<n, prediction, true, T>(q, mode.dimensions, tile, values, payload);
         }
       }
-      return encode_tile<n, prediction, false, T>(q, tile, values, payload);
+      return encode_tile<n, prediction, false, T>(q, mode.dimensions, tile, values, payload);
     });
   });
 }
 
 template <class T>
 bool decode(const Quantizer& quantizer, u32 mode_byte, const Tile& tile, const u8* payload, u32 payload_bytes,
-            u8* values) {
+            u8* values, u8*) {
   Mode mode;
   if (!unpack_mode(mode_byte, mode)) return false;
   return with_quantizer<T>(quantizer, [&](const auto& q) {
     return with_blocks(mode, [&](auto n, auto prediction) {
       if constexpr (prediction != kNoPrediction) {
         if (mode.selection == Selection::outlier) {
-          return decode_tile<n, prediction, true, T>(q, tile, payload, payload_bytes, values);
+          return decode_tile<n, prediction, true, T>(q, mode.dimensions, tile, payload, payload_bytes, values);
         }
       }
-      return decode_tile<n, prediction, false, T>(q, tile, payload, payload_bytes, values);
+      return decode_tile<n, prediction, false, T>(q, mode.dimensions, tile, payload, payload_bytes, values);
     });
   });
 }
 
-u32 frame_mode(u32 requested, u32 rank) {
+bool has_mode(u32 requested) {
+  Mode mode;
+  return requested == 0 || unpack_mode(requested, mode);
+}
+
+u32 choose_mode(const Chunk& chunk, u32 requested, u8*) {
   Mode mode = {Selection::outlier, 1};
-  if (requested != 0 && !unpack_mode(requested, mode)) return kNoMode;
-  if (mode.dimensions > rank) mode.dimensions = rank == 0 ? 1 : rank;
+  if (requested != 0) unpack_mode(requested, mode);
+  if (mode.dimensions > chunk.rank) mode.dimensions = chunk.rank;
   return pack_mode(mode);
 }
 
-bool blocking(u32 mode_byte, u32, Blocking& blocking) {
+u32 header_dims(u32 mode_byte) {
   Mode mode;
-  if (!unpack_mode(mode_byte, mode)) return false;
-  blocking = {kTileValues, {}};
-  if (mode.dimensions == 2) blocking = {kTileValues, {1, 8, 8}};
-  if (mode.dimensions == 3) blocking = {kTileValues, {4, 4, 4}};
-  return true;
+  if (!unpack_mode(mode_byte, mode)) return kNoMode;
+  return mode.dimensions == 1 ? 0 : 3;
+}
+
+TileLayout layout(u32 mode_byte, u32, const u32 (&)[kAxes]) {
+  Mode mode;
+  unpack_mode(mode_byte, mode);
+  if (mode.dimensions == 1) return {.box = {1, 1, 1, kTileValues}, .kernel_suffix = "_1d"};
+  if (mode.dimensions == 2) return {.box = {1, 1, 8, 8}, .boxes = kTileBoxes, .kernel_suffix = "_2d"};
+  return {.box = {1, 4, 4, 4}, .boxes = kTileBoxes, .kernel_suffix = "_3d"};
 }
 
 }  // namespace
 
 extern const Codec cuszp2_codec;
 const Codec cuszp2_codec = {
-    simd::kPlanesOverrun,  // a block's code and planes always take less than its values
-    false,
-    frame_mode,
-    blocking,
-    {pack_mode({Selection::outlier, 1}), pack_mode({Selection::outlier, 2}), pack_mode({Selection::outlier, 3})},
-    3,
-    {encode<float>, decode<float>},
-    {encode<double>, decode<double>},
+    .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
+    .has_lossless = false,
+    .has_mode = has_mode,
+    .choose_mode = choose_mode,
+    .choice_bytes = 0,
+    .header_dims = header_dims,
+    .layout = layout,
+    .auto_modes = {pack_mode({Selection::outlier, 1}), pack_mode({Selection::outlier, 2}),
+                   pack_mode({Selection::outlier, 3})},
+    .auto_mode_count = 3,
+    .float32 = {0, encode<float>, decode<float>},
+    .float64 = {0, encode<double>, decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// cuSZp2 (Huang et al., SC 2024): modes, codes, and which value a difference is taken from. docs/format/cuszp2.md is the
-// format.
+// cuSZp2 (Huang et al., SC 2024): modes, codes and predictions. The format is in docs/format/cuszp2.md.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -11,6 +10,7 @@
 namespace h5lossy::H5L_TARGET::cuszp2 {
 
 inline constexpr u32 kTileValues = 4096;
+inline constexpr u32 kTileBoxes = 64;  // blocks in two or three dimensions
 
 enum class Selection : u32 { plain = 0, outlier = 1, fixed = 2 };
 
@@ -27,22 +27,22 @@ H5L_FN bool unpack_mode(u32 byte, Mode& mode) {
 
 H5L_FN constexpr u32 pack_mode(const Mode& mode) { return static_cast<u32>(mode.selection) | mode.dimensions << 4; }
 
-// Bits of a magnitude: those of a bin, or of the difference of two.
+// Largest width of a magnitude: of a bin, or of the difference of two.
 template <class T>
 H5L_FN constexpr u32 max_width(bool is_difference) {
   return kMantissaBits<T> - (is_difference ? 0 : 1);
 }
 
-// What a block's code says.
+// A block's code.
 struct Code {
-  u32 width;       // F, or of an outlier block G
+  u32 width;       // F; G for an outlier block
   u32 first_size;  // bytes of the first residual; 0: a plain block
 };
 
 template <class T>
 inline constexpr u32 kCodeBytes = sizeof(T) == 4 ? 1 : 2;
 
-// Where the parts stand in a code.
+// Bit fields of a code.
 template <class T>
 inline constexpr u32 kFirstSizeAt = sizeof(T) == 4 ? 5 : 6;
 template <class T>
@@ -54,7 +54,7 @@ H5L_FN u32 pack_code(const Code& code) {
   return code.width | (code.first_size == 0 ? 0 : outlier);
 }
 
-// False: no block has this code.
+// False if no block has this code.
 template <class T>
 H5L_FN bool unpack_code(u32 bits, bool may_be_outlier, u32 largest_width, Code& code) {
   constexpr u32 first_size_bits = kOutlierAt<T> - kFirstSizeAt<T>;
@@ -70,14 +70,14 @@ H5L_FN u32 planes_bytes(const Code& code) {
   return code.first_size == 0 ? blocks::planes_bytes<n>(code.width) : (code.width + 1) * (n / 8);
 }
 
-// Bytes that hold the magnitude of a first residual.
+// Bytes of the magnitude of a first residual.
 template <class W>
 H5L_FN u32 first_size_of(W magnitude) {
   return (blocks::width_of(static_cast<W>(magnitude | 1)) + 7) / 8;
 }
 
-// The position that position i > 0 of a block is predicted from. Blocks of two dimensions have rows of 8, of three
-// dimensions rows of 4 and slices of 16.
+// The position that predicts position i > 0 of a block. Blocks of two dimensions have rows of 8, of three dimensions
+// rows of 4 and slices of 16.
 template <u32 dimensions>
 H5L_FN constexpr u32 before(u32 i) {
   if (dimensions == 2 && i % 8 == 0) return i - 8;

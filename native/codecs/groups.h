@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Whole groups of values to bins on a CPU, for all codecs: the same as quantize() of bounds.h value by value, in a form
-// that compilers turn into vector code.
+// Quantizes whole groups of values on a CPU, for all codecs. Equal to quantize() of bounds.h for each value, in a form
+// that compilers vectorize.
 #pragma once
 
 #include "codecs/bounds.h"
@@ -10,8 +10,8 @@
 
 namespace h5lossy::H5L_TARGET {
 
-// The bins of n values, nearly all of which are good at the first try. False: one is not, and the bins are of no use;
-// quantize() then tells which.
+// Quantizes n values, nearly all of which pass with their first candidate. False if one does not: then the bins are
+// undefined, and quantize() decides.
 template <bool has_fill, u32 n, class T>
 bool bins_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bins) {
   Word<T> doubtful = 0;

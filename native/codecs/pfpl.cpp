@@ -17,7 +17,7 @@ namespace {
 
 using namespace pfpl;
 
-// Words of `count` values at `values`; false if one has none.
+// Computes the words of `count` values; false if one has none.
 template <class Q, class T>
 bool words_of_any(const Q& q, const u8* values, u32 count, Word<T>* words) {
   bool all_have_words = true;
@@ -27,7 +27,7 @@ bool words_of_any(const Q& q, const u8* values, u32 count, Word<T>* words) {
   return all_have_words;
 }
 
-// A group, nearly always: false if quantize() has to tell what some value becomes.
+// A group, in the common case; false if quantize() has to decide about a value.
 template <class T>
 bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* group, Word<T>* words) {
   constexpr u32 n = kGroupValues<T>;
@@ -66,8 +66,8 @@ void difference(const W* words, u32 count, W before, W* residuals) {
   for (u32 i = 1; i < count; ++i) residuals[i] = to_negabinary(static_cast<W>(words[i] - words[i - 1]));
 }
 
-// Bit planes of the groups from `first` on, `groups` in all, most significant plane first. As many groups as a vector has
-// lanes are transposed at once. `words` are those of the group `first` and later ones.
+// Bit planes of the groups from `first` on, of `groups` in all, most significant plane first. One group per vector lane
+// is transposed at once. `words` begin with group `first`.
 template <class W>
 void to_planes(const W* words, u32 first, u32 groups, W* planes) {
   constexpr u32 n = kWordBits<W>;
@@ -76,7 +76,7 @@ void to_planes(const W* words, u32 first, u32 groups, W* planes) {
     alignas(kVectorBytes) W gathered[n][kLanes<W>];
     W used_bits = 0;
     for (u32 lane = 0; lane < kLanes<W>; ++lane) {
-      const W* group = words + (lane < lanes ? lane : 0) * n;  // idle lanes do the first one's work again
+      const W* group = words + (lane < lanes ? lane : 0) * n;  // idle lanes repeat the first group
       for (u32 i = 0; i < n; ++i) {
         gathered[i][lane] = group[i];
         used_bits |= group[i];
@@ -90,7 +90,7 @@ void to_planes(const W* words, u32 first, u32 groups, W* planes) {
   }
 }
 
-// How many planes in front are zero in all groups.
+// Number of leading planes that are zero in all groups.
 template <class W>
 u32 count_zero_rows(const W* planes, u32 groups) {
   for (u32 j = 0; j < kWordBits<W>; ++j) {
@@ -101,7 +101,7 @@ u32 count_zero_rows(const W* planes, u32 groups) {
   return kWordBits<W>;
 }
 
-// Undoes to_planes.
+// Inverse of to_planes.
 template <class W>
 void from_planes(const W* planes, u32 first, u32 groups, W* words) {
   constexpr u32 n = kWordBits<W>;
@@ -117,23 +117,26 @@ void from_planes(const W* planes, u32 first, u32 groups, W* words) {
   }
 }
 
+template <class T>
+struct Words {
+  alignas(64) Word<T> planes[kTileValues<T>], words[kTileValues<T>], residuals[kTileValues<T>];
+};
+
 template <class T, class Q>
-u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
+u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload, Words<T>& workspace) {
   using W = Word<T>;
   constexpr u32 n = kGroupValues<T>;
   if (count == 0) return kStoreTile;
-  alignas(64) W planes[kTileValues<T>];
+  auto& [planes, words, residuals] = workspace;
   const u32 groups = count / n;
   simd::Residuals<T, Q> first_residuals(q, values);
   const u32 first = simd::to_planes(groups, first_residuals, planes);
   if (!first_residuals.all_have_words()) return kStoreTile;
   if (const u32 rest = count - first * n; rest != 0) {
-    alignas(64) W words[kTileValues<T>];
-    alignas(64) W residuals[kTileValues<T>];
     if (!words_of<T>(q, values + first * n * sizeof(T), rest, words)) return kStoreTile;
     difference(words, rest, first_residuals.last_word(), residuals);
     to_planes(residuals, first, groups, planes);
-    const u32 ungrouped = count - groups * n;  // words that fill no group stay as they are
+    const u32 ungrouped = count - groups * n;  // words past the last whole group stay as they are
     memcpy(planes + groups * n, residuals + (rest - ungrouped), ungrouped * sizeof(W));
   }
   if (count % 2 != 0 && count < kTileValues<T>) planes[count] = 0;  // zero removal reads eight bytes at a time
@@ -143,17 +146,16 @@ u32 encode_with(const Q& q, const u8* values, u32 count, u8* payload) {
 }
 
 template <class T, class Q>
-bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
+bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values, Words<T>& workspace) {
   using W = Word<T>;
   constexpr u32 n = kGroupValues<T>;
-  alignas(64) W planes[kTileValues<T>];
+  auto& [planes, words, residuals] = workspace;
   const u32 count = tile.count, raw_bytes = count * static_cast<u32>(sizeof(T));
   if (!simd::restore_zeros(payload, payload_bytes, reinterpret_cast<u8*>(planes), raw_bytes)) return false;
   const u32 groups = count / n;
-  simd::Values<T, Q> first_values(q, values, tile.is_streamed);
+  simd::Values<T, Q> first_values(q, values, tile.non_temporal);
   const u32 first = simd::from_planes(planes, groups, first_values);
   if (const u32 rest = count - first * n; rest != 0) {
-    alignas(64) W words[kTileValues<T>];
     from_planes(planes, first, groups, words);
     const u32 ungrouped = count - groups * n;
     memcpy(words + (rest - ungrouped), planes + groups * n, ungrouped * sizeof(W));
@@ -166,29 +168,42 @@ bool decode_with(const Q& q, const Tile& tile, const u8* payload, u32 payload_by
 }
 
 template <class T>
-u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload) {
-  return with_quantizer<T>(quantizer, [&](const auto& q) { return encode_with<T>(q, values, tile.count, payload); });
+u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
+  auto& words = *reinterpret_cast<Words<T>*>(workspace);
+  return with_quantizer<T>(quantizer,
+                           [&](const auto& q) { return encode_with<T>(q, values, tile.count, payload, words); });
 }
 
 template <class T>
-bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
-  return with_quantizer<T>(quantizer,
-                           [&](const auto& q) { return decode_with<T>(q, tile, payload, payload_bytes, values); });
+bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
+            u8* workspace) {
+  auto& words = *reinterpret_cast<Words<T>*>(workspace);
+  return with_quantizer<T>(
+      quantizer, [&](const auto& q) { return decode_with<T>(q, tile, payload, payload_bytes, values, words); });
 }
 
-u32 frame_mode(u32 requested, u32) { return requested == 0 ? 0 : kNoMode; }
-
-bool blocking(u32 mode, u32 value_bytes, Blocking& blocking) {
-  blocking = {value_bytes == 8 ? kTileValues<double> : kTileValues<float>, {}};
-  return mode == 0;
+bool has_mode(u32 requested) { return requested == 0; }
+u32 choose_mode(const Chunk&, u32, u8*) { return 0; }
+u32 header_dims(u32 mode) { return mode == 0 ? 0 : kNoMode; }
+TileLayout layout(u32, u32 value_bytes, const u32 (&)[kAxes]) {
+  return {.box = {1, 1, 1, value_bytes == 8 ? kTileValues<double> : kTileValues<float>}};
 }
 
 }  // namespace
 
 extern const Codec pfpl_codec;
 const Codec pfpl_codec = {
-    kMaxRemovedBytes - kTileBytes,    true, frame_mode, blocking, {0}, 1, {encode<float>, decode<float>},
-    {encode<double>, decode<double>},
+    .spare_bytes = kMaxRemovedBytes - kTileBytes,
+    .has_lossless = true,
+    .has_mode = has_mode,
+    .choose_mode = choose_mode,
+    .choice_bytes = 0,
+    .header_dims = header_dims,
+    .layout = layout,
+    .auto_modes = {0},
+    .auto_mode_count = 1,
+    .float32 = {sizeof(Words<float>), encode<float>, decode<float>},
+    .float64 = {sizeof(Words<double>), encode<double>, decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL (Fallin et al., IPDPS 2025): what a value's word is, and how large things are. docs/format/pfpl.md is the
-// format.
+// PFPL (Fallin et al., IPDPS 2025): the words of values, and sizes. The format is in docs/format/pfpl.md.
 #pragma once
 
 #include "codecs/bits.h"
 #include "codecs/bounds.h"
+#include "codecs/pfpl_zero_removal.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::pfpl {
@@ -17,20 +17,20 @@ static_assert(kTileBytes == kStreamBytes, "a tile is what zero removal takes at 
 template <class T>
 inline constexpr u32 kTileValues = kTileBytes / static_cast<u32>(sizeof(T));
 
-// Values whose bits are transposed together: as many as a word has bits.
+// Values whose bits are transposed together, one per bit of a word.
 template <class T>
 inline constexpr u32 kGroupValues = kWordBits<Word<T>>;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Absolute: a bin is a zigzag number with sign and exponent zero, the room of the positive subnormals, none of which
-// can be an exception because all are within any bound that is not lossless.
+// Absolute: a bin is a zigzag number with sign and exponent zero. These are the bits of positive subnormal numbers,
+// which are never exceptions, since they are within any bound that is not lossless.
 
 template <class T>
 H5L_FN bool is_code(Word<T> word) {
   return word <= kMantissaMask<T>;
 }
 
-// The word of a value. False: it has none (its own bits would read as a code), so its tile is stored.
+// The word of a value. False if it has none, because its own bits would be read as a code; its tile is then stored.
 template <class T>
 H5L_FN bool word_of(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& word) {
   Word<T> bin;
@@ -44,17 +44,17 @@ H5L_FN bool word_of(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& word) 
 
 template <class T>
 H5L_FN Word<T> bits_of(const AbsoluteQuantizer<T>& q, Word<T> word) {
-  const Word<T> rebuilt = bit_cast<Word<T>>(rebuild(q, unzigzag(word)));  // always, so that loops have no branch
+  const Word<T> rebuilt = bit_cast<Word<T>>(rebuild(q, unzigzag(word)));  // unconditional, so that loops have no branch
   return is_code<T>(word) ? rebuilt : word;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Pointwise-relative: codes take the room of the negative NaNs.
+// Pointwise-relative: codes use the bits of negative NaNs.
 
 template <class T>
 inline constexpr Word<T> kCodeMask = static_cast<Word<T>>(~kMantissaMask<T>);  // M: sign and exponent
 
-// 0/0 on x86. Common, so it has a word of its own: that of the pattern 0, which no exception has.
+// The NaN of 0/0 on x86. It is common, so it has a word of its own: pattern 0, which no exception has.
 template <class T>
 inline constexpr Word<T> kDefaultNegativeNan =
     static_cast<Word<T>>(kCodeMask<T> | (Word<T>{1} << (kMantissaBits<T> - 1)));
@@ -79,7 +79,7 @@ H5L_FN bool word_of(const PointwiseQuantizer<T>& q, Word<T> bits, Word<T>& word)
     return true;
   }
   word = word_of_pattern<T>(bits == kDefaultNegativeNan<T> ? 0 : bits);
-  return bits <= kCodeMask<T> || bits == kDefaultNegativeNan<T>;  // another negative NaN would read as a code
+  return bits <= kCodeMask<T> || bits == kDefaultNegativeNan<T>;  // another negative NaN would be read as a code
 }
 
 template <class T>
@@ -93,7 +93,7 @@ H5L_FN Word<T> bits_of(const PointwiseQuantizer<T>& q, Word<T> word) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Lossless: the bits as they are.
+// Lossless: unchanged bits.
 
 template <class T>
 struct NoQuantizer {};
@@ -111,7 +111,7 @@ H5L_FN Word<T> bits_of(const NoQuantizer<T>&, Word<T> word) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-// Calls `run` with the quantizer that the bound kind asks for.
+// Calls `run` with the quantizer for the bound kind.
 template <class T, class Run>
 H5L_FN auto with_quantizer(const Quantizer& quantizer, Run run) {
   switch (quantizer.kind) {

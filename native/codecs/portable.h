@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The only file that asks which compiler is reading (g++, clang, nvcc or NVRTC): integers, bit casts, and single IEEE
+// The only file that depends on the compiler (g++, clang, nvcc or NVRTC): integers, bit casts, and single IEEE
 // operations that no compiler may fuse.
 //
-// The codec headers are compiled once for each backend, with that backend's instruction set. Everything in them stands
-// in a namespace of the backend's own (H5L_TARGET), since the linker merges inline functions of one name, and a merged
-// function with AVX-512 in it would then run on machines without.
+// The codec headers are compiled once for each backend, with its instruction set. Everything in them is in a namespace
+// of the backend (H5L_TARGET): the linker merges inline functions of the same name, and a merged function with AVX-512
+// would then run on machines without.
 #pragma once
 
 #if defined(__FAST_MATH__)
@@ -45,14 +45,14 @@ static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
 
 namespace H5L_TARGET {
 
-// A number of the same size and bits.
+// Reinterprets the bits as another type of the same size.
 template <class To, class From>
 H5L_FN To bit_cast(const From& from) {
   static_assert(sizeof(To) == sizeof(From));
   return __builtin_bit_cast(To, from);
 }
 
-// Loads and stores at any address: the bytes of a chunk have no alignment and no type of their own.
+// Unaligned loads and stores: the bytes of a chunk have no alignment and no type of their own.
 template <class W>
 H5L_FN W load(const u8* from) {
   W word;
@@ -66,7 +66,7 @@ H5L_FN void store(u8* to, W word) {
 }
 
 #if !defined(__CUDACC__)
-// As many words as the backend's registers hold. Arithmetic on it is done for each word.
+// A SIMD register of words, with element-wise arithmetic.
 #if defined(__AVX512F__)
 inline constexpr u32 kVectorBytes = 64;
 #elif defined(__AVX2__)
@@ -87,7 +87,7 @@ template <class W>
 using Vector = typename VectorOf<W>::Type;
 #endif
 
-// Zeros above the highest one; `word` is not 0.
+// Leading zeros; `word` is not 0.
 H5L_FN u32 count_leading_zeros(u32 word) {
 #if defined(__CUDA_ARCH__)
   return static_cast<u32>(__clz(static_cast<int>(word)));

@@ -10,7 +10,7 @@
 namespace h5lossy::H5L_TARGET {
 namespace {
 
-// Values are compared as integers that are in the same order, a vector at a time.
+// Values are compared as integers of the same order, a vector at a time.
 template <class T>
 class Scan {
   using W = Word<T>;
@@ -20,7 +20,7 @@ class Scan {
  public:
   static constexpr u32 kValues = kLanes<W>;
 
-  // If there is no fill value, what stands for it is not valid anyway.
+  // Without a fill value, use the bits of an invalid value.
   explicit Scan(const ValidValues& valid)
       : fill_(Vector<W>{} + (valid.has_fill ? static_cast<W>(valid.fill_bits) : kInfinity<T>)),
         smallest_(Vector<W>{} + W{valid.skip_zeros}) {}
@@ -73,7 +73,7 @@ FoundRange range_of(const ValidValues& valid, const u8* values, u64 count) {
   if (!valid.is_swapped) {
     for (; done + vector <= count; done += vector) scan.take(values + done * sizeof(W));
   }
-  // Swapped values, and what fills no vector: infinity, which is not valid, stands for what is not there.
+  // Byte-swapped values, and the rest that fills no vector. Missing lanes are infinity, which is invalid.
   while (done < count) {
     alignas(kVectorBytes) W some[some_values];
     const u32 there = count - done < some_values ? static_cast<u32>(count - done) : some_values;

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The range of the values of a chunk, which a range-relative bound is relative to. Each backend has its own function with
-// the same results.
+// The value range of a chunk, for range-relative bounds. Each backend has its own function, with equal results.
 #pragma once
 
 #include "codecs/portable.h"
@@ -13,8 +12,8 @@ namespace h5lossy {
 struct ValidValues {
   u64 fill_bits;
   bool has_fill;
-  bool skip_zeros;  // zeros are not valid
-  bool is_swapped;  // values stand in the other byte order
+  bool skip_zeros;  // zeros are invalid
+  bool is_swapped;  // values are in the other byte order
 };
 
 struct FoundRange {

@@ -42,11 +42,11 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
   params.big_endian = (local & kBigEndian) != 0 ? 1 : 0;
   params.rank = local >> 24;
   if (params.value_bytes != 4 && params.value_bytes != 8) {
-    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 says values of %u bytes; 4 or 8 are allowed",
+    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 gives values of %u bytes; 4 or 8 are allowed",
                     params.value_bytes);
   }
   if (params.rank > H5L_MAX_RANK) {
-    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 says rank %u; at most %d are allowed", params.rank,
+    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 gives rank %u; at most %d is allowed", params.rank,
                     H5L_MAX_RANK);
   }
   std::copy_n(words.begin() + kShapeAt, params.rank, params.shape);
@@ -64,7 +64,7 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
 
 std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5L_MAX_CD_VALUES> words) {
   std::fill(words.begin(), words.end(), 0);
-  const bool has_fill = params.has_fill != 0 && fill_needs_care(params.value_bytes, params.fill_bits);
+  const bool has_fill = params.has_fill != 0 && fill_must_match_exactly(params.value_bytes, params.fill_bits);
   words[kCodecAt] = params.codec;
   words[kBoundKindAt] = params.bound_kind;
   write_pair(words, kBoundAt, std::bit_cast<std::uint64_t>(params.bound));
@@ -110,7 +110,7 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
 }
 
 std::uint64_t chunk_bytes(const h5l_params& params) {
-  // Held at 2^33 as soon as it is past what a chunk can have, so that no product overflows.
+  // Clamped to 2^33, more than any chunk can have, so that no product overflows.
   constexpr std::uint64_t too_large = std::uint64_t{1} << 33;
   std::uint64_t bytes = params.value_bytes;
   for (std::uint32_t i = 0; i < params.rank; ++i) {

@@ -12,17 +12,17 @@
 
 namespace h5lossy {
 
-// Words that are enough to say what a user wants: up to the bound. Lossless needs no bound.
+// The fewest words that a user must give: everything up to the bound. Lossless needs no bound.
 inline constexpr std::size_t kRequestedWords = 4;
 inline constexpr std::size_t kRequestedWordsLossless = 2;
 
-// Writes what is needed: all 16 words if params.value_bytes says what the data is, 5 if it does not. Returns how many.
+// Writes all 16 words if the type is known (params.value_bytes), else the first 5. Returns the number of words.
 std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5L_MAX_CD_VALUES> words);
 
-// Reads and checks. params.value_bytes stays 0 where the local part is missing.
+// Reads and checks the words. params.value_bytes is 0 if the local part is missing.
 [[nodiscard]] h5l_status unpack_cd_values(std::span<const std::uint32_t> words, h5l_params& params, const Message& why);
 
-// Bytes of a chunk of this shape and type; 0 where the type is not known.
+// The size in bytes of a chunk of this shape and type; 0 if the type is unknown.
 std::uint64_t chunk_bytes(const h5l_params& params);
 
 }  // namespace h5lossy

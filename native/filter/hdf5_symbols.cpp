@@ -58,7 +58,7 @@ bool find_functions(void* return_address, Functions& f) {
       library.find("H5E_CANTINIT_g", f.error_minor);
   if (!found) return false;
   if (!library.find("H5_lib_vers_info_g", f.version_text)) f.version_text = "";  // not a part of HDF5's interface
-  // A search of all loaded code can end in another HDF5 than the one that calls.
+  // A search of all loaded code can find a different HDF5 than the caller.
   Dl_info callee;
   return dladdr(reinterpret_cast<void*>(f.get_class), &callee) != 0 && callee.dli_fbase == caller.dli_fbase;
 }

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// HDF5's functions, taken from the very libhdf5 that is calling us. A process can hold several (one in each of the
-// h5py, netCDF4 and PyTables wheels), and an undefined H5 symbol would stop it, so none is linked. docs/design/hdf5.md
-// has the story.
+// HDF5's functions, looked up in the libhdf5 that called the filter. Nothing is linked: a process can hold several copies
+// (one in each of the h5py, netCDF4 and PyTables wheels), and an undefined H5 symbol would keep the plugin from loading.
+// See docs/design/hdf5.md.
 //
-// The declarations below are HDF5's, written out: no header is needed to build. They have been the same since 1.10.
+// The declarations repeat HDF5's, unchanged since 1.10, so that building needs no HDF5 headers.
 #pragma once
 
 #include <cstddef>
@@ -80,12 +80,12 @@ struct Functions {
   const hid_t* error_major;
   const hid_t* error_minor;
 
-  // Puts a message on HDF5's error stack, where h5py and the tools find it.
+  // Pushes a message onto HDF5's error stack, which h5py and the tools print.
   void push(const h5l_message& message) const;
 };
 
-// Finds the functions of the HDF5 whose code `return_address` points into. False where they cannot be reached (a
-// program with HDF5 linked in and its symbols hidden).
+// Finds the functions of the HDF5 whose code contains `return_address`. False if they cannot be reached (a program that
+// links HDF5 statically and hides its symbols).
 [[nodiscard]] bool find_functions(void* return_address, Functions& functions);
 
 }  // namespace h5lossy::hdf5

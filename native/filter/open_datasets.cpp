@@ -50,7 +50,7 @@ OpenDatasets::Verdict OpenDatasets::judge(const hdf5::Functions& h5, std::span<c
   return fits && !contradicts && !is_unknown ? Verdict::kFits : Verdict::kUnknown;
 }
 
-// Queries datasets that were not open at the last call, and forgets those that were closed. Returns whether any were.
+// Queries newly opened datasets and drops closed ones. Returns whether the list of open datasets has changed.
 bool OpenDatasets::update(const hdf5::Functions& h5) {
   std::size_t found = 0;
   for (;;) {
@@ -103,7 +103,7 @@ std::vector<OpenDatasets::Use> OpenDatasets::uses_of(const hdf5::Functions& h5, 
       for (int axis = 0; axis < rank; ++axis) {
         const bool is_too_large = extents[axis] == 0 || use.chunk_bytes > kMaxRawBytes / extents[axis];
         use.chunk_bytes = is_too_large ? ~0ull / 2 : use.chunk_bytes * extents[axis];
-        if (is_too_large) break;  // no frame has as many
+        if (is_too_large) break;  // larger than any frame's chunk
       }
     }
     if (type >= 0) h5.close_type(type);

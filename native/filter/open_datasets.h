@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// How many bytes HDF5 will read from the chunk that the filter returns. A filter is not told, and HDF5 before 2.2 reads a
-// whole chunk whatever the filter returns; so the open datasets are asked. See docs/design/hdf5.md.
+// Finds the chunk size that HDF5 expects from the filter by inspecting the open datasets. HDF5 does not pass it to filters,
+// and before 2.2 it reads a whole chunk however small the filter's output is. See docs/design/hdf5.md.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ class OpenDatasets {
  public:
   enum class Verdict { kFits, kContradicts, kUnknown };
 
-  // Whether a frame matches the chunks of the open datasets with these cd_values and this flag. Unknown if there is no such
-  // dataset: HDF5 reads the source of a virtual dataset without listing it as open. If there are several, cd_values that
-  // describe a chunk have to match all of them.
+  // Whether a frame matches the chunks of the open datasets with these cd_values and this flag. Unknown if there is no
+  // such dataset: HDF5 reads the source of a virtual dataset without listing it as open. If there are several, a frame
+  // whose cd_values describe the chunk must match all of them.
   [[nodiscard]] Verdict judge(const hdf5::Functions& h5, std::span<const unsigned> cd_values, bool is_optional,
                               bool describe_chunk, const FrameHeader& header);
 
@@ -47,9 +47,9 @@ class OpenDatasets {
   static std::vector<Use> uses_of(const hdf5::Functions& h5, hdf5::hid_t dataset);
 
   std::mutex mutex_;
-  std::vector<hdf5::hid_t> list_;                           // room for what HDF5 lists
-  std::vector<hdf5::hid_t> ids_;                            // as it listed them last
-  std::unordered_map<hdf5::hid_t, std::vector<Use>> uses_;  // HDF5 gives no identifier twice
+  std::vector<hdf5::hid_t> list_;                           // buffer for HDF5's list of open datasets
+  std::vector<hdf5::hid_t> ids_;                            // that list at the last call
+  std::unordered_map<hdf5::hid_t, std::vector<Use>> uses_;  // HDF5 never reuses an identifier
   std::vector<unsigned> words_;                             // the cd_values of the last call, and its flag
   bool is_optional_ = false;
   std::vector<Use> chosen_;  // the uses with these

@@ -10,7 +10,7 @@
 
 namespace h5lossy {
 
-// Codecs take words straight from memory, so a big-endian machine would need swaps in more places than here.
+// The codecs also read words directly from memory, so swapping here would not make them work on big-endian machines.
 static_assert(std::endian::native == std::endian::little, "h5lossy runs on little-endian machines");
 
 template <class Number>

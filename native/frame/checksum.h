@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The frame's checksum in its plain form, for headers, and for what needs no backend.
+// The frame's checksum as scalar code, for headers and for code that has no backend.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 
 #include "frame/bytes.h"
@@ -32,17 +33,23 @@ h5l_status check_dims(const FrameHeader& header, const Message& why) {
   if (header.header_bytes < header_bytes_of(header.dim_count)) {
     return why.fail(H5L_CORRUPT, "header of %u bytes has no room for dims", header.header_bytes);
   }
+  const std::span<const std::uint32_t> dims(header.dims, header.dim_count);
   std::uint64_t product = 1;
-  for (const std::uint32_t extent : header.dims) {
-    product *= extent;                      // each factor is below 2^32, and so is the product before it:
-    if (product > header.raw_bytes) break;  // nothing overflows
+  for (const std::uint32_t extent : dims) {
+    product *= extent;  // cannot overflow: the previous product is at most raw_bytes, so both factors are below 2^32
+    if (product > header.raw_bytes) break;
   }
   if (product == header.raw_bytes / header.value_bytes) return H5L_OK;
-  return why.fail(H5L_CORRUPT, "dims %u x %u x %u do not hold %u values", header.dims[0], header.dims[1],
-                  header.dims[2], header.raw_bytes / header.value_bytes);
+  char text[kMaxDims * 16];
+  std::size_t size = 0;
+  for (const std::uint32_t extent : dims) {
+    size += static_cast<std::size_t>(
+        std::snprintf(text + size, sizeof text - size, "%s%u", size == 0 ? "" : " x ", extent));
+  }
+  return why.fail(H5L_CORRUPT, "dims %s do not hold %u values", text, header.raw_bytes / header.value_bytes);
 }
 
-// What a header says, once its checksum has shown that it says what was written.
+// Checks the fields that are trusted only after the header's checksum has been checked.
 h5l_status check_fields(const FrameHeader& header, const Message& why) {
   if (header.bound_kind > H5L_BOUND_LOSSLESS) {
     return why.fail(H5L_CORRUPT, "bound kind %u is not one of 0 to 3", header.bound_kind);
@@ -107,7 +114,8 @@ h5l_status read_dims(const FrameFront& front, std::uint32_t dim_count, FrameHead
                     header.big_endian ? ", big-endian," : "", is_stored ? ", 1" : "");
   }
   if (header.raw_bytes % header.value_bytes != 0) {
-    return why.fail(H5L_CORRUPT, "%u raw bytes are no multiple of a value's %u", header.raw_bytes, header.value_bytes);
+    return why.fail(H5L_CORRUPT, "%u raw bytes are not a multiple of the value size, %u", header.raw_bytes,
+                    header.value_bytes);
   }
   return header.dim_count != 0 ? check_dims(header, why) : H5L_OK;
 }
@@ -130,22 +138,22 @@ h5l_status check_front(const FrameFront& front, const FrameHeader& header, std::
   }
   if (const h5l_status status = check_fields(header, why); status != H5L_OK) return status;
   if (!header.has_checksum && words.at[kPayloadSumWord] != 0) {
-    return why.fail(H5L_CORRUPT, "a payload checksum stands in a frame that says it has none");
+    return why.fail(H5L_CORRUPT, "payload checksum is not 0, but the flags say that the frame has none");
   }
   std::uint32_t end = 0;
   for (std::uint32_t i = 0; i < tiles; ++i) {
     const std::uint32_t next = read_u32(summed.data() + header.header_bytes + kTileEntryBytes * i);
     if (next < end)
-      return why.fail(H5L_CORRUPT, "tile %u ends at %u, before the one in front of it, at %u", i, next, end);
+      return why.fail(H5L_CORRUPT, "tile %u ends at byte %u, before the end of the previous tile, %u", i, next, end);
     end = next;
   }
   const std::uint32_t payload_bytes = header.codec == H5L_CODEC_STORED ? header.raw_bytes : end;
-  const auto there = static_cast<unsigned long long>(front.frame_bytes - summed.size());
-  if (payload_bytes > there) {
-    return why.fail(H5L_TRUNCATED, "payload of %u bytes, of which %llu are there", payload_bytes, there);
+  const auto available = static_cast<unsigned long long>(front.frame_bytes - summed.size());
+  if (payload_bytes > available) {
+    return why.fail(H5L_TRUNCATED, "payload of %u bytes, but only %llu follow the header", payload_bytes, available);
   }
-  if (payload_bytes < there) {
-    return why.fail(H5L_CORRUPT, "payload of %u bytes, but %llu follow the header", payload_bytes, there);
+  if (payload_bytes < available) {
+    return why.fail(H5L_CORRUPT, "payload of %u bytes, but %llu follow the header", payload_bytes, available);
   }
   return H5L_OK;
 }

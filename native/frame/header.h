@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A frame's header (docs/format/frame.md): where its fields are, which values they may have, and its checksum. The only
-// code that knows the header's bytes, for the host and for kernels.
+// A frame's header (docs/format/frame.md): its layout, the values allowed, and its checksum. Shared by host code and
+// kernels, so that the layout is defined once.
 #pragma once
 
 #include "codecs/checksum.h"
@@ -13,7 +13,7 @@ namespace h5lossy {
 inline constexpr u32 kFrameMagic = 0x594C3548;  // "H5LY"
 inline constexpr u32 kFormatVersion = 1;
 inline constexpr u32 kHeaderBytes = 40;  // without dims
-inline constexpr u32 kHeaderDims = 3;    // where there are any
+inline constexpr u32 kMaxDims = 4;
 inline constexpr u32 kTileEntryBytes = 4;
 
 inline constexpr u32 kChecksumFlag = 1;
@@ -32,21 +32,21 @@ struct FrameHeader {
   bool has_checksum = true;
   u32 raw_bytes = 0;
   double bound = 0;
-  u64 step_bits = 0;  // of a float64; with a pointwise-relative bound of an integer
-  u32 dim_count = 0;  // 0 or kHeaderDims
-  u32 dims[kHeaderDims] = {};
-  u32 header_bytes = kHeaderBytes;  // in a frame of a later version there may be more than the dims take
+  u64 step_bits = 0;  // a float64; an integer if the bound is pointwise-relative
+  u32 dim_count = 0;  // 0, 3 (z, y, x) or 4 (w, z, y, x)
+  u32 dims[kMaxDims] = {};
+  u32 header_bytes = kHeaderBytes;  // later versions may add fields after the dims
 };
 
-// The same as little-endian words, with the checksums.
+// The header as little-endian words, with the checksums.
 inline constexpr u32 kHeaderSumWord = 4, kPayloadSumWord = 5, kFirstDimWord = kHeaderBytes / 4;
 struct HeaderWords {
-  u32 at[kFirstDimWord + kHeaderDims];
+  u32 at[kFirstDimWord + kMaxDims];
 };
 
 namespace H5L_TARGET {
 
-// The header's own checksum is 0 in these words.
+// Leaves the header's own checksum 0.
 H5L_FN HeaderWords pack_header(const FrameHeader& header, u32 payload_sum) {
   const u64 bound = bit_cast<u64>(header.bound);
   const u32 type = header.value_bytes | (header.big_endian ? kBigEndianBit : 0);
@@ -61,14 +61,14 @@ H5L_FN HeaderWords pack_header(const FrameHeader& header, u32 payload_sum) {
   words.at[7] = static_cast<u32>(bound >> 32);
   words.at[8] = static_cast<u32>(header.step_bits);
   words.at[9] = static_cast<u32>(header.step_bits >> 32);
-  for (u32 i = 0; i < kHeaderDims; ++i) words.at[kFirstDimWord + i] = header.dim_count != 0 ? header.dims[i] : 0;
+  for (u32 i = 0; i < kMaxDims; ++i) words.at[kFirstDimWord + i] = i < header.dim_count ? header.dims[i] : 0;
   return words;
 }
 
 H5L_FN u32 version_of(const HeaderWords& words) { return words.at[1] & 0xFF; }
 H5L_FN u32 flags_of(const HeaderWords& words) { return words.at[2] >> 16; }
 
-// All but the dims: whether there are any, the codec's mode says.
+// All fields except the dims, whose number depends on the codec's mode.
 H5L_FN FrameHeader unpack_header(const HeaderWords& words) {
   FrameHeader header;
   header.header_bytes = 4 * (words.at[1] >> 8 & 0xFF);
@@ -86,10 +86,10 @@ H5L_FN FrameHeader unpack_header(const HeaderWords& words) {
 
 H5L_FN void unpack_dims(const HeaderWords& words, u32 dim_count, FrameHeader& header) {
   header.dim_count = dim_count;
-  for (u32 i = 0; i < kHeaderDims; ++i) header.dims[i] = dim_count != 0 ? words.at[kFirstDimWord + i] : 0;
+  for (u32 i = 0; i < kMaxDims; ++i) header.dims[i] = i < dim_count ? words.at[kFirstDimWord + i] : 0;
 }
 
-H5L_FN bool has_valid_bound(const FrameHeader& header) {  // finite, without a sign
+H5L_FN bool has_valid_bound(const FrameHeader& header) {  // finite, sign bit 0
   return bit_cast<u64>(header.bound) < u64{0x7FF} << 52;
 }
 
@@ -97,7 +97,7 @@ H5L_FN double smallest_step(const FrameHeader& header) { return header.value_byt
 H5L_FN double largest_step(const FrameHeader& header) { return header.value_bytes == 4 ? 0x1p125 : 0x1p1021; }
 H5L_FN u64 largest_scale(const FrameHeader& header) { return (u64{1} << (header.value_bytes == 4 ? 23 : 52)) + 1; }
 
-// Whether the step is one that an encoder may have written.
+// Whether an encoder could have written this step.
 H5L_FN bool has_valid_step(const FrameHeader& header) {
   const u64 bits = header.step_bits;
   if (header.codec == H5L_CODEC_STORED || header.bound_kind == H5L_BOUND_LOSSLESS) return bits == 0;
@@ -109,7 +109,7 @@ H5L_FN bool has_valid_step(const FrameHeader& header) {
          (header.value_bytes != 4 || static_cast<double>(static_cast<float>(step)) == step);
 }
 
-// The header's checksum is that of header and tile table without its own word. The share of word i of both:
+// The header's checksum covers header and tile table, except its own word. This is the share of word i of both.
 H5L_FN u32 header_sum_share(u32 word, u32 i) {
   if (i == kHeaderSumWord) return 0;
   return checksum_share(word, 0, i < kHeaderSumWord ? i : i - 1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Status and message of a failure travel together: `return why.fail(H5L_CORRUPT, "…")`.
+// Sets the message and returns the status of a failure in one statement: `return why.fail(H5L_CORRUPT, "…")`.
 #pragma once
 
 #include <cstdarg>
@@ -13,7 +13,7 @@ namespace h5lossy {
 
 class Message {
  public:
-  // `target` may be null: nobody wants the text.
+  // `target` may be null if the text is not needed.
   explicit Message(h5l_message* target) : target_(target) {
     if (target_ != nullptr) target_->text[0] = '\0';
   }

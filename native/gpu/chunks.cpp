@@ -13,23 +13,23 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 
-// Copies through pinned memory go in pieces, so that the host copies one while the device has the one before.
+// Uploads through pinned memory are split, so that the host fills one piece while the device copies the previous one.
 constexpr std::size_t kPieceBytes = std::size_t{512} * 1024;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 CudaPointer address(const void* pointer) { return static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer)); }
 
-// One call's traffic. The first error ends it.
-class Traffic {
+// The copies of one call. After an error, nothing more is copied.
+class Transfers {
  public:
-  Traffic(Device& device, CudaStream stream) : device_(device), driver_(device.driver()), stream_(stream) {}
-  // Whoever uses the lane next must not find copies under way.
-  ~Traffic() {
+  Transfers(Device& device, CudaStream stream) : device_(device), driver_(device.driver()), stream_(stream) {}
+  // The buffers are reused, so all copies must have ended.
+  ~Transfers() {
     if (!is_idle_) driver_.wait_for_stream(stream_);
   }
-  Traffic(const Traffic&) = delete;
-  Traffic& operator=(const Traffic&) = delete;
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
 
   void upload(std::uint8_t* to, std::uint8_t* pinned, std::span<const std::uint8_t> from) {
     for (std::size_t at = 0; at < from.size() && ok(); at += kPieceBytes) {
@@ -68,29 +68,30 @@ bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t>
                   std::size_t& frame_bytes) {
   const Current current(device);
   if (!current.ok()) return false;
-  const LaneUse lane(device);
+  const BorrowedStream buffers(device);
   const std::size_t room = aligned(raw.size() + kHeaderBytes), raw_room = aligned(raw.size());
   const std::size_t workspace = encode_workspace_bytes(call);
-  if (!lane->reserve(raw_room + room + kAlignment + workspace, room + kAlignment)) return false;
-  std::uint8_t* const memory = lane->memory();
-  call.raw = memory;
-  call.frames = memory + raw_room;
-  call.frame_bytes = reinterpret_cast<u64*>(memory + raw_room + room);
-  std::uint8_t* const pinned = lane->pinned();
+  if (!buffers->reserve(raw_room + room + kAlignment + workspace, room + kAlignment)) return false;
+  std::uint8_t* const memory = buffers->memory();
+  call.plan.encode.raw = memory;
+  call.plan.encode.frames = memory + raw_room;
+  call.plan.frame_bytes = reinterpret_cast<u64*>(memory + raw_room + room);
+  std::uint8_t* const pinned = buffers->pinned();
   u64* const size = reinterpret_cast<u64*>(pinned + room);
 
-  Traffic traffic(device, lane->stream());
-  StreamLauncher launcher(device, lane->stream());
-  traffic.upload(memory, pinned, raw);
-  if (!traffic.ok()) return false;
-  if (call.big_endian && !swap(launcher, memory, call.method.shape.count, call.value_bytes)) return false;
+  Transfers transfers(device, buffers->stream());
+  StreamLauncher launcher(device, buffers->stream());
+  transfers.upload(memory, pinned, raw);
+  if (!transfers.ok()) return false;
+  if (call.plan.big_endian != 0 && !swap(launcher, memory, call.variant.shape.count, call.plan.value_bytes))
+    return false;
   if (!encode(launcher, call, memory + raw_room + room + kAlignment)) return false;
-  traffic.download(size, call.frame_bytes, sizeof *size);
-  traffic.wait();
-  if (!traffic.ok() || *size > raw.size() + kHeaderBytes || *size > frame.size()) return false;
-  traffic.download(pinned, call.frames, *size);
-  traffic.wait();
-  if (!traffic.ok()) return false;
+  transfers.download(size, call.plan.frame_bytes, sizeof *size);
+  transfers.wait();
+  if (!transfers.ok() || *size > raw.size() + kHeaderBytes || *size > frame.size()) return false;
+  transfers.download(pinned, call.plan.encode.frames, *size);
+  transfers.wait();
+  if (!transfers.ok()) return false;
   frame_bytes = *size;
   std::memcpy(frame.data(), pinned, frame_bytes);
   return true;
@@ -99,13 +100,14 @@ bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t>
 bool decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t> frame, std::span<std::uint8_t> raw) {
   const Current current(device);
   if (!current.ok()) return false;
-  const LaneUse lane(device);
+  const BorrowedStream buffers(device);
   const std::size_t frame_room = aligned(frame.size()), raw_room = aligned(raw.size());
   const std::size_t workspace = decode_workspace_bytes(call);
-  if (!lane->reserve(frame_room + raw_room + kAlignment + workspace, frame_room + raw_room + kAlignment)) return false;
-  std::uint8_t* const memory = lane->memory();
-  std::uint8_t* const small = memory + frame_room + raw_room;  // what is not values
-  std::uint8_t* const pinned = lane->pinned();
+  if (!buffers->reserve(frame_room + raw_room + kAlignment + workspace, frame_room + raw_room + kAlignment))
+    return false;
+  std::uint8_t* const memory = buffers->memory();
+  std::uint8_t* const small = memory + frame_room + raw_room;  // everything except values
+  std::uint8_t* const pinned = buffers->pinned();
   std::uint8_t* const pinned_small = pinned + frame_room + raw_room;
   call.frame = memory;
   call.raw = memory + frame_room;
@@ -113,17 +115,17 @@ bool decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t>
   call.statuses = reinterpret_cast<u32*>(small + 8);
   const u64 size = frame.size();
 
-  Traffic traffic(device, lane->stream());
-  StreamLauncher launcher(device, lane->stream());
-  traffic.upload(memory, pinned, frame);
-  traffic.upload(small, pinned_small, {reinterpret_cast<const std::uint8_t*>(&size), sizeof size});
-  if (!traffic.ok() || !decode(launcher, call, small + kAlignment)) return false;
+  Transfers transfers(device, buffers->stream());
+  StreamLauncher launcher(device, buffers->stream());
+  transfers.upload(memory, pinned, frame);
+  transfers.upload(small, pinned_small, {reinterpret_cast<const std::uint8_t*>(&size), sizeof size});
+  if (!transfers.ok() || !decode(launcher, call, small + kAlignment)) return false;
   if (call.big_endian && !swap(launcher, call.raw, call.wanted, call.value_bytes)) return false;
   u32* const status = reinterpret_cast<u32*>(pinned_small + 64);
-  traffic.download(status, call.statuses, sizeof *status);
-  traffic.download(pinned + frame_room, call.raw, raw.size());
-  traffic.wait();
-  if (!traffic.ok() || *status != static_cast<u32>(DecodeStatus::ok)) return false;
+  transfers.download(status, call.statuses, sizeof *status);
+  transfers.download(pinned + frame_room, call.raw, raw.size());
+  transfers.wait();
+  if (!transfers.ok() || *status != static_cast<u32>(DecodeStatus::ok)) return false;
   std::memcpy(raw.data(), pinned + frame_room, raw.size());
   return true;
 }

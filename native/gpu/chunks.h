@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Chunks in the host's memory, through a GPU and back.
+// Encodes and decodes chunks in host memory on a GPU.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,13 @@
 
 namespace h5lossy::gpu {
 
-// Encodes one chunk. `call` lacks pointers only; the values have the byte order that it says. False: the GPU could not.
+// Encodes one chunk. `call` is complete except for pointers; the values have its byte order. Returns false if the GPU
+// failed.
 [[nodiscard]] bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t> raw,
                                 std::span<std::uint8_t> frame, std::size_t& frame_bytes);
 
-// Decodes a frame, or some values of it. False: the GPU could not, or the frame is one that the host has to look at.
+// Decodes a frame, or some of its values. Returns false if the GPU failed or rejects the frame; the host then has to decode
+// it.
 [[nodiscard]] bool decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t> frame,
                                 std::span<std::uint8_t> raw);
 

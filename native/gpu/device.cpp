@@ -15,8 +15,8 @@
 namespace h5lossy::gpu {
 namespace {
 
-// Streams that work at the same time; each holds two chunks' memory or so.
-constexpr std::uint32_t kMaxLanes = 8;
+// Streams used at the same time; each has buffers for about two chunks.
+constexpr std::uint32_t kMaxStreams = 8;
 
 std::string name_of(const Driver& driver, CudaResult result) {
   const char* name = nullptr;
@@ -24,8 +24,8 @@ std::string name_of(const Driver& driver, CudaResult result) {
   return name == nullptr ? "error " + std::to_string(result) : name;
 }
 
-// Whether a context still works after an error: it was one of the call alone.
-bool is_passing(CudaResult result) {
+// Whether the context remains usable after this error.
+bool is_recoverable(CudaResult result) {
   for (const CudaResult one : {kCudaInvalidValue, kCudaOutOfMemory, kCudaInvalidImage, kCudaNoCode, kCudaInvalidHandle,
                                kCudaNotFound, kCudaOutOfResources, kCudaTooManyBlocks}) {
     if (result == one) return true;
@@ -50,7 +50,7 @@ struct Devices {
       return;
     }
     if (const CudaResult result = driver->init(0); result != 0) {
-      why = "the CUDA driver does not start: " + name_of(*driver, result);
+      why = "the CUDA driver cannot be initialized: " + name_of(*driver, result);
       return;
     }
     if (driver->device_count(&count) != 0) count = 0;
@@ -60,7 +60,7 @@ struct Devices {
   }
 };
 
-// Never destroyed: HDF5 calls filters as late as at exit, when the driver may be gone already.
+// Never destroyed: HDF5 also calls filters at exit, when the driver may already be unloaded.
 Devices& devices() {
   static Devices* const all = new Devices;
   return *all;
@@ -79,7 +79,7 @@ Device* Device::open(int ordinal, std::string& why) {
   why = all.why;
   if (all.count == 0) return nullptr;
   if (getpid() != all.process) {
-    why = "this process is a fork of one that used the GPU, and CUDA does not work in such";
+    why = "this process was forked after the GPU was used, and CUDA does not work in forked processes";
     return nullptr;
   }
   if (ordinal < 0 || ordinal >= all.count) {
@@ -91,7 +91,7 @@ Device* Device::open(int ordinal, std::string& why) {
   if (all.opened[i] == nullptr && all.failures[i].empty()) {
     std::unique_ptr<Device> device(new Device(*all.driver, ordinal));
     const CudaResult result = device->start(why);
-    if (result == kCudaOutOfMemory) return nullptr;  // there may be memory the next time
+    if (result == kCudaOutOfMemory) return nullptr;  // not kept as a failure: the next call may succeed
     if (result == 0) {
       all.opened[i] = std::move(device);
     } else {
@@ -150,7 +150,7 @@ CudaResult Device::start(std::string& why) {
   return result;
 }
 
-// Loads a unit's code into the current context. `how` says where it is from, or why there is none.
+// Loads a unit's code into the current context. `how` receives the code's origin, or the reason why there is none.
 CudaResult Device::load(const char* name, std::string& how) {
   Unit& unit = units_[name];
   if (unit.module != nullptr) return 0;
@@ -167,7 +167,7 @@ CudaResult Device::load(const char* name, std::string& how) {
 const Kernel* Device::kernel(const char* name) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const auto found = kernels_.find(name); found != kernels_.end()) return &found->second;
-  // What failed is tried again the next time: there may be memory then, or no capture under way.
+  // Failures are not kept: the next call may find free memory, or no capture in progress.
   Kernel kernel;
   std::string how;
   if (const CudaResult result = find(name, kernel, how); result != 0) {
@@ -189,7 +189,7 @@ CudaResult Device::find(const char* name, Kernel& kernel, std::string& how) {
   if (result == 0) result = driver_.function(&kernel.function, module, symbol.c_str());
   if (result == 0) result = driver_.global(&sizes_at, &size, module, (symbol + "_sizes").c_str());
   if (result == 0 && size != sizeof sizes) result = kCudaNotFound;
-  // On the null stream, which nobody captures: the first use of a kernel must not be in a capture.
+  // On the null stream, which cannot be captured, so the first use of a kernel must not be in a capture.
   if (result == 0) result = driver_.copy_to_host(sizes, sizes_at, sizeof sizes, nullptr);
   if (result == 0) result = driver_.wait_for_stream(nullptr);
   if (result == 0 && sizes[0] > static_cast<std::uint32_t>(most_shared_bytes_)) return 0;
@@ -213,7 +213,7 @@ void Device::report(CudaResult result, const char* what) {
 // The mutex is held.
 void Device::note(CudaResult result, const std::string& what) {
   last_error_ = name_ + ": " + what + ": " + name_of(driver_, result);
-  if (!is_passing(result)) is_broken_.store(true, std::memory_order_relaxed);
+  if (!is_recoverable(result)) is_broken_.store(true, std::memory_order_relaxed);
 }
 
 std::string Device::take_error() {
@@ -248,10 +248,10 @@ std::uint32_t StreamLauncher::resident_blocks(const char* name) {
   return kernel == nullptr ? 0 : kernel->resident;
 }
 
-bool Lane::reserve(std::size_t device_bytes, std::size_t pinned_bytes) {
+bool StreamBuffers::reserve(std::size_t device_bytes, std::size_t pinned_bytes) {
   const Driver& driver = device_.driver();
   CudaResult result = 0;
-  // A call that fails may leave anything where its result goes, and that must not be taken for a stream the next time.
+  // A failing call may write garbage to its result, so members are set only after success.
   if (stream_ == nullptr) {
     CudaStream stream = nullptr;
     result = driver.create_stream(&stream, kStreamNonBlocking);
@@ -273,7 +273,7 @@ bool Lane::reserve(std::size_t device_bytes, std::size_t pinned_bytes) {
     pinned_ = nullptr;
     pinned_bytes_ = 0;
     void* memory = nullptr;
-    result = driver.allocate_pinned(&memory, pinned_bytes, 1);  // for all contexts
+    result = driver.allocate_pinned(&memory, pinned_bytes, 1);  // CU_MEMHOSTALLOC_PORTABLE
     if (result == 0) {
       pinned_ = static_cast<std::uint8_t*>(memory);
       pinned_bytes_ = pinned_bytes;
@@ -283,25 +283,26 @@ bool Lane::reserve(std::size_t device_bytes, std::size_t pinned_bytes) {
   return result == 0;
 }
 
-LaneUse::LaneUse(Device& device) : device_(device) {
+BorrowedStream::BorrowedStream(Device& device) : device_(device) {
   std::unique_lock<std::mutex> lock(device.mutex_);
-  device.lane_is_free_.wait(lock, [&] { return !device.free_lanes_.empty() || device.lanes_ < kMaxLanes; });
-  if (device.free_lanes_.empty()) {
-    device.free_lanes_.reserve(kMaxLanes);  // so that giving them back takes no memory
-    lane_ = std::make_unique<Lane>(device);
-    ++device.lanes_;
+  device.stream_is_free_.wait(lock,
+                              [&] { return !device.free_streams_.empty() || device.stream_count_ < kMaxStreams; });
+  if (device.free_streams_.empty()) {
+    device.free_streams_.reserve(kMaxStreams);  // so that the destructor does not allocate
+    buffers_ = std::make_unique<StreamBuffers>(device);
+    ++device.stream_count_;
     return;
   }
-  lane_ = std::move(device.free_lanes_.back());
-  device.free_lanes_.pop_back();
+  buffers_ = std::move(device.free_streams_.back());
+  device.free_streams_.pop_back();
 }
 
-LaneUse::~LaneUse() {
+BorrowedStream::~BorrowedStream() {
   {
     const std::lock_guard<std::mutex> lock(device_.mutex_);
-    device_.free_lanes_.push_back(std::move(lane_));
+    device_.free_streams_.push_back(std::move(buffers_));
   }
-  device_.lane_is_free_.notify_one();
+  device_.stream_is_free_.notify_one();
 }
 
 }  // namespace h5lossy::gpu

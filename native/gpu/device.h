@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// GPUs: opened when first asked for, with the primary context that other libraries in the process use too. The caller's
-// current context is left as it was. Nothing here throws but for want of host memory; what fails returns false or null.
+// GPUs, opened on first use with the primary context, which other libraries in the process share. The caller's current
+// context is restored. Failures return false or null; only std::bad_alloc is thrown.
 #pragma once
 
 #include <atomic>
@@ -24,19 +24,19 @@ struct Kernel {
   CudaFunction function = nullptr;
   std::uint32_t shared_bytes = 0;
   std::uint32_t block_threads = 0;
-  std::uint32_t resident = 0;  // thread blocks; 0: it takes more shared memory than the device has
+  std::uint32_t resident = 0;  // thread blocks at a time; 0 if the kernel needs more shared memory than the device has
 };
 
 class Device {
  public:
-  // Device `ordinal`, opened on the first call; null where that failed or the process has been forked since (CUDA does not
-  // survive that). `why` says what was wrong.
+  // Device `ordinal`, opened on the first call. Null, with the reason in `why`, if opening failed or the process has been
+  // forked since, which CUDA does not support.
   static Device* open(int ordinal, std::string& why);
 
-  // How many there are; 0 without a driver, and then `why` says so.
+  // The number of devices; 0, with the reason in `why`, if there are none or no driver.
   static int count(std::string& why);
 
-  // The device that a pointer belongs to; -1: it is no device memory.
+  // The device that a pointer belongs to; -1 if it is not device memory.
   static int of_pointer(const void* pointer);
 
   [[nodiscard]] const Driver& driver() const { return driver_; }
@@ -45,19 +45,19 @@ class Device {
   [[nodiscard]] const std::string& how() const { return how_; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
 
-  // Null: there is none of this name, it does not fit the device, or cannot be loaded now.
+  // Null if there is no kernel of this name, it does not fit the device, or it cannot be loaded now.
   const Kernel* kernel(const char* name);
 
-  // Notes an error. After one that leaves the context of no use, the device is not used again.
+  // Records an error. After one that makes the context unusable, the device is not used again.
   void report(CudaResult result, const char* what);
   [[nodiscard]] bool is_broken() const { return is_broken_.load(std::memory_order_relaxed); }
-  // The last error, which is forgotten then, unless it broke the device. "": there was none.
+  // Returns the last error, or "", and clears it unless it broke the device.
   std::string take_error();
 
  private:
-  friend class LaneUse;
+  friend class BorrowedStream;
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
-  CudaResult start(std::string& why);  // `why` says what was wrong
+  CudaResult start(std::string& why);  // `why` receives the reason of a failure
   CudaResult load(const char* unit, std::string& how);
   CudaResult find(const char* name, Kernel& kernel, std::string& how);
   void note(CudaResult result, const std::string& what);
@@ -69,20 +69,20 @@ class Device {
   int multiprocessors_ = 0, most_shared_bytes_ = 0;
   std::string name_, how_;
   std::atomic<bool> is_broken_{false};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::string last_error_;
-  struct Unit {  // of kernels, loaded when the first of them is asked for
+  struct Unit {  // a set of kernels, loaded on first use
     CudaModule module = nullptr;
     std::vector<char> image;
   };
   std::unordered_map<std::string, Unit> units_;
   std::unordered_map<std::string, Kernel> kernels_;
-  std::vector<std::unique_ptr<class Lane>> free_lanes_;
-  std::uint32_t lanes_ = 0;
-  std::condition_variable lane_is_free_;
+  std::vector<std::unique_ptr<class StreamBuffers>> free_streams_;
+  std::uint32_t stream_count_ = 0;
+  std::condition_variable stream_is_free_;
 };
 
-// Makes a device's context the calling thread's for as long as it lives.
+// Makes a device's context current in the calling thread until the end of the scope.
 class Current {
  public:
   explicit Current(Device& device) : device_(device), ok_(device.driver().push_context(device.context()) == 0) {}
@@ -99,7 +99,7 @@ class Current {
   bool ok_;
 };
 
-// Starts kernels on a stream. The device's context is current.
+// Launches kernels on a stream. The device's context must be current.
 class StreamLauncher : public Launcher {
  public:
   StreamLauncher(Device& device, CudaStream stream) : device_(device), stream_(stream) {}
@@ -113,13 +113,13 @@ class StreamLauncher : public Launcher {
   CudaStream stream_;
 };
 
-// A stream with memory of the device and pinned memory of the host, for one call at a time. Both grow to what is needed
-// and stay, as long as the process lives.
-class Lane {
+// A stream with device memory and pinned host memory, used by one call at a time. Buffers grow as needed and are kept until
+// the process ends.
+class StreamBuffers {
  public:
-  explicit Lane(Device& device) : device_(device) {}
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  explicit StreamBuffers(Device& device) : device_(device) {}
+  StreamBuffers(const StreamBuffers&) = delete;
+  StreamBuffers& operator=(const StreamBuffers&) = delete;
 
   [[nodiscard]] bool reserve(std::size_t device_bytes, std::size_t pinned_bytes);
   [[nodiscard]] CudaStream stream() const { return stream_; }
@@ -136,18 +136,18 @@ class Lane {
   std::size_t pinned_bytes_ = 0;
 };
 
-// A lane of a device's, for as long as it lives; waits where all are taken.
-class LaneUse {
+// Borrows one of a device's streams and its buffers until the end of the scope. Waits if all are in use.
+class BorrowedStream {
  public:
-  explicit LaneUse(Device& device);
-  ~LaneUse();
-  LaneUse(const LaneUse&) = delete;
-  LaneUse& operator=(const LaneUse&) = delete;
-  Lane* operator->() const { return lane_.get(); }
+  explicit BorrowedStream(Device& device);
+  ~BorrowedStream();
+  BorrowedStream(const BorrowedStream&) = delete;
+  BorrowedStream& operator=(const BorrowedStream&) = delete;
+  StreamBuffers* operator->() const { return buffers_.get(); }
 
  private:
   Device& device_;
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<StreamBuffers> buffers_;
 };
 
 }  // namespace h5lossy::gpu

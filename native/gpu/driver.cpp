@@ -47,6 +47,24 @@ const Driver* open_driver(const char*& why) {
   return opened.is_open ? &opened.driver : nullptr;
 }
 
+int device_with_context() {
+  void* const loaded = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (loaded == nullptr) return -1;
+  dlclose(loaded);
+  const char* why = nullptr;
+  const Driver* const driver = open_driver(why);
+  int count = 0;
+  if (driver == nullptr || driver->device_count(&count) != 0) return -1;  // fails before cuInit
+  for (int i = 0; i < count; ++i) {
+    CudaDevice device = 0;
+    unsigned flags = 0;
+    int is_active = 0;
+    const bool is_known = driver->device(&device, i) == 0 && driver->context_state(device, &flags, &is_active) == 0;
+    if (is_known && is_active != 0) return i;
+  }
+  return -1;
+}
+
 int driver_major() {
   int version = 0;
   const char* why = nullptr;
@@ -64,7 +82,7 @@ const Nvrtc* open_nvrtc() {
       if (named != nullptr && *named != '\0') {
         library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
       } else {
-        // A driver does not load what an NVRTC of a later major version has compiled.
+        // A driver cannot load code compiled by an NVRTC of a later major version.
         const char* const best = driver_major() == 12 ? "libnvrtc.so.12" : "libnvrtc.so.13";
         for (const char* const name : {best, "libnvrtc.so.12", "libnvrtc.so"}) {
           if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);

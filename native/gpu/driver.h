@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// CUDA's driver (libcuda.so.1) and run-time compiler (libnvrtc.so), opened when they are first needed: the library must
-// load where there is neither. The only file that knows their symbols; declared here, so that no CUDA headers are needed.
+// CUDA's driver (libcuda.so.1) and run-time compiler (libnvrtc.so), opened on first use, since the library must load where
+// they are missing. Their functions are declared here, so that building needs no CUDA headers.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ inline constexpr CudaResult kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaIn
 inline constexpr CudaResult kCudaInvalidContext = 201;
 inline constexpr CudaResult kCudaNoCode = 209;  // for this device
 inline constexpr CudaResult kCudaInvalidHandle = 400, kCudaNotFound = 500, kCudaOutOfResources = 701;
-inline constexpr CudaResult kCudaTooManyBlocks = 720;                             // of a cooperative launch
-inline constexpr CudaResult kCudaFirstOfCapture = 900, kCudaLastOfCapture = 909;  // what a capture does not allow
+inline constexpr CudaResult kCudaTooManyBlocks = 720;                             // for a cooperative launch
+inline constexpr CudaResult kCudaFirstOfCapture = 900, kCudaLastOfCapture = 909;  // errors of stream capture
 
 // Attributes of devices, functions and pointers, by the driver's numbers.
 inline constexpr int kMultiprocessors = 16, kComputeMajor = 75, kComputeMinor = 76, kCooperativeLaunch = 95;
@@ -42,6 +42,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;
   X(device_name, "cuDeviceGetName", (char*, int, CudaDevice))                                                         \
   X(device_attribute, "cuDeviceGetAttribute", (int*, int, CudaDevice))                                                \
   X(retain_context, "cuDevicePrimaryCtxRetain", (CudaContext*, CudaDevice))                                           \
+  X(context_state, "cuDevicePrimaryCtxGetState", (CudaDevice, unsigned*, int*))                                       \
   X(release_context, "cuDevicePrimaryCtxRelease_v2", (CudaDevice))                                                    \
   X(push_context, "cuCtxPushCurrent_v2", (CudaContext))                                                               \
   X(pop_context, "cuCtxPopCurrent_v2", (CudaContext*))                                                                \
@@ -72,8 +73,12 @@ struct Driver {
 #undef X
 };
 
-// Null where there is no driver; `why` then says so.
+// Null if there is no driver, with the reason in `why`.
 const Driver* open_driver(const char*& why);
+
+// The first device whose primary context is active, such as CuPy and PyTorch use; -1 if there is none. Does not load the
+// driver.
+int device_with_context();
 
 // The major version of CUDA that the driver supports; 0 if there is no driver.
 int driver_major();
@@ -101,7 +106,7 @@ struct Nvrtc {
 #undef X
 };
 
-// Null if there is no compiler. If H5LOSSY_NVRTC names the library's file, no other one is tried.
+// Null if there is no NVRTC. If H5LOSSY_NVRTC gives a file, only that file is tried.
 const Nvrtc* open_nvrtc();
 
 }  // namespace h5lossy::gpu

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "frame/header.h"
+#include "gpu/arena.h"
 
 namespace h5lossy::gpu {
 namespace {
@@ -15,96 +16,80 @@ namespace {
 constexpr std::size_t kMaxName = 64;
 constexpr std::uint32_t kMaxRows = 65535;  // of a grid
 
-// Hands out pieces of a call's workspace. Without memory it only counts.
-class Pieces {
- public:
-  explicit Pieces(std::uint8_t* memory) : memory_(memory) {}
-
-  template <class T>
-  T* take(std::size_t count) {
-    T* const piece = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
-    bytes_ += (count * sizeof(T) + 15) / 16 * 16;
-    return piece;
-  }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-
-  // Goes behind what another one that began here has handed out: memory for one of several uses, in turn.
-  void pass(const Pieces& other) { bytes_ = std::max(bytes_, other.bytes_); }
-
- private:
-  std::uint8_t* memory_;
-  std::size_t bytes_ = 0;
-};
-
-std::uint32_t items_per_chunk(const Method& method) {
-  return method.is_split ? (method.shape.count + kPartValues - 1) / kPartValues : method.shape.tiles;
+std::uint32_t items_per_chunk(const CodecVariant& variant) {
+  return variant.layout.is_split ? (variant.shape.count + kPartValues - 1) / kPartValues : variant.shape.tiles;
 }
 
 // As in kernels.def.
-void name_kernel(char (&name)[kMaxName], const Method& method, const char* direction, std::uint32_t value_bytes,
+void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction, std::uint32_t value_bytes,
                  BoundKind kind) {
   const char* const quantizer = kind == BoundKind::pointwise_relative ? "pointwise"
                                 : kind == BoundKind::lossless         ? "lossless"
                                                                       : "absolute";
-  const int length = std::snprintf(name, kMaxName, "%s_%s_%s_%s", method.codec, direction,
-                                   value_bytes == 4 ? "f32" : "f64", quantizer);
-  if (method.mode != 0) {  // a codec whose modes have dimensions
-    std::snprintf(name + length, kMaxName - static_cast<std::size_t>(length), "_%ud", method.dimensions);
-  }
+  std::snprintf(name, kMaxName, "%s_%s_%s_%s%s", variant.codec, direction, value_bytes == 4 ? "f32" : "f64", quantizer,
+                variant.layout.kernel_suffix);
 }
 
-// What the encoder of one method keeps of its chunks.
-struct EncodePieces {
-  u32 *sizes, *group_sums;
-  std::uint32_t groups_per_chunk;
-  u64* parts;
-  u32 *sums, *table_sums, *done, *totals;
-  std::size_t cleared;  // bytes, from sums on
+// The plan of one variant's encoder.
+struct EncodeWork {
+  FinishPlan plan;
+  std::size_t cleared;  // bytes, from plan.encode.sums on
 };
 
-EncodePieces take_pieces(Pieces& pieces, const EncodeCall& call, const Method& method) {
-  const std::size_t items = std::size_t{call.chunks} * items_per_chunk(method);
-  EncodePieces taken = {};
-  const std::size_t begin = pieces.bytes();
-  taken.sums = pieces.take<u32>(call.chunks);
-  taken.table_sums = pieces.take<u32>(call.chunks);
-  taken.done = pieces.take<u32>(2 * std::size_t{call.chunks});
-  taken.totals = pieces.take<u32>(call.chunks);
-  taken.groups_per_chunk = method.is_split ? method.shape.tiles : (method.shape.tiles + kGroupTiles - 1) / kGroupTiles;
-  taken.group_sums = pieces.take<u32>(std::size_t{call.chunks} * taken.groups_per_chunk);
-  if (method.is_split) {
-    taken.cleared = pieces.bytes() - begin + 8 * items;
-    taken.parts = pieces.take<u64>(4 * items);  // records need not be cleared
+EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant& variant) {
+  EncodeWork work = {call.plan, 0};
+  work.plan.codec = variant.number;
+  EncodePlan& plan = work.plan.encode;
+  plan.mode = variant.mode;
+  plan.header_bytes = variant.header_bytes;
+  plan.items_per_chunk = items_per_chunk(variant);
+  plan.shape = variant.shape;
+  const std::size_t chunks = plan.chunks, items = chunks * plan.items_per_chunk;
+  const std::size_t begin = arena.bytes();
+  plan.sums = arena.take<u32>(chunks);
+  plan.table_sums = arena.take<u32>(chunks);
+  work.plan.done = arena.take<u32>(2 * chunks);
+  plan.totals = arena.take<u32>(chunks);
+  plan.groups_per_chunk =
+      variant.layout.is_split ? variant.shape.tiles : (variant.shape.tiles + kGroupTiles - 1) / kGroupTiles;
+  plan.group_sums = arena.take<u32>(chunks * plan.groups_per_chunk);
+  if (variant.layout.is_split) {
+    work.cleared = arena.bytes() - begin + 8 * items;
+    plan.parts = arena.take<u64>(4 * items);  // records need not be cleared
   } else {
-    taken.sizes = pieces.take<u32>(items);
-    taken.cleared = pieces.bytes() - begin;
+    plan.sizes = arena.take<u32>(items);
+    work.cleared = arena.bytes() - begin;
   }
-  return taken;
+  return work;
 }
 
-// What codec auto needs.
+// Memory of codec auto.
 struct AutoMemory {
   SamplePart sample[kSampleParts];
-  u8* frames;  // of one part at a time
+  u8* frames;  // of one sample part at a time
   u64* least;
   u32* picked;
   Quantizer* chosen;
 };
 
 struct EncodeMemory {
-  EncodePieces main, lossless;
+  EncodeWork main, lossless;
   u64* ends;
   Quantizer* quantizers;
   AutoMemory automatic;
-  Pieces scratch;  // where candidates have theirs, one after the other
+  Arena scratch;  // reused by one candidate after another
 };
 
-bool needs_main(const EncodeCall& call) { return call.from_range || call.quantizer.kind != BoundKind::lossless; }
-bool needs_lossless(const EncodeCall& call) { return call.from_range || call.quantizer.kind == BoundKind::lossless; }
+bool needs_main(const EncodeCall& call) {
+  return call.from_range || call.plan.encode.quantizer.kind != BoundKind::lossless;
+}
+bool needs_lossless(const EncodeCall& call) {
+  return call.from_range || call.plan.encode.quantizer.kind == BoundKind::lossless;
+}
 
 bool is_auto(const EncodeCall& call) { return !call.candidates.empty() && needs_main(call); }
 
-// As many chunks as are sampled at once.
+// The number of chunks that are sampled at once.
 std::uint32_t sampled_chunks(const EncodeCall& call) {
   constexpr std::uint64_t most_bytes = std::uint64_t{64} << 20;
   std::uint64_t rows = 1, bytes = 0;
@@ -114,30 +99,31 @@ std::uint32_t sampled_chunks(const EncodeCall& call) {
     bytes += std::uint64_t{part.sampled} * part.piece_bytes;
   }
   const std::uint64_t most = std::min(kMaxRows / rows, most_bytes / bytes);
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 1, call.chunks));
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 1, call.plan.encode.chunks));
 }
 
-// The sampled pieces of some chunks, as chunks of their own.
+// A call that encodes the sampled pieces of some chunks as chunks of their own.
 EncodeCall sample_call(const EncodeCall& call, const SamplePart& part, u8* frames, std::uint32_t chunks) {
   EncodeCall pieces = call;
   pieces.candidates.clear();
-  pieces.with_checksum = false;
-  pieces.chunks = chunks * part.sampled;
-  pieces.raw = part.values;
-  pieces.raw_stride = part.piece_bytes;
-  pieces.frames = frames;
-  pieces.frame_stride = (std::uint64_t{part.piece_bytes} + kHeaderBytes + 15) / 16 * 16;
-  pieces.frame_bytes = part.sizes;
+  pieces.plan.frame_bytes = part.sizes;
+  EncodePlan& plan = pieces.plan.encode;
+  plan.with_checksum = 0;
+  plan.chunks = chunks * part.sampled;
+  plan.raw = part.values;
+  plan.raw_stride = part.piece_bytes;
+  plan.frames = frames;
+  plan.frame_stride = (std::uint64_t{part.piece_bytes} + kHeaderBytes + 15) / 16 * 16;
   return pieces;
 }
 
-EncodeMemory take_memory(Pieces& pieces, const EncodeCall& call) {
-  EncodeMemory memory = {{}, {}, nullptr, nullptr, {}, pieces};
-  if (needs_main(call) && !is_auto(call)) memory.main = take_pieces(pieces, call, call.method);
-  if (needs_lossless(call)) memory.lossless = take_pieces(pieces, call, call.lossless);
+EncodeMemory take_memory(Arena& arena, const EncodeCall& call) {
+  EncodeMemory memory = {{}, {}, nullptr, nullptr, {}, arena};
+  if (needs_main(call) && !is_auto(call)) memory.main = plan_encoder(arena, call, call.variant);
+  if (needs_lossless(call)) memory.lossless = plan_encoder(arena, call, call.lossless);
   if (call.from_range) {
-    memory.ends = pieces.take<u64>(2 * std::size_t{call.chunks});
-    memory.quantizers = pieces.take<Quantizer>(call.chunks);
+    memory.ends = arena.take<u64>(2 * std::size_t{call.plan.encode.chunks});
+    memory.quantizers = arena.take<Quantizer>(call.plan.encode.chunks);
   }
   if (!is_auto(call)) return memory;
   const std::uint32_t chunks = sampled_chunks(call);
@@ -145,20 +131,21 @@ EncodeMemory take_memory(Pieces& pieces, const EncodeCall& call) {
   for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
     SamplePart& part = memory.automatic.sample[i] = call.sample[i];
     const EncodeCall sample = sample_call(call, part, nullptr, chunks);
-    part.values = pieces.take<u8>(std::size_t{sample.chunks} * part.piece_bytes);
-    part.sizes = pieces.take<u64>(sample.chunks);
-    if (call.from_range) part.of_pieces = pieces.take<Quantizer>(sample.chunks);
-    frames_bytes = std::max(frames_bytes, std::size_t{sample.chunks} * sample.frame_stride);
+    part.values = arena.take<u8>(std::size_t{sample.plan.encode.chunks} * part.piece_bytes);
+    part.sizes = arena.take<u64>(sample.plan.encode.chunks);
+    if (call.from_range) part.of_pieces = arena.take<Quantizer>(sample.plan.encode.chunks);
+    const EncodePlan& plan = sample.plan.encode;
+    frames_bytes = std::max(frames_bytes, static_cast<std::size_t>(plan.chunks * plan.frame_stride));
   }
-  memory.automatic.frames = pieces.take<u8>(frames_bytes);
-  memory.automatic.least = pieces.take<u64>(call.chunks);
-  memory.automatic.picked = pieces.take<u32>(call.chunks);
-  memory.automatic.chosen = pieces.take<Quantizer>(call.chunks);
-  memory.scratch = pieces;
-  const auto take_scratch = [&](const EncodeCall& of_call, const Method& method) {
-    Pieces scratch = memory.scratch;
-    take_pieces(scratch, of_call, method);
-    pieces.pass(scratch);
+  memory.automatic.frames = arena.take<u8>(frames_bytes);
+  memory.automatic.least = arena.take<u64>(call.plan.encode.chunks);
+  memory.automatic.picked = arena.take<u32>(call.plan.encode.chunks);
+  memory.automatic.chosen = arena.take<Quantizer>(call.plan.encode.chunks);
+  memory.scratch = arena;
+  const auto take_scratch = [&](const EncodeCall& of_call, const CodecVariant& variant) {
+    Arena scratch = memory.scratch;
+    plan_encoder(scratch, of_call, variant);
+    arena.pass(scratch);
   };
   for (const Candidate& candidate : call.candidates) {
     take_scratch(call, candidate.of_chunk);
@@ -171,83 +158,55 @@ EncodeMemory take_memory(Pieces& pieces, const EncodeCall& call) {
 
 bool make_quantizers(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory) {
   RangePlan plan = {};
-  plan.raw = call.raw;
-  plan.raw_stride = call.raw_stride;
-  plan.chunks = call.chunks;
-  plan.count = call.method.shape.count;
-  plan.value_bytes = call.value_bytes;
+  plan.raw = call.plan.encode.raw;
+  plan.raw_stride = call.plan.encode.raw_stride;
+  plan.chunks = call.plan.encode.chunks;
+  plan.count = call.variant.shape.count;
+  plan.value_bytes = call.plan.value_bytes;
   plan.skip_zeros = call.skip_zeros ? 1 : 0;
   plan.has_fill = call.range_has_fill ? 1 : 0;
   plan.fill_bits = call.range_fill_bits;
-  plan.bound = call.bound;
-  plan.quantizer = call.quantizer;
+  plan.bound = call.plan.bound;
+  plan.quantizer = call.plan.encode.quantizer;
   plan.ends = memory.ends;
   plan.quantizers = memory.quantizers;
-  // Enough loads in flight for the whole device, and a few values at least for each thread.
-  const std::uint32_t most = std::max(1u, 4096 / call.chunks);
+  // Enough loads in flight for the whole device, but at least 16 values for each thread.
+  const std::uint32_t most = std::max(1u, 4096 / plan.chunks);
   const std::uint32_t blocks = std::clamp(plan.count / (16 * kThreads), 1u, most);
-  return launcher.clear(memory.ends, 16 * std::size_t{call.chunks}) &&
-         launcher.launch("measure_ranges", blocks, call.chunks, &plan, sizeof plan, false) &&
-         launcher.launch("make_quantizers", (call.chunks + kThreads - 1) / kThreads, 1, &plan, sizeof plan, false);
+  return launcher.clear(memory.ends, 16 * std::size_t{plan.chunks}) &&
+         launcher.launch("measure_ranges", blocks, plan.chunks, &plan, sizeof plan, false) &&
+         launcher.launch("make_quantizers", (plan.chunks + kThreads - 1) / kThreads, 1, &plan, sizeof plan, false);
 }
 
-bool encode_with(Launcher& launcher, const EncodeCall& call, const Method& method, const EncodePieces& pieces,
+bool encode_with(Launcher& launcher, const EncodeCall& call, const CodecVariant& variant, EncodeWork work,
                  const Quantizer* quantizers, bool is_lossless) {
-  EncodePlan plan = {};
-  plan.raw = call.raw;
-  plan.raw_stride = call.raw_stride;
-  plan.frames = call.frames;
-  plan.frame_stride = call.frame_stride;
+  EncodePlan& plan = work.plan.encode;
   plan.quantizers = quantizers;
-  plan.quantizer = call.quantizer;
-  plan.chunks = call.chunks;
-  plan.mode = method.mode;
-  plan.header_bytes = method.header_bytes;
-  plan.items_per_chunk = items_per_chunk(method);
-  plan.with_checksum = call.with_checksum ? 1 : 0;
-  plan.shape = method.shape;
-  plan.sizes = pieces.sizes;
-  plan.group_sums = pieces.group_sums;
-  plan.groups_per_chunk = pieces.groups_per_chunk;
-  plan.parts = pieces.parts;
-  plan.table_sums = pieces.table_sums;
-  plan.sums = pieces.sums;
-  plan.totals = pieces.totals;
-  FinishPlan finish = {};
-  finish.bound = call.bound;
-  finish.requested_kind = call.requested_kind;
-  finish.codec = method.number;
-  finish.value_bytes = call.value_bytes;
-  finish.big_endian = call.big_endian ? 1 : 0;
-  finish.done = pieces.done;
-  finish.frame_bytes = call.frame_bytes;
-
   char kernel[kMaxName];
   const BoundKind kind = is_lossless       ? BoundKind::lossless
                          : call.from_range ? BoundKind::range_relative
-                                           : call.quantizer.kind;
-  name_kernel(kernel, method, "encode", call.value_bytes, kind);
+                                           : plan.quantizer.kind;
+  name_kernel(kernel, variant, "encode", work.plan.value_bytes, kind);
   const std::uint32_t resident = launcher.resident_blocks(kernel);
-  const std::uint64_t items = std::uint64_t{call.chunks} * plan.items_per_chunk;
-  if (resident < (method.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
+  const std::uint64_t items = std::uint64_t{plan.chunks} * plan.items_per_chunk;
+  if (resident < (variant.layout.is_split ? kLeastBlocks : 1) || items > 0x7FFFFFFF) return false;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
   plan.chunk_step = blocks / plan.items_per_chunk;
   plan.index_step = blocks % plan.items_per_chunk;
-  finish.encode = plan;
-  // Where all chunks are stored, all thread blocks are of use.
-  const std::uint32_t columns = std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / call.chunks));
-  return launcher.clear(pieces.sums, pieces.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
-         launcher.launch(is_lossless ? "finish_lossless_frames" : "finish_frames", columns, call.chunks, &finish,
-                         sizeof finish, false);
+  // Enough thread blocks to use the whole device if all chunks are stored.
+  const std::uint32_t columns = std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / plan.chunks));
+  return launcher.clear(plan.sums, work.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
+         launcher.launch(is_lossless ? "finish_lossless_frames" : "finish_frames", columns, plan.chunks, &work.plan,
+                         sizeof work.plan, false);
 }
 
-// Finds out which candidate each chunk gets.
+// Picks a candidate for each chunk.
 bool pick(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory, AutoPlan plan) {
   const std::uint32_t most = sampled_chunks(call);
-  for (std::uint32_t first = 0; first < call.chunks; first += most) {
+  for (std::uint32_t first = 0; first < plan.chunks; first += most) {
     AutoPlan some = plan;
-    some.chunks = std::min(most, call.chunks - first);
-    some.raw += first * call.raw_stride;
+    some.chunks = std::min(most, plan.chunks - first);
+    some.raw += first * plan.raw_stride;
     some.least += first;
     some.picked += first;
     if (some.quantizers != nullptr) some.quantizers += first;
@@ -259,11 +218,11 @@ bool pick(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory
     }
     for (const Candidate& candidate : call.candidates) {
       for (std::uint32_t i = 0; i < some.part_count; ++i) {
-        const Method& method = candidate.of_parts[i];
+        const CodecVariant& variant = candidate.of_parts[i];
         const EncodeCall sample = sample_call(call, some.parts[i], memory.automatic.frames, some.chunks);
-        Pieces scratch = memory.scratch;
-        const EncodePieces own = take_pieces(scratch, sample, method);
-        if (!encode_with(launcher, sample, method, own, some.parts[i].of_pieces, false)) return false;
+        Arena scratch = memory.scratch;
+        const EncodeWork own = plan_encoder(scratch, sample, variant);
+        if (!encode_with(launcher, sample, variant, own, some.parts[i].of_pieces, false)) return false;
       }
       if (!launcher.launch("compare_candidates", 1, some.chunks, &some, sizeof some, false)) return false;
       ++some.candidate;
@@ -274,21 +233,21 @@ bool pick(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory
 
 bool encode_with_candidates(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory) {
   AutoPlan plan = {};
-  plan.raw = call.raw;
-  plan.raw_stride = call.raw_stride;
-  plan.chunks = call.chunks;
+  plan.raw = call.plan.encode.raw;
+  plan.raw_stride = call.plan.encode.raw_stride;
+  plan.chunks = call.plan.encode.chunks;
   std::copy_n(memory.automatic.sample, kSampleParts, plan.parts);
   plan.part_count = call.sample_parts;
   plan.quantizers = memory.quantizers;
-  plan.quantizer = call.quantizer;
+  plan.quantizer = call.plan.encode.quantizer;
   plan.least = memory.automatic.least;
   plan.picked = memory.automatic.picked;
   plan.chosen = memory.automatic.chosen;
   if (!pick(launcher, call, memory, plan)) return false;
   for (const Candidate& candidate : call.candidates) {
-    Pieces scratch = memory.scratch;
-    const EncodePieces own = take_pieces(scratch, call, candidate.of_chunk);
-    const std::uint32_t blocks = (call.chunks + kThreads - 1) / kThreads;
+    Arena scratch = memory.scratch;
+    const EncodeWork own = plan_encoder(scratch, call, candidate.of_chunk);
+    const std::uint32_t blocks = (plan.chunks + kThreads - 1) / kThreads;
     if (!launcher.launch("list_picked", blocks, 1, &plan, sizeof plan, false) ||
         !encode_with(launcher, call, candidate.of_chunk, own, plan.chosen, false)) {
       return false;
@@ -301,19 +260,19 @@ bool encode_with_candidates(Launcher& launcher, const EncodeCall& call, const En
 }  // namespace
 
 std::size_t encode_workspace_bytes(const EncodeCall& call) {
-  Pieces pieces(nullptr);
-  take_memory(pieces, call);
-  return pieces.bytes();
+  Arena arena(nullptr);
+  take_memory(arena, call);
+  return arena.bytes();
 }
 
 bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace) {
-  if (call.chunks == 0) return true;
-  if (call.chunks > kMaxRows) return false;
-  Pieces pieces(workspace);
-  const EncodeMemory memory = take_memory(pieces, call);
+  if (call.plan.encode.chunks == 0) return true;
+  if (call.plan.encode.chunks > kMaxRows) return false;
+  Arena arena(workspace);
+  const EncodeMemory memory = take_memory(arena, call);
   if (call.from_range && !make_quantizers(launcher, call, memory)) return false;
   const bool has_main = !needs_main(call) || (is_auto(call) ? encode_with_candidates(launcher, call, memory)
-                                                            : encode_with(launcher, call, call.method, memory.main,
+                                                            : encode_with(launcher, call, call.variant, memory.main,
                                                                           memory.quantizers, false));
   if (!has_main) return false;
   return !needs_lossless(call) || encode_with(launcher, call, call.lossless, memory.lossless, memory.quantizers, true);
@@ -321,25 +280,25 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
 
 namespace {
 
-// Warps that work on a tile which is split, each of them on an iteration layer.
-std::uint32_t warps_of_tile(const Method& method) { return method.tile_values / kPartValues * (kThreads / 32); }
+// Warps that decode a split tile, one layer each.
+std::uint32_t warps_of_tile(const CodecVariant& variant) { return variant.tile_values / kPartValues * (kThreads / 32); }
 
 struct DecodePieces {
   DecodeJob* jobs;
   DecodeSums* sums;
-  u64* told;
-  std::uint32_t items, slots, told_words;  // of a frame
+  u64* published;
+  std::uint32_t items, slots, published_words;  // of a frame
 };
 
-DecodePieces take_pieces(Pieces& pieces, const DecodeCall& call) {
+DecodePieces take_pieces(Arena& arena, const DecodeCall& call) {
   DecodePieces taken = {};
-  taken.jobs = pieces.take<DecodeJob>(call.frames);
-  taken.items = call.tiles * (call.method.is_split ? call.method.tile_values / kPartValues : 1);
+  taken.jobs = arena.take<DecodeJob>(call.frames);
+  taken.items = call.tiles * (call.variant.layout.is_split ? call.variant.tile_values / kPartValues : 1);
   taken.slots = std::bit_floor(std::clamp(call.tiles / 32, 1u, kMostSlots));
-  taken.sums = pieces.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
-  if (call.method.is_split) {
-    taken.told_words = call.tiles * warps_of_tile(call.method) * (call.value_bytes / 4);
-    taken.told = pieces.take<u64>(std::size_t{call.frames} * taken.told_words);
+  taken.sums = arena.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
+  if (call.variant.layout.is_split) {
+    taken.published_words = call.tiles * warps_of_tile(call.variant) * (call.value_bytes / 4);
+    taken.published = arena.take<u64>(std::size_t{call.frames} * taken.published_words);
   }
   return taken;
 }
@@ -347,17 +306,17 @@ DecodePieces take_pieces(Pieces& pieces, const DecodeCall& call) {
 }  // namespace
 
 std::size_t decode_workspace_bytes(const DecodeCall& call) {
-  Pieces pieces(nullptr);
-  take_pieces(pieces, call);
-  return pieces.bytes();
+  Arena arena(nullptr);
+  take_pieces(arena, call);
+  return arena.bytes();
 }
 
 bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace) {
   if (call.frames == 0) return true;
   if (call.frames > kMaxRows) return false;
-  Pieces memory(workspace);
-  const DecodePieces pieces = take_pieces(memory, call);
-  const Method& method = call.method;
+  Arena arena(workspace);
+  const DecodePieces pieces = take_pieces(arena, call);
+  const CodecVariant& variant = call.variant;
   DecodePlan plan = {};
   plan.frames = call.frame;
   plan.frame_stride = call.frame_stride;
@@ -366,48 +325,47 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.first = call.first;
   plan.wanted = call.wanted;
   plan.jobs = pieces.jobs;
-  plan.mode = method.mode;
+  plan.mode = variant.mode;
   plan.form = FrameForm::main;
-  plan.header_bytes = method.header_bytes;
+  plan.header_bytes = variant.header_bytes;
   plan.first_tile = call.first_tile;
   plan.tiles = call.tiles;
-  plan.shape = method.shape;
+  plan.shape = variant.shape;
   plan.sums = pieces.sums;
   plan.slots = pieces.slots;
   plan.statuses = call.statuses;
-  plan.told = pieces.told;
-  const std::uint32_t lossless_tiles = (method.shape.count + call.pfpl_tile_values - 1) / call.pfpl_tile_values;
+  plan.published = pieces.published;
+  const CodecVariant& lossless = call.lossless;
   OpenPlan open = {};
   open.decode = plan;
   open.frame_bytes = call.frame_bytes;
-  open.codec = method.number;
+  open.codec = variant.number;
   open.kind = call.kind;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
-  open.lossless_tiles = lossless_tiles;
-  open.told_words = pieces.told_words;
+  open.lossless_codec = lossless.number;
+  open.lossless_tiles = lossless.shape.tiles;
+  open.published_words = pieces.published_words;
   open.jobs = pieces.jobs;
-  // One thread block opens a frame; more of them clear what it takes.
-  const std::uint32_t clearing = std::clamp(pieces.told_words / (16 * kThreads), 1u, 128u);
+  // One thread block opens a frame; the others only clear `published`.
+  const std::uint32_t clearing = std::clamp(pieces.published_words / (16 * kThreads), 1u, 128u);
   if (!launcher.launch("open_frames", clearing, call.frames, &open, sizeof open, false)) return false;
   if (call.wanted == 0) return true;
 
-  // A thread block for each item: they differ in what they wait for, and many of them hide it.
+  // One thread block for each item: they wait at different times, and many of them hide each other's latency.
   char kernel[kMaxName];
   const bool is_lossless = call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
-  if (method.number != 0 && !is_lossless) {
-    name_kernel(kernel, method, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
+  if (variant.number != 0 && !is_lossless) {
+    name_kernel(kernel, variant, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
     if (!launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   }
-  // Frames of another form, which are few, or all; and the verdict on the checksums.
-  Method pfpl;
-  pfpl.codec = "pfpl";
-  name_kernel(kernel, pfpl, "decode", call.value_bytes, BoundKind::lossless);
+  // The lossless frames, which are either few or all; this launch also checks the checksums.
+  name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
   plan.form = FrameForm::lossless;
-  plan.header_bytes = kHeaderBytes;
-  plan.shape.tiles = lossless_tiles;
-  plan.first_tile = static_cast<std::uint32_t>(call.first / call.pfpl_tile_values);
-  plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / call.pfpl_tile_values) + 1 - plan.first_tile;
+  plan.header_bytes = lossless.header_bytes;
+  plan.shape.tiles = lossless.shape.tiles;
+  plan.first_tile = static_cast<std::uint32_t>(call.first / lossless.tile_values);
+  plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / lossless.tile_values) + 1 - plan.first_tile;
   const std::uint32_t blocks = is_lossless ? plan.tiles : std::clamp(plan.tiles, 1u, std::max(1u, 528 / call.frames));
   return launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false);
 }
@@ -419,7 +377,7 @@ bool swap(Launcher& launcher, std::uint8_t* values, std::uint64_t count, std::ui
 }
 
 bool pack(Launcher& launcher, const PackPlan& plan, std::uint32_t frames, std::uint64_t raw_bytes) {
-  // A frame is some times smaller than what it holds.
+  // Frames are typically several times smaller than their data.
   const auto blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(raw_bytes / (256 * kThreads), 1, 256));
   return frames <= kMaxRows && launcher.launch("pack_frames", blocks, frames, &plan, sizeof plan, false);
 }

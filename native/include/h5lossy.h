@@ -3,11 +3,10 @@
  *
  * The C API of h5lossy: chunks of float32 or float64 values to frames and back, within an error bound.
  *
- * libh5lossy is also the HDF5 plugin; this header is for callers that have bytes in memory. Two more are for data on a GPU
- * (h5lossy_device.h) and for measuring what was lost (h5lossy_assess.h). All functions are
- * re-entrant, allocate nothing that outlives the call (but for the threads of the _batch functions and a GPU's memory), and
- * never read or write outside the buffers that they are given, however broken a frame is. They leave the caller's
- * floating-point environment as it was.
+ * libh5lossy is also the HDF5 plugin; this header is for callers with data in memory. Two more headers are for data on a GPU
+ * (h5lossy_device.h) and for measuring errors (h5lossy_assess.h). All functions are re-entrant. They allocate nothing that
+ * outlives the call, except the threads of the _batch functions and a GPU's memory. They never read or write outside the
+ * buffers passed to them, even if a frame is corrupt. They restore the caller's floating-point environment.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
@@ -36,7 +35,7 @@ extern "C" {
 /* Largest number of chunk dimensions that cd_values hold; leading ones of a higher rank are multiplied into one. */
 #define H5L_MAX_RANK 8
 
-/* Most axes of an array in h5l_parts: as many as HDF5 knows. */
+/* Largest rank of an array in h5l_parts: HDF5's own limit. */
 #define H5L_MAX_PART_RANK 32
 
 /* Codec numbers (docs/format/frame.md). In a request 0 means "auto", in a frame it means "stored". */
@@ -61,22 +60,22 @@ typedef enum h5l_status {
   H5L_CORRUPT = 5,          /* the frame contradicts itself */
   H5L_OUT_OF_MEMORY = 6,
   H5L_DEVICE_ERROR = 7,
-  H5L_INTERNAL = 8 /* a fault of h5lossy's own; please report it */
+  H5L_INTERNAL = 8 /* a bug in h5lossy; please report it */
 } h5l_status;
 
-/* Why a call failed, for people: what was given, what is allowed. Always ends in a NUL. */
+/* Why a call failed: what was given, and what is allowed. Always ends in a NUL. */
 typedef struct h5l_message {
   char text[256];
 } h5l_message;
 
-/* What to do with a chunk of values. Zero-initialise it, then set what applies. */
+/* How to encode a chunk. Zero-initialise it, then set the fields that apply. */
 typedef struct h5l_params {
-  uint32_t codec;        /* H5L_CODEC_*; 0 lets h5lossy choose */
+  uint32_t codec;        /* its number; 0 lets h5lossy choose */
   uint32_t bound_kind;   /* H5L_BOUND_* */
   double bound;          /* > 0 and finite; pointwise-relative also < 1; 0 for lossless */
   uint32_t mode;         /* the codec's own mode; 0 is its default */
-  uint32_t no_checksum;  /* 1: leave out the payload checksum; what is zero-initialised has one */
-  uint32_t value_bytes;  /* 4 float32, 8 float64, 0 not known: the frame holds the bytes as they are */
+  uint32_t no_checksum;  /* 1: leave out the payload checksum */
+  uint32_t value_bytes;  /* 4 float32, 8 float64, 0 unknown: the bytes are stored without compression */
   uint32_t big_endian;   /* 1: the values are big-endian in memory */
   uint32_t has_fill;     /* 1: values with the bits fill_bits are kept exactly, and no other value decodes to them */
   uint32_t maybe_padded; /* 1: zeros may be padding, so a range-relative bound leaves them out of the range */
@@ -85,12 +84,12 @@ typedef struct h5l_params {
   uint32_t shape[H5L_MAX_RANK]; /* extents, slowest first, without those of 1 */
 } h5l_params;
 
-/* What the header of a frame holds. */
+/* The header of a frame. */
 typedef struct h5l_frame_info {
   uint32_t version;
-  uint32_t codec;       /* H5L_CODEC_*; 0 is stored */
-  uint32_t bound_kind;  /* as used: lossless where the requested bound was too small to help */
-  uint32_t value_bytes; /* 4, 8, or 1 where the type was not known */
+  uint32_t codec;       /* its number; 0 is stored */
+  uint32_t bound_kind;  /* as used: lossless if the requested bound was too small to be useful */
+  uint32_t value_bytes; /* 4, 8, or 1 if the type is unknown */
   uint32_t big_endian;
   uint32_t mode;
   uint32_t has_checksum;
@@ -98,18 +97,18 @@ typedef struct h5l_frame_info {
   uint64_t raw_bytes;
   uint64_t frame_bytes;
   uint64_t tiles;
-  uint64_t stored_tiles; /* tiles kept as they were */
-  double bound;          /* as the user gave it */
+  uint64_t stored_tiles; /* tiles kept as raw bytes */
+  double bound;          /* as requested */
   double step;           /* bin width; pointwise-relative: the widest, as a fraction of the value; else 0 */
-  uint32_t rank;         /* 3 where the frame holds dims, else 0 */
-  uint32_t dims[3];      /* z, y, x */
+  uint32_t rank;         /* the number of dims in the frame: 0, 3 or 4 */
+  uint32_t dims[4];      /* (w,) z, y, x */
 } h5l_frame_info;
 
-/* Smallest and largest of the values that count (h5l_value_range). */
+/* Smallest and largest valid value (h5l_value_range). */
 typedef struct h5l_range {
   double min;
   double max;
-  uint64_t count; /* how many values counted; 0: min and max are 0 */
+  uint64_t count; /* the number of valid values; if it is 0, min and max are 0 */
 } h5l_range;
 
 /* "1.2.3". */
@@ -121,21 +120,21 @@ const char* h5l_build(void);
 /* "corrupt" for H5L_CORRUPT, and so on. */
 const char* h5l_status_name(h5l_status status);
 
-/* "pfpl" for H5L_CODEC_PFPL, and so on; NULL for a number that this build does not know. */
+/* "pfpl" for H5L_CODEC_PFPL, and so on; NULL for an unknown number. */
 const char* h5l_codec_name(uint32_t codec);
 
-/* The backend in use ("scalar"), or NULL where h5l_self_test fails. */
+/* The backend in use ("scalar"), or NULL if h5l_self_test fails. */
 const char* h5l_backend_name(void);
 
-/* Name of the i-th backend that this build holds, best first; NULL past the last. `usable` may be NULL; it becomes 1
- * if this machine can run the backend. */
+/* The name of the i-th backend of this build, best first; NULL past the last. `usable` may be NULL; it is set to 1 if this
+ * machine can run the backend, else to 0. */
 const char* h5l_backend_at(uint32_t i, int* usable);
 
-/* Checks that the arithmetic of this machine gives the bits that the format needs. Runs once; later calls repeat the
- * answer. H5L_OK, or H5L_INTERNAL (wrong bits), or H5L_INVALID_ARGUMENT (H5LOSSY_BACKEND names no usable backend). */
+/* Checks that this machine's arithmetic gives the exact bits that the format needs. Runs once; later calls return the same
+ * result: H5L_OK, H5L_INTERNAL (wrong bits), or H5L_INVALID_ARGUMENT (H5LOSSY_BACKEND is not a usable backend). */
 h5l_status h5l_self_test(h5l_message* message);
 
-/* Largest frame for raw_bytes of input: raw_bytes + 40. 0 where raw_bytes is too large for a frame (4 GiB - 40). */
+/* Largest frame for raw_bytes of input: raw_bytes + 40. 0 if raw_bytes is too large for a frame (4 GiB - 40). */
 size_t h5l_max_encoded_size(size_t raw_bytes);
 
 /* Encodes a chunk. `frame` needs h5l_max_encoded_size(raw_bytes) bytes and must not overlap `raw`; `message` may be
@@ -147,78 +146,77 @@ h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_byte
 h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message);
 
 /* The same for the first bytes of a frame: at least 64, or all of it. stored_tiles is 0. If they include the tile table
- * (header_bytes + 4 * tiles of `info`), the status is that of h5l_inspect. If not, neither the header's checksum nor what
- * it covers is checked, and `info` only serves to find out how many bytes are needed. */
+ * (header_bytes + 4 * tiles of `info`), the status is that of h5l_inspect. If not, neither the header's checksum nor the
+ * fields that it covers are checked; use `info` only to find the number of bytes needed. */
 h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t frame_bytes, h5l_frame_info* info,
                               h5l_message* message);
 
 /* Decodes a whole frame after checking all of it. raw_bytes must be that of h5l_inspect. */
 h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, h5l_message* message);
 
-/* Decodes values [first, first + count) and touches only the tiles that hold them. The payload checksum covers the
- * whole frame and so is not checked; all else is. `raw` takes count values of the frame's type (bytes where it is not
- * known). */
+/* Decodes values [first, first + count), reading only the tiles that hold them. The payload checksum is not checked, because
+ * it covers the whole frame; everything else is. `raw` receives `count` values of the frame's type (bytes if the type is
+ * unknown). */
 h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t first, uint64_t count, void* raw,
                             size_t raw_bytes, h5l_message* message);
 
-/* How many threads a batch gets where its caller names no number: H5LOSSY_NUM_THREADS, or else one for each CPU that
- * the affinity mask and the cgroup's CPU quota leave to this process. H5L_INVALID_ARGUMENT where the variable is set to
- * anything but a number from 1 up. */
+/* The default number of threads of a batch: H5LOSSY_NUM_THREADS, or else one for each CPU that the affinity mask and the
+ * cgroup's CPU quota allow. H5L_INVALID_ARGUMENT if the variable is set and is not a number from 1 up. */
 h5l_status h5l_default_threads(uint32_t* threads, h5l_message* message);
 
-/* How parts of chunks lie in an array in memory, for the _batch functions. All chunks have one shape, and their values
- * the type in h5l_params. */
+/* The layout of parts of chunks in an array in memory, for the _batch functions. All chunks have the same shape, and the
+ * type in h5l_params. */
 typedef struct h5l_parts {
   uint32_t rank;
   uint64_t chunk[H5L_MAX_PART_RANK];  /* extents of a chunk, the last axis is the fastest */
   int64_t strides[H5L_MAX_PART_RANK]; /* of the array: bytes from a value to the next one along each axis */
-  uint64_t padding_bits;   /* encoding: what the chunk has outside of its part; a value's bytes as in memory */
-  const uint64_t* first;   /* `rank` numbers for each part: where it begins in its chunk */
+  uint64_t padding_bits;   /* encoding: the value of the chunk outside its part, with its bytes as in memory */
+  const uint64_t* first;   /* `rank` numbers for each part: its position in its chunk */
   const uint64_t* extents; /* `rank` numbers for each part */
 } h5l_parts;
 
-/* Encodes `count` chunks as h5l_encode does, several at a time. Chunk i has raw_bytes[i] bytes at raw[i], and its frame
- * goes to frames[i], which has room for capacities[i]; frame_bytes[i] becomes the frame's size, 0 where there is none.
- * The bytes do not depend on the number of threads.
+/* Encodes `count` chunks as h5l_encode does, several at a time. Chunk i has raw_bytes[i] bytes at raw[i]. Its frame is
+ * written to frames[i], which has capacities[i] bytes; frame_bytes[i] is set to the frame's size, or 0 on failure. The bytes
+ * do not depend on the number of threads.
  *
- * `parts` may be NULL: the chunks are as they are. Otherwise raw[i] is the first value of part i in an array, and
- * raw_bytes are those of a whole chunk.
+ * If `parts` is NULL, chunks are contiguous. Otherwise raw[i] is the first value of part i in an array, and raw_bytes[i] is
+ * the size of a whole chunk.
  *
- * `threads`: at most this many, the caller's among them; 0 is h5l_default_threads. If there are fewer chunks, several
- * threads share the tiles of one, given at least 1 MiB of it for each. More than one thread makes a pool, whose threads
- * stay for later batches. Batches may overlap, be nested, and go on in a forked child.
+ * `threads` is the largest number of threads, including the caller's; 0 is h5l_default_threads. If there are fewer chunks
+ * than threads, several threads share the tiles of a chunk, with at least 1 MiB each. More than one thread creates a pool,
+ * whose threads are kept for later batches. Batches may overlap and be nested, and also work in a forked child.
  *
- * Every chunk is tried. statuses[i] says how chunk i went, and messages[i] why it failed ("" where it did not);
- * `messages` may be NULL. The result is H5L_OK, or the status and message of the first chunk that failed, in their
- * order. If the arguments themselves are wrong, nothing is tried, and all statuses are the result. */
+ * Every chunk is processed. statuses[i] is the status of chunk i, and messages[i] the reason of a failure, or "";
+ * `messages` may be NULL. Returns H5L_OK, or the status and message of the first failed chunk in order. If the arguments are
+ * invalid, no chunk is processed, and all statuses are set to the result. */
 h5l_status h5l_encode_batch(const h5l_params* params, const h5l_parts* parts, size_t count, const void* const* raw,
                             const size_t* raw_bytes, void* const* frames, const size_t* capacities, size_t* frame_bytes,
                             h5l_status* statuses, h5l_message* messages, uint32_t threads, h5l_message* message);
 
 /* Decodes `count` frames, several at a time; parts, threads, statuses and messages are as above. Frame i has
- * frame_bytes[i] bytes at frames[i], and its values go to raw[i]: all raw_bytes[i] of them, or those of part i. Of a
- * chunk whose part is small, only the tiles that hold it are decoded, after the payload's checksum.
+ * frame_bytes[i] bytes at frames[i]. Its values are written to raw[i]: all raw_bytes[i] of them, or those of part i. If a part
+ * is small, the payload's checksum is checked, and only the tiles that hold the part are decoded.
  *
- * `params` may be NULL without parts. With a type in it, a frame of another type or byte order is H5L_CORRUPT; frames of
- * unknown type pass, as in the filter. */
+ * `params` may be NULL without parts. If it gives a type, a frame of another type or byte order is H5L_CORRUPT; frames of
+ * unknown type are accepted, as in the filter. */
 h5l_status h5l_decode_batch(const h5l_params* params, const h5l_parts* parts, size_t count, const void* const* frames,
                             const size_t* frame_bytes, void* const* raw, const size_t* raw_bytes, h5l_status* statuses,
                             h5l_message* messages, uint32_t threads, h5l_message* message);
 
-/* Writes cd_values (docs/format/cd_values.md): 5 words, or all H5L_MAX_CD_VALUES with value_bytes set. */
+/* Writes cd_values (docs/format/cd_values.md): 5 words, or all H5L_MAX_CD_VALUES if value_bytes is set. */
 h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[H5L_MAX_CD_VALUES], size_t* count,
                               h5l_message* message);
 
 /* Reads cd_values. Words past the first H5L_MAX_CD_VALUES are ignored. */
 h5l_status h5l_unpack_cd_values(const uint32_t* words, size_t count, h5l_params* params, h5l_message* message);
 
-/* Range of the valid values: finite, not the fill value, and with maybe_padded not zero. Reads value_bytes, big_endian,
- * has_fill, fill_bits and maybe_padded of `params`. */
+/* The range of the valid values: finite, not the fill value, and, if maybe_padded is set, not zero. Uses value_bytes,
+ * big_endian, has_fill, fill_bits and maybe_padded of `params`. */
 h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw_bytes, h5l_range* range,
                            h5l_message* message);
 
-/* The absolute bound for a range-relative one over [min, max], rounded down; 0 where only lossless will do, and where
- * the arguments make no sense. */
+/* The absolute bound for a range-relative one over [min, max], rounded down. 0 if only lossless satisfies the bound, or if
+ * the arguments are invalid. */
 double h5l_absolute_bound(double range_relative, double min, double max);
 
 /* cffi: end */

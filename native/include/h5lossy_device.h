@@ -1,16 +1,18 @@
 /* SPDX-FileCopyrightText: The h5lossy authors
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Chunks on a GPU, and what the library uses GPUs for.
+ * Chunks on a GPU, and the library's own use of GPUs.
  *
- * h5l_encode and h5l_decode, and so the HDF5 filter, use a GPU by themselves: the environment variable H5LOSSY_DEVICE is
- * "auto" (the faster one, the default), "cpu", "gpu" or "gpu:N". The bytes are the same. Where a GPU that was requested cannot
- * be used, the CPU does the work, and one line on standard error says why. With H5LOSSY_COUNTS=1, another one prints
- * h5l_counts when the process ends. Nothing else is ever printed.
+ * h5l_encode and h5l_decode, and so the HDF5 filter, can use a GPU for chunks in host memory. The environment variable
+ * H5LOSSY_DEVICE is "auto" (the default), "cpu", "gpu" or "gpu:N". "auto" starts on the CPU. Chunks of 128 KiB and more go
+ * to the GPU if the process already has a CUDA context, or, after 256 MiB of chunks, if h5l_gpu_speedup is at least 2; until
+ * then CUDA is not opened. The bytes are the same. If a requested GPU cannot be used, the CPU is used, and one line on stderr
+ * gives the reason. With H5LOSSY_COUNTS=1, one line reports that "auto" has opened a GPU, and one line prints h5l_counts when
+ * the process ends. Nothing else is printed.
  *
- * The functions below are for data that is on a GPU already. They need no more than the CUDA driver; `stream` is a
- * CUstream (or cudaStream_t) of the device that the pointers belong to, and all work goes to it: nothing is allocated,
- * nothing waits, and it can be captured into a CUDA graph (after one call of the same kind, which loads the kernels).
+ * The functions below are for data that is already on a GPU. They need only the CUDA driver. `stream` is a CUstream (or
+ * cudaStream_t) of the device that holds the data, and all work runs on it. Nothing is allocated and nothing waits, so calls
+ * can be captured into a CUDA graph, after one call of the same kind outside a capture, which loads the kernels.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
@@ -29,7 +31,7 @@ extern "C" {
 
 /* cffi: begin */
 
-/* How many chunks have been encoded and decoded by h5l_encode, h5l_decode and the filter, in this process, and on what. */
+/* The numbers of chunks that h5l_encode, h5l_decode and the filter have processed in this process. */
 typedef struct h5l_counts {
   uint64_t cpu_encoded;
   uint64_t cpu_decoded;
@@ -41,29 +43,33 @@ void h5l_get_counts(h5l_counts* counts);
 
 /* A GPU of this machine. All strings end in a NUL. */
 typedef struct h5l_device {
-  char name[128];    /* "NVIDIA H100 PCIe"; "" where it cannot be used */
-  char kernels[128]; /* where its kernels are from; "" where it cannot be used */
-  char problem[256]; /* why it cannot be used; "" where it can */
+  char name[128];    /* "NVIDIA H100 PCIe"; "" if it cannot be used */
+  char kernels[128]; /* the origin of its kernels; "" if it cannot be used */
+  char problem[256]; /* why it cannot be used, or "" */
 } h5l_device;
 
-/* Opens GPU i and says what it is. 1; or 0 past the last, or without the CUDA driver. */
+/* Opens GPU i and describes it. Returns 1, or 0 past the last GPU or without the CUDA driver. */
 int h5l_device_at(uint32_t i, h5l_device* device);
 
-/* Where chunks go, and why: lines of text. Returns how many bytes they have, of which at most capacity - 1 are written,
- * and a NUL. */
+/* Describes which device processes chunks, and why, in lines of text. Writes at most capacity - 1 bytes and a NUL, and
+ * returns the full length. */
 size_t h5l_describe_device_selection(char* text, size_t capacity);
 
-/* The GPU that memory belongs to; -1 if to none. */
+/* The speed of a GPU divided by that of this CPU for encoding (decode 0) or decoding (1) chunks of 1 MiB in host memory, from
+ * the library's table of measured speeds; 0 if the table has no entry. */
+double h5l_gpu_speedup(uint32_t codec, int decode);
+
+/* The GPU that memory belongs to, or -1. */
 int h5l_device_of(const void* pointer);
 
-/* Chunks of one shape on a GPU, and room for their frames. All strides are in bytes. */
+/* Chunks of one shape on a GPU, and buffers for their frames. All strides are in bytes. */
 typedef struct h5l_device_batch {
   uint32_t count;        /* chunks, at most 65535 */
   uint32_t reserved;     /* 0 */
   uint64_t raw_bytes;    /* of a chunk */
-  void* raw;             /* of the first chunk; aligned to a value, best to 16 bytes */
+  void* raw;             /* of the first chunk; aligned to a value, preferably to 16 bytes */
   uint64_t raw_stride;   /* a multiple of a value's size */
-  void* frames;          /* of the first chunk; aligned to 4 bytes, best to 16 */
+  void* frames;          /* of the first chunk; aligned to 4 bytes, preferably to 16 */
   uint64_t frame_stride; /* a multiple of 4; to encode, at least raw_bytes + 40 */
   uint64_t* frame_bytes; /* of each frame, on the GPU: encoding writes it, decoding reads it */
   void* workspace;       /* aligned to 16 bytes */
@@ -71,27 +77,27 @@ typedef struct h5l_device_batch {
   void* stream;
 } h5l_device_batch;
 
-/* Workspace for h5l_device_encode: reads count and raw_bytes of `batch`. */
+/* Workspace for h5l_device_encode. Uses count and raw_bytes of `batch`. */
 h5l_status h5l_device_encode_workspace(const h5l_params* params, const h5l_device_batch* batch, uint64_t* bytes,
                                        h5l_message* message);
 
-/* Starts to encode chunks, in the byte order of the GPU. With a range-relative bound each chunk's own range counts. */
+/* Starts encoding chunks, in the byte order of the GPU. A range-relative bound refers to each chunk's own range. */
 h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* batch, h5l_message* message);
 
-/* Workspace for h5l_device_decode, of whole frames or any part of them. */
+/* Workspace for h5l_device_decode, for any range of values. */
 h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t* bytes,
                                        h5l_message* message);
 
-/* Starts to decode values [first, first + values) of each frame to `raw`, in the byte order of the GPU. `info` gives the
- * codec, mode, bound kind, type and shape, which all frames share. statuses[i], on the GPU, becomes 0; or 1 if frame i is
- * corrupt; or 2 if it does not match `info`, or is broken in a way that h5l_decode can describe. Stored frames, and
- * lossless ones of PFPL, are always accepted. If `values` is 0, only headers and tile tables are checked. However broken
- * a frame is, nothing outside the buffers is touched. */
+/* Starts decoding values [first, first + values) of each frame to `raw`, in the byte order of the GPU. `info` gives the
+ * codec, mode, bound kind, type and shape, which all frames share. statuses[i], on the GPU, is set to 0; to 1 if frame i is
+ * corrupt; to 2 if it does not match `info` or is malformed in a way that h5l_decode can describe. Stored frames, and frames
+ * of the default lossless codec, are always accepted. If `values` is 0, only headers and tile tables are checked. Even for
+ * corrupt frames, nothing outside the buffers is accessed. */
 h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
                              uint32_t* statuses, h5l_message* message);
 
-/* Starts to copy the frames of a batch to `packed`, one behind the other, so that one copy moves them to the host: each
- * begins at the next multiple of 16 bytes. Frames, frame_stride and `packed` are multiples of 16 too. */
+/* Starts copying the frames of a batch to `packed`, one after another, so that a single copy moves them to the host. Each
+ * begins at the next multiple of 16 bytes. frames, frame_stride and packed must be multiples of 16, too. */
 h5l_status h5l_device_pack(const h5l_device_batch* batch, void* packed, h5l_message* message);
 
 /* Chunks of an array on a GPU. */
@@ -102,12 +108,12 @@ typedef struct h5l_device_array {
   int64_t strides[H5L_MAX_RANK]; /* in bytes */
   uint64_t shape[H5L_MAX_RANK];
   uint32_t chunk[H5L_MAX_RANK]; /* extents of a chunk */
-  uint32_t
-      start[H5L_MAX_RANK]; /* where in its chunk the array's first value lies: 0, or part of a larger array is meant */
-  uint64_t padding;        /* bits of a value: what a chunk holds where the array has nothing */
+  uint32_t start[H5L_MAX_RANK]; /* position of the array's first value in its chunk; not 0 for parts of larger arrays */
+  uint64_t padding;             /* bits of the value that chunks hold outside the array */
 } h5l_device_array;
 
-/* Starts to copy chunks [first, first + batch->count), numbered in C order over the array, to `raw` of the batch, or from there. */
+/* Starts copying chunks [first, first + batch->count), numbered in C order over the array, to batch->raw (gather) or from it
+ * (scatter). */
 h5l_status h5l_device_gather(const h5l_device_array* array, uint64_t first, const h5l_device_batch* batch,
                              h5l_message* message);
 h5l_status h5l_device_scatter(const h5l_device_array* array, uint64_t first, const h5l_device_batch* batch,

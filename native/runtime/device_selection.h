@@ -1,52 +1,27 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Whether the GPU or the CPU works on a chunk in the host's memory, and who did so far. H5LOSSY_DEVICE is "auto" (the
-// default), "cpu", "gpu", or "gpu:N". With "auto" the faster one does: both are tried, per codec and size of chunk, once a
-// process has had so many bytes that opening the GPU is worth it.
+// Selects the GPU or the CPU for a chunk in host memory. H5LOSSY_DEVICE is "auto" (the default), "cpu", "gpu", or "gpu:N".
+// "auto" starts on the CPU. Chunks of 128 KiB and more go to the GPU if the process already has a CUDA context, or, after
+// 256 MiB of chunks, if the GPU is at least twice as fast by device_speeds.def.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "gpu/device.h"
+#include "runtime/chunk_counts.h"
 
 namespace h5lossy {
 
-enum class Direction : std::uint32_t { encode = 0, decode = 1 };
+// The GPU for a chunk of this size; null for the CPU.
+gpu::Device* select_device(Direction direction, std::uint32_t codec, std::size_t raw_bytes);
 
-struct Counts {
-  std::uint64_t cpu[2];  // chunks, by Direction
-  std::uint64_t gpu[2];
-};
-Counts counts();
+// Prints the GPU's error to stderr. If there is none, the frame was invalid, and decoding on the CPU gives the message.
+void report_failure(gpu::Device& device);
 
-// One chunk: who is to work on it, and then how long that took.
-class Turn {
- public:
-  Turn(Direction direction, std::uint32_t codec, std::uint32_t value_bytes, std::size_t raw_bytes);
-
-  // Null: the CPU's turn.
-  [[nodiscard]] gpu::Device* device() const { return device_; }
-
-  // The GPU could not; the CPU does it.
-  void give_up();
-
-  // The chunk is done.
-  void finish();
-
- private:
-  Direction direction_;
-  std::size_t raw_bytes_;
-  std::size_t slot_;
-  gpu::Device* device_ = nullptr;
-  bool is_timed_ = false;
-  std::chrono::steady_clock::time_point begin_;
-};
-
-// What H5LOSSY_DEVICE asks for, what there is, and what was measured: lines for people.
+// Describes the value of H5LOSSY_DEVICE and its effect on this machine, for `h5lossy doctor`. Opens the GPU.
 std::string describe_device_selection();
 
 }  // namespace h5lossy

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The floating-point settings that the format needs, for as long as an object of this class lives. A host process may
-// have flush-to-zero or another rounding mode on (any library built with -ffast-math can set it for the thread).
+// Sets the floating-point environment that the format needs, and restores the previous one at the end of the scope. A
+// host process may use flush-to-zero or another rounding mode (any library built with -ffast-math can set the former).
 #pragma once
 
 #include <cstdint>

@@ -20,23 +20,23 @@
 namespace h5lossy {
 namespace {
 
-// Lives on the stack of the thread that has the batch. What is not atomic is guarded by the pool's mutex.
+// On the stack of the calling thread. Members that are not atomic are guarded by the pool's mutex.
 struct Batch {
   const std::size_t count;
   const BatchItem item;
   const void* const context;
-  std::uint32_t seats;        // how many more threads may join; who does gets this number
-  std::uint32_t helpers = 0;  // threads of the pool at work on it
-  Batch* next = nullptr;      // in the pool's list
+  std::uint32_t free_workers;  // how many more threads may join; a thread that joins gets this number as its index
+  std::uint32_t helpers = 0;   // pool threads working on the batch
+  Batch* next = nullptr;       // in the pool's list
   std::atomic<std::size_t> taken{0};
   std::condition_variable left{};
 
-  void work(std::uint32_t seat, const std::atomic<bool>& stop) noexcept {
+  void work(std::uint32_t worker, const std::atomic<bool>& stop) noexcept {
     const FloatEnvironment environment;
     while (!stop.load(std::memory_order_relaxed)) {
       const std::size_t i = taken.fetch_add(1, std::memory_order_relaxed);
       if (i >= count) return;
-      item(context, i, seat);
+      item(context, i, worker);
     }
   }
 };
@@ -48,7 +48,7 @@ class Pool {
   void run(Batch& batch) noexcept {
     {
       const std::lock_guard lock(mutex_);
-      start(batch.seats);
+      start(batch.free_workers);
       batch.next = batches_;
       batches_ = &batch;
     }
@@ -59,7 +59,7 @@ class Pool {
     batch.left.wait(lock, [&] { return batch.helpers == 0; });
   }
 
-  // Ends the threads. A batch that they leave is finished by the thread that has it.
+  // Ends the threads. Unfinished batches are completed by their calling threads.
   void end() noexcept {
     std::vector<std::thread> threads;
     {
@@ -72,10 +72,10 @@ class Pool {
   }
 
  private:
-  // As many threads as a batch has seats; fewer where there is no memory, or the system allows no more.
+  // Starts threads until there are `wanted`; fewer if memory or the system's limit runs out.
   void start(std::size_t wanted) noexcept {
     if (stop_ || threads_.size() >= wanted) return;
-    // The host's signal handlers belong to its own threads.
+    // Signals go to the host's own threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -94,12 +94,12 @@ class Pool {
       if (stop_) return;
       Batch& batch = *batches_;
       ++batch.helpers;
-      const std::uint32_t seat = batch.seats--;
-      if (batch.seats == 0) remove(batch);
+      const std::uint32_t worker = batch.free_workers--;
+      if (batch.free_workers == 0) remove(batch);
       lock.unlock();
-      batch.work(seat, stop_);
+      batch.work(worker, stop_);
       lock.lock();
-      remove(batch);  // nothing is left in it for those who come now
+      remove(batch);  // all items are taken
       if (--batch.helpers == 0) batch.left.notify_one();
     }
   }
@@ -112,7 +112,7 @@ class Pool {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  Batch* batches_ = nullptr;  // those with free seats, the newest first
+  Batch* batches_ = nullptr;  // those that more threads may join, newest first
   std::vector<std::thread> threads_;
   std::atomic<bool> stop_ = false;  // written under the mutex
 };
@@ -121,13 +121,13 @@ std::atomic<Pool*> current_pool = nullptr;
 std::atomic<bool> fork_is_watched = false;
 std::atomic<bool> unloading = false;
 
-// In the child there are no threads, and the mutex may be locked for ever: the object is left alone.
+// A forked child has no pool threads, and the mutex may stay locked for ever, so the object is not touched.
 void forget_pool() { current_pool = nullptr; }
 
-// Null where there is to be no pool.
+// Null while unloading, or if there is no memory for a pool.
 Pool* find_pool() noexcept {
   if (unloading) return nullptr;
-  // Watching twice does no harm. A lock or a function's static would: the child could find it taken.
+  // No lock and no function-local static: a child could inherit it locked. Registering twice does no harm.
   if (!fork_is_watched) {
     if (pthread_atfork(nullptr, nullptr, forget_pool) != 0) return nullptr;
     fork_is_watched = true;
@@ -136,11 +136,11 @@ Pool* find_pool() noexcept {
   if (pool != nullptr) return pool;
   Pool* const made = new (std::nothrow) Pool;
   if (made == nullptr || current_pool.compare_exchange_strong(pool, made)) return made;
-  delete made;  // another thread was quicker
+  delete made;  // another thread was faster
   return pool;
 }
 
-// The pool's object stays: at exit other threads may still be in it.
+// The pool itself is never deleted: other threads may still use it at exit.
 struct AtUnload {
   ~AtUnload() {
     unloading = true;
@@ -152,7 +152,7 @@ struct AtUnload {
 
 void run_batch(std::size_t count, std::uint32_t threads, BatchItem item, const void* context) noexcept {
   const std::size_t useful = std::max<std::size_t>(1, std::min<std::size_t>(count, threads));
-  Batch batch{.count = count, .item = item, .context = context, .seats = static_cast<std::uint32_t>(useful - 1)};
+  Batch batch{.count = count, .item = item, .context = context, .free_workers = static_cast<std::uint32_t>(useful - 1)};
   Pool* const pool = useful > 1 ? find_pool() : nullptr;
   pool != nullptr ? pool->run(batch) : batch.work(0, kNever);
 }

@@ -65,9 +65,9 @@ constexpr CodecEntry kAvx512Codecs[] = {
 #undef H5L_CODEC
 };
 
-// What native/CMakeLists.txt lets each backend's compiler use. The compiler's own test also asks whether the system keeps
-// the registers.
-bool has_lzcnt() {  // of which Clang 14's test knows nothing
+// The instruction sets that native/CMakeLists.txt enables for each backend. __builtin_cpu_supports also checks that the
+// operating system saves the registers.
+bool has_lzcnt() {  // not supported by __builtin_cpu_supports in Clang 14
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_LZCNT) != 0;
 }
@@ -106,23 +106,23 @@ constexpr Backend kBackends[] = {
 
 constexpr char kBackendVariable[] = "H5LOSSY_BACKEND";
 
-struct Choice {
+struct BackendChoice {
   const Backend* backend = nullptr;
   h5l_status status = H5L_OK;
   h5l_message message = {};
 };
 
-Choice make_choice() {
-  Choice choice;
+BackendChoice make_choice() {
+  BackendChoice choice;
   const Message why(&choice.message);
-  const char* const asked = std::getenv(kBackendVariable);
-  const bool any = asked == nullptr || *asked == '\0';
+  const char* const requested = std::getenv(kBackendVariable);
+  const bool any = requested == nullptr || *requested == '\0';
   for (const Backend& backend : kBackends) {
-    if (!any && std::strcmp(asked, backend.name) != 0) continue;
+    if (!any && std::strcmp(requested, backend.name) != 0) continue;
     if (!backend.runs_here()) {
       if (any) continue;
       choice.status = why.fail(H5L_INVALID_ARGUMENT, "%s is \"%s\", which this machine cannot run; unset it",
-                               kBackendVariable, asked);
+                               kBackendVariable, requested);
       return choice;
     }
     choice.status = self_test(backend, why);
@@ -134,25 +134,34 @@ Choice make_choice() {
   }
   if (choice.status == H5L_OK) {
     choice.status = why.fail(H5L_INVALID_ARGUMENT,
-                             "%s is \"%.80s\", which is no backend of this build; \"h5lossy doctor\" lists them",
-                             kBackendVariable, asked);
+                             "%s is \"%.80s\", which is not a backend of this build; \"h5lossy doctor\" lists them",
+                             kBackendVariable, requested);
   }
   return choice;
 }
 
 }  // namespace
 
-const CodecEntry* Backend::find(std::uint32_t codec) const {
+const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uint32_t codec) {
   for (const CodecEntry& entry : codecs) {
     if (entry.number == codec) return &entry;
   }
   return nullptr;
 }
 
+const CodecEntry& lossless_codec(std::span<const CodecEntry> codecs, std::uint32_t codec) {
+  const CodecEntry* entry = find_codec(codecs, codec);
+  if (entry == nullptr || !entry->codec->has_lossless) entry = codecs.data();
+  while (!entry->codec->has_lossless) ++entry;  // at least one codec is lossless
+  return *entry;
+}
+
+std::span<const CodecEntry> all_codecs() { return kScalarCodecs; }
+
 std::span<const Backend> backends() { return kBackends; }
 
 h5l_status choose_backend(const Backend*& backend, const Message& why) {
-  static const Choice choice = make_choice();
+  static const BackendChoice choice = make_choice();
   backend = choice.backend;
   return choice.status == H5L_OK ? H5L_OK : why.fail(choice.status, "%s", choice.message.text);
 }
@@ -167,13 +176,6 @@ const RangeFunctions& best_ranges() {
   const Backend* backend = nullptr;
   const bool has_backend = choose_backend(backend, Message(nullptr)) == H5L_OK;
   return has_backend ? backend->ranges : scalar::range_functions;
-}
-
-const CodecEntry* codec_entry(std::uint32_t codec) {
-  for (const CodecEntry& entry : kScalarCodecs) {
-    if (entry.number == codec) return &entry;
-  }
-  return nullptr;
 }
 
 const char* codec_name(std::uint32_t codec) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Which codecs and backends this build holds, and which backend this machine uses.
+// The codecs and backends of this build, and the backend used on this machine.
 #pragma once
 
 #include <cstdint>
@@ -31,28 +31,32 @@ struct Backend {
   const ChecksumFunction& checksum;
   const RangeFunctions& ranges;
   const assess::Kernels& assess;
-
-  // Null for a number that this build does not have.
-  [[nodiscard]] const CodecEntry* find(std::uint32_t codec) const;
 };
 
 // All backends, best first.
 std::span<const Backend> backends();
 
-// The backend that this process uses: the best that runs here, or what H5LOSSY_BACKEND names. Chosen and self-tested
-// once; later calls give the same answer.
+// The backend that this process uses: the one named by H5LOSSY_BACKEND, or the best that runs here and passes its self
+// test. Chosen once per process.
 [[nodiscard]] h5l_status choose_backend(const Backend*& backend, const Message& why);
 
-// The checksum of that backend; of the plainest one where none can be used, since it has no floating point to go wrong.
+// The checksum of that backend. Scalar if no backend is usable: a checksum is not affected by floating-point errors.
 ChecksumFunction best_checksum();
 
 // The same for ranges of values.
 const RangeFunctions& best_ranges();
 
-// Null for a number that this build does not have. The functions are one backend's; all else is the same in all.
-const CodecEntry* codec_entry(std::uint32_t codec);
+// Null for a number that this build does not have.
+const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uint32_t codec);
 
-// "pfpl" for 1; null for a number that this build does not have.
+// The codec that encodes chunks losslessly when this codec (or auto) is requested: itself, or the first one that can.
+const CodecEntry& lossless_codec(std::span<const CodecEntry> codecs, std::uint32_t codec);
+
+// The codecs of the scalar backend. Except for the tile functions, codecs are the same in all backends.
+std::span<const CodecEntry> all_codecs();
+inline const CodecEntry* codec_entry(std::uint32_t codec) { return find_codec(all_codecs(), codec); }
+
+// As in codecs.def; null for a number that this build does not have.
 const char* codec_name(std::uint32_t codec);
 
 }  // namespace h5lossy

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Whether a backend gives the bits of the format on this machine, as it was compiled.
+// Checks that a backend, as compiled, gives the format's exact bits on this machine.
 #pragma once
 
 #include "frame/message.h"
@@ -9,8 +9,8 @@
 
 namespace h5lossy {
 
-// Encodes and decodes values on which a fused multiply-add, flushed subnormals, or another rounding would change the
-// result. Takes some tens of microseconds.
+// Encodes and decodes values whose results a fused multiply-add, flushed subnormals or another rounding mode would
+// change. Takes tens of microseconds.
 [[nodiscard]] h5l_status self_test(const Backend& backend, const Message& why);
 
 }  // namespace h5lossy

@@ -27,7 +27,7 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-// The first bytes of a file of the kernel's; empty where there is none.
+// The first bytes of a file in /proc or /sys; empty if it cannot be read.
 std::string read_file(const std::string& path) {
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "re"));
   if (file == nullptr) return {};
@@ -36,7 +36,7 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-// Whole CPUs for `quota` microseconds in each `period`; 0 where that is no limit ("max", -1, nothing).
+// quota / period, rounded up to whole CPUs; 0 if there is no limit ("max", -1, or empty).
 std::uint32_t cpus_of(std::string_view quota, std::string_view period) {
   const auto number = [](std::string_view text) {
     std::uint64_t value = 0;
@@ -48,7 +48,7 @@ std::uint32_t cpus_of(std::string_view quota, std::string_view period) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>((share - 1) / whole + 1, kMaxThreads));
 }
 
-// The limit that a folder of cgroup v2 or v1 sets itself.
+// The limit of one cgroup folder, v2 or v1.
 std::uint32_t own_cpus(const std::string& folder, bool v2) {
   if (!v2) return cpus_of(read_file(folder + "/cpu.cfs_quota_us"), read_file(folder + "/cpu.cfs_period_us"));
   const std::string text = read_file(folder + "/cpu.max");
@@ -59,8 +59,8 @@ std::uint32_t own_cpus(const std::string& folder, bool v2) {
 
 std::uint32_t tighter(std::uint32_t a, std::uint32_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
 
-// The tightest limit of a cgroup and those it is in. In a container the path may be the host's, of which nothing but
-// the root is mounted; so folders that are not there are passed over.
+// The tightest limit of a cgroup and its ancestors. Missing folders are skipped: in a container, the path may be the
+// host's, of which only the root is mounted.
 std::uint32_t cpus_up_to_root(const std::string& root, std::string_view path, bool v2) {
   std::uint32_t cpus = own_cpus(root, v2);
   while (path.size() > 1) {
@@ -82,7 +82,7 @@ bool lists(std::string_view controllers, std::string_view wanted) {
 std::uint32_t usable_cpus() {
 #if defined(__linux__)
   cpu_set_t set;
-  // Fails on machines of more CPUs than the set holds; then all of them count.
+  // Fails on machines with more CPUs than the set holds; then all CPUs count.
   if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<std::uint32_t>(CPU_COUNT(&set));
 #endif
   return std::max(1u, std::thread::hardware_concurrency());
@@ -90,14 +90,14 @@ std::uint32_t usable_cpus() {
 
 enum class Variable { none, number, wrong };
 
-// What H5LOSSY_NUM_THREADS says.
+// Parses H5LOSSY_NUM_THREADS.
 Variable read_variable(std::uint32_t& threads) noexcept {
   threads = 0;
   const char* const text = std::getenv(kThreadsVariable);
   if (text == nullptr || *text == '\0') return Variable::none;
   const char* const end = text + std::strlen(text);
   const auto [stop, error] = std::from_chars(text, end, threads);
-  // A number that is too large is a large number all the same.
+  // A number that overflows is valid, and clamped.
   if (error == std::errc::result_out_of_range && stop == end) threads = kMaxThreads;
   if (stop != end || threads == 0) return Variable::wrong;
   threads = std::min(threads, kMaxThreads);
@@ -107,7 +107,7 @@ Variable read_variable(std::uint32_t& threads) noexcept {
 }  // namespace
 
 std::uint32_t cgroup_cpus(const char* membership, const char* mount) {
-  // Lines of "number:controllers:path"; v2's has no controllers.
+  // Lines of "number:controllers:path"; v2's line has no controllers.
   const std::string text = read_file(membership);
   std::uint32_t cpus = 0;
   for (std::string_view rest = text; !rest.empty();) {
@@ -121,7 +121,7 @@ std::uint32_t cgroup_cpus(const char* membership, const char* mount) {
     if (controllers.empty()) {
       cpus = tighter(cpus, cpus_up_to_root(mount, path, true));
     } else if (lists(controllers, "cpu")) {
-      // Where v1 is mounted by its usual names: by the controller's (often a link), and by those of all on the line.
+      // v1 is mounted under the controller's name (often a link) or under all the names on the line.
       cpus = tighter(cpus, cpus_up_to_root(std::string(mount).append("/cpu"), path, false));
       cpus = tighter(cpus, cpus_up_to_root(std::string(mount).append("/").append(controllers), path, false));
     }
@@ -130,16 +130,16 @@ std::uint32_t cgroup_cpus(const char* membership, const char* mount) {
 }
 
 std::uint32_t filter_threads() noexcept {
-  static std::atomic<std::uint32_t> known = 0;
-  std::uint32_t threads = known.load(std::memory_order_relaxed);
+  static std::atomic<std::uint32_t> cached = 0;
+  std::uint32_t threads = cached.load(std::memory_order_relaxed);
   if (threads != 0) return threads;
   if (read_variable(threads) != Variable::number) threads = 1;
-  known.store(threads, std::memory_order_relaxed);
+  cached.store(threads, std::memory_order_relaxed);
   return threads;
 }
 
-h5l_status choose_threads(std::uint32_t asked, std::uint32_t& threads, const Message& why) {
-  threads = std::min(asked, kMaxThreads);
+h5l_status choose_threads(std::uint32_t requested, std::uint32_t& threads, const Message& why) {
+  threads = std::min(requested, kMaxThreads);
   if (threads != 0) return H5L_OK;
   switch (read_variable(threads)) {
     case Variable::number:

@@ -238,8 +238,11 @@ def _tile_count(frame: bytes) -> int:
     value_bytes, raw_bytes, mode = frame[7] & 0x7F, _u32(frame, 12), frame[9]
     if codec is None or mode not in codec.MODES or value_bytes not in FLOAT_TYPES:
         return 0
-    dims = struct.unpack("<3I", frame[40:52]) if codec.MODES[mode] else None
-    if dims is not None and (frame[5] < 13 or 0 in dims):
+    count = codec.MODES[mode]
+    if frame[5] < 10 + count:
+        return 0
+    dims = struct.unpack_from(f"<{count}I", frame, 40) or None
+    if dims is not None and 0 in dims:
         return 0
     tiling = codec.tiling(raw_bytes // value_bytes, FLOAT_TYPES[value_bytes], mode, dims)
     return min(int(tiling.tile_count), len(frame) // 4)

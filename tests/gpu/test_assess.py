@@ -70,7 +70,7 @@ def test_reports_are_the_same(kind: str, dtype: str) -> None:
             "fill_value": data.FILL if kind == "masked" else None,
             "mask": rng.random(shape) < 0.1 if number % 3 == 2 else None,
             "threshold_crossings": {"one": 1.0} if number % 2 else None,
-            "spacing": 0.5 if number % 4 == 1 else None,
+            "spacing": 0.5 if number % 4 == 1 else 1.0,
             "ssim": {"window": 3 + 4 * (number % 2), "step": 1 + number % 3 // 2},
         }
         expected = h5lossy.assess(x, y, **options)

@@ -151,12 +151,12 @@ void each_item_comes_once() {
   }
 }
 
-void a_seat_is_one_threads_alone() {
+void a_worker_index_belongs_to_one_thread() {
   for (int round = 0; round < 500; ++round) {
     std::atomic<bool> taken[5] = {};
-    run_batch(37, 5, [&](std::size_t, std::uint32_t seat) {
-      CHECK(seat < 5 && !taken[seat].exchange(true), "seat %u in round %d", seat, round);
-      taken[seat] = false;
+    run_batch(37, 5, [&](std::size_t, std::uint32_t worker) {
+      CHECK(worker < 5 && !taken[worker].exchange(true), "worker %u in round %d", worker, round);
+      taken[worker] = false;
     });
   }
 }
@@ -289,7 +289,7 @@ int main() {
   callers_do_not_disturb_each_other(chunks);
   batches_in_batches_end();
   each_item_comes_once();
-  a_seat_is_one_threads_alone();
+  a_worker_index_belongs_to_one_thread();
   an_item_may_wait_for_those_before_it();
   signals_stay_with_the_host();
   float_settings_do_not_matter(chunks);

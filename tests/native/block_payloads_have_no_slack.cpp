@@ -32,14 +32,15 @@ class Payload {
       : method_(method),
         tile_(tile),
         codec_(*codec_entry(method.codec)->codec),
-        functions_(sizeof(T) == 4 ? codec_.float32 : codec_.float64) {
+        functions_(sizeof(T) == 4 ? codec_.float32 : codec_.float64),
+        workspace_(workspace_of(functions_)) {
     const Setting setting = {H5L_BOUND_ABSOLUTE, 1e-3};
     quantizer_.kind = BoundKind::absolute;
     quantizer_ = scalar::make_absolute<T>(quantizer_, setting.bound);
     Values<T> source(random, setting, 0);
     raw_ = to_bytes<T>(source.make(tile.count), false);
-    bytes_.resize(std::size_t{method.blocking(sizeof(T)).tile_values} * sizeof(T) + codec_.spare_bytes, 0xEE);
-    const u32 size = functions_.encode(quantizer_, method.mode, tile, raw_.data(), bytes_.data());
+    bytes_.resize(method.tile_values(sizeof(T)) * sizeof(T) + codec_.spare_bytes, 0xEE);
+    const u32 size = functions_.encode(quantizer_, method.mode, tile, raw_.data(), bytes_.data(), workspace_.data());
     CHECK(size != kStoreTile && size > sizeof(T), "%s: payload of %u bytes for %u values", method.name.c_str(), size,
           tile.count);
     bytes_.resize(size);
@@ -71,13 +72,14 @@ class Payload {
   [[nodiscard]] bool is_taken(const Bytes& payload) const {
     Bytes decoded(raw_.size());
     return functions_.decode(quantizer_, method_.mode, tile_, payload.data(), static_cast<u32>(payload.size()),
-                             decoded.data());
+                             decoded.data(), workspace_.data());
   }
 
   const Method& method_;
   const Tile& tile_;
   const Codec& codec_;
   const TileFunctions& functions_;
+  const Workspace workspace_;
   Quantizer quantizer_;
   Bytes raw_, bytes_;
 };
@@ -95,14 +97,14 @@ std::vector<cuszp2::Code> read_codes(const Bytes& payload, u32 count) {
 
 // Codes, planes, first residuals: returns how many bytes the last ones are short of a multiple of 4.
 template <class T, u32 n>
-std::size_t check_cuszp2(const Method& method, const Tile& tile, Random& random) {
+std::size_t check_cuszp2(const Method& method, const Tile& tile, const blocks::Insides<n>& insides, Random& random) {
   const Payload<T> payload(method, tile, random);
-  const u32 count = blocks::count_blocks<n>(tile);
+  const u32 count = insides.blocks();
   const std::vector<cuszp2::Code> codes = read_codes<T>(payload.bytes(), count);
   const std::size_t codes_bytes = count * cuszp2::kCodeBytes<T>;
   std::size_t first_bytes = 0, plane_at = (codes_bytes + 3) / 4 * 4;
   for (u32 b = 0; b < count; ++b) {
-    const u64 inside = blocks::inside_of<n>(tile, b);
+    const u64 inside = insides[b];
     first_bytes += codes[b].first_size;
     for (const std::size_t end = plane_at + cuszp2::planes_bytes<n>(codes[b]); plane_at < end; plane_at += n / 8) {
       for (u32 e = 0; e < n; ++e) {
@@ -112,7 +114,8 @@ std::size_t check_cuszp2(const Method& method, const Tile& tile, Random& random)
     }
   }
   const std::size_t short_of = (4 - first_bytes % 4) % 4, size = payload.bytes().size();
-  CHECK(size == plane_at + first_bytes + short_of, "%s: %zu bytes", method.name.c_str(), size);
+  CHECK(size == plane_at + first_bytes + short_of, "%s: %zu bytes, expected %zu", method.name.c_str(), size,
+        plane_at + first_bytes + short_of);
   payload.check_pads({{codes_bytes, (4 - codes_bytes % 4) % 4}, {size - short_of, short_of}});
   return short_of;
 }
@@ -123,22 +126,29 @@ void check_cuszp2(const Method& method) {
   std::size_t pads = 0;
   for (u32 i = 1; i <= 40; ++i) {
     if (!method.has_boxes) {
-      const Tile tile = {32 * i - i % 5, 0, nullptr};
-      pads += check_cuszp2<T, 32>(method, tile, random);
+      const Tile tile = {32 * i - i % 5, 1, nullptr};
+      pads += check_cuszp2<T, 32>(method, tile, blocks::Insides<32>(tile.count), random);
       continue;
     }
-    // Boxes with gaps. The first position is always inside.
-    std::vector<u64> inside;
+    // Boxes that are whole or cut at an end along each axis, and their positions in a whole one.
+    const auto& whole = method.layout(sizeof(T)).box;
+    std::vector<Box> boxes(i);
+    std::vector<u64> masks(i);
     u32 count = 0;
     for (u32 b = 0; b < i; ++b) {
-      u32 size_x = 1 + static_cast<u32>(random.below(4)), rows = 2 + static_cast<u32>(random.below(3));
-      u64 mask = 0;
-      for (u32 y = 0; y < rows; ++y) mask |= blocks::first_bits(size_x) << (y * method.blocking(sizeof(T)).extents[2]);
-      inside.push_back(b % 2 == 0 ? mask : ~u64{0});
-      count += scalar::count_ones(inside.back());
+      auto& size = boxes[b].extents;
+      for (u32 axis = 0; axis < kAxes; ++axis) {
+        size[axis] = static_cast<u16>(b % 2 != 0 ? whole[axis] : 1 + random.below(whole[axis]));
+      }
+      for (u32 e = 0; e < 64; ++e) {
+        const bool is_inside =
+            e / whole[3] / whole[2] < size[1] && e / whole[3] % whole[2] < size[2] && e % whole[3] < size[3];
+        masks[b] |= u64{is_inside} << e;
+      }
+      count += scalar::count_ones(masks[b]);
     }
-    const Tile tile = {count, i, inside.data()};
-    if (i > 1) pads += check_cuszp2<T, 64>(method, tile, random);
+    const Tile tile = {count, i, boxes.data()};
+    if (i > 1) pads += check_cuszp2<T, 64>(method, tile, blocks::Insides<64>(i, masks.data()), random);
   }
   cuszp2::Mode mode;
   CHECK(cuszp2::unpack_mode(method.mode, mode), "mode %u", method.mode);
@@ -151,9 +161,9 @@ template <class T>
 void check_aatrox(const Method& method) {
   Random random(24);
   for (u32 i = 1; i <= 100; ++i) {
-    const Tile tile = {32 * i - i % 5, 0, nullptr};
+    const Tile tile = {32 * i - i % 5, 1, nullptr};
     const Payload<T> payload(method, tile, random);
-    const u32 count = blocks::count_blocks<scalar::aatrox::kBlockValues>(tile);
+    const u32 count = (tile.count + scalar::aatrox::kBlockValues - 1) / scalar::aatrox::kBlockValues;
     // No layer of these values is without differences.
     payload.check_pads({{4 + count, (4 - count % 4) % 4}});
     for (u32 layer = (count + 31) / 32; layer < 32; ++layer) {
@@ -168,11 +178,11 @@ void check_aatrox(const Method& method) {
 int main() {
   using namespace h5lossy::test;
   for (const Method& method : methods()) {
-    if (method.codec == H5L_CODEC_CUSZP2) {
+    if (method.codec == codec::cuszp2) {
       check_cuszp2<float>(method);
       check_cuszp2<double>(method);
     }
-    if (method.codec == H5L_CODEC_AATROX) {
+    if (method.codec == codec::aatrox) {
       check_aatrox<float>(method);
       check_aatrox<double>(method);
     }

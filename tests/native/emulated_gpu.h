@@ -40,7 +40,7 @@ namespace h5lossy::emulation {
 
 inline constexpr u32 kMostThreads = 512;  // of a thread block
 inline constexpr u32 kWarpThreads = 32;
-// Of blocks that may wait for each other. ThreadSanitizer knows some thousand.
+// The most thread blocks that may wait for each other. ThreadSanitizer supports some thousand fibers.
 inline constexpr u32 kThreadsTogether = 2048;
 inline constexpr std::size_t kStackBytes = 96 * 1024;
 
@@ -348,7 +348,7 @@ inline u64 load_relaxed(const u64* from) { return std::atomic_ref(*const_cast<u6
 inline u32 load_relaxed(const u32* from) { return std::atomic_ref(*const_cast<u32*>(from)).load(); }
 inline void prefetch(const u8*) {}
 inline void wait_a_little() { emulation::yield(); }
-inline constexpr u32 kPatience = 2;  // so that both happen
+inline constexpr u32 kMaxPolls = 2;  // so that both happen
 
 // Done when it is waited for: before that there are other bytes.
 template <u32 bytes>

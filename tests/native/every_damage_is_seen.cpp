@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Frames of 4 KiB of each codec, and of 512 bytes of each mode and sort: every truncation, every byte too many and every
-// change of a single byte, to any other value, is an error. Who has but the first bytes of a frame at hand, as where the rest
-// is on a GPU, is told of header and tile table what who has all of it is told.
+// change of a single byte, to any other value, is an error. Errors in header and tile table are the same if only the first bytes
+// of a frame are available, such as when the rest is on a GPU.
 
 #include <algorithm>
 #include <cstring>
@@ -34,13 +34,14 @@ h5l_status inspect_front(std::span<const std::uint8_t> frame, h5l_frame_info& in
 }
 
 void check_front(const Sample& sample, std::span<const std::uint8_t> frame) {
-  h5l_frame_info expected, told;
+  h5l_frame_info expected, found;
   h5l_message why = {}, message = {};
   const h5l_status status = h5l_inspect(frame.data(), frame.size(), &expected, &why);
-  CHECK(inspect_front(frame, told, message) == status && std::strcmp(message.text, why.text) == 0,
-        "%s, %zu bytes: told \"%s\", not \"%s\"", sample.name.c_str(), frame.size(), message.text, why.text);
+  CHECK(inspect_front(frame, found, message) == status && std::strcmp(message.text, why.text) == 0,
+        "%s, %zu bytes: got \"%s\", not \"%s\"", sample.name.c_str(), frame.size(), message.text, why.text);
   expected.stored_tiles = 0;
-  CHECK(status != H5L_OK || std::memcmp(&told, &expected, sizeof told) == 0, "%s: another header", sample.name.c_str());
+  CHECK(status != H5L_OK || std::memcmp(&found, &expected, sizeof found) == 0, "%s: another header",
+        sample.name.c_str());
 }
 
 // A copy on the heap that is as long as the prefix, so that a sanitizer sees what is read behind it.

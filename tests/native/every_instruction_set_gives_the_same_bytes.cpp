@@ -13,6 +13,7 @@
 
 #include "check.h"
 #include "chunk/geometry.h"
+#include "chunk/workspace.h"
 #include "codecs/bounds.h"
 #include "codecs/codec.h"
 #include "frame/checksum.h"
@@ -51,26 +52,12 @@ struct Other {
 std::vector<Other> others(std::uint32_t codec) {
   std::vector<Other> found = {{"this machine", &on_this_machine(codec)}};
   for (const Backend& backend : backends()) {
-    if (backend.runs_here()) found.push_back({backend.name, backend.find(codec)->codec});
+    if (backend.runs_here()) found.push_back({backend.name, find_codec(backend.codecs, codec)->codec});
   }
   return found;
 }
 
 // One tile; where it has boxes, the first one of a chunk of random extents.
-void make_tile(Random& random, const Blocking& blocking, std::uint32_t value_bytes, PlacedTile& placed) {
-  const bool is_full = random.one_in(2);
-  const std::uint64_t count = is_full ? blocking.tile_values : 1 + random.below(blocking.tile_values);
-  std::uint32_t dims[3] = {1, 1, static_cast<std::uint32_t>(count)};
-  if (blocking.extents[2] != 0) {
-    for (int i = 0; i < 3; ++i) {
-      const std::uint32_t extent = blocking.extents[i];
-      dims[i] = is_full ? 4 * extent : static_cast<std::uint32_t>(1 + random.below(6 * std::uint64_t{extent}));
-    }
-  }
-  const std::uint64_t values = std::uint64_t{dims[0]} * dims[1] * dims[2];
-  Geometry(blocking, value_bytes, values, dims).place(0, placed);
-}
-
 template <class T>
 const TileFunctions& functions_of(const Codec& codec) {
   if constexpr (sizeof(T) == 4) return codec.float32;
@@ -81,9 +68,9 @@ template <class T>
 void check(const Method& method, const Setting& setting, Random& random, std::uint64_t hostile_one_in) {
   const Codec& codec = *codec_entry(method.codec)->codec;  // the scalar backend's
   const TileFunctions& expected = functions_of<T>(codec);
-  const Blocking blocking = method.blocking(sizeof(T));
+  const std::size_t full_tile = method.tile_values(sizeof(T));
   PlacedTile placed;
-  make_tile(random, blocking, sizeof(T), placed);
+  place_some_tile(random, method, sizeof(T), random.one_in(2), full_tile, placed);
   const Tile& tile = placed.tile;
   Values<T> source(random, setting, hostile_one_in);
   const std::vector<Bits<T>> values = source.make(tile.count);
@@ -92,16 +79,19 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
   if (quantizer.kind == BoundKind::lossless && !codec.has_lossless) return;
   const Bytes raw = to_bytes<T>(values, false);
 
-  Bytes payload(blocking.tile_values * sizeof(T) + codec.spare_bytes), decoded(raw.size());
-  const u32 size = expected.encode(quantizer, method.mode, tile, raw.data(), payload.data());
+  Bytes payload(full_tile * sizeof(T) + codec.spare_bytes), decoded(raw.size());
+  const Workspace memory = workspace_of(expected);
+  const u32 size = expected.encode(quantizer, method.mode, tile, raw.data(), payload.data(), memory.data());
   const bool is_decoded = size != kStoreTile && size != 0;
   if (is_decoded) {
-    CHECK(expected.decode(quantizer, method.mode, tile, payload.data(), size, decoded.data()), "%u bytes", size);
+    CHECK(expected.decode(quantizer, method.mode, tile, payload.data(), size, decoded.data(), memory.data()),
+          "%u bytes", size);
   }
   for (const Other& other : others(method.codec)) {
     const TileFunctions& actual = functions_of<T>(*other.codec);
     Bytes other_payload(payload.size()), other_decoded(raw.size());
-    const u32 other_size = actual.encode(quantizer, method.mode, tile, raw.data(), other_payload.data());
+    const Workspace own = workspace_of(actual);
+    const u32 other_size = actual.encode(quantizer, method.mode, tile, raw.data(), other_payload.data(), own.data());
     const auto payload_bytes = static_cast<std::ptrdiff_t>(size == kStoreTile ? 0 : size);
     CHECK(size == other_size && std::equal(payload.begin(), payload.begin() + payload_bytes, other_payload.begin()),
           "%s, %s, payloads of %u and %u bytes: float%zu, kind %u, bound %.17g, fill %d 0x%" PRIx64, other.name.c_str(),
@@ -110,7 +100,8 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
     if (!is_decoded) continue;
     // A copy of just its size, so that sanitizers see a byte too many.
     const Bytes tight(payload.begin(), payload.begin() + payload_bytes);
-    CHECK(actual.decode(quantizer, method.mode, tile, tight.data(), size, other_decoded.data()), "%u bytes", size);
+    CHECK(actual.decode(quantizer, method.mode, tile, tight.data(), size, other_decoded.data(), own.data()), "%u bytes",
+          size);
     CHECK(decoded == other_decoded, "%s, %s, values differ: float%zu, kind %u, bound %.17g", other.name.c_str(),
           method.name.c_str(), 8 * sizeof(T), setting.kind, setting.bound);
   }

@@ -208,7 +208,8 @@ class Check {
     values_.resize(count);
     const std::uint64_t kinds = 1 + random_.below(3);
     for (W& value : values_) value = static_cast<W>(kinds < 3 ? 7 + random_.below(kinds) : random_.next());
-    tile_ = {count, has_gaps ? static_cast<u32>(blocks_.size()) : 0, has_gaps ? inside_.data() : nullptr};
+    insides_ =
+        has_gaps ? blocks::Insides<n>(static_cast<u32>(blocks_.size()), inside_.data()) : blocks::Insides<n>(count);
   }
 
   void check_written(const Bytes& expected) {
@@ -221,10 +222,10 @@ class Check {
       if (mask != 0) exceptions.add(b, blocks_[b].exceptions, blocks_[b].inside);
     }
     CHECK(exceptions.count() == found, "%u exceptions, expected %u", exceptions.count(), found);
-    const u32 size = exceptions.measure(tile_, values);
+    const u32 size = exceptions.measure(insides_, values);
     CHECK(size == expected.size(), "section of %u bytes, expected %zu", size, expected.size());
     const std::span<std::uint8_t> out = section_memory_.at_end(size);
-    const u8* const end = exceptions.write(tile_, values, out.data());
+    const u8* const end = exceptions.write(insides_, values, out.data());
     CHECK(end == out.data() + size, "%td bytes of %u", end - out.data(), size);
     CHECK(std::equal(out.begin(), out.end(), expected.begin()), "section of %u bytes", size);
   }
@@ -240,7 +241,7 @@ class Check {
           at_end ? values_memory_.at_end(raw_bytes) : values_memory_.at_front(raw_bytes);
       std::copy(section.begin(), section.end(), in.begin());
       std::memcpy(out.data(), decoded.data(), raw_bytes);
-      read_ = blocks::restore_exceptions<T, n>(tile_, in.data(), static_cast<u32>(in.size()), out.data());
+      read_ = blocks::restore_exceptions<T, n>(insides_, in.data(), static_cast<u32>(in.size()), out.data());
       CHECK(read_ == expected.has_value(), "a section of %zu bytes for %zu blocks: %s", section.size(), blocks_.size(),
             read_ ? "taken" : "refused");
       CHECK(!read_ || std::memcmp(out.data(), expected->data(), raw_bytes) == 0,
@@ -334,7 +335,7 @@ class Check {
   std::vector<Block> blocks_;
   std::vector<u64> inside_;
   std::vector<W> values_;
-  Tile tile_ = {};
+  blocks::Insides<n> insides_{0};
   GuardedMemory section_memory_{max_blocks * n * sizeof(W) + max_blocks * 8 + 1024};
   GuardedMemory values_memory_{max_blocks * n * sizeof(W)};
   bool read_ = false;

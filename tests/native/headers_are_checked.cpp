@@ -51,8 +51,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = st
 
 bool has_mode(std::uint32_t codec, std::uint32_t mode) {
   const CodecEntry* const entry = codec_entry(codec);
-  Blocking blocking;
-  return entry == nullptr ? mode == 0 : entry->codec->blocking(mode, 4, blocking);
+  return entry == nullptr ? mode == 0 : entry->codec->header_dims(mode) != kNoMode;
 }
 
 // The rules for every frame.
@@ -148,9 +147,10 @@ void check_tiles(const Bytes& frame) {
 void check_dims(const Bytes& frame) {
   const h5l_frame_info info = inspect(frame);
   const auto with_dims = [&](std::uint32_t z, std::uint32_t y, std::uint32_t x) {
-    return with(with(with(frame, kDimsAt, z), kDimsAt + 4, y), kDimsAt + 8, x);
+    const std::size_t at = kDimsAt + 4 * (info.rank - 3);  // a fourth one in front stays
+    return with(with(with(frame, at, z), at + 4, y), at + 8, x);
   };
-  const auto [z, y, x] = info.dims;
+  const std::uint32_t *const last = info.dims + info.rank - 3, z = last[0], y = last[1], x = last[2];
   taken(with_dims(z, y, x), decode(frame), "the frame, sealed");
   const auto values = static_cast<std::uint32_t>(info.raw_bytes / info.value_bytes);
   const std::uint32_t wrong[][3] = {
@@ -177,12 +177,12 @@ void check_dims(const Bytes& frame) {
   refused(with(frame, kRawBytesAt, 0xFFFFFFF8u), H5L_CORRUPT, "dims of other values");
 
   // A header without room for them: the words behind it are those of the tile table then.
-  for (std::uint8_t words = kHeaderBytes / 4; words < header_bytes_of(kHeaderDims) / 4; ++words) {
+  for (std::uint8_t words = kHeaderBytes / 4; words < header_bytes_of(info.rank) / 4; ++words) {
     refused(with(frame, kHeaderWordsAt, words), H5L_CORRUPT, "no room for dims, header words", words);
   }
 }
 
-// PFPL's own payload for one float32, which is consistent, but longer than what it stands for: an encoder stores that.
+// PFPL's payload for one float32, which is consistent, but longer than the value itself: an encoder would store the tile.
 void check_long_payload() {
   constexpr std::uint8_t payload[] = {0xea, 0x01, 0x03, 0x00, 0x03, 0x00, 0x03, 0x00, 0x03, 0x00, 0x00, 0x00};
   Bytes frame = encode(make_params(H5L_BOUND_ABSOLUTE, 0.01, 4), Bytes(400));

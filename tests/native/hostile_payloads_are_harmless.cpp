@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a codec's decoder makes of any payload, of any length that it may be asked for: it refuses it, or gives some
+// A codec's decoder, given any payload of any allowed length, refuses it or gives some
 // values, and neither reads nor writes outside of its buffers, which lie beside guard pages and are as long as need be.
 // For all codecs and modes, without a frame around the payload and so without its checks.
 
@@ -25,8 +25,9 @@ class Decoder {
   explicit Decoder(const Method& method)
       : method_(method),
         codec_(*codec_entry(method.codec)->codec),
-        blocking_(method.blocking(sizeof(T))),
-        functions_(sizeof(T) == 4 ? codec_.float32 : codec_.float64) {}
+        full_tile_(method.tile_values(sizeof(T))),
+        functions_(sizeof(T) == 4 ? codec_.float32 : codec_.float64),
+        workspace_(workspace_of(functions_)) {}
 
   void run() {
     place();
@@ -42,17 +43,9 @@ class Decoder {
   [[nodiscard]] int refused() const { return refused_; }
 
  private:
-  // A tile: full, or shorter, or with blocks at the edges of the data.
   void place() {
     const bool is_full = random_.one_in(3);
-    const std::uint64_t most = random_.one_in(2) ? 300 : blocking_.tile_values;
-    std::uint32_t dims[3] = {1, 1,
-                             static_cast<std::uint32_t>(is_full ? blocking_.tile_values : 1 + random_.below(most))};
-    for (std::size_t i = 0; i < 3 && method_.has_boxes; ++i) {
-      const std::uint32_t extent = blocking_.extents[i];
-      dims[i] = is_full ? 4 * extent : static_cast<std::uint32_t>(1 + random_.below(6 * std::uint64_t{extent}));
-    }
-    Geometry(blocking_, sizeof(T), std::uint64_t{dims[0]} * dims[1] * dims[2], dims).place(0, placed_);
+    place_some_tile(random_, method_, sizeof(T), is_full, random_.one_in(2) ? 300 : full_tile_, placed_);
     raw_bytes_ = std::size_t{placed_.tile.count} * sizeof(T);
   }
 
@@ -67,13 +60,14 @@ class Decoder {
     constexpr std::uint64_t densities[] = {0, 1000, 50, 5};
     Values<T> source(random_, setting, densities[random_.below(4)]);
     const Bytes raw = to_bytes<T>(source.make(placed_.tile.count), false);
-    Bytes payload(std::size_t{blocking_.tile_values} * sizeof(T) + codec_.spare_bytes);
-    const u32 size = functions_.encode(quantizer_, method_.mode, placed_.tile, raw.data(), payload.data());
+    Bytes payload(full_tile_ * sizeof(T) + codec_.spare_bytes);
+    const u32 size =
+        functions_.encode(quantizer_, method_.mode, placed_.tile, raw.data(), payload.data(), workspace_.data());
     payload.resize(size == kStoreTile ? 0 : size);
     return payload;
   }
 
-  // A few bytes changed, half of the time at the front, where the sizes stand; or cut, or longer.
+  // A few bytes changed, half of the time at the beginning, where the sizes are; or truncated, or extended.
   Bytes damaged(Bytes payload) {
     for (std::uint64_t changes = random_.below(4); changes > 0; --changes) {
       const std::size_t reach = random_.one_in(2) ? payload.size() : std::min<std::size_t>(payload.size(), 160);
@@ -99,16 +93,18 @@ class Decoder {
       const std::span<std::uint8_t> in = at_end ? payload_.at_end(payload.size()) : payload_.at_front(payload.size());
       const std::span<std::uint8_t> out = at_end ? values_.at_end(raw_bytes_) : values_.at_front(raw_bytes_);
       std::copy(payload.begin(), payload.end(), in.begin());
-      const bool taken =
-          functions_.decode(quantizer_, method_.mode, placed_.tile, in.data(), static_cast<u32>(in.size()), out.data());
+      const auto is_taken = [&] {
+        return functions_.decode(quantizer_, method_.mode, placed_.tile, in.data(), static_cast<u32>(in.size()),
+                                 out.data(), workspace_.data());
+      };
+      const bool taken = is_taken();
       ++(taken ? taken_ : refused_);
       // All values are set: none is left over from what the memory held before.
       if (!taken) continue;
       const Bytes first(out.begin(), out.end());
       for (std::uint8_t& byte : out) byte = static_cast<std::uint8_t>(~byte);
-      CHECK(
-          functions_.decode(quantizer_, method_.mode, placed_.tile, in.data(), static_cast<u32>(in.size()), out.data()),
-          "%s: refused the second time", method_.name.c_str());
+      std::fill_n(workspace_.data(), functions_.workspace_bytes, static_cast<std::uint8_t>(random_.next()));
+      CHECK(is_taken(), "%s: refused the second time", method_.name.c_str());
       CHECK(std::equal(out.begin(), out.end(), first.begin()), "%s: other values the second time",
             method_.name.c_str());
     }
@@ -116,13 +112,14 @@ class Decoder {
 
   const Method& method_;
   const Codec& codec_;
-  Blocking blocking_;
+  std::size_t full_tile_;
   const TileFunctions& functions_;
+  Workspace workspace_;
   Random random_{21};
   PlacedTile placed_;
   std::size_t raw_bytes_ = 0;
   Quantizer quantizer_;
-  GuardedMemory payload_{blocking_.tile_values * sizeof(T)}, values_{blocking_.tile_values * sizeof(T)};
+  GuardedMemory payload_{full_tile_ * sizeof(T)}, values_{full_tile_ * sizeof(T)};
   int taken_ = 0;
   int refused_ = 0;
 };

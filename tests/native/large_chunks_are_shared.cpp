@@ -101,8 +101,8 @@ void noise_is_stored() {
         "noise shrank");
 }
 
-// With and without a checksum: which damage is told does not depend on which thread sees it first.
-void damage_is_told_alike() {
+// With and without a checksum: the damage that is reported does not depend on which thread finds it first.
+void the_same_damage_is_reported() {
   Random random(9);
   const Setting setting{H5L_BOUND_ABSOLUTE, 1e-3};
   Values<float> source(random, setting, 0);
@@ -132,5 +132,5 @@ int main() {
   check_methods<float>();
   check_methods<double>();
   noise_is_stored();
-  damage_is_told_alike();
+  the_same_damage_is_reported();
 }

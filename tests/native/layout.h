@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "check.h"
-#include "chunk/geometry.h"
+#include "chunk/codec_selection.h"
 #include "frame/frame.h"
 #include "runtime/registry.h"
 
@@ -41,16 +41,20 @@ struct Layout {
   }
 };
 
-// False: not even the fixed fields are right. Else header_bytes are there, and nothing else is certain.
+// False if the fixed fields are wrong. Otherwise the frame has header_bytes, and nothing else is certain.
 inline bool read_layout(std::span<const std::uint8_t> frame, Layout& layout) {
   FrameHeader& header = layout.header;
   if (read_header({frame, frame.size()}, header, Message(nullptr)) != H5L_OK) return false;
   const CodecEntry* const entry = codec_entry(header.codec);
-  Blocking blocking;
   if (entry == nullptr || (header.value_bytes != 4 && header.value_bytes != 8)) return true;
-  if (!entry->codec->blocking(header.mode, header.value_bytes, blocking)) return true;
-  H5L_TARGET::unpack_dims(read_words({frame, frame.size()}), blocking.extents[2] != 0 ? kHeaderDims : 0, header);
-  layout.geometry = Geometry(blocking, header.value_bytes, header.raw_bytes / header.value_bytes, header.dims);
+  Choice choice;
+  choice.codec = entry->codec;
+  choice.mode = header.mode;
+  choice.header_dims = entry->codec->header_dims(header.mode);
+  if (choice.header_dims == kNoMode) return true;
+  H5L_TARGET::unpack_dims(read_words({frame, frame.size()}), choice.header_dims, header);
+  open_geometry(header, choice);
+  layout.geometry = choice.geometry;
   return true;
 }
 

@@ -39,7 +39,7 @@ struct Uses {
   friend bool operator==(const Uses&, const Uses&) = default;
 };
 
-// At least as many tiles as are asked for.
+// At least the requested number of tiles.
 template <class T>
 Uses measure_chunk(const Method& method, const Setting& setting, bool big_endian, std::size_t tiles) {
   constexpr std::uint32_t rows = 13, columns = 14;
@@ -113,7 +113,7 @@ void* run_on_small_stack(void*) {
   return nullptr;
 }
 
-// A thread whose stack has a guard page behind it.
+// A thread with a guard page after its stack.
 void check_stack() {
   pthread_attr_t attributes;
   CHECK(pthread_attr_init(&attributes) == 0, "pthread_attr_init");

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the tests go through: every codec of this build with every mode that its frames have, as the library's own table
-// says. So a codec that comes later is tested without a change.
+// Every codec of this build with every mode that its frames can have, from the library's own table, so that new codecs are
+// tested without changes.
 #pragma once
 
 #include <algorithm>
@@ -12,26 +12,27 @@
 #include <vector>
 
 #include "check.h"
+#include "chunk/geometry.h"
+#include "chunk/workspace.h"
 #include "frames.h"
 #include "random.h"
 #include "runtime/registry.h"
 
 namespace h5lossy::test {
 
-// A codec and one of its modes, to be asked for.
+// A codec and one of its modes, for requests.
 struct Method {
   std::uint32_t codec = H5L_CODEC_AUTO;
   std::uint32_t mode = 0;
-  bool is_default = false;  // what mode 0 stands for
-  bool has_boxes = false;   // works on blocks in several dimensions
+  bool is_default = false;  // whether mode 0 selects it
+  bool has_boxes = false;   // its frames hold dims
   std::string name;
 
-  // Not for codec auto.
-  [[nodiscard]] Blocking blocking(std::uint32_t value_bytes) const {
-    Blocking made = {};
-    CHECK(codec_entry(codec)->codec->blocking(mode, value_bytes, made), "%s", name.c_str());
-    return made;
+  // Of chunks with these dims. Not for codec auto.
+  [[nodiscard]] TileLayout layout(std::uint32_t value_bytes, const std::uint32_t (&dims)[kAxes]) const {
+    return codec_entry(codec)->codec->layout(mode, value_bytes, dims);
   }
+  [[nodiscard]] TileLayout layout(std::uint32_t value_bytes) const { return layout(value_bytes, {1, 1, 1, 1 << 20}); }
 
   // Values of a full tile; with codec auto, of the largest that it may choose.
   [[nodiscard]] std::size_t tile_values(std::uint32_t value_bytes) const;
@@ -39,13 +40,14 @@ struct Method {
 
 inline std::vector<Method> methods() {
   std::vector<Method> found;
-  // The last backend runs everywhere.
-  for (const CodecEntry& entry : backends().back().codecs) {
+  const Quantizer quantizer;
+  const Chunk run = {{1, 1, 1, 1}, 1, 4, false, quantizer, nullptr};
+  for (const CodecEntry& entry : all_codecs()) {
     for (std::uint32_t mode = 0; mode < 256; ++mode) {
-      Blocking blocking;
-      if (!entry.codec->blocking(mode, 4, blocking)) continue;
-      const bool is_default = entry.codec->frame_mode(0, 1) == mode;
-      found.push_back({entry.number, mode, is_default, blocking.extents[2] != 0,
+      const std::uint32_t header_dims = entry.codec->header_dims(mode);
+      if (header_dims == kNoMode) continue;
+      const bool is_default = entry.codec->choose_mode(run, 0, nullptr) == mode;
+      found.push_back({entry.number, mode, is_default, header_dims != 0,
                        std::string(entry.name) + ", mode " + std::to_string(mode)});
     }
   }
@@ -60,11 +62,29 @@ inline std::vector<Method> methods_and_auto() {
 }
 
 inline std::size_t Method::tile_values(std::uint32_t value_bytes) const {
-  if (codec != H5L_CODEC_AUTO) return blocking(value_bytes).tile_values;
+  if (codec != H5L_CODEC_AUTO) return Geometry(layout(value_bytes), value_bytes, 0, {1, 1, 1, 0}).max_tile_values();
   std::size_t largest = 0;
   for (const Method& method : methods()) largest = std::max(largest, method.tile_values(value_bytes));
   return largest;
 }
+
+// A codec's tile of some shape: full, or of at most `most` values, or with boxes that the chunk's end cuts.
+inline void place_some_tile(Random& random, const Method& method, std::uint32_t value_bytes, bool is_full,
+                            std::uint64_t most, PlacedTile& placed) {
+  const std::uint32_t header_dims = codec_entry(method.codec)->codec->header_dims(method.mode);
+  const TileLayout layout = method.layout(value_bytes);
+  std::uint32_t dims[kAxes] = {1, 1, 1, 1};
+  for (std::size_t i = kAxes - header_dims; i < kAxes; ++i) {
+    const std::uint32_t extent = layout.box[i];
+    dims[i] = is_full ? 4 * extent : static_cast<std::uint32_t>(1 + random.below(6 * std::uint64_t{extent}));
+  }
+  if (header_dims == 0) dims[3] = is_full ? layout.box[3] : static_cast<std::uint32_t>(1 + random.below(most));
+  const std::uint64_t values = std::uint64_t{dims[0]} * dims[1] * dims[2] * dims[3];
+  Geometry(method.layout(value_bytes, dims), value_bytes, values, dims).place(0, placed);
+}
+
+// Of exactly the requested size, so that sanitizers detect accesses beyond it.
+inline Workspace workspace_of(const TileFunctions& functions) { return Workspace(functions.workspace_bytes); }
 
 inline h5l_params make_params(const Method& method, std::uint32_t kind, double bound, std::uint32_t value_bytes) {
   h5l_params params = make_params(kind, bound, value_bytes);

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "check.h"
+#include "codec_numbers.h"
 #include "filter/hdf5_symbols.h"
 #include "frames.h"
 #include "values.h"
@@ -24,7 +25,7 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 using Words = std::vector<unsigned>;
 
-// What cd_values ask for.
+// The request in cd_values.
 struct Request {
   unsigned codec;
   unsigned mode;
@@ -37,7 +38,7 @@ class Plugin {
     CHECK(library != nullptr, "%s", dlerror());
     const auto type = reinterpret_cast<int (*)()>(dlsym(library, "H5PLget_plugin_type"));
     const auto info = reinterpret_cast<const void* (*)()>(dlsym(library, "H5PLget_plugin_info"));
-    CHECK(type != nullptr && info != nullptr, "HDF5 asks for both");
+    CHECK(type != nullptr && info != nullptr, "HDF5 needs both");
     CHECK(type() == hdf5::kPluginTypeFilter, "type %d", type());
     filter_ = static_cast<const hdf5::FilterClass*>(info());
     const auto pack = reinterpret_cast<decltype(&h5l_pack_cd_values)>(dlsym(library, "h5l_pack_cd_values"));
@@ -54,7 +55,7 @@ class Plugin {
     CHECK(requests_.size() > 2, "%zu codecs and modes", requests_.size());
   }
 
-  // All codecs and modes that may be asked for, auto too.
+  // All codecs and modes, including auto.
   [[nodiscard]] const std::vector<Request>& requests() const { return requests_; }
 
   [[nodiscard]] const hdf5::FilterClass& filter() const { return *filter_; }
@@ -93,7 +94,7 @@ class Plugin {
       CHECK(size <= capacity, "%zu bytes in a buffer of %zu", size, capacity);
       auto* const bytes = static_cast<std::uint8_t*>(buffer);
       result.assign(bytes, bytes + size);
-      // Where nobody says how large a chunk is, it has room for any; then the ends have to do.
+      // If the chunk size is unknown, the buffer is large enough for any chunk; then only its ends are compared.
       const std::size_t looked_at = std::min(capacity - size, std::size_t{1} << 12);
       const auto is_zero = [](const std::uint8_t* at, std::size_t count) {
         return std::all_of(at, at + count, [](std::uint8_t byte) { return byte == 0; });
@@ -111,7 +112,7 @@ class Plugin {
   std::vector<Request> requests_;
 };
 
-constexpr Request kPfpl = {H5L_CODEC_PFPL, 0};
+constexpr Request kPfpl = {codec::pfpl, 0};
 
 // Stored cd_values.
 Words stored_words(const Request& request, const Setting& setting, std::uint32_t value_bytes, bool big_endian,
@@ -176,7 +177,7 @@ void check_stored(const Plugin& plugin, Random& random) {
           request.codec, request.mode);
   }
 
-  // HDF5 asks an optional filter nothing, so the words may be about other data.
+  // HDF5 does not call an optional filter's can_apply and set_local, so the words may belong to other data.
   CHECK(plugin.decode(full, plugin.encode(full, raw, hdf5::kFlagOptional)) == raw, "an optional filter");
 
   // The dataset's own chunk of a size that is no multiple of a value's.
@@ -252,7 +253,7 @@ void check_other_sizes(const Plugin& plugin) {
   }
 }
 
-// The callbacks that ask HDF5: there is none here.
+// The callbacks that need HDF5's functions, which do not exist here.
 void check_without_hdf5(const Plugin& plugin) {
   const hdf5::FilterClass& filter = plugin.filter();
   CHECK(filter.version == 1 && filter.id == 46412 && filter.encoder_present == 1 && filter.decoder_present == 1,

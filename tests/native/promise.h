@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The promise (docs/design/bound.md), judged in exact arithmetic against the bound as the user gave it. It uses nothing
+// The promise (docs/design/bound.md), checked in exact arithmetic against the bound that the user gave. It uses nothing
 // of the library, so that no mistake is shared.
 #pragma once
 
@@ -52,7 +52,8 @@ bool is_subnormal(Bits<T> bits) {
 __extension__ using Quad = __float128;
 #else
 using Quad = long double;
-static_assert(std::numeric_limits<Quad>::digits == 113, "not so on Apple's AArch64: judge the promise elsewhere");
+static_assert(std::numeric_limits<Quad>::digits == 113,
+              "long double is too short, as on Apple's AArch64: check the promise elsewhere");
 #endif
 
 // |a - b| <= limit for doubles. Exact: the difference is rounded to s, and Knuth's two-sum gives what the rounding

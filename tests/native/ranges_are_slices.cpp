@@ -104,7 +104,7 @@ class Ranges {
   }
 
  private:
-  // First value and number of the values that stand in a row.
+  // First value and number of consecutive values.
   static std::vector<std::pair<std::uint64_t, std::uint64_t>> runs_of(const std::vector<std::uint64_t>& values) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
     for (const std::uint64_t value : values) {

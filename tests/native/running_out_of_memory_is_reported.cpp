@@ -68,7 +68,7 @@ void check(const Method& method, const Bytes& raw) {
   const int encode_failures = fail_one_after_the_other("h5l_encode", [&](h5l_message* message) {
     return h5l_encode(&params, raw.data(), raw.size(), frame.data(), frame.size(), &frame_bytes, message);
   });
-  CHECK(encode_failures > 0, "%s: allocations are not seen; has the linker been told to wrap malloc?", name);
+  CHECK(encode_failures > 0, "%s: allocations are not counted; does the linker wrap malloc?", name);
   frame.resize(frame_bytes);
   CHECK(frame == encode(params, raw), "%s: another frame of %zu bytes after failures", name, frame_bytes);
 

@@ -12,7 +12,7 @@
 //   --mode   the codec's, in any base that C reads (default: 0)
 //   --first, --last  patterns to begin and end with, both included
 //
-// A chunk has 2^20 patterns in a row, in three dimensions. A range-relative bound is judged by the range of the chunk's
+// A chunk has 2^20 patterns in a row, in three dimensions. A range-relative bound is checked against the range of the chunk's
 // own values.
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct Options {
   std::uint64_t first = 0;
   std::uint64_t last = 0xFFFFFFFF;
   unsigned threads = 1;
-  std::string name;  // what was asked for, in words
+  std::string name;  // the request, in words
 };
 
 struct Totals {
@@ -55,9 +55,10 @@ struct Totals {
 
 // Whether the errors of a chunk are within bounds, for nearly all of its values in a loop that compilers turn into
 // vector code. Those on which it does not decide, because they are special or close to the limit, are left to broken().
-class Judge {
+class BoundChecker {
  public:
-  Judge(const Promise& promise, const std::vector<std::uint32_t>& values, const std::vector<std::uint32_t>& decoded)
+  BoundChecker(const Promise& promise, const std::vector<std::uint32_t>& values,
+               const std::vector<std::uint32_t>& decoded)
       : promise_(promise), values_(values), decoded_(decoded) {}
 
   // Returns the largest error as a share of the bound.
@@ -198,7 +199,7 @@ class Worker {
     promise.has_fill = options_.params.has_fill != 0;
     promise.fill_bits = options_.params.fill_bits;
     if (promise.kind == H5L_BOUND_RANGE_RELATIVE) measure_range<float>(values_, false, promise);
-    totals_.worst = std::max(totals_.worst, Judge(promise, values_, decoded_).run());
+    totals_.worst = std::max(totals_.worst, BoundChecker(promise, values_, decoded_).run());
     totals_.exceptions += Exceptions(options_.params, promise).count(values_, decoded_);
     totals_.values += count;
     check_again(first, frame_bytes);
@@ -294,7 +295,7 @@ Options parse(const std::vector<std::string>& arguments) {
   const std::string_view names[] = {"--codec", "--mode", "--first", "--last", "-j"};
   Options options;
   std::vector<std::string> words;
-  std::uint32_t codec = H5L_CODEC_PFPL, mode = 0;
+  std::uint32_t codec = codec::pfpl, mode = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (std::find(std::begin(names), std::end(names), arguments[i]) == std::end(names)) {
       words.push_back(arguments[i]);
@@ -320,7 +321,7 @@ Options parse(const std::vector<std::string>& arguments) {
   options.params.mode = mode;
   set_shape(options.params, {kSlices, kRows, kColumns});  // a shorter chunk has one dimension
   options.name = words[0] + " " + words[1];
-  if (options.params.codec != H5L_CODEC_PFPL) options.name = codec_name_of(codec, mode) + ", " + options.name;
+  if (options.params.codec != codec::pfpl) options.name = codec_name_of(codec, mode) + ", " + options.name;
   if (words.size() == 3) {
     options.params.has_fill = 1;
     options.params.fill_bits = std::strtoull(words[2].c_str(), nullptr, 16);

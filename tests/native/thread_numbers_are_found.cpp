@@ -19,10 +19,10 @@ namespace {
 
 constexpr char kVariable[] = "H5LOSSY_NUM_THREADS";
 
-std::uint32_t chosen(std::uint32_t asked) {
+std::uint32_t chosen(std::uint32_t requested) {
   std::uint32_t threads = 0;
   h5l_message message;
-  const h5l_status status = choose_threads(asked, threads, Message(&message));
+  const h5l_status status = choose_threads(requested, threads, Message(&message));
   CHECK(status == H5L_OK, "%s", message.text);
   return threads;
 }

@@ -1,52 +1,56 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Geometry, which says where the tiles of a chunk lie, against a walk over all values: for the blocks of every codec and
-// mode, and extents of any kind. Gathering a tile's values and scattering them again moves each to its place, and no
+// Geometry, which says where the tiles of a chunk lie, against a walk over all values: for the boxes of all codecs, others,
+// and extents of any kind. Gathering a tile's values and scattering them again moves each to its place, and no
 // others; a range of values is found in the tiles that hold it.
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "check.h"
 #include "chunk/geometry.h"
 #include "guarded_memory.h"
-#include "methods.h"
+#include "random.h"
 
 namespace h5lossy::test {
 namespace {
 
-using Dims = std::uint32_t[3];
+using Dims = std::uint32_t[kAxes];
 
 struct NaiveTile {
   std::vector<std::uint64_t> values;  // their places in the chunk
-  std::vector<std::uint64_t> inside;  // by box
+  std::vector<Box> boxes;
 };
 
-// docs/format/cuszp2.md, "Blocks and tiles"; or runs of values.
-std::vector<NaiveTile> walk(const Blocking& blocking, std::uint64_t count, const Dims& dims) {
+// The boxes of a chunk in raster order, so many of them a tile; their values in raster order, too.
+std::vector<NaiveTile> walk(const TileLayout& layout, const Dims& dims) {
   std::vector<NaiveTile> tiles;
-  const auto& [box_z, box_y, box_x] = blocking.extents;
-  if (box_x == 0) {
-    for (std::uint64_t value = 0; value < count; ++value) {
-      if (value % blocking.tile_values == 0) tiles.emplace_back();
-      tiles.back().values.push_back(value);
-    }
-    return tiles;
-  }
-  std::uint64_t boxes = 0;
-  for (std::uint64_t z = 0; z < dims[0]; z += box_z) {
-    for (std::uint64_t y = 0; y < dims[1]; y += box_y) {
-      for (std::uint64_t x = 0; x < dims[2]; x += box_x) {
-        if (boxes++ % kMaxTileBoxes == 0) tiles.emplace_back();
-        NaiveTile& tile = tiles.back();
-        tile.inside.push_back(0);
-        for (std::uint32_t e = 0; e < box_z * box_y * box_x; ++e) {
-          const std::uint64_t at_z = z + e / box_x / box_y, at_y = y + e / box_x % box_y, at_x = x + e % box_x;
-          if (at_z >= dims[0] || at_y >= dims[1] || at_x >= dims[2]) continue;
-          tile.inside.back() |= std::uint64_t{1} << e;
-          tile.values.push_back((at_z * dims[1] + at_y) * dims[2] + at_x);
+  const auto& box = layout.box;
+  std::uint32_t boxes = 0;
+  std::uint32_t at[kAxes], end[kAxes];
+  for (at[0] = 0; at[0] < dims[0]; at[0] += box[0]) {
+    for (at[1] = 0; at[1] < dims[1]; at[1] += box[1]) {
+      for (at[2] = 0; at[2] < dims[2]; at[2] += box[2]) {
+        for (at[3] = 0; at[3] < dims[3]; at[3] += box[3]) {
+          if (boxes++ % layout.boxes == 0) tiles.emplace_back();
+          NaiveTile& tile = tiles.back();
+          Box& inside = tile.boxes.emplace_back();
+          for (std::size_t i = 0; i < kAxes; ++i) {
+            end[i] = std::min(at[i] + box[i], dims[i]);
+            inside.extents[i] = static_cast<std::uint16_t>(end[i] - at[i]);
+          }
+          for (std::uint64_t w = at[0]; w < end[0]; ++w) {
+            for (std::uint64_t z = at[1]; z < end[1]; ++z) {
+              for (std::uint64_t y = at[2]; y < end[2]; ++y) {
+                for (std::uint64_t x = at[3]; x < end[3]; ++x) {
+                  tile.values.push_back(((w * dims[1] + z) * dims[2] + y) * dims[3] + x);
+                }
+              }
+            }
+          }
         }
       }
     }
@@ -54,16 +58,20 @@ std::vector<NaiveTile> walk(const Blocking& blocking, std::uint64_t count, const
   return tiles;
 }
 
+std::string text_of(const Dims& dims) {
+  std::string text = std::to_string(dims[0]);
+  for (std::size_t i = 1; i < kAxes; ++i) text += " x " + std::to_string(dims[i]);
+  return text;
+}
+
 class Walk {
  public:
-  void check(Random& random, const Blocking& blocking, std::uint32_t value_bytes, const Dims& dims) {
-    const std::uint64_t count = std::uint64_t{dims[0]} * dims[1] * dims[2];
-    const std::vector<NaiveTile> expected = walk(blocking, count, dims);
-    const Geometry geometry(blocking, value_bytes, count, dims);
-    CHECK(geometry.tiles() == expected.size(), "%u x %u x %u: %u tiles, expected %zu", dims[0], dims[1], dims[2],
-          geometry.tiles(), expected.size());
-    CHECK(geometry.max_tile_bytes() == std::size_t{blocking.tile_values} * value_bytes, "%zu bytes",
-          geometry.max_tile_bytes());
+  void check(Random& random, const TileLayout& layout, std::uint32_t value_bytes, const Dims& dims) {
+    const std::uint64_t count = std::uint64_t{dims[0]} * dims[1] * dims[2] * dims[3];
+    const std::vector<NaiveTile> expected = walk(layout, dims);
+    const Geometry geometry(layout, value_bytes, count, dims);
+    CHECK(geometry.tiles() == expected.size(), "%s: %u tiles, expected %zu", text_of(dims).c_str(), geometry.tiles(),
+          expected.size());
 
     std::vector<std::uint8_t> chunk(count * value_bytes);
     for (std::uint8_t& byte : chunk) byte = static_cast<std::uint8_t>(random.next());
@@ -79,12 +87,12 @@ class Walk {
       for (std::size_t j = 0; j < tile.values.size(); ++j) {
         const std::size_t at = tile.values[j] * value_bytes;
         CHECK(std::memcmp(values.data() + j * value_bytes, chunk.data() + at, value_bytes) == 0,
-              "%u x %u x %u: value %zu of tile %u", dims[0], dims[1], dims[2], j, i);
+              "%s: value %zu of tile %u", text_of(dims).c_str(), j, i);
         std::memcpy(scattered.data() + at, chunk.data() + at, value_bytes);
       }
       geometry.scatter(i, values.data(), 0, count, out.data());
-      CHECK(std::equal(out.begin(), out.end(), scattered.begin()), "%u x %u x %u: tile %u is scattered elsewhere",
-            dims[0], dims[1], dims[2], i);
+      CHECK(std::equal(out.begin(), out.end(), scattered.begin()), "%s: tile %u is scattered elsewhere",
+            text_of(dims).c_str(), i);
     }
     CHECK(scattered == chunk, "the walk leaves values out");
     for (int i = 0; i < 20; ++i) check_range(random, geometry, expected, chunk, value_bytes);
@@ -96,11 +104,14 @@ class Walk {
     geometry.place(i, placed);
     CHECK(placed.tile.count == tile.values.size() && geometry.count_values(i) == tile.values.size(),
           "tile %u has %u values, expected %zu", i, placed.tile.count, tile.values.size());
-    CHECK(placed.tile.boxes == tile.inside.size(), "tile %u has %u boxes, expected %zu", i, placed.tile.boxes,
-          tile.inside.size());
-    for (std::size_t b = 0; b < tile.inside.size(); ++b) {
-      CHECK(placed.tile.inside[b] == tile.inside[b], "box %zu of tile %u is 0x%llx", b, i, placed.tile.inside[b]);
+    CHECK(placed.tile.box_count == tile.boxes.size(), "tile %u has %u boxes, expected %zu", i, placed.tile.box_count,
+          tile.boxes.size());
+    for (std::size_t b = 0; b < tile.boxes.size(); ++b) {
+      CHECK(
+          std::equal(std::begin(tile.boxes[b].extents), std::end(tile.boxes[b].extents), placed.tile.boxes[b].extents),
+          "box %zu of tile %u", b, i);
     }
+    CHECK(!geometry.is_linear() || geometry.first_value(i) == tile.values.front(), "tile %u begins elsewhere", i);
     CHECK(i + 1 == geometry.tiles() || tile.values.size() >= geometry.least_values(), "tile %u has %zu values", i,
           tile.values.size());
   }
@@ -143,8 +154,8 @@ class Walk {
 // Extents of up to 30000 values in all: equal to multiples of a block's, just past them, 1, or thin.
 void make_dims(Random& random, Dims& dims) {
   std::uint64_t left = 1 + random.below(random.one_in(4) ? 30000 : 3000);
-  const std::size_t longest = random.below(3);
-  for (std::size_t i = 0; i < 3; ++i) {
+  const std::size_t longest = random.below(kAxes);
+  for (std::size_t i = 0; i < kAxes; ++i) {
     if (i == longest) continue;
     const std::uint64_t extents[] = {1, 1 + random.below(4), 4, 5, 8, 9, 16, 17, 1 + random.below(200)};
     dims[i] = static_cast<std::uint32_t>(std::min(extents[random.below(9)], left));
@@ -154,20 +165,20 @@ void make_dims(Random& random, Dims& dims) {
 }
 
 // Dims that do not hold the values, whatever their product is modulo 2^32 or 2^64.
-void check_wrong_dims(const Blocking& blocking) {
-  const Dims wrong[] = {{2, 5, 9},
-                        {1, 1, 101},
-                        {0, 10, 10},
-                        {10, 10, 0},
-                        {0, 0, 0},
-                        {1u << 31, 2, 100},
-                        {1u << 31, 1u << 31, 4},
-                        {~0u, ~0u, ~0u},
-                        {100, ~0u, ~0u},
-                        {0, ~0u, ~0u}};
+void check_wrong_dims(const TileLayout& layout) {
+  const Dims wrong[] = {{1, 2, 5, 9},
+                        {1, 1, 1, 101},
+                        {1, 0, 10, 10},
+                        {1, 10, 10, 0},
+                        {0, 0, 0, 0},
+                        {2, 1u << 31, 1, 100},
+                        {1, 1u << 31, 1u << 31, 4},
+                        {~0u, ~0u, ~0u, ~0u},
+                        {1, 100, ~0u, ~0u},
+                        {0, ~0u, ~0u, ~0u}};
   for (const Dims& dims : wrong) {
-    const Geometry geometry(blocking, 4, 100, dims);
-    CHECK(geometry.tiles() == 0, "%u x %u x %u: %u tiles", dims[0], dims[1], dims[2], geometry.tiles());
+    const Geometry geometry(layout, 4, 100, dims);
+    CHECK(geometry.tiles() == 0, "%s: %u tiles", text_of(dims).c_str(), geometry.tiles());
   }
 }
 
@@ -178,20 +189,15 @@ int main() {
   using namespace h5lossy::test;
   Random random(18);
   Walk walk;
-  std::vector<h5lossy::Blocking> blockings = {{1, {}}, {100, {}}};
-  for (const Method& method : methods()) {
-    const h5lossy::Blocking blocking = method.blocking(4);
-    if (method.has_boxes) check_wrong_dims(blocking);
-    const bool is_new = std::none_of(blockings.begin(), blockings.end(), [&](const h5lossy::Blocking& other) {
-      return std::memcmp(&blocking, &other, sizeof blocking) == 0;
-    });
-    if (is_new) blockings.push_back(blocking);
-  }
-  for (const h5lossy::Blocking& blocking : blockings) {
+  const h5lossy::TileLayout layouts[] = {{{1, 1, 1, 1}},     {{1, 1, 1, 100}},     {{1, 1, 8, 8}, 64},
+                                         {{1, 4, 4, 4}, 64}, {{1, 16, 12, 10}, 1}, {{2, 3, 5, 7}, 3}};
+  for (const h5lossy::TileLayout& layout : layouts) {
+    check_wrong_dims(layout);
     for (int i = 0; i < 150; ++i) {
-      Dims dims;
+      Dims dims = {1, 1, 1, 1};
       make_dims(random, dims);
-      walk.check(random, blocking, random.one_in(2) ? 4 : 8, dims);
+      if (random.one_in(4)) dims[0] = dims[1] = dims[2] = 1;
+      walk.check(random, layout, random.one_in(2) ? 4 : 8, dims);
     }
   }
 }

@@ -67,8 +67,8 @@ u32 to_planes(const Word<T>* words, u32 groups, Word<T>* planes) {
 }
 
 template <class T>
-u32 from_planes(const Word<T>* planes, u32 groups, bool is_streamed, Word<T>* words) {
-  simd::Values<T, pfpl::NoQuantizer<T>> values({}, reinterpret_cast<u8*>(words), is_streamed);
+u32 from_planes(const Word<T>* planes, u32 groups, bool non_temporal, Word<T>* words) {
+  simd::Values<T, pfpl::NoQuantizer<T>> values({}, reinterpret_cast<u8*>(words), non_temporal);
   return simd::from_planes(planes, groups, values);
 }
 

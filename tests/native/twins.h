@@ -16,7 +16,7 @@ struct TwinsOfWords {
   void (*bits_of)(const Quantizer& quantizer, const W* words, u32 count, W* bits);
   // PFPL's planes of the residuals of any words. Return how many groups they did, the first ones.
   u32 (*to_planes)(const W* words, u32 groups, W* planes);
-  u32 (*from_planes)(const W* planes, u32 groups, bool is_streamed, W* words);
+  u32 (*from_planes)(const W* planes, u32 groups, bool non_temporal, W* words);
   W (*running_sums)(W* words, u32 count, W sum);
 };
 

@@ -5,14 +5,31 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import blocks
 from .common import Array, Consecutive, Corrupt, FloatType, Quantiser, Tiling
 
-MODES = {0: False}
-"""Modes the codec knows, and whether a frame of that mode has dims."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NUMBER = 3
+
+MODES = {0: 0}
+"""Modes the codec knows, and how many dims a frame of that mode has."""
+
+HAS_LOSSLESS = False
+
+AUTO_MODES = [0]
+"""Modes that codec auto compares."""
+
+
+def chosen_mode(mode: int, extents: Sequence[int]) -> int:
+    """Give the mode of a chunk, of which there is one."""
+    return 0
+
 
 PER_TILE = 32768
 """Values of a full tile."""
@@ -25,7 +42,7 @@ BLOCKS_PER_LAYER = 32
 
 
 def tiling(
-    count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, int, int] | None = None
+    count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, ...] | None = None
 ) -> Tiling:
     """
     Say how a chunk is cut into tiles.

@@ -20,14 +20,21 @@ if TYPE_CHECKING:
 PLAIN, OUTLIER, FIXED = range(3)
 """Bits 0 and 1 of a mode."""
 
+NUMBER = 2
+
 MODES = {
-    dimensions << 4 | kind: dimensions > 1
+    dimensions << 4 | kind: 3 if dimensions > 1 else 0
     for dimensions in (1, 2, 3)
     for kind in (PLAIN, OUTLIER, FIXED)
 }
-"""Modes the codec knows, and whether a frame of that mode has dims."""
+"""Modes the codec knows, and how many dims a frame of that mode has."""
+
+HAS_LOSSLESS = False
 
 DEFAULT_MODE = 0x11
+
+AUTO_MODES = [0x11, 0x21, 0x31]
+"""Modes that codec auto compares, as far as the chunk has dimensions."""
 
 SHAPES = {1: (1, 1, 32), 2: (1, 8, 8), 3: (4, 4, 4)}
 """Extents z, y, x of a block, by its dimensions."""
@@ -44,14 +51,14 @@ BLOCKS_PER_TILE = 64
 # ------------------------------------------------------------------------------------------------
 
 
-def lowered_mode(mode: int, extents: Sequence[int]) -> int:
+def chosen_mode(mode: int, extents: Sequence[int]) -> int:
     """
     Give the mode that an encoder takes for a chunk.
 
     Parameters
     ----------
     mode : int
-        The mode that was asked for.
+        The mode that was asked for; 0 is the default one.
     extents : sequence of int
         The chunk's extents other than 1.
 
@@ -60,25 +67,8 @@ def lowered_mode(mode: int, extents: Sequence[int]) -> int:
     int
         The mode, with not more dimensions than the chunk has.
     """
+    mode = mode or DEFAULT_MODE
     return min(mode >> 4, max(1, len(extents))) << 4 | mode & 3
-
-
-def dims_of(extents: Sequence[int]) -> tuple[int, int, int]:
-    """
-    Give the dims of a frame.
-
-    Parameters
-    ----------
-    extents : sequence of int
-        The chunk's extents other than 1, two or more.
-
-    Returns
-    -------
-    tuple of int
-        z, y, x.
-    """
-    *others, y, x = extents
-    return math.prod(others), y, x
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +84,7 @@ class InBlocks:
         A block's.
     """
 
-    dims: tuple[int, int, int]
+    dims: tuple[int, ...]
     shape: tuple[int, int, int]
 
     @property
@@ -173,7 +163,7 @@ def tiling(
     count: int,
     float_type: FloatType,
     mode: int = DEFAULT_MODE,
-    dims: tuple[int, int, int] | None = None,
+    dims: tuple[int, ...] | None = None,
 ) -> Tiling:
     """
     Say how a chunk is cut into tiles.

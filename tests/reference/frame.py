@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import itertools
 import math
+import pkgutil
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import aatrox, cuszp2, pfpl
+from . import pfpl
 from .common import (
     FLOAT_TYPES,
     Array,
@@ -30,11 +33,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 __all__ = [
-    "AATROX",
     "AUTO",
     "CODECS",
-    "CUSZP2",
-    "PFPL",
     "STORED",
     "Corrupt",
     "Frame",
@@ -52,22 +52,31 @@ __all__ = [
 MAGIC = b"H5LY"
 VERSION = 1
 STORED = 0
-PFPL = 1
-CUSZP2 = 2
-AATROX = 3
 
 AUTO = 0
 """The codec that an encoder is asked for where it may choose; no frame names it."""
 
-CODECS: dict[int, ModuleType] = {PFPL: pfpl, CUSZP2: cuszp2, AATROX: aatrox}
-"""Codecs by number. A module has `MODES`, `tiling`, `encode_tile` and `decode_tile`."""
+
+def _find_codecs() -> dict[int, ModuleType]:
+    """Find the modules beside this one that are codecs: those that have a number."""
+    found = pkgutil.iter_modules([str(Path(__file__).parent)], f"{__package__}.")
+    modules = [importlib.import_module(name) for _, name, _ in found if name != __name__]
+    codecs = {module.NUMBER: module for module in modules if hasattr(module, "NUMBER")}
+    return dict(sorted(codecs.items()))
+
+
+CODECS = _find_codecs()
+"""Codecs by number. A module has `NUMBER`, `MODES` (and how many dims their frames have),
+`HAS_LOSSLESS`, `AUTO_MODES`, `chosen_mode`, `tiling`, `encode_tile` and `decode_tile`."""
+
+LOSSLESS = next(number for number, codec in CODECS.items() if codec.HAS_LOSSLESS)
+"""The codec of chunks without a step."""
 
 HAS_PAYLOAD_SUM = 0x0001
 MUST_UNDERSTAND = 0xFF00
 
 _HEADER = struct.Struct("<4s6BH3IdQ")
 _HEADER_BYTES = _HEADER.size
-_DIMS = struct.Struct("<3I")
 _BIG_ENDIAN = 0x80
 
 
@@ -99,7 +108,7 @@ class Frame:
     flags : int
         All 16 flags.
     dims : tuple of int, optional
-        z, y, x, where the codec's mode has dims.
+        (w,) z, y, x, where the codec's mode has dims.
     later_fields : bytes
         Header fields of a later minor version.
     """
@@ -114,7 +123,7 @@ class Frame:
     tiles: tuple[bytes, ...]
     mode: int = 0
     flags: int = HAS_PAYLOAD_SUM
-    dims: tuple[int, int, int] | None = None
+    dims: tuple[int, ...] | None = None
     later_fields: bytes = b""
 
     @property
@@ -199,8 +208,8 @@ def build(frame: Frame) -> bytes:
     """
     ends = np.cumsum([len(tile) for tile in frame.tiles], dtype="<u4")
     table = b"" if frame.codec == STORED else ends.tobytes()
-    dims = b"" if frame.dims is None else _DIMS.pack(*frame.dims)
-    later = dims + frame.later_fields
+    dims = frame.dims or ()
+    later = struct.pack(f"<{len(dims)}I", *dims) + frame.later_fields
     front = struct.pack(
         "<4s6BHI",
         MAGIC,
@@ -243,8 +252,8 @@ class _Header(NamedTuple):
 
     @property
     def modes(self) -> Mapping[int, bool]:
-        """Modes that the codec has, and whether they have dims."""
-        modes: Mapping[int, bool] = {0: False} if self.codec == STORED else CODECS[self.codec].MODES
+        """Modes that the codec has, and how many dims they have."""
+        modes: Mapping[int, bool] = {0: 0} if self.codec == STORED else CODECS[self.codec].MODES
         return modes
 
 
@@ -275,8 +284,8 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
         The frame is damaged.
     """
     header = _read_header(data)
-    has_dims = header.modes[header.mode]
-    fields_end = _HEADER_BYTES + (_DIMS.size if has_dims else 0)
+    dims = struct.Struct(f"<{header.modes[header.mode]}I")
+    fields_end = _HEADER_BYTES + dims.size
     header_bytes = 4 * header.words
     if not fields_end <= header_bytes <= len(data):
         raise Corrupt(f"a header of {header_bytes} bytes in a frame of {len(data)}")
@@ -292,7 +301,7 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
         tiles=(),
         mode=header.mode,
         flags=header.flags,
-        dims=_DIMS.unpack_from(data, _HEADER_BYTES) if has_dims else None,
+        dims=dims.unpack_from(data, _HEADER_BYTES) or None,
         later_fields=data[fields_end:header_bytes],
     )
     if frame.dims is not None and math.prod(frame.dims) != frame.count:
@@ -433,7 +442,11 @@ def _check_values(header: _Header) -> None:
     """
     if header.kind not in list(Kind):
         raise Corrupt(f"bound kind {header.kind}; {[int(kind) for kind in Kind]} are allowed")
-    if header.kind == Kind.LOSSLESS and header.codec not in (STORED, PFPL):
+    if (
+        header.kind == Kind.LOSSLESS
+        and header.codec != STORED
+        and not CODECS[header.codec].HAS_LOSSLESS
+    ):
         raise Corrupt(f"bound kind {header.kind} of codec {header.codec}, which has no such form")
     if not math.isfinite(header.bound) or math.copysign(1.0, header.bound) < 0:
         raise Corrupt(f"bound {header.bound}; it is finite, and its sign bit is clear")
@@ -610,7 +623,7 @@ def encode(
     fill_bits: int | None = None,
     maybe_padded: bool = False,
     checksum: bool = True,
-    codec: int = PFPL,
+    codec: int = LOSSLESS,
     mode: int = 0,
     shape: Sequence[int] | None = None,
 ) -> bytes:
@@ -681,7 +694,7 @@ def encode(
     counting = _counting(fill_bits, FLOAT_TYPES[size])
     plan = dataclasses.replace(stored, kind=quantiser.kind, step=quantiser.step, tiles=())
     if quantiser.kind == Kind.LOSSLESS:
-        plan = _planned(plan, PFPL, 0, extents)
+        plan = _planned(plan, LOSSLESS, 0, extents)
     elif codec == AUTO:
         plan = _picked(plan, raw, counting, extents)
     else:
@@ -732,10 +745,16 @@ def _planned(plan: Frame, codec: int, mode: int, extents: Sequence[int]) -> Fram
     Frame
         The frame.
     """
-    if codec == CUSZP2:
-        mode = cuszp2.lowered_mode(mode or cuszp2.DEFAULT_MODE, extents)
-    dims = cuszp2.dims_of(extents) if CODECS[codec].MODES[mode] else None
+    mode = CODECS[codec].chosen_mode(mode, extents)
+    count = CODECS[codec].MODES[mode]
+    dims = _dims_of(extents, count) if count else None
     return dataclasses.replace(plan, codec=codec, mode=mode, dims=dims)
+
+
+def _dims_of(extents: Sequence[int], count: int) -> tuple[int, ...]:
+    """Give the last extents as dims: those in front are multiplied into one, or are 1."""
+    padded = [*[1] * count, *extents]
+    return math.prod(padded[: -count + 1]), *padded[-count + 1 :]
 
 
 def _with_tiles(plan: Frame, bits: Array, fill_bits: int | None) -> Frame:
@@ -792,13 +811,9 @@ def _picked(plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[i
     Frame
         The frame with its codec.
     """
-    dimensions = range(1, min(3, max(1, len(extents))) + 1)
-    candidates = [
-        _planned(plan, PFPL, 0, extents),
-        *(_planned(plan, CUSZP2, d << 4 | cuszp2.OUTLIER, extents) for d in dimensions),
-        _planned(plan, AATROX, 0, extents),
-    ]
-    z, y, x = cuszp2.dims_of([1, 1, *extents])
+    chosen = [(n, c.chosen_mode(mode, extents)) for n, c in CODECS.items() for mode in c.AUTO_MODES]
+    candidates = [_planned(plan, number, mode, extents) for number, mode in dict.fromkeys(chosen)]
+    z, y, x = _dims_of(extents, 3)
     chunk = bits.reshape(z, y, x)
     if z == 1:  # what is said of slices and rows, then, is about rows and columns
         chunk = chunk.reshape(y, x, 1) if y > 1 else chunk.reshape(x, 1, 1)

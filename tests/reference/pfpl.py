@@ -6,23 +6,39 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .common import Array, Consecutive, Corrupt, FloatType, Kind, Quantiser, Tiling
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 TILE_BYTES = 16384
 
-MODES = {0: False}
-"""Modes the codec knows, and whether a frame of that mode has dims."""
+NUMBER = 1
+
+MODES = {0: 0}
+"""Modes the codec knows, and how many dims a frame of that mode has."""
+
+HAS_LOSSLESS = True
+
+AUTO_MODES = [0]
+"""Modes that codec auto compares."""
+
+
+def chosen_mode(mode: int, extents: Sequence[int]) -> int:
+    """Give the mode of a chunk, of which there is one."""
+    return 0
+
 
 BITMAP_BYTES = (2048, 256, 32, 4)
 """Sizes of B0, B1, B2 and B3."""
 
 
 def tiling(
-    count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, int, int] | None = None
+    count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, ...] | None = None
 ) -> Tiling:
     """
     Say how a chunk is cut into tiles.

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Gradient and Laplacian in a cell: vectors of columns go down its rows.
+// Gradient and Laplacian in a cell, computed row by row for vectors of columns.
 #pragma once
 
 #include "assess/cpu/lanes.h"
 
-#include "assess/slopes.h"  // behind what it takes
+#include "assess/slopes.h"  // after the functions that it calls
 
 namespace h5lossy::H5L_TARGET {
 
 enum Axis : u32 { kW, kZ, kY, kX };
 
-// Original, error and validity of points, from one on.
+// Pointers to the original, error and validity of points.
 struct Points {
   const double* x;
   const double* e;
@@ -22,15 +22,16 @@ struct Points {
   [[nodiscard]] Points operator+(i64 by) const { return {x + by, e + by, valid + by}; }
 };
 
-// Points around a cell's first stencil, and behind them those of the others. Neighbours along y and x are near the centre.
+// Pointers to the points of a cell's first stencil; those of the other stencils follow. Neighbours along y and x are
+// addressed from the centre.
 struct CellPoints {
   Points centre, before[kY], after[kY];
   i64 stride;  // of rows
   u32 rows, columns;
-  bool all_valid;  // then no validity is there
+  bool all_valid;  // if true, validity is not stored
 };
 
-// Sums of a cell. Lane i has its columns i, i + 32, ..., one after the other.
+// Sums of a cell. Lane i adds columns i, i + 32, ... in order.
 struct StencilLanes {
   Lanes slope_error[4], gradient_error, laplacian, laplacian_error, error, interior;
 };
@@ -43,8 +44,7 @@ struct StencilVectors {
 
 inline Vector<double> larger_size(Vector<double> value, Vector<double> most) { return larger(magnitude(value), most); }
 
-// Columns from `first` to before `end`, all of whose vectors are whole if kPlain, and their points count. kFirst: the field's
-// first axis.
+// Adds columns [first, end). With kPlain, all vectors are whole and all points valid. kFirst is the field's first axis.
 template <u32 kFirst, bool kPlain, bool kFits>
 inline void add_columns(const CellPoints& points, const double* finer, u32 first, u32 end, StencilLanes& lanes,
                         StencilVectors& extrema) {
@@ -73,7 +73,7 @@ inline void add_columns(const CellPoints& points, const double* finer, u32 first
         for (u32 axis = kFirst; axis < kY; ++axis) limit(points.before[axis], at);
         for (u32 axis = kFirst; axis < kY; ++axis) limit(points.after[axis], at);
       }
-      // Last: the memory behind the cell's columns may hold NaN, or may be uninitialized.
+      // Must come last: memory beyond the cell's columns may hold NaN or be uninitialized.
       if constexpr (!kPlain) valid = columns_below(points.columns, column, valid);
       const auto keep = [valid](V value) {
         if constexpr (kPlain) return value;

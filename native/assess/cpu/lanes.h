@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Sums in a fixed number of lanes, and rows of float64 made from the values of a field. Rows are padded with zeros to
-// whole groups of lanes.
+// Sums in a fixed number of lanes, and rows of a field converted to float64 and padded with zeros to whole groups of
+// lanes.
 #pragma once
 
 #include <math.h>
@@ -25,7 +25,7 @@ struct alignas(64) Lanes {
   double lane[kSumLanes] = {};
 };
 
-// Up to whole groups of lanes.
+// Rounds up to whole groups of lanes.
 inline u32 padded(u32 count) { return (count + kSumLanes - 1) / kSumLanes * kSumLanes; }
 
 inline Vector<double> load_doubles(const double* from) {
@@ -36,7 +36,7 @@ inline Vector<double> load_doubles(const double* from) {
 
 inline void store_doubles(double* to, Vector<double> vector) { memcpy(to, &vector, sizeof vector); }
 
-// a b + c with one rounding, on every machine: where the processor has no such instruction, the C library's.
+// a b + c with one rounding on every machine; uses the C library if the CPU has no such instruction.
 inline double fused_multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
 inline Vector<double> fused_multiply_add(Vector<double> a, Vector<double> b, Vector<double> c) {
 #if defined(__AVX512F__)
@@ -60,11 +60,11 @@ inline Vector<double> square_root(Vector<double> of) {
 #endif
 }
 
-// Of normal numbers, for which a GPU has shorter ways.
+// For normal numbers. GPUs have faster versions of these.
 inline Vector<double> square_root_of_normal(Vector<double> of) { return square_root(of); }
 inline Vector<double> reciprocal_of_normal(Vector<double> of) { return 1.0 / of; }
 
-// Elements i below `count` of the vector at column `from`, and the other vector's from there on.
+// The elements of `vector`, which begins at column `from`, for columns below `count`, and those of `other` beyond.
 inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector,
                                     Vector<double> other = Vector<double>{}) {
   if (from + kDoubles <= count) return vector;
@@ -73,7 +73,7 @@ inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector,
   return column < static_cast<i64>(count) ? vector : other;
 }
 
-// Of numbers or vectors. Where they are equal, or one is NaN, the second.
+// For numbers and vectors. Returns b if both are equal or one is NaN.
 template <class V>
 [[gnu::always_inline]] inline V smaller(V a, V b) {
   return a < b ? a : b;
@@ -128,7 +128,7 @@ inline Word<T> word_at(const u8* row, u64 i, bool big_endian) {
   return big_endian ? swapped(word) : word;
 }
 
-// As many values as float64.
+// Loads kDoubles values and converts them to float64.
 template <class T>
 [[gnu::always_inline]] inline Vector<double> load_as_doubles(const void* from) {
   using Narrow [[gnu::vector_size(kDoubles * sizeof(T))]] = T;
@@ -140,7 +140,7 @@ template <class T>
   return __builtin_convertvector(values, Vector<double>);
 }
 
-// Values of a row as float64.
+// Converts a row to float64.
 template <class T>
 inline void read_row(const u8* row, bool big_endian, u32 count, double* to) {
   if (big_endian) {
@@ -150,15 +150,15 @@ inline void read_row(const u8* row, bool big_endian, u32 count, double* to) {
   }
 }
 
-// Original, error and validity (1 or 0) of a row of points, with zeros where a point does not count and behind the row
-// up to whole groups of lanes.
+// Original, error and validity (1 or 0) of a row of points. Points that are not valid, and the padding to whole groups of
+// lanes, are 0.
 struct Row {
   double* x;
   double* e;
   double* valid;
 };
 
-// Makes errors of decoded values, and zeros of what is not finite, the fill value, or not valid already.
+// Replaces decoded values (row.e) by errors, and points that are masked, not finite or the fill value by zeros.
 inline void leave_out(double fill, u32 count, Row row) {
   using Bits = Vector<i64>;
   constexpr auto kAllOnes = static_cast<i64>(kExponent<double>);
@@ -185,7 +185,7 @@ inline const u8* address(const u8* base, const i64* strides, const u64* at, cons
   return base + offset;
 }
 
-// Rows are short, and lie far apart: the processor does not see the next one coming.
+// Rows are short and far apart, so hardware prefetchers do not load the next one.
 template <class T>
 inline void prefetch_rows(const assess::View& view, const u8* original, const u8* decoded, u32 count) {
   for (u32 byte = 0; byte < count * sizeof(T); byte += 64) {

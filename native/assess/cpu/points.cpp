@@ -24,19 +24,19 @@ using assess::kWidestGrid;
 using assess::Moments;
 using assess::PointsPart;
 
-// Values that are summed while they are in the nearest cache.
+// Values that are summed while they are in the L1 cache.
 template <class T>
 constexpr u32 kBlock = 16384 / sizeof(T);
 
-// Points that are looked at together, where some may not be valid or break the bound.
+// Points that are checked together for validity and bound, before single ones are.
 constexpr u32 kRun = 64;
 
-// Rounds of all lanes that are taken at a time: the upper halves of two vectors fill one.
+// Rounds of all lanes that are processed together: the upper halves of two vectors fill one vector.
 constexpr u32 kRounds = 2;
 
-// Errors are counted by sign, exponent (2^-127 and less to 2^129 and more) and six bits of the mantissa: from that both
-// histograms can be had, whatever the width of the linear bins turns out to be. There are two tables, since a counter
-// that has just been written is slow to read.
+// Errors are counted by sign, exponent (2^-127 and less to 2^129 and more) and six bits of the mantissa. Both histograms
+// follow from these counts for any width of the linear bins. There are two tables, because incrementing the same counter
+// twice in a row stalls.
 constexpr u32 kCountersOfOctave = 64;
 constexpr u32 kCounters = 256 * kCountersOfOctave;  // of one sign
 constexpr u32 kNoCounter = 2 * kCounters;           // one that is never read
@@ -44,7 +44,7 @@ struct Counters {
   u32 count[2][2 * kCounters + 16];
 };
 
-// What the first pass over a leaf's values finds. Extrema are right where all values are finite.
+// Results of the first pass over a leaf. Extrema are correct only if all values are finite.
 template <class T>
 struct Survey {
   T x_min, x_max, y_min, y_max;
@@ -146,7 +146,7 @@ bool is_plain(const h5l_assess_params& params, const Run<T>& run) {
   return found == 0 && run.mask == nullptr;
 }
 
-// Whether all points of a run are one value in both fields, as they are where there is no data.
+// Whether all points of a run have the same value in both fields, as in regions without data.
 template <class T>
 bool is_constant(const Run<T>& run) {
   const auto value = bit_cast<Word<T>>(run.x[0]);
@@ -157,7 +157,7 @@ bool is_constant(const Run<T>& run) {
   return found == 0 && run.mask == nullptr;
 }
 
-// Valid points of a leaf, and their numbers in it.
+// The valid points of a leaf and their indices in it.
 template <class T>
 struct Kept {
   T x[kLeafValues];
@@ -166,7 +166,7 @@ struct Kept {
   u32 count;
 };
 
-// Keeps the valid points of a run, whose first has the number `start` in its leaf, and counts the others.
+// Appends the valid points of a run to `kept`, and counts the others. The run begins at index `start` of the leaf.
 template <class T>
 void keep_valid(const h5l_assess_params& params, const Run<T>& run, u32 start, Kept<T>& kept, PointsPart& part) {
   if (is_plain(params, run)) {
@@ -178,7 +178,7 @@ void keep_valid(const h5l_assess_params& params, const Run<T>& run, u32 start, K
     kept.count += run.count;
     return;
   }
-  if (is_constant(run)) {  // and so all of one kind, and not valid
+  if (is_constant(run)) {  // all points are special in the same way
     const auto value = bit_cast<Word<T>>(run.x[0]);
     count_special(part, kind_of<T>(value, value, params), run.first, run.count);
     return;
@@ -201,7 +201,7 @@ void keep_valid(const h5l_assess_params& params, const Run<T>& run, u32 start, K
       keep(i);
       continue;
     }
-    // As the format has it, other values may turn into a fill value of +0.0.
+    // The format allows other values to decode to +0.0, even if that is the fill value.
     if (params.has_fill != 0 && params.fill_bits != 0 && a != params.fill_bits && b == params.fill_bits &&
         is_finite<T>(a)) {
       count_special(part, H5L_SPECIAL_FILL_INTRODUCED, run.first + i, 1);
@@ -216,12 +216,12 @@ void keep_valid(const h5l_assess_params& params, const Run<T>& run, u32 start, K
   kept.count = count;
 }
 
-// What the sums of a leaf start from, and the threshold of relative errors.
+// The pivots of a leaf's sums, and the threshold for relative errors.
 struct Reference {
   double pivot_x, pivot_e, threshold;
 };
 
-// What is known of the points of a lane or, with vectors, of several.
+// Sums and extrema of one lane or, with vectors, of several.
 template <class V, class Count>
 struct Sums {
   V x, xx, e, ee, xe, abs_e, pointwise;  // about the pivots
@@ -229,7 +229,7 @@ struct Sums {
   Count over, changed;
 };
 
-// Adds points and returns their errors. Without kZeros no value of the original is 0.
+// Adds points and returns their errors. Without kZeros, no original value may be 0.
 template <bool kZeros, class V, class Count>
 [[gnu::always_inline]] inline V add_errors(V a, V b, const Reference& reference, Sums<V, Count>& s) {
   const V e = b - a;
@@ -277,7 +277,7 @@ template <int... kAt>
   return __builtin_shufflevector(a, b, ((kAt / 4 * 4 + kAt % 2 * 2 + 1) + (kAt % 4 / 2) * kCount)...);
 }
 
-// The sums of all lanes, as they lie in memory.
+// The sums of all lanes in memory.
 struct LaneSums {
   Lanes x, xx, e, ee, xe, abs_e, pointwise;
   Lanes e_min, e_max, abs_min, pointwise_min, pointwise_max;
@@ -292,7 +292,7 @@ template <class To, class From>
   return value;
 }
 
-// Sums of some lanes, from `lane` on. By value, each on its own, so that they can be in registers.
+// Loads the sums of some lanes, from `lane` on. By value and separately, so that they stay in registers.
 template <class V, class Count>
 [[gnu::always_inline]] inline Sums<V, Count> load_sums(const LaneSums& all, u32 lane) {
   const auto of = [lane](const Lanes& lanes) { return load_from<V>(lanes.lane + lane); };
@@ -322,18 +322,17 @@ template <class V, class Count>
   give_count(s.over, all.over), give_count(s.changed, all.changed);
 }
 
-// Has the lines of the next leaf come, evenly, while this one is summed. They may be behind the end: nothing is read.
+// Prefetches the next leaf evenly while this one is summed. Prefetching beyond the end is harmless.
 template <class T>
 [[gnu::always_inline]] inline void prefetch_ahead(const T* values, u32 lane, u32 round) {
   const auto* const bytes = reinterpret_cast<const u8*>(values + kLeafValues + round + lane * kRounds);
   for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64) __builtin_prefetch(bytes + at);
 }
 
-// Counters of the errors of two vectors. They are written two steps before they are read, since the processor would
-// wait for them.
-class Waiting {
+// Delays the counting of two vectors' errors by two steps, so that loading the indices does not wait for storing them.
+class DelayedCounts {
  public:
-  Waiting() {
+  DelayedCounts() {
     for (auto& step : at_) {
       for (u32& at : step) at = kNoCounter;
     }
@@ -364,15 +363,15 @@ class Waiting {
   u32 next_ = 0;
 };
 
-// Adds `count` points, the first of them in lane 0. Lanes are taken some at a time, so that all their sums stay in
-// registers: the values pass by that often.
+// Adds `count` points, starting in lane 0. Only as many lanes as fit in registers are processed at a time, so the values
+// are read several times.
 template <bool kZeros, class T>
 void add_block(const T* x, const T* y, u32 count, const Reference& reference, LaneSums& all, Counters& counters) {
   constexpr u32 kStep = kRounds * kSumLanes;
   const u32 whole = count / kStep * kStep;
   for (u32 lane = 0; lane < kSumLanes && whole != 0; lane += kDoubles) {
     auto sums = load_sums<Vector<double>, Vector<i64>>(all, lane);
-    Waiting waiting;
+    DelayedCounts waiting;
     for (u32 round = 0; round < whole; round += kStep) {
       prefetch_ahead(x, lane, round);
       prefetch_ahead(y, lane, round);
@@ -394,7 +393,7 @@ void add_block(const T* x, const T* y, u32 count, const Reference& reference, La
   }
 }
 
-// Makes the table of a part: the width of its bins is for errors up to `most` in size.
+// Fills in the table of a part. The bins' width is chosen for errors of up to `most` in size.
 void make_table(const Counters& counters, double most, PointsPart& part) {
   if (most > 0) {
     int exponent = kWidestGrid + 7;
@@ -466,7 +465,7 @@ void add_extrema(PointsPart& part, const LeafExtrema& found, double x_min, doubl
   up(part.pointwise_max, found.pointwise_max);
 }
 
-// Lists and counts the points of a leaf that break the bound, where any may.
+// Lists and counts the points of a leaf that violate the bound, unless the extrema show that there are none.
 template <class T>
 void check_bound(const h5l_assess_params& params, u64 first, const T* x, const T* y, const u16* number, u32 count,
                  const LeafExtrema& found, u64 zeros_changed, PointsPart& part) {
@@ -476,7 +475,7 @@ void check_bound(const h5l_assess_params& params, u64 first, const T* x, const T
       if (found.abs_max < limit) return;
       break;
     case H5L_BOUND_POINTWISE_RELATIVE:
-      // A quotient is off by a rounding or two.
+      // The margin covers the quotients' rounding errors.
       if (zeros_changed == 0 && limit > 1e-280 && found.pointwise_max < limit * (1 - 0x1p-50)) return;
       break;
     case H5L_BOUND_LOSSLESS:
@@ -487,7 +486,7 @@ void check_bound(const h5l_assess_params& params, u64 first, const T* x, const T
   }
   for (u32 start = 0; start < count; start += kRun) {
     const u32 end = count - start < kRun ? count : start + kRun;
-    if (params.bound_kind == H5L_BOUND_ABSOLUTE) {  // most errors of a leaf are away from the bound
+    if (params.bound_kind == H5L_BOUND_ABSOLUTE) {  // few errors are near the bound
       u64 near = 0;
       for (u32 i = start; i < end; ++i) {
         near |= static_cast<u64>(!(fabs(static_cast<double>(y[i]) - static_cast<double>(x[i])) < limit));
@@ -609,7 +608,7 @@ void points(const h5l_assess_params& params, u64 first, const void* x, const voi
   make_table(*counters, params.histogram_limit > 0 ? params.histogram_limit : most, part);
 }
 
-// A segment of a row, all of it in one box. Eight lanes: a box may be narrow.
+// Adds a segment of a row that lies in one box. Only eight lanes, because boxes may be narrow.
 template <class T>
 void add_segment(const assess::View& view, const assess::Rules& rules, const u64* at, u32 count, h5l_assess_box& box) {
   constexpr u32 kBoxLanes = 8;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Gradient, Laplacian and autocorrelation (pattern II) in one walk through a column of cells: planes of errors stay in a
-// ring during the sweep, so each value is read and converted about once.
+// Gradient, Laplacian and autocorrelation (pattern II) in one sweep through a column of cells. A ring keeps the planes of
+// errors that are still needed, so each value is read and converted about once.
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,25 +32,26 @@ struct Ring {
   }
 };
 
-// Sums of lags. Every one is over some points of a cell, rows and columns from its first ones on. Lane i is the sum of columns
-// i, i + 32, ... one after the other, and lanes are added up as a tree; for pairs along the last axis there are 128 lanes
-// (i, i + 128, ...), so that a GPU's thread may have four columns side by side. Products go to their lane with one rounding,
-// each column from its last row up. Errors are first added up in each column, from its last row up, so what a column comes to
-// serves all lags that shift it; but of tails along y, those of the cell's rows are added up that way, and those below it from
-// the first one down, which both serve all lags, too.
+// Sums of lags. The order of additions is fixed, so that all backends and GPUs give the same bits:
+// - A sum covers the first rows and columns of a cell. Lane i adds columns i, i + 32, ... in order, and lanes are added as a
+//   tree. Pairs along the last axis use 128 lanes (i, i + 128, ...), so that a GPU's thread can process four adjacent columns.
+// - Products are added to their lane with one rounding, each column from its last row to its first.
+// - Errors are first added in each column, from its last row to its first, so that the sums of a column are shared by all
+//   lags. Of tails along y, the cell's own rows are added that way, and the rows below the cell from the first down; both
+//   sums are shared by all lags.
 constexpr u32 kLanesX = 4 * kSumLanes;
 
-// Products of so many lags are summed at the same time, and vectors of so many columns: as many as registers allow.
+// The numbers of lags, and of vectors of columns, whose products are summed together, limited by the registers.
 constexpr u32 kLagsAtOnce = 5;
 constexpr u32 kVectors = kDoubles < 8 ? (kGroup < 2 ? kGroup : 2) : 4;
 
-// Of all columns, and of the first ones of them.
+// The sum of all columns, and of the first `some` columns.
 struct Total {
   double all, some;
 };
 
-// kSums totals, of all columns and of some[s] first ones: of(column, lanes) adds kAtOnce vectors of columns to their lanes. It
-// may be asked for columns behind the last one; these do not count, whatever they are.
+// Computes kSums totals, of all columns and of the first some[s]. of(column, lanes) adds kAtOnce vectors of columns to their
+// lanes. It may be called for columns beyond the last one; these results are discarded.
 template <u32 kCount, u32 kSums, u32 kAtOnce, class Of>
 inline void add_up(u32 columns, const u32* some, Total* totals, Of of) {
   constexpr u32 kStep = kAtOnce * kDoubles;
@@ -97,14 +98,14 @@ struct Plane {
   [[nodiscard]] Vector<double> validity(u32 row, u32 column) const {
     return load_doubles(valid + row * stride + column);
   }
-  // As seen from a point further along.
+  // The plane shifted by rows and columns.
   [[nodiscard]] Plane moved(u32 rows, u32 columns) const {
     const u64 by = rows * stride + columns;
     return {e + by, valid + by, stride};
   }
 };
 
-// A sum for each column, or two: what(column) gives a vector of them.
+// Adds up columns; what(column) gives a vector of them.
 template <u32 kCount, class What>
 inline Total add_up_columns(u32 columns, u32 some, What what) {
   Total found;
@@ -114,7 +115,7 @@ inline Total add_up_columns(u32 columns, u32 some, What what) {
   return found;
 }
 
-// Products of points with those of kLags other places. All of them count.
+// Adds up products of points with those at kLags offsets. All points are valid.
 template <u32 kCount, u32 kLags>
 inline void add_up_products(const Plane& head, const Plane* tails, u32 rows, u32 columns, const u32* some,
                             Total* totals) {
@@ -132,13 +133,14 @@ inline void add_up_products(const Plane& head, const Plane* tails, u32 rows, u32
   });
 }
 
-// Points and those that are a lag further along one axis. `some` are those of the columns that have one along the last axis.
+// Sums over pairs: points (heads) and the points one lag further along an axis (tails). `some` covers the columns that also
+// have a tail along the last axis.
 struct PairTotals {
   Total products, heads, tails, pairs;
 };
 
-// Pairs of which some points do not count: pair(row, column, a, b) gives heads, tails, and 1 where both count, or else 0. Tails
-// of the rows from `own` on lie below the cell.
+// Adds up pairs of which some points are not valid. pair(row, column, a, b) sets heads and tails, and returns 1 if both are
+// valid, else 0. Tails of rows from `own` on lie below the cell.
 template <u32 kCount, class Pair>
 inline PairTotals add_up_valid(u32 rows, u32 own, u32 columns, u32 some, Pair pair) {
   constexpr u32 kAtOnce = kGroup < 2 ? kGroup : 2;
@@ -150,7 +152,7 @@ inline PairTotals add_up_valid(u32 rows, u32 own, u32 columns, u32 some, Pair pa
     Vector<double> tails[kAtOnce] = {};
     Vector<double> below[kAtOnce] = {};
     Vector<double> kept[H5L_ASSESS_MAX_LAGS][kAtOnce];
-    // Gives tails of a row, with zeros where not both count.
+    // Sets the tails of a row, 0 for pairs that are not valid.
     const auto add_row = [&](u32 row, Vector<double>(&to)[kAtOnce]) {
 #pragma GCC unroll 2
       for (u32 k = 0; k < kAtOnce; ++k) {
@@ -216,14 +218,14 @@ class Sweep {
     tail_valid_ = take(far_plane_rows(plan, column) * u64{stride});
   }
 
-  // All in whole cache lines.
+  // The memory needed, in float64 values.
   static u64 memory_doubles(const FieldPlan& plan, const Column& column) {
     const u64 stride = padded(extent(plan, column, kX));
     const u64 planes =
         2 * u64{stencil_planes(plan)} + 2 * u64{ring_planes(plan)} + (has_far_stencils(plan) ? 3 * u64{kFarPlanes} : 0);
     const u64 rows =
         planes * extent(plan, column, kY) + 1 + ring_planes(plan) + plan.lags + 1 + 2 * far_plane_rows(plan, column);
-    return (rows + 1) * stride;  // tails are read in whole groups of lanes
+    return (rows + 1) * stride;  // one more row, because tails are read in whole groups of lanes
   }
 
   void run(StencilCell* cells) {
@@ -256,12 +258,12 @@ class Sweep {
   }
   static bool has_far_stencils(const FieldPlan& plan) { return plan.present[kW] && plan.stencils; }
 
-  // Of a plane of another w, whose points are tails.
+  // Rows of a plane of another w, whose points are tails.
   static u64 far_plane_rows(const FieldPlan& plan, const Column& column) {
     return plan.present[kW] && plan.lags != 0 ? column.end[kY] - column.first[kY] : 0;
   }
 
-  // Of what is read along an axis.
+  // The points that are read along an axis: the column's, and the halo.
   static u32 extent(const FieldPlan& plan, const Column& column, u32 axis) {
     const u64 end = column.end[axis] + (plan.present[axis] ? halo(plan) : 0);
     return static_cast<u32>((end < plan.shape[axis] ? end : plan.shape[axis]) - column.first[axis]);
@@ -314,7 +316,7 @@ class Sweep {
   [[nodiscard]] u32 own_rows() const { return static_cast<u32>(column_.end[kY] - column_.first[kY]); }
   [[nodiscard]] u32 own_columns() const { return static_cast<u32>(column_.end[kX] - column_.first[kX]); }
 
-  // How many of the owned points of a row have one `distance` further along x.
+  // The number of owned points in a row that have a point at `distance` along x.
   [[nodiscard]] u32 columns_with(u32 distance) const {
     const u32 there = columns_ > distance ? columns_ - distance : 0;
     return there < own_columns() ? there : own_columns();
@@ -323,7 +325,7 @@ class Sweep {
   // A plane of the ring.
   [[nodiscard]] Plane plane(u64 z) const { return {e_.row(z, 0), valid_.row(z, 0), e_.stride}; }
 
-  // One of another w.
+  // A plane of another w.
   Plane read_far_plane(u64 w, u64 z) const {
     for (u32 y = 0; y < own_rows(); ++y) {
       const Row row = {spare_x_, tail_e_ + y * u64{e_.stride}, tail_valid_ + y * u64{e_.stride}};
@@ -333,7 +335,7 @@ class Sweep {
     return {tail_e_, tail_valid_, e_.stride};
   }
 
-  // How many of the cell's rows have a point that is `lag` further along an axis but the last.
+  // The number of the cell's rows that have a point at distance `lag` along an axis other than the last.
   [[nodiscard]] u32 rows_with(u32 axis, u32 lag, u64 w, u64 z) const {
     if (axis == kW && w + lag >= plan_.shape[kW]) return 0;
     if (axis == kZ && z + lag >= plan_.shape[kZ]) return 0;
@@ -341,7 +343,7 @@ class Sweep {
     return there < own_rows() ? there : own_rows();
   }
 
-  // Whether all points count of which pairs along an axis are made.
+  // Whether all points of the pairs along an axis are valid.
   [[nodiscard]] bool has_plain_pairs(u32 axis, u32 lag, u64 z) const {
     if (rules_.all_valid) return true;
     return axis != kW && is_plain_[z % e_.planes] && (axis != kZ || is_plain_[(z + lag) % e_.planes]);
@@ -372,13 +374,13 @@ class Sweep {
     }
   }
 
-  // How many rows have pairs along an axis of which all points count; 0: not all of them do, or there are none.
+  // The number of rows with pairs along an axis if all their points are valid, else 0.
   [[nodiscard]] u32 plain_rows(u32 axis, u32 lag, u64 w, u64 z) const {
     const u32 rows = rows_with(axis, lag, w, z);
     return rows != 0 && has_plain_pairs(axis, lag, z) ? rows : 0;
   }
 
-  // What is `lag` further along an axis.
+  // The plane at distance `lag` along an axis.
   Plane tail_of(u32 axis, u32 lag, u64 w, u64 z) const {
     return axis == kW   ? read_far_plane(w + lag, z)
            : axis == kZ ? plane(z + lag)
@@ -386,7 +388,7 @@ class Sweep {
                         : plane(z).moved(0, lag);
   }
 
-  // Products along an axis for `lags` lags from one on, which have the same rows.
+  // Products along an axis for kLags lags from `lag` on, all with the same rows.
   template <u32 kCount, u32 kLags>
   void add_products(u32 axis, u32 lag, u64 w, u64 z, u32 rows, Total* products) const {
     Plane tails[kLags];
@@ -399,7 +401,7 @@ class Sweep {
     add_up_products<kCount, kLags>(plane(z), tails, rows, columns, some, products + (lag - 1));
   }
 
-  // And for all lags that have plain pairs; along w each lag has its own turn.
+  // Products for all lags whose points are all valid.
   template <u32 kCount>
   void add_products(u32 axis, u64 w, u64 z, Total* products) const {
     for (u32 lag = 1; lag <= plan_.lags;) {
@@ -412,7 +414,7 @@ class Sweep {
     }
   }
 
-  // Pairs where all points count. Column sums are reused.
+  // Adds up pairs whose points are all valid. Column sums are reused.
   template <u32 kCount>
   PairTotals add_up_plain(u32 axis, u32 lag, u64 z, const Plane& tail, u32 rows, u32 columns, u32 some) const {
     const auto of_columns = [&](const double* from) {
@@ -456,14 +458,14 @@ class Sweep {
     for (u32 lag = 1; lag <= plan_.lags; ++lag) add_lag(w, z, lag, products, sums);
   }
 
-  // The points of the cell with those that are `lag` further along each axis, and with the mean of these (the paper's
-  // equation 2) where they have all of them.
+  // Adds the pairs of the cell's points with those at distance `lag` along each axis, and with the mean of these over all
+  // axes (the paper's equation 2) for points that have all of them.
   void add_lag(u64 w, u64 z, u32 lag, Total (&products)[4][H5L_ASSESS_MAX_LAGS], assess::StencilSums& sums) const {
     const u32 along_x = columns_with(lag);
     Plane tails[4];
     u32 axes = 0;
     u32 common_rows = own_rows();
-    bool is_whole = true;  // all but the last columns have all neighbours, and these count
+    bool is_whole = true;  // all points except those in the last columns have all neighbours, and these are valid
     PairTotals all = {};
     for (u32 axis = kW; axis <= kX; ++axis) {
       if (!plan_.present[axis]) continue;
@@ -527,7 +529,7 @@ class Sweep {
     pairs = mean.pairs.all;
   }
 
-  // Stencils whose lowest corner is owned: their centre is one further along each axis.
+  // Adds the stencils whose lowest corner is owned; their centre is one point further along each axis.
   void add_cell_stencils(u64 w, u64 z, StencilCell& cell) const {
     CellPoints points = {};
     points.stride = static_cast<i64>(e_.stride);
@@ -587,13 +589,13 @@ class Sweep {
   const FieldPlan& plan_;
   const Column& column_;
   u32 rows_, columns_;
-  Ring x_, raw_e_;       // of stencils
-  Ring e_, valid_;       // errors less their pivot, of lags; and validity
-  Row far_[kFarPlanes];  // planes of another w, of stencils
+  Ring x_, raw_e_;       // for stencils
+  Ring e_, valid_;       // errors less their pivot, for lags, and validity
+  Row far_[kFarPlanes];  // planes of another w, for stencils
   double* spare_x_;
-  Ring column_sums_;                        // of a cell's rows, where all points count
-  double* tail_sums_;                       // of its tails along y, for each lag; row 0 is for what adds them up
-  bool is_plain_[H5L_ASSESS_MAX_LAGS + 1];  // whether they do in each plane of the ring
+  Ring column_sums_;                        // over a cell's rows, if all points of the plane are valid
+  double* tail_sums_;                       // over the cell's tails along y, for each lag; row 0 is temporary
+  bool is_plain_[H5L_ASSESS_MAX_LAGS + 1];  // whether all points are valid, for each plane of the ring
   double* tail_e_;
   double* tail_valid_;
 };

@@ -1,14 +1,17 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Structural similarity in sliding windows (pattern III). Sums over a window are built axis by axis: columns, then rows of
-// these, then planes from a ring, then volumes. Along a row the places 2 j + 1 and 2 j + 2 are a pair: a sum is the tree of
-// the pairs that are in the window, and before and behind it what has no partner there. Along other axes places come in
-// blocks of the window's side, at its multiples: a sum is what the block of its first place has from there on, added up from
-// the block's end, and what the next block has up to its last place, added up from the beginning. All this is shared by
-// windows that meet there, so that the work grows with the side little or not at all; no sum drifts, and none depends on
-// where a piece begins. Squares are added with one rounding.
-// Behind the sums over rows, windows stand in groups of two vectors, those that begin at even places before the others.
+// Structural similarity in sliding windows (pattern III).
+//
+// Sums over a window are computed axis by axis: columns, then rows of these, then planes from a ring, then volumes.
+// - Along a row, positions 2 j + 1 and 2 j + 2 form a pair. A sum is the tree of the pairs inside the window, plus the first
+//   and the last value if their partners are outside.
+// - Along other axes, positions form blocks of the window's side, at multiples of it. A sum is a suffix of one block, added
+//   from the block's end, plus a prefix of the next block, added from its beginning.
+// Overlapping windows share these partial sums, so the work hardly depends on the side, rounding errors do not accumulate,
+// and no sum depends on where a piece begins. Squares are added with one rounding.
+//
+// After the sums over rows, windows are stored in groups of two vectors: first those at even positions, then the others.
 
 #include <stdlib.h>
 
@@ -33,10 +36,10 @@ using assess::WindowCell;
 constexpr u32 kMaxWindow = H5L_ASSESS_MAX_WINDOW;
 enum Axis : u32 { kW, kZ, kY, kX };
 
-// What is summed, of s = x + y - 2 pivot and d = y - x: s, d, their squares, and the number of valid points.
+// The summed quantities, with s = x + y - 2 pivot and d = y - x: s, d, their squares, and the number of valid points.
 constexpr u32 kQuantities = 5;
 
-// Windows of a group, and where the group's i-th one stands.
+// The windows in a group, and the position of the i-th window.
 constexpr u32 kWindowGroup = 2 * kDoubles;
 constexpr u32 in_group(u32 i) { return i / kWindowGroup * kWindowGroup + i % 2 * kDoubles + i % kWindowGroup / 2; }
 
@@ -46,16 +49,16 @@ template <bool kSquares>
   return term + sum;
 }
 
-// Sums of `side` rows, or of their squares, for the places from `first` to before `last` of a block, from row 0 of the block
-// on. `count` is rounded up to whole vectors, and so many are read behind the rows. Inlined where the numbers are known, it
-// has all in registers.
+// Sums of `side` rows, or of their squares, for positions [first, last) of a block; rows[0] is the block's first row.
+// `count` is rounded up to whole vectors, so rows are read beyond their end. Inlined with constants, it keeps all sums in
+// registers.
 template <bool kSquares>
 [[gnu::always_inline]] inline void add_block_of(u32 side, u32 first, u32 last, const double* const* rows, u32 count,
                                                 double* const* to) {
   struct {
     const double* row[2 * kMaxWindow - 1];
     double* to[kMaxWindow];
-  } own;  // in registers: a store may not change these
+  } own;  // local copies, which stores cannot alias
 #pragma GCC unroll 32
   for (u32 k = first; k < last + side - 1; ++k) own.row[k] = rows[k];
 #pragma GCC unroll 16
@@ -89,18 +92,18 @@ void add_part_of_block(u32 side, u32 first, u32 last, const double* const* rows,
   add_block_of<kSquares>(side, first, last, rows, count, to);
 }
 
-// What stands in memory of two rows, where every point counts and values need no turning round.
+// Two rows in memory whose points are all valid and in native byte order.
 struct PlainRow {
   const u8 *original, *decoded;
 };
 
-// The same for what is summed of such rows, at once: to[k] are the four quantities' rows for place k.
+// The same for the four quantities of such rows at once: to[k] are their rows for position k.
 template <class T>
 [[gnu::always_inline]] inline void add_plain_block_of(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count,
                                                       double* const (*to)[4], double pivot) {
   using V = Vector<double>;
   for (u32 i = 0; i < count; i += kDoubles) {
-    // Adds what is in a row.
+    // Adds a row.
     const auto take = [&](u32 k, bool is_first, V* sums) {
       const V x = load_as_doubles<T>(rows[k].original + i * sizeof(T));
       const V d = load_as_doubles<T>(rows[k].decoded + i * sizeof(T)) - x;
@@ -147,7 +150,7 @@ constexpr u32 lower_power(u32 n) {
   return power;
 }
 
-// Values from place kPlaces on, of vectors that stand one behind the other.
+// The vector that begins at element kPlaces of consecutive vectors.
 template <u32 kPlaces, int... kAt>
 [[gnu::always_inline]] inline Vector<double> shifted(const Vector<double>* from,
                                                      std::integer_sequence<int, kAt...> /*places*/) {
@@ -164,7 +167,7 @@ template <u32 kPlaces>
   return shifted<kPlaces>(from, std::make_integer_sequence<int, kDoubles>());
 }
 
-// Of two vectors, what stands at even (kFirst 0) or odd places.
+// The elements at even (kFirst 0) or odd positions of two vectors.
 template <int kFirst, int... kAt>
 [[gnu::always_inline]] inline Vector<double> every_other(Vector<double> low, Vector<double> high,
                                                          std::integer_sequence<int, kAt...> /*places*/) {
@@ -177,7 +180,7 @@ template <int kFirst>
                              std::make_integer_sequence<int, kDoubles>());
 }
 
-// The tree of kPairs pairs that follow each other.
+// The sum of kPairs consecutive pairs as a tree.
 template <u32 kPairs, u32 kFrom = 0>
 [[gnu::always_inline]] inline Vector<double> tree_of(const Vector<double>* pairs) {
   if constexpr (kPairs == 1) {
@@ -188,11 +191,11 @@ template <u32 kPairs, u32 kFrom = 0>
   }
 }
 
-// What is read behind the last window of a group, or written behind a row that begins anywhere, at most.
+// The most elements that are read after the last window of a group, or written after the end of a row.
 constexpr u32 kReadAhead = kSumLanes + kMaxWindow;
 
-// Sums of kTerms neighbours in one row, for groups of windows. What stands at even and at odd places is apart; pair i is
-// the i-th of the odd ones and the one behind it.
+// Sums of kTerms neighbours in a row, for groups of windows. Elements at even and odd positions are kept in separate
+// vectors; pair i is the i-th odd element and the element after it.
 template <u32 kTerms>
 void add_along(const double* row, u32 count, double* to) {
   constexpr u32 kPairs = kTerms / 2;
@@ -235,44 +238,41 @@ void add_along(const double* row, u32 count, double* to) {
   }
 }
 
-using AddBlock = void (*)(const double* const*, u32, double* const*);
-using AddPlainBlock = void (*)(const PlainRow*, u32, double* const (*)[4], double);
+// Windows of common sides have code of their own for whole blocks. The others share loops of variable length: instances for
+// every side took a third of this file's compile time.
+template <class Call>
+bool with_common_side(u32 side, const Call& call) {
+  if (side == 7) return call.template operator()<7>(), true;
+  if (side == 8) return call.template operator()<8>(), true;
+  if (side == 11) return call.template operator()<11>(), true;
+  return false;
+}
+
 using AddAlong = void (*)(const double*, u32, double*);
-struct Adders {
-  AddBlock block, squares;
-  AddPlainBlock plain_f32, plain_f64;
-  AddAlong along;
-};
 
 template <u32... kTerms>
-constexpr auto adders(std::integer_sequence<u32, kTerms...> /*terms*/) {
+constexpr auto all_add_along(std::integer_sequence<u32, kTerms...> /*terms*/) {
   struct {
-    Adders of[sizeof...(kTerms) + 1];
-  } table = {{{},
-              {add_block<kTerms + 1, false>, add_block<kTerms + 1, true>, add_plain_block<float, kTerms + 1>,
-               add_plain_block<double, kTerms + 1>, add_along<kTerms + 1>}...}};
+    AddAlong of[sizeof...(kTerms) + 1];
+  } table = {{nullptr, add_along<kTerms + 1>...}};
   return table;
 }
 
-constexpr auto kAdders = adders(std::make_integer_sequence<u32, kMaxWindow>());
+constexpr auto kAddAlong = all_add_along(std::make_integer_sequence<u32, kMaxWindow>());
 
 template <class T>
 void add_plain_rows_up(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count, double* const (*to)[4],
                        double pivot) {
-  if (first == 0 && last == side) {
-    const Adders& adders_of = kAdders.of[side];
-    (sizeof(T) == 4 ? adders_of.plain_f32 : adders_of.plain_f64)(rows, count, to, pivot);
-  } else {
+  const auto whole = [&]<u32 kSide>() { add_plain_block<T, kSide>(rows, count, to, pivot); };
+  if (first != 0 || last != side || !with_common_side(side, whole)) {
     add_part_of_plain_block<T>(side, first, last, rows, count, to, pivot);
   }
 }
 
 template <bool kSquares>
 void add_rows(u32 side, u32 first, u32 last, const double* const* rows, u32 count, double* const* to) {
-  if (first == 0 && last == side) {
-    const Adders& adders_of = kAdders.of[side];
-    (kSquares ? adders_of.squares : adders_of.block)(rows, count, to);
-  } else {
+  const auto whole = [&]<u32 kSide>() { add_block<kSide, kSquares>(rows, count, to); };
+  if (first != 0 || last != side || !with_common_side(side, whole)) {
     add_part_of_block<kSquares>(side, first, last, rows, count, to);
   }
 }
@@ -335,7 +335,7 @@ class Sweep {
     for (u64 w = column_.first[kW]; w < column_.end[kW] + outer - 1; ++w) {
       u64 added = column_.first[kZ];
       for (u64 z = column_.first[kZ]; z < column_.end[kZ];) {
-        // The planes of windows that are left in a block.
+        // The remaining planes of windows in the block.
         const u64 block = z / deep * deep;
         const u64 end = block + deep < column_.end[kZ] ? block + deep : column_.end[kZ];
         for (; added < end + deep - 1; ++added) add_plane(w, added);
@@ -353,13 +353,13 @@ class Sweep {
  private:
   static constexpr u32 kReadRows = 3;  // s, d and validity of each row of points
 
-  // Without points to leave out nothing has to be counted.
+  // If all points are valid, they need not be counted.
   static u32 quantities_of(const Rules& rules) { return rules.all_valid ? kQuantities - 1 : kQuantities; }
   static u32 whole_groups(u32 count) { return (count + kWindowGroup - 1) / kWindowGroup * kWindowGroup; }
   static u32 own(const Column& column, u32 axis) { return static_cast<u32>(column.end[axis] - column.first[axis]); }
   static u32 cell_columns(const FieldPlan& plan) { return plan.rank == 1 ? kLineColumns : kWindowColumns; }
 
-  // Rows begin where a cell does, so that pairs and cells are the same wherever a piece begins.
+  // Rows begin at the start of a cell, so that pairs and cells do not depend on where a piece begins.
   static u32 all_columns(const FieldPlan& plan, const Column& column) {
     return own(column, kX) + static_cast<u32>(column.first[kX] % cell_columns(plan));
   }
@@ -367,7 +367,7 @@ class Sweep {
     return padded(padded(all_columns(plan, column)) + plan.window[kX] - 1) + kReadAhead;
   }
 
-  // And a little more: planes whole pages apart would compete for the same places of the cache.
+  // Padded, because planes that are whole pages apart would compete for the same cache sets.
   static u64 plane_doubles(const Rules& rules, const FieldPlan& plan, const Column& column) {
     return u64{quantities_of(rules)} * own(column, kY) * whole_groups(all_columns(plan, column)) + 72;
   }
@@ -382,7 +382,7 @@ class Sweep {
     return outer_ + ((w % plan_.window[kW]) * volumes_ + (z - column_.first[kZ])) * plane_;
   }
 
-  // Sums over y and x of the plane (w, z) go to the ring.
+  // Writes the sums over y and x of the plane (w, z) to the ring.
   void add_plane(u64 w, u64 z) {
     const u32 high = plan_.window[kY];
     const u32 read_rows = rows_ + high - 1;
@@ -398,7 +398,7 @@ class Sweep {
     }
     double* const plane = ring_plane(z);
     for (u32 y = 0; y < rows_;) {
-      // The rows of windows that are left in a block.
+      // The remaining rows of windows in the block.
       const auto first = static_cast<u32>((column_.first[kY] + y) % high);
       const u32 last = first + (rows_ - y) < high ? first + (rows_ - y) : high;
       if (is_plain) add_plain_rows(w, z, y, first, last);
@@ -412,7 +412,7 @@ class Sweep {
           add_up<false>(high, first, last, count, row, to);
         }
         for (u32 k = first; k < last; ++k) {
-          kAdders.of[plan_.window[kX]].along(column_sums(k, q), columns_, plane_row(plane, q, y + k - first));
+          kAddAlong.of[plan_.window[kX]](column_sums(k, q), columns_, plane_row(plane, q, y + k - first));
         }
       }
       y += last - first;
@@ -423,7 +423,7 @@ class Sweep {
     read_points<T>(view_, rules_, at, count, row);
     const double unit = sizeof(T) == 8 ? plan_.unit : 1.0;
     const double pivot = 2 * rules_.pivot_x * unit;
-    const u32 n = padded(count);  // whole vectors; what is behind the row is used by no window
+    const u32 n = padded(count);  // whole vectors; no window uses the padding
     for (u32 i = 0; i < n && sizeof(T) == 8; ++i) {
       row.x[i] *= unit;
       row.e[i] *= unit;
@@ -435,13 +435,13 @@ class Sweep {
     }
   }
 
-  // A part of a row that will be read soon: of the next plane, which has not been read yet.
+  // Prefetches the same part of the row in the next plane.
   void prefetch(const u8* row, const i64* strides, u32 count) const {
     const i64 ahead = plan_.present[kZ] ? strides[kZ] : kRowsAhead * strides[kY];
     for (u32 byte = 0; byte < count * sizeof(T) + 63; byte += 64) __builtin_prefetch(row + ahead + byte);
   }
 
-  // Sums over y straight from memory, for places `first` to `last` of the block that has row y of the column at `first`.
+  // Sums over y directly from memory, for positions [first, last) of the block. Row y of the column is at position `first`.
   void add_plain_rows(u64 w, u64 z, u32 y, u32 first, u32 last) const {
     const u32 side = plan_.window[kY];
     const u32 count = columns_ + plan_.window[kX] - 1;
@@ -472,7 +472,7 @@ class Sweep {
     if (whole != count) add_plain_rows_up<T>(side, first, last, rests, kDoubles, rest_to, pivot);
   }
 
-  // Sums of `side` rows for places of a block, from `first` to before `last`: row(k) is the block's row k.
+  // Sums of `side` rows for positions [first, last) of a block; row(k) is the block's row k.
   template <bool kSquares, class RowAt, class To>
   void add_up(u32 side, u32 first, u32 last, u32 count, const RowAt& row, const To& to) const {
     const double* rows[2 * kMaxWindow - 1] = {};
@@ -482,7 +482,7 @@ class Sweep {
     add_rows<kSquares>(side, first, last, rows, count, sums);
   }
 
-  // Parts of rows of sums over whole boxes in z, y and x, for the planes z to `end` of one block.
+  // Sums over z, y and x for part of a row, for planes [z, end) of one block.
   template <class To>
   void add_up_ring(u64 z, u64 end, u32 q, u32 y, u32 column, u32 count, const To& to) const {
     const u32 deep = plan_.window[kZ];
@@ -500,7 +500,7 @@ class Sweep {
     }
   }
 
-  // Windows of the planes z to `end`, which are in one block.
+  // Computes the windows of planes [z, end), which are in one block.
   void compute_ssim(u64 w, u64 z, u64 end, WindowCell* cells, u64 cells_of_plane) {
     const u32 step = plan_.step;
     const auto planes = static_cast<u32>(end - z);
@@ -531,7 +531,7 @@ class Sweep {
     }
   }
 
-  // Part of a row of sums over whole windows, for the planes z to `end` of one block, as far as they are wanted.
+  // Sums over whole windows for part of a row, for those planes of [z, end), in one block, that the step selects.
   void add_up_planes(u64 w, u64 z, u64 end, u32 q, u32 y, u32 column, u32 count) const {
     const auto to = [&](u64 place) { return sums_[place - z][q]; };
     if (outer_ == nullptr && plan_.step == 1) {
@@ -552,7 +552,7 @@ class Sweep {
     }
   }
 
-  // The part of a row that is in one cell.
+  // Computes the windows of a row that belong to one cell.
   void compute_row(const double* const* sums, const double* there, u32 count, const u64* at, Lanes& sum,
                    WindowCell& cell) {
     const double most = quantities_ == kQuantities ? compute_ssim_windows<true>(sums, there, count, sum, cell)
@@ -566,10 +566,10 @@ class Sweep {
     cell.at[kX] += i;
   }
 
-  // Half of 1 - SSIM of each window, from s and d: with l and cs its two factors, 1 - l cs comes without cancellation from
-  // what the means and what the variances lose, with one division. Its divisor is cut to 47 bits: GPUs find such a quotient
-  // with few instructions. Where numbers are infinite or nearly so the error is beyond all measure; sums of float32 are not.
-  // Returns the largest of a row, or -1 where it is below what another cell has.
+  // Half of 1 - SSIM of each window, from s and d. With l and cs the two factors of SSIM, 1 - l cs is the sum of what the
+  // means and the variances lose, without cancellation and with one division. The divisor is truncated to 47 bits, because
+  // GPUs compute such a quotient with few instructions. If float64 sums overflow, the result is 0.5; float32 sums cannot.
+  // Returns the largest of the row, or -1 if another cell has a larger one.
   template <bool kMasked>
   double compute_ssim_windows(const double* const* sums, const double* there, u32 count, Lanes& sum, WindowCell& cell) {
     using V = Vector<double>;
@@ -590,7 +590,7 @@ class Sweep {
     const V c1 = zero + own.c1;
     V most = zero - 1.0;
     V windows = zero;
-    // What is lost in the windows of a vector, 0 where none counts.
+    // Half of 1 - SSIM for the windows of a vector, 0 for those that are not counted.
     const auto lost_at = [&](u32 i) {
       const V s = load_doubles(own.s + i);
       const V d = load_doubles(own.d + i);
@@ -638,18 +638,18 @@ class Sweep {
   const FieldPlan& plan_;
   const Column& column_;
   u32 cell_columns_;
-  u32 lead_;  // columns of the first cell that the column has not
+  u32 lead_;  // columns of the first cell that lie before the column
   u32 columns_, rows_, cells_across_, stride_, wide_ = 0;
   u64 plane_;
   u64 volumes_;
   u32 quantities_;
-  double worst_ = -1;  // of the column so far
+  double worst_ = -1;  // in the column so far
   double* ring_;
   double* outer_;
   double* read_;
   double* column_sums_;
   double* sums_[kMaxWindow][kQuantities];
-  double* there_;  // 1 where a window of the row counts, cell by cell
+  double* there_;  // 1 for windows of the row that are counted, else 0; cell by cell
   double* lost_;
   Lanes lanes_[kMaxWindow * kWindowCellsAcross];
 };
@@ -659,7 +659,7 @@ bool sweep(const View& view, const Rules& rules, const FieldPlan& plan, const Co
   const u64 bytes = Sweep<T>::memory_doubles(rules, plan, column) * sizeof(double);
   void* memory = nullptr;
   if (posix_memalign(&memory, 64, bytes) != 0) return false;
-  memset(memory, 0, bytes);  // vectors read behind rows
+  memset(memory, 0, bytes);  // vectors are read beyond the end of rows
   Sweep<T>(view, rules, plan, column, static_cast<double*>(memory)).run(cells);
   free(memory);
   return true;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Parameters of the assessment kernels: plain data, compiled on both sides. Pointers are the device's.
+// Parameters of the assessment kernels: plain data, compiled for host and device. Pointers are device pointers.
 #pragma once
 
 #include "assess/kernels.h"
@@ -10,24 +10,24 @@
 
 namespace h5lossy::gpu {
 
-// A thread block counts errors in a table of its own: 64 bins an octave for some octaves, so that the linear histogram can
-// be had from them wherever its grid comes to be, and behind these the logarithmic bins of assess/kernels.h for what is
-// smaller or larger. An octave's fine bins stand where the last bits of its exponent say.
+// Each thread block counts errors in its own table: fine bins, 64 per octave for some octaves, from which the linear
+// histogram follows for any grid, then the logarithmic bins of assess/kernels.h for smaller and larger errors. The last
+// bits of an octave's exponent give the position of its fine bins.
 inline constexpr u32 kFineOctaves = 16;
 inline constexpr u32 kFineBins = 64 * kFineOctaves;  // for each sign
 inline constexpr u32 kBlockBins = 2 * kFineBins + H5L_ASSESS_LOG_BINS;
 inline constexpr u32 kBinBlocks = (kBlockBins + kThreads - 1) / kThreads;  // a thread for each
 
-// So many neighbours in the order of leaves or cells are added up on the device, as the state's tree would: its nodes of
-// this level.
+// The number of consecutive leaves or cells that the device adds up, in the order of the state's tree: a node of this
+// level.
 inline constexpr u32 kGroupLevel = 6;
 inline constexpr u32 kGroup = u32{1} << kGroupLevel;
-// Of leaves, what all warps of a thread block add up.
+// The same for the leaves that all warps of a thread block add up.
 inline constexpr u32 kLeafGroupLevel = 8;
 inline constexpr u32 kLeafGroup = u32{1} << kLeafGroupLevel;
 
-// What is found out, apart from the table: sums, and behind them numbers of which the highest counts: ordered numbers
-// (assess_points.cuh), complemented where the lowest is wanted. 0: there is none.
+// Results apart from the table: sums, then maxima of ordered numbers (kernels/assess/points.cuh), which are complemented
+// for minima. 0: there is none.
 struct PointsTotals {
   u64 valid, masked, zeros, zeros_changed, over_threshold, violations;
   u64 special[H5L_SPECIAL_KINDS];
@@ -37,19 +37,19 @@ struct PointsTotals {
   u64 x_max, y_max, e_max, pointwise_max;
 };
 
-// The largest |e| of a thread block's points, and the first of its leaves that has it. Below 0: none.
+// The largest |e| of a thread block's points, and its first leaf with that error. Negative if there is none.
 struct BlockWorst {
   double size;
   u64 leaf;
 };
 
-// The first points of a warp that break the bound, in their order.
+// The first points of a warp that violate the bound, in order.
 struct WarpList {
   u32 count, unused;
   h5l_assess_point point[H5L_ASSESS_LISTED];
 };
 
-// Extrema of some points, in the same way.
+// Extrema of some points, stored in the same way.
 struct Seeds {
   u64 e_min, e_min_abs, pointwise_min, e_max, pointwise_max;
 };
@@ -57,8 +57,8 @@ struct Seeds {
 // Results of points for the host, apart from moments.
 struct PointsOutcome {
   assess::PointsPart part;
-  h5l_assess_point first;  // that counts, if one does
-  u64 too_narrow;          // set where the fine bins do not reach up to the largest error
+  h5l_assess_point first;  // the first valid point, if there is one
+  u64 too_narrow;          // set if the fine bins do not cover the largest error
 };
 
 // Whole leaves of points.
@@ -67,19 +67,19 @@ struct PointsPlan {
   const u8 *x, *y, *mask;  // of the first leaf; aligned to a value
   u64 first;               // the number of its first point
   u64 leaves;
-  u32 blocks;      // of the launch that goes through all leaves
-  u32 is_limited;  // the grid is known: grid_exponent
+  u32 blocks;      // of the launch that processes all leaves
+  u32 is_limited;  // 1 if grid_exponent is given
   u32 is_simple;   // values are native and aligned to 16 bytes; no mask, fill value or thresholds
   i32 grid_exponent;
-  Seeds* seeds;  // extrema of some leaves, which most values are not beyond: so many
+  Seeds* seeds;  // extrema of sampled leaves; most values do not exceed them
   u32 samples;
-  // Bits of the largest |e| that is known, which the bins come from. It and the `cleared` words behind it, of which are the
+  // The bits of the largest |e| so far, which determines the bins. It and the `cleared` words after it, including the
   // totals, the table and the outcome, are 0 at the start.
   u64* largest;
   u64 cleared;
-  u64 head, groups;          // leaves before whole groups, and groups
+  u64 head, groups;          // the leaves before the first whole group, and the whole groups
   assess::Moments* moments;  // of the leaves of groups
-  assess::Moments* rest;     // of the others, one behind the other
+  assess::Moments* rest;     // of the other leaves
   assess::Moments* sums;     // of groups
   BlockWorst* worst;         // of each thread block
   WarpList* lists;           // of each warp
@@ -88,31 +88,31 @@ struct PointsPlan {
   PointsOutcome* outcome;
 };
 
-// Words for the host.
+// Copies words to the host.
 struct CopyPlan {
   const u64* from;
   u64* to;
   u64 words;
 };
 
-// Neighbours in an order, kGroup of them each.
+// Adds up groups of kGroup consecutive parts.
 struct GroupPlan {
   const u8* parts;  // the first of the first group
   u8* sums;         // one for each group
   u64 groups;
 };
 
-// Up to so many lags, there are kernels for fields of which all points count.
+// Up to this number of lags, there are kernels for fields whose points are all valid.
 inline constexpr u32 kMostPlainLags = 10;
 
-// What one kernel of lags passes to the other for a cell: the sum of its points with a tail along the last axis, for each lag (0:
-// of all its points); and sums for the mean of all axes. Index i stands for lag i + 1 but for heads.
+// Passed from one kernel of lags to the other for each cell: the sums of its points with a tail along the last axis, for
+// each lag (heads[0]: of all its points), and sums for the mean over all axes. Index i is lag i + 1, except in heads.
 struct LagNotes {
   double heads[kMostPlainLags + 1], heads_x[kMostPlainLags];
   double products_x[kMostPlainLags], tails_x[kMostPlainLags], products_y[kMostPlainLags], tails_y[kMostPlainLags];
 };
 
-// A thread block's worst window. Below 0: it has none.
+// A thread block's worst window. Negative if it has none.
 struct WorstWindow {
   double lost;
   u64 at[4];
@@ -129,15 +129,15 @@ struct CellsPlan {
   u64 cells;
   u8* results;          // StencilCell or WindowSums of each cell
   u64* extrema;         // of stencils, shared by warps; 0 at the start
-  u64 reach_end[4];     // behind what cells and their lags reach
-  double* errors;       // of lags: see assess_lags.cuh
+  u64 reach_end[4];     // the end of the cells and the halo of their lags
+  double* errors;       // for lags: see kernels/assess/lags.cuh
   LagNotes* notes;      // of each cell
-  u64 own_cells;        // before those in planes that only lags reach
-  double* column_sums;  // of windows: see assess_windows.cuh
+  u64 own_cells;        // the cells without those in the halo's planes
+  double* column_sums;  // of windows: see kernels/assess/windows.cuh
   double* plane_sums;
   double* lost;
   WorstWindow* worst;  // of each thread block
-  u64 sweep_planes;    // planes, or rows of cells, that a thread block slides over at once
+  u64 sweep_planes;    // planes, or rows of cells, in one sweep of a thread block
 };
 
 }  // namespace h5lossy::gpu

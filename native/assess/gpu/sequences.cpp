@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "assess/gpu/plans.h"
+#include "gpu/arena.h"
 
 namespace h5lossy::gpu {
 namespace {
@@ -17,32 +18,15 @@ using namespace assess;
 
 constexpr std::size_t kAlignment = 256;
 
-// Leaves of one launch: counters of 32 bits hold what they count.
+// The most leaves of one launch, so that 32-bit counters cannot overflow.
 constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
 
-// Where fine bins should be is looked up in so many leaves.
+// The number of leaves sampled to place the fine bins.
 constexpr std::uint64_t kSampledLeaves = 128;
 
-// Memory for the cells of one launch with the errors that their lags take, and for what windows keep between kernels.
+// The most memory for the cells of one launch and the errors for their lags, and for the results between window kernels.
 constexpr std::uint64_t kMostCellBytes = std::uint64_t{5} << 28;
 constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
-
-// Hands out pieces of memory, aligned. Without memory it only counts.
-class Pieces {
- public:
-  explicit Pieces(std::uint8_t* memory) : memory_(memory) {}
-  template <class T>
-  T* take(std::uint64_t count) {
-    T* const piece = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
-    bytes_ += (static_cast<std::size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return piece;
-  }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-
- private:
-  std::uint8_t* memory_;
-  std::size_t bytes_ = 0;
-};
 
 std::uint32_t grid_for(Launcher& launcher, const char* kernel, std::uint64_t blocks) {
   const std::uint64_t most = std::uint64_t{8} * launcher.resident_blocks(kernel);
@@ -57,7 +41,7 @@ bool launch(Launcher& launcher, const char* kernel, std::uint64_t blocks, const 
 
 const char* typed(std::uint32_t value_bytes, const char* f32, const char* f64) { return value_bytes == 4 ? f32 : f64; }
 
-// How parts go into a tree: those up to where it has whole groups, groups, and the rest.
+// Divides the parts pushed into a tree: those before the first whole group, whole groups, and the rest.
 struct Groups {
   std::uint64_t head, groups, tail;
   Groups(std::uint64_t pushed, std::uint64_t count, std::uint32_t group)
@@ -66,12 +50,12 @@ struct Groups {
         tail(count - head - groups * group) {}
 };
 
-// Parts that are on the device, one behind the other: added up there to sums of groups, these to sums of groups of theirs, and
-// so on, as far as there are whole ones. The host gets what is left at each level.
+// Consecutive parts on the device. The device adds them up to sums of groups, these to sums of larger groups, and so on,
+// while there are whole groups. The host receives the remainder of each level.
 template <class Part>
 class Grouped {
  public:
-  // `pushed` of them have gone into the tree before.
+  // `pushed` parts are already in the tree.
   Grouped(std::uint64_t pushed, std::uint64_t count) {
     for (bool is_last = false; !is_last;) {
       const Groups split(pushed, count, kGroup);
@@ -82,7 +66,7 @@ class Grouped {
     }
   }
 
-  // How many sums there are, of all levels.
+  // The number of sums on all levels.
   [[nodiscard]] std::uint64_t sums() const {
     std::uint64_t count = 0;
     for (const Level& level : levels_) count += level.split.groups;
@@ -105,7 +89,7 @@ class Grouped {
     return true;
   }
 
-  // Calls add(part, its level in the tree) in the order of the parts.
+  // Calls add(part, level in the tree) in the order of the parts.
   template <class Add>
   void for_each(Add add) const {
     u32 own = 0;
@@ -133,34 +117,34 @@ i32 grid_of(double limit) {
   return std::clamp(exponent - 7, kFinestGrid, kWidestGrid);
 }
 
-// Pieces of memory of the device: what is 0 at the start of a turn and what comes back are adjacent.
+// Device memory. The part that is cleared before each pass and the part that is copied back are adjacent.
 struct PointsMemory {
   std::uint8_t *turn, *outcome;
   std::size_t turn_bytes, outcome_bytes;
 };
 
-PointsMemory take_memory(Pieces& pieces, const Groups& split, PointsPlan& plan) {
+PointsMemory take_memory(Arena& arena, const Groups& split, PointsPlan& plan) {
   PointsMemory memory = {};
-  plan.largest = pieces.take<u64>(1);
-  const std::size_t before_turn = pieces.bytes();
-  plan.totals = pieces.take<PointsTotals>(1);
-  plan.table = pieces.take<u32>(kBlockBins);
+  plan.largest = arena.take<u64>(1);
+  const std::size_t before_turn = arena.bytes();
+  plan.totals = arena.take<PointsTotals>(1);
+  plan.table = arena.take<u32>(kBlockBins);
   memory.turn = reinterpret_cast<std::uint8_t*>(plan.totals);
-  const std::size_t before_outcome = pieces.bytes();
-  plan.outcome = pieces.take<PointsOutcome>(1);
+  const std::size_t before_outcome = arena.bytes();
+  plan.outcome = arena.take<PointsOutcome>(1);
   memory.outcome = reinterpret_cast<std::uint8_t*>(plan.outcome);
-  memory.turn_bytes = pieces.bytes() - before_turn;
-  plan.cleared = pieces.bytes() / sizeof(u64) - 1;
-  // One piece for both, copied to the host up to its last number: the padding behind it is never written.
+  memory.turn_bytes = arena.bytes() - before_turn;
+  plan.cleared = arena.bytes() / sizeof(u64) - 1;
+  // One piece for both, copied to the host without the padding after it, which is never written.
   const std::uint64_t single = split.head + split.tail;
-  const std::size_t before_moments = pieces.bytes();
-  plan.rest = pieces.take<Moments>(single + split.groups);
+  const std::size_t before_moments = arena.bytes();
+  plan.rest = arena.take<Moments>(single + split.groups);
   if (plan.rest != nullptr) plan.sums = plan.rest + single;
   memory.outcome_bytes = before_moments - before_outcome + (single + split.groups) * sizeof(Moments);
-  plan.moments = pieces.take<Moments>(split.groups * kLeafGroup);
-  plan.worst = pieces.take<BlockWorst>(plan.blocks);
-  plan.lists = pieces.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
-  plan.seeds = pieces.take<Seeds>(plan.samples);
+  plan.moments = arena.take<Moments>(split.groups * kLeafGroup);
+  plan.worst = arena.take<BlockWorst>(plan.blocks);
+  plan.lists = arena.take<WarpList>(std::uint64_t{plan.blocks} * (kThreads / 32));
+  plan.seeds = arena.take<Seeds>(plan.samples);
   return memory;
 }
 
@@ -189,18 +173,18 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   plan.samples = static_cast<u32>(std::min(leaves, kSampledLeaves));
   plan.head = split.head;
   plan.groups = split.groups;
-  Pieces counted(nullptr);
+  Arena counted(nullptr, kAlignment);
   take_memory(counted, split, plan);
   std::uint8_t* const workspace = device.reserve(counted.bytes());
   if (workspace == nullptr) return false;
-  Pieces pieces(workspace);
-  const PointsMemory memory = take_memory(pieces, split, plan);
+  Arena arena(workspace, kAlignment);
+  const PointsMemory memory = take_memory(arena, split, plan);
   const char* const sample = typed(params.value_bytes, "assess_sample_f32", "assess_sample_f64");
   const char* const finalize = typed(params.value_bytes, "assess_finalize_points_f32", "assess_finalize_points_f64");
   const auto finalizers = static_cast<std::uint32_t>(2 + kBinBlocks + split.groups);
   std::vector<u64> outcome_words(memory.outcome_bytes / sizeof(u64));
   const auto* const outcome = reinterpret_cast<const PointsOutcome*>(outcome_words.data());
-  // Where errors are much larger than in the leaves that were looked at, once more.
+  // A second pass if errors are much larger than in the sampled leaves.
   for (int turn = 0; turn < 2; ++turn) {
     const bool is_started = (turn == 0 ? launcher.launch(sample, plan.samples, 1, &plan, sizeof plan, false)
                                        : launcher.clear(memory.turn, memory.turn_bytes)) &&
@@ -226,7 +210,7 @@ bool add_some_leaves(AssessDevice& device, const h5l_assess_params& params, cons
   return false;
 }
 
-// Cells of [first, end) in both axes along which they are cut.
+// The number of cells of this length in [first, end).
 std::uint64_t cells_along(std::uint64_t first, std::uint64_t end, std::uint64_t length) {
   return (end - 1) / length - first / length + 1;
 }
@@ -249,7 +233,7 @@ CellsPlan plan_for(const FieldInput& input) {
   return plan;
 }
 
-// Calls run(plan) for parts of the input that take at most so much memory, in the order of their cells.
+// Calls run(plan) for parts of the input that need at most `most` bytes, in the order of their cells.
 template <class Bytes, class Run>
 bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run run) {
   const CellsPlan plan = plan_for(input);
@@ -266,7 +250,7 @@ bool for_each_part(const FieldInput& input, std::uint64_t most, Bytes bytes, Run
   return run(plan);  // a single cell
 }
 
-// Whether all points of a field in two or three axes count, as they stand in memory.
+// Whether the field has two or three axes, native byte order, and only valid points.
 bool is_plain(const FieldInput& input) {
   const Rules& rules = input.rules;
   const bool swaps = rules.original_big_endian || rules.decoded_big_endian;
@@ -275,7 +259,7 @@ bool is_plain(const FieldInput& input) {
 
 bool has_plain_lags(const FieldInput& input) {
   if (input.field.lags == 0 || input.field.lags > kMostPlainLags || !is_plain(input)) return false;
-  // Kernels have offsets of 32 bits for the rows of a cell, and for the planes that a warp reads.
+  // Kernels use 32-bit offsets for the rows of a cell, and for the planes that a warp reads.
   const auto is_near = [](std::int64_t stride) { return stride >= 0 && stride < (std::int64_t{1} << 27); };
   const View& view = input.view;
   return is_near(view.original_strides[1]) && is_near(view.original_strides[2]) && is_near(view.decoded_strides[1]) &&
@@ -291,7 +275,7 @@ const char* stencils_kernel(const FieldInput& input) {
                          : typed(input.value_bytes, "assess_volume_stencils_f32", "assess_volume_stencils_f64");
 }
 
-// Errors that cells and their lags reach.
+// Sets reach_end, and returns the number of errors up to there.
 std::uint64_t set_reach(CellsPlan& plan) {
   std::uint64_t count = 1;
   for (int axis = 0; axis < 4; ++axis) {
@@ -309,12 +293,12 @@ bool is_empty(const FieldInput& input) {
   return false;
 }
 
-// What stands in memory between the kernels of windows, in values: sums of columns, of planes, and results.
+// Sizes of the arrays between the window kernels, in values: sums of columns, sums of planes, and results.
 struct WindowSizes {
   std::uint64_t columns, planes, corners;
 };
 
-// The kernel that makes windows in one go; null: there is none for them.
+// The kernel that computes these windows in one sweep; null if there is none.
 const char* sliding_kernel(const FieldInput& input) {
   constexpr std::uint32_t kSide = 7;
   const FieldPlan& field = input.field;
@@ -326,8 +310,8 @@ const char* sliding_kernel(const FieldInput& input) {
                          : typed(input.value_bytes, "assess_ssim_7_volumes_f32", "assess_ssim_7_volumes_f64");
 }
 
-// How many planes, or rows of cells, a thread block slides over at once, so that all are done early: along z, windows come
-// in blocks of planes, and each sweep_planes reads one block more than it has.
+// The planes, or rows of cells, in one sweep of a thread block, chosen for the least total time: along z, windows form
+// blocks of planes, and each sweep reads one block more than it computes.
 std::uint64_t sweep_length(const CellsPlan& plan, std::uint32_t thread_blocks) {
   const bool is_deep = plan.field.rank == 3;
   const std::uint64_t unit = is_deep ? plan.field.window[1] : plan.cell_rows;
@@ -378,7 +362,7 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
   if (is_empty(input)) return true;
   const bool has_plain = has_plain_lags(input);
   const bool has_others = input.field.lags != 0 && !has_plain;
-  // Cells with those in planes that only lags reach.
+  // The cells, including those in the halo's planes.
   const auto with_tails = [](CellsPlan plan) {
     const std::uint64_t planes = plan.end[1] - plan.first[1];
     plan.own_cells = plan.cells;
@@ -386,18 +370,18 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     plan.cells = plan.cells / planes * (plan.end[1] - plan.first[1]);
     return plan;
   };
-  const auto take = [&](Pieces& pieces, CellsPlan& plan, StencilCell*& sums) {
+  const auto take = [&](Arena& arena, CellsPlan& plan, StencilCell*& sums) {
     const std::uint64_t errors = set_reach(plan);
-    if (has_others) plan.errors = pieces.take<double>(errors);
-    if (has_plain) plan.notes = pieces.take<LagNotes>(with_tails(plan).cells);
-    plan.results = reinterpret_cast<u8*>(pieces.take<StencilCell>(plan.cells));
-    plan.extrema = reinterpret_cast<u64*>(pieces.take<StencilExtrema>(1));
-    sums = pieces.take<StencilCell>(plan.cells / (kGroup - 1));  // of groups, of groups of these, and so on
+    if (has_others) plan.errors = arena.take<double>(errors);
+    if (has_plain) plan.notes = arena.take<LagNotes>(with_tails(plan).cells);
+    plan.results = reinterpret_cast<u8*>(arena.take<StencilCell>(plan.cells));
+    plan.extrema = reinterpret_cast<u64*>(arena.take<StencilExtrema>(1));
+    sums = arena.take<StencilCell>(plan.cells / (kGroup - 1));  // of groups, of groups of these, and so on
     return errors;
   };
   const auto bytes = [&](CellsPlan plan) {
     StencilCell* sums = nullptr;
-    Pieces counted(nullptr);
+    Arena counted(nullptr, kAlignment);
     take(counted, plan, sums);
     return counted.bytes();
   };
@@ -406,10 +390,10 @@ bool add_stencils(AssessDevice& device, const FieldInput& input, State& state) {
     std::uint8_t* const workspace = device.reserve(bytes(plan));
     if (workspace == nullptr) return false;
     StencilCell* sums = nullptr;
-    Pieces pieces(workspace);
+    Arena arena(workspace, kAlignment);
     const auto grouped = std::make_shared<Grouped<StencilCell>>(before, plan.cells);
     before += plan.cells;
-    const std::uint64_t errors = take(pieces, plan, sums);
+    const std::uint64_t errors = take(arena, plan, sums);
     Launcher& launcher = device.launcher();
     const CellsPlan tails = with_tails(plan);
     const auto run = [&](const char* f32, const char* f64, std::uint64_t blocks, const CellsPlan& cells) {
@@ -453,25 +437,25 @@ bool add_windows(AssessDevice& device, const FieldInput& input, State& state) {
     const WindowSizes sizes = sizes_of(plan, sliding != nullptr);
     Launcher& launcher = device.launcher();
     const char* const last = sliding != nullptr ? sliding : "assess_sum_windows";
-    // One thread block a multiprocessor works all the time, so sweeps are cut for as many as fit.
+    // Thread blocks keep running until all sweeps are done, so sweeps are divided among the resident ones.
     const std::uint32_t blocks =
         sliding != nullptr ? launcher.resident_blocks(sliding) : grid_for(launcher, last, plan.cells);
     if (sliding != nullptr) plan.sweep_planes = sweep_length(plan, blocks);
-    const auto take = [&](Pieces& pieces, WindowSums*& sums) {
-      plan.column_sums = pieces.take<double>(sizes.columns);
-      plan.plane_sums = pieces.take<double>(sizes.planes);
-      plan.lost = pieces.take<double>(sizes.corners);
-      plan.results = reinterpret_cast<u8*>(pieces.take<WindowSums>(plan.cells));
-      plan.worst = pieces.take<WorstWindow>(blocks);
-      sums = pieces.take<WindowSums>(grouped->sums());
+    const auto take = [&](Arena& arena, WindowSums*& sums) {
+      plan.column_sums = arena.take<double>(sizes.columns);
+      plan.plane_sums = arena.take<double>(sizes.planes);
+      plan.lost = arena.take<double>(sizes.corners);
+      plan.results = reinterpret_cast<u8*>(arena.take<WindowSums>(plan.cells));
+      plan.worst = arena.take<WorstWindow>(blocks);
+      sums = arena.take<WindowSums>(grouped->sums());
     };
     WindowSums* sums = nullptr;
-    Pieces counted(nullptr);
+    Arena counted(nullptr, kAlignment);
     take(counted, sums);
     std::uint8_t* const workspace = device.reserve(counted.bytes());
     if (workspace == nullptr) return false;
-    Pieces pieces(workspace);
-    take(pieces, sums);
+    Arena arena(workspace, kAlignment);
+    take(arena, sums);
     const auto blocks_for = [](std::uint64_t values) { return (values + kThreads - 1) / kThreads; };
     const auto worst = std::make_shared<std::vector<WorstWindow>>(blocks);
     const bool is_computed =

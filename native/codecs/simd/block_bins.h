@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Values to bins of the block codecs (bin_of() of codecs/blocks.h) and back, a block at a time. With rows in registers each
-// quantizer has a twin that keeps its constants in registers and gives the same bins; else the definition, in loops.
+// Values to bins of the block codecs (bin_of() of codecs/blocks.h) and back, a block at a time. With rows in registers,
+// each quantizer has a vector version with its constants in registers and the same bins; otherwise the definition, in
+// loops.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -15,7 +16,7 @@ namespace h5lossy::H5L_TARGET::simd {
 
 #if defined(H5L_ROWS_VECTOR)
 
-// One bit for each lane of row r, where they stand in a block.
+// One bit per lane of row r, at its position in the block.
 template <u32 r, class W>
 H5L_ROWS_FN u64 positions_of(Mask<W> mask) {
 #if defined(H5L_ROWS_AVX512)
@@ -25,7 +26,7 @@ H5L_ROWS_FN u64 positions_of(Mask<W> mask) {
 #endif
 }
 
-// What is tried for a row of values: bins, and which of them are good.
+// Candidates for a row of values: bins, and which of them are good.
 template <class W>
 struct Tried {
   Vector<W> bin;
@@ -47,7 +48,7 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
     return {bin, good(bits, bin, distance(bits, bin))};
   }
 
-  // With the second chance of quantize().
+  // Includes the second chance of quantize().
   [[nodiscard]] H5L_ROWS_FN Tried<W> try_twice(Vector<W> bits) const {
     const Vector<W> bin = lanes_.nearest_bin(bits);
     const Vector<T> first = distance(bits, bin);
@@ -114,7 +115,7 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
   PointwiseLanes<T> lanes_;
   FillLanes<T> fill_;
   Vector<W> offset_;
-  Vector<W> bins_;  // how many a magnitude has
+  Vector<W> bins_;  // bins per sign
 };
 
 template <class T, class Q>
@@ -124,7 +125,7 @@ class Bins {
 
   explicit Bins(const Q& q) : lanes_(q) {}
 
-  // The bins of a block of n values, all good at the first try. False: they may not be.
+  // Quantizes a block of n values that all pass with their first candidate. False if one may not.
   template <u32 n>
   H5L_ROWS_FN bool from_values(const u8* values, Rows<n, W>& bins) const {
     Mask<W> good;
@@ -137,7 +138,7 @@ class Bins {
     return all<W>(good);
   }
 
-  // The same of any values. Bit i of the answer: value i is an exception, and has no bin yet.
+  // Quantizes any n values. Bit i of the result: value i is an exception and has no bin yet.
   template <u32 n>
   H5L_ROWS_FN u64 exceptions(const u8* values, Rows<n, W>& bins) const {
     return blocks::first_bits(n) & ~good_positions<0>(values, bins);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A block's words (simd/rows.h) to its planes (codecs/blocks.h), and its planes to bins. Sixteen planes at a time; those of
-// float64 are two halves of 32. A difference rarely has more than 16 bits, so that is the short way.
+// A block's words (simd/block_rows.h) to planes (codecs/blocks.h), and planes to bins, sixteen planes at a time; words
+// of float64 are two halves of 32 bits. A difference rarely has more than 16 bits, so that case is the fast path.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -17,16 +17,16 @@ namespace h5lossy::H5L_TARGET::simd {
 
 #if defined(H5L_ROWS_VECTOR)
 
-// Words of 16 bits of a block.
+// 16-bit words of a block.
 template <u32 n>
 using ShortRows = Rows<n, u16>;
 
 #if defined(H5L_ROWS_AVX512)
 
-// Two bytes of each of 32 words: the lower ones, and the next ones.
+// The two lowest bytes of each of 32 words: first all lowest ones, then the others.
 inline constexpr Permutation kBytePairs = permutation([](u32 i) { return i % 32 * 4 + i / 32; });
 
-// From matrices of eight words to planes, for 32 words with 16 planes and 64 words with 8; and back. GFNI counts the
+// From matrices of eight words to planes, for 32 words with 16 planes and 64 words with 8; and back. GFNI numbers the
 // bytes of a matrix from the last one.
 template <u32 n>
 inline constexpr Permutation kPlanesOfEights = permutation([](u32 i) {
@@ -40,12 +40,12 @@ inline constexpr Permutation kEightsOfPlanes = permutation([](u32 i) {
   return plane * (n / 8) + eight;
 });
 
-// Bytes i and 32 + i, or of two vectors i and 64 + i, become neighbours.
+// Interleaves bytes i and 32 + i, or with two vectors i and 64 + i.
 inline constexpr Permutation kHalvesMixed = permutation([](u32 i) { return i / 2 + i % 2 * 32; });
 inline constexpr Permutation kLowMixed = permutation([](u32 i) { return i / 2 + i % 2 * 64; });
 inline constexpr Permutation kHighMixed = permutation([](u32 i) { return 32 + i / 2 + i % 2 * 64; });
 
-// `first` are bits that the first word has besides.
+// `first` is or-ed into the first word.
 template <u32 n>
 H5L_ROWS_FN void store_matrices(__m512i bytes, u32 first, u8* out) {
   const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
@@ -59,7 +59,7 @@ H5L_ROWS_FN void store_matrices(__m512i bytes, u32 first, u8* out) {
   }
 }
 
-// Planes first to first + 15. Writes all of them.
+// Writes all of the planes first to first + 15.
 template <u32 first, u32 n>
 H5L_ROWS_FN void store_sixteen(const Rows<n, u32>& words, u32 first_word, u8* out) {
   const u32 more = first_word >> first;
@@ -86,7 +86,7 @@ H5L_ROWS_FN __m512i load_matrices(const u8* from, u32 planes) {
   return _mm512_gf2p8affine_epi64_epi8(mirror, permute(kEightsOfPlanes<n>, rows), 0);
 }
 
-// Reads at most 16 planes.
+// Loads up to 16 planes.
 template <u32 n>
 H5L_ROWS_FN ShortRows<n> load_sixteen(const u8* from, u32 planes) {
   ShortRows<n> rows;
@@ -101,7 +101,7 @@ H5L_ROWS_FN ShortRows<n> load_sixteen(const u8* from, u32 planes) {
   return rows;
 }
 
-// Without the first word if `keep_first` is false.
+// Clears the first word if `keep_first` is false.
 template <u32 n>
 H5L_ROWS_FN ShortRows<n> from_sign_last(ShortRows<n> rows, bool keep_first) {
 #pragma GCC unroll 4
@@ -120,7 +120,7 @@ H5L_ROWS_FN __m256i half_of(Vector<W> row) {
   return half == 0 ? _mm512_castsi512_si256(raw<W>(row)) : _mm512_extracti64x4_epi64(raw<W>(row), 1);
 }
 
-// One half of a row in words of twice the size.
+// Widens one half of a row to words of twice the size.
 template <u32 half>
 H5L_ROWS_FN Vector<u32> sign_extend(Vector<u16> row) {
   return row_of<u32>(_mm512_cvtepi16_epi32(half_of<half, u16>(row)));
@@ -147,7 +147,8 @@ H5L_ROWS_FN Vector<u32> halves(Vector<u64> a, Vector<u64> b) {
 
 #else
 
-// In each eight bytes: bit b of byte j goes to bit 7 - j of byte 7 - b. Its own inverse. Squares as in transpose_level.
+// In each eight bytes, bit b of byte j goes to bit 7 - j of byte 7 - b. Its own inverse. Works on squares as
+// transpose_level does.
 H5L_ROWS_FN __m256i transpose_eights(__m256i bytes) {
   Vector<u64> x = row_of<u64>(bytes);
   Vector<u64> swapped = (x ^ x >> 9) & 0x0055005500550055ull;
@@ -161,13 +162,13 @@ H5L_ROWS_FN __m256i transpose_eights(__m256i bytes) {
 
 H5L_ROWS_FN void store_half(u8* out, __m128i half) { _mm_storeu_si128(reinterpret_cast<__m128i*>(out), half); }
 
-// In each half of 16 bytes, the bytes of two eights become neighbours, the last ones first.
+// In each half of 16 bytes, interleaves the bytes of its two eights, last ones first.
 H5L_ROWS_FN __m256i mix_eights(__m256i bytes) {
   return _mm256_shuffle_epi8(
       bytes, _mm256_broadcastsi128_si256(_mm_setr_epi8(7, 15, 6, 14, 5, 13, 4, 12, 3, 11, 2, 10, 1, 9, 0, 8)));
 }
 
-// Eight planes of the bytes of a block.
+// Stores eight planes of a block's bytes.
 H5L_ROWS_FN void store_eight(const __m256i (&bytes)[1], u8* out) {
   const __m256i pairs = mix_eights(transpose_eights(bytes[0]));
   const __m128i low = _mm256_castsi256_si128(pairs), high = _mm256_extracti128_si256(pairs, 1);
@@ -191,7 +192,7 @@ H5L_ROWS_FN void store_eight(const __m256i (&bytes)[2], u8* out) {
   }
 }
 
-// Planes first to first + 15, of which `planes` count. Writes as many as it likes.
+// Writes `planes` planes from `first` on, up to first + 15; may write more.
 template <u32 first, u32 n>
 H5L_ROWS_FN void store_sixteen(const Rows<n, u32>& words, u32 planes, u8* out) {
   const __m256i low_byte = _mm256_set1_epi16(0xFF);
@@ -221,7 +222,7 @@ H5L_ROWS_FN __m256i load_words(const u8* from, u32 words) {
   return _mm256_maskload_epi32(reinterpret_cast<const int*>(from), kept);
 }
 
-// The bytes of a block from at most eight planes; in each vector the four eights stand as 0, 2, 1, 3.
+// Loads the bytes of a block from up to eight planes; in each vector, the four eights are in the order 0, 2, 1, 3.
 H5L_ROWS_FN void load_eight(const u8* from, u32 planes, __m256i (&bytes)[1]) {
   const __m256i columns = _mm256_shuffle_epi8(
       load_words(from, planes),
@@ -249,7 +250,7 @@ H5L_ROWS_FN void load_eight(const u8* from, u32 planes, __m256i (&bytes)[2]) {
   }
 }
 
-// Reads at most 16 planes.
+// Loads up to 16 planes.
 template <u32 n>
 H5L_ROWS_FN ShortRows<n> load_sixteen(const u8* from, u32 planes) {
   ShortRows<n> rows;
@@ -276,7 +277,7 @@ H5L_ROWS_FN __m128i half_of(Vector<W> row) {
   return half == 0 ? _mm256_castsi256_si128(raw<W>(row)) : _mm256_extracti128_si256(raw<W>(row), 1);
 }
 
-// One half of a row in words of twice the size.
+// Widens one half of a row to words of twice the size.
 template <u32 half>
 H5L_ROWS_FN Vector<u32> sign_extend(Vector<u16> row) {
   return row_of<u32>(_mm256_cvtepi16_epi32(half_of<half, u16>(row)));
@@ -306,7 +307,7 @@ H5L_ROWS_FN Vector<u32> halves(Vector<u64> a, Vector<u64> b) {
 // ---------------------------------------------------------------------------------------------------------------------
 // To planes
 
-// Planes are written up to 16 at a time: so much behind the last one may be overwritten.
+// Planes are written up to 16 at a time: this many bytes after the last one may be overwritten.
 inline constexpr u32 kPlanesOverrun = 128;
 
 template <u32 n>
@@ -345,13 +346,13 @@ H5L_ROWS_FN u8* store_planes(const Rows<n, u64>& words, u64 first, u32 planes, u
   return out + planes * (n / 8);
 }
 
-// Writes the lowest `planes` bits of the words as planes; returns where the next ones go.
+// Writes the lowest `planes` bits of the words as planes; returns their end.
 template <u32 n, class W>
 H5L_ROWS_FN u8* store_planes(const Rows<n, W>& words, u32 planes, u8* out) {
   return store_planes<n>(words, W{0}, planes, out);
 }
 
-// The same, where `first_mask` is what counts of the first word. It comes late, and goes in last.
+// The same, with the first word masked by `first_mask`, which is applied last because it is computed last.
 template <u32 n, class W>
 H5L_ROWS_FN u8* store_planes_masked(const Rows<n, W>& words, W first_mask, u32 planes, u8* out) {
   return store_planes<n>(with_first(words, W{0}), static_cast<W>(first_of(words) & first_mask), planes, out);
@@ -373,7 +374,7 @@ H5L_ROWS_FN void join_rows(const Rows<n, Half>& low, const Rows<n, Half>& high, 
   if constexpr (r + 1 < Rows<n, W>::count) join_rows<r + 1>(low, high, rows);
 }
 
-// The words of up to 32 planes.
+// Loads the words of up to 32 planes.
 template <u32 n>
 H5L_ROWS_FN Rows<n, u32> load_words(const u8* from, u32 planes) {
   Rows<n, u32> rows;
@@ -409,13 +410,13 @@ H5L_ROWS_FN Rows<n, u64> load_differences(const u8* from, u32 planes, bool keep_
   return from_sign_last(rows, keep_first);
 }
 
-// Differences, without the first one if `keep_first` is false; and the bins that they are of.
+// Loads differences (without the first one if `keep_first` is false), and the bins that they sum to.
 template <u32 n, class W>
 H5L_ROWS_FN Rows<n, W> load_differences(const u8* from, u32 planes, bool keep_first) {
   return load_differences<n>(from, planes, keep_first, W{});
 }
 
-// From the sums of differences in words of half the size.
+// Bins from the sums of differences in words of half the size.
 template <u32 n, class Half, class W>
 H5L_ROWS_FN void bins_of_sums(const Rows<n, Half>& sums, Vector<Half> last, Edge<W>& edge, Rows<n, W>& bins) {
   sign_extend_rows(sums, bins);
@@ -426,7 +427,8 @@ H5L_ROWS_FN void bins_of_sums(const Rows<n, Half>& sums, Vector<Half> last, Edge
 
 template <auto before, u32 n>
 H5L_ROWS_FN void load_bins(const u8* from, u32 planes, bool keep_first, Edge<u32>& edge, Rows<n, u32>& bins) {
-  // Sums of differences of 11 planes along 32 positions fit into 16 bits; in several dimensions no way is longer.
+  // Sums of differences of 11 planes along 32 positions fit into 16 bits; predictions in more dimensions have shorter
+  // chains.
   if (__builtin_expect(planes > 11, 0)) {
     bins = load_differences<n, u32>(from, planes, keep_first);
     sum_rows<before>(bins, edge);
@@ -440,7 +442,7 @@ H5L_ROWS_FN void load_bins(const u8* from, u32 planes, bool keep_first, Edge<u32
 
 template <auto before, u32 n>
 H5L_ROWS_FN void load_bins(const u8* from, u32 planes, bool keep_first, Edge<u64>& edge, Rows<n, u64>& bins) {
-  // So do those of 27 planes in 32 bits.
+  // Likewise 27 planes in 32 bits.
   if (__builtin_expect(planes > 27, 0)) {
     bins = load_differences<n, u64>(from, planes, keep_first);
     sum_rows<before>(bins, edge);
@@ -452,7 +454,7 @@ H5L_ROWS_FN void load_bins(const u8* from, u32 planes, bool keep_first, Edge<u64
   bins_of_sums<n, u32, u64>(sums, last, edge, bins);
 }
 
-// The planes of a block, and the differences or bins that they are of. What `load` reads may be read later.
+// The planes of a block, and its differences or bins. The memory passed to load() may be read later.
 template <u32 n, class W>
 class LoadedPlanes {
  public:
@@ -461,7 +463,7 @@ class LoadedPlanes {
     planes_ = planes;
   }
 
-  // Without the first difference if `keep_first` is false.
+  // Clears the first difference if `keep_first` is false.
   H5L_ROWS_FN void differences(bool keep_first, Rows<n, W>& words) const {
     words = load_differences<n, W>(from_, planes_, keep_first);
   }

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The words of one block of cuSZp2 or AATROX, held in registers from its values to its planes and back: differences and
-// their sums in any prediction, signs, and a few questions. With AVX-512 or AVX2; else an array and plain loops, which are
-// also the definition.
+// The words of a fixed-length block, in registers from its values to its planes and back: differences and their sums
+// for any prediction, and signs. With AVX-512 or AVX2; otherwise arrays and plain loops, which are also the definition.
 //
-// `before` is a prediction: a constexpr function from a position above 0 to the one that its difference is taken from.
-// Position 0 is predicted from what stands in front of the block, its *edge*.
+// `before` is a prediction: a constexpr function from a position above 0 to the position that predicts it. Position 0
+// is predicted from the word before the block, the *edge*.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -25,7 +24,7 @@
 #include <immintrin.h>
 #endif
 
-// A block stays in registers only if all that handles it is one function.
+// A block stays in registers only if everything is inlined into one function.
 #define H5L_ROWS_FN [[gnu::always_inline]] inline
 
 namespace h5lossy::H5L_TARGET::simd {
@@ -44,12 +43,12 @@ struct Rows {
   Vector<W> at[count];
 };
 
-// What stands in front of a block: its last lane counts.
+// The words before a block; the last lane is used.
 template <class W>
 using Edge = Vector<W>;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What the instruction sets name differently
+// What differs between the instruction sets
 
 #if defined(H5L_ROWS_AVX512)
 using Register = __m512i;
@@ -69,7 +68,7 @@ H5L_ROWS_FN Vector<W> row_of(Register row) {
 
 #if defined(H5L_ROWS_AVX512)
 
-// Which lane of two rows, one behind the other, goes to each lane.
+// The source lane, in the concatenation of two rows, of each lane.
 template <class W>
 struct Places {
   alignas(64) W at[kLanes<W>];
@@ -99,7 +98,7 @@ H5L_ROWS_FN Vector<W> spread_lane(Vector<W> row) {
 
 H5L_ROWS_FN Register shuffle_in_quarters(Register row, Register from) { return _mm512_shuffle_epi8(row, from); }
 
-// Of each lane of the upper half of 2 * group lanes, some lane of the lower half; else zeros.
+// In each group of 2 * group lanes, gives lanes of the upper half a lane of the lower half; zeros elsewhere.
 template <u32 group, class W>
 H5L_ROWS_FN Vector<W> from_lower_half(Vector<W> row, const Places<W>& from) {
   constexpr u64 upper = [] {
@@ -124,7 +123,7 @@ H5L_ROWS_FN Vector<W> to_sign_last(Vector<W> difference) {
   return row_of<W>(_mm512_shldi_epi64(_mm512_abs_epi64(d), d, 1));
 }
 
-// The lanes of row `r` that a mask of positions names, zeros else.
+// Keeps the lanes of row `r` that are in a mask of positions; zeros elsewhere.
 template <u32 r, class W>
 H5L_ROWS_FN Vector<W> keep_lanes(Vector<W> row, u64 mask) {
   if constexpr (sizeof(W) == 4) {
@@ -145,7 +144,7 @@ H5L_ROWS_FN W any_bits_of_lanes(Vector<W> row) {
 
 template <class W>
 struct Places {
-  alignas(32) u32 at[8];  // of halves, where a word has two; the highest bit asks for the second row
+  alignas(32) u32 at[8];  // of halves, if a word has two; the highest bit selects the second row
 };
 
 template <class W, class Source>
@@ -219,7 +218,7 @@ H5L_ROWS_FN W any_bits_of_lanes(Vector<W> row) {
 #endif
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The same for both
+// Common to both
 
 template <class W>
 H5L_ROWS_FN Vector<W> from_sign_last(Vector<W> word) {
@@ -328,13 +327,14 @@ H5L_ROWS_FN W word_of(Edge<W> edge) {
   return edge[kLanes<W> - 1];
 }
 
-// Where lane 0 of row r is predicted from: a position in another row. (Row 0 is, from the edge, like row 1.)
+// The position, in an earlier row, that predicts lane 0 of row r. (Row 0 is predicted from the edge, like row 1 from
+// row 0.)
 template <auto before, class W>
 constexpr u32 before_row(u32 r) {
   return before((r == 0 ? 1 : r) * kLanes<W>);
 }
 
-// Within a row all lanes but lane 0 are predicted from lanes of that row, and rows are alike.
+// Within a row, all lanes but lane 0 are predicted from the same row, and all rows alike.
 template <auto before, class W>
 constexpr u32 before_lane(u32 lane) {
   return before(lane);
@@ -369,8 +369,8 @@ H5L_ROWS_FN W any_bits_behind_first(const Rows<n, W>& rows) {
   return any_bits(with_first(rows, W{0}));
 }
 
-// Sums along the predictions within a row: of 2, 4, 8 ... neighbours, from the sums of half as many. A lane of an upper
-// half adds the sum of the lane where its chain of predictions enters the lower half; others add nothing.
+// Sums along the predictions within a row, of 2, 4, 8, ... neighbours, each from the sums of half as many. A lane of an
+// upper half adds the sum of the lane at which its chain of predictions enters the lower half.
 template <auto before>
 constexpr u32 entry(u32 lane, u32 group) {
   const u32 upper = lane / group * group;
@@ -378,7 +378,7 @@ constexpr u32 entry(u32 lane, u32 group) {
   return lane;
 }
 
-// Bytes of a row, each taken from the same 16 bytes; 0x80 is a zero.
+// Bytes of a row, each from one of the same 16 bytes; 0x80 gives zero.
 struct QuarterPlaces {
   alignas(kVectorBytes) u8 at[kVectorBytes];
 };
@@ -423,7 +423,7 @@ H5L_ROWS_FN Vector<W> sum_row(Vector<W> row) {
 template <auto before, u32 r = 1, u32 n, class W>
 H5L_ROWS_FN void carry_rows(const Rows<n, W>& sums, Rows<n, W>& carries) {
   if constexpr (r < Rows<n, W>::count) {
-    // From the row's own sums, so that the chain from row to row is one addition.
+    // Uses the row's own sums, so that the dependency from row to row is one addition.
     constexpr u32 from = before_row<before, W>(r);
     constexpr u32 other = from / kLanes<W>;
     carries.at[r] = carries.at[other] + spread_lane<from % kLanes<W>, W>(sums.at[other]);
@@ -431,7 +431,7 @@ H5L_ROWS_FN void carry_rows(const Rows<n, W>& sums, Rows<n, W>& carries) {
   }
 }
 
-// Bins from differences, where `edge` has the same word in all lanes; and the next block's edge in a run.
+// Bins from differences. `edge` has one word in all lanes, and is updated for the next block of a run.
 template <auto before, u32 n, class W>
 H5L_ROWS_FN void sum_rows(Rows<n, W>& rows, Edge<W>& edge) {
   Rows<n, W> carries;
@@ -447,7 +447,7 @@ H5L_ROWS_FN void sum_rows(Rows<n, W>& rows, Edge<W>& edge) {
 
 #if defined(H5L_ROWS_AVX512)
 
-// Gives the lanes of row `r` that `holes` names the word of the lane before them that is none, the first ones `last`.
+// Fills lanes of row `r` that are in `holes` with the nearest earlier word that is not, or with `last`.
 template <u32 r, u32 n, class W>
 H5L_ROWS_FN void fill_rows_forward(u64 holes, Vector<W> last, Rows<n, W>& rows) {
   constexpr u32 lanes = kLanes<W>;
@@ -455,7 +455,7 @@ H5L_ROWS_FN void fill_rows_forward(u64 holes, Vector<W> last, Rows<n, W>& rows) 
   const u32 kept = static_cast<u32>(~holes >> (r * lanes)) & static_cast<u32>(blocks::first_bits(lanes));
   const Register here = raw<W>(all_lanes(static_cast<W>(kept))) & _mm512_load_si512(up_to.at);
   Register row = raw<W>(rows.at[r]);
-  if constexpr (sizeof(W) == 4) {  // of the words that are kept, the one that so many of them begin with
+  if constexpr (sizeof(W) == 4) {  // the index of the last kept word up to the lane
     const Register number = _mm512_sub_epi32(_mm512_popcnt_epi32(here), _mm512_set1_epi32(1));
     row = _mm512_maskz_compress_epi32(static_cast<__mmask16>(kept), row);
     row = _mm512_mask_permutexvar_epi32(raw<W>(last), _mm512_test_epi32_mask(here, here), number, row);
@@ -574,7 +574,7 @@ H5L_ROWS_FN void differences(const Rows<n, W>& bins, Edge<W> edge, Rows<n, W>& w
   words.at[0] = blocks::to_sign_last(static_cast<W>(bins.at[0] - edge));
   for (u32 i = 1; i < n; ++i) words.at[i] = blocks::to_sign_last(static_cast<W>(bins.at[i] - bins.at[i - 1]));
 #pragma GCC unroll 64
-  for (u32 i = 1; i < n; ++i) {  // apart from the others, which become vector code
+  for (u32 i = 1; i < n; ++i) {  // separate from the others, so that those are vectorized
     if (before(i) == i - 1) continue;
     words.at[i] = blocks::to_sign_last(static_cast<W>(bins.at[i] - bins.at[before(i)]));
   }
@@ -592,7 +592,7 @@ H5L_ROWS_FN W any_bits_behind_first(const Rows<n, W>& rows) {
   return any;
 }
 
-// Not inlined: GCC would do several blocks at once, with more shuffles than sums.
+// Not inlined: GCC would interleave several blocks, with more shuffles than sums.
 template <auto before, u32 n, class W>
 [[gnu::noinline]] void sum_rows(Rows<n, W>& rows, Edge<W>& edge) {
   constexpr bool is_run = [] {
@@ -615,7 +615,7 @@ template <auto before, u32 n, class W>
 
 #if !defined(H5L_ROWS_AVX512)
 
-// Gives positions of `holes` the word of the position before them, the first ones `last`.
+// Fills positions of `holes` with the word before them, the first ones with `last`.
 template <u32 n, class W>
 void fill_forward(u64 holes, W last, Rows<n, W>& rows) {
   if (holes == blocks::first_bits(n)) {
@@ -625,7 +625,7 @@ void fill_forward(u64 holes, W last, Rows<n, W>& rows) {
   W words[n];
   store_rows(rows, words);
 #pragma GCC unroll 8
-  for (u32 i = 0; i < n; ++i, holes >>= 1) {  // no branch: nobody could foresee it
+  for (u32 i = 0; i < n; ++i, holes >>= 1) {  // branch-free: holes are unpredictable
     const W is_hole = W{0} - static_cast<W>(holes & 1);
     words[i] = last = (last & is_hole) | (words[i] & ~is_hole);
   }

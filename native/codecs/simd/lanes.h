@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a Vector (codecs/portable.h) cannot say by itself: comparisons to masks, conversions, and moves from lane to
-// lane. For the backends that have AVX-512 or AVX2; arithmetic is written with the operators.
+// Operations that a Vector (codecs/portable.h) has no operators for: comparisons to masks, conversions, and moves
+// between lanes. For backends with AVX-512 or AVX2.
 #pragma once
 
 #include "codecs/bounds.h"
@@ -14,7 +14,7 @@
 
 namespace h5lossy::H5L_TARGET::simd {
 
-// One bit for each lane.
+// One bit per lane.
 template <class W>
 using Mask = u32;
 
@@ -37,7 +37,7 @@ inline u32 is_equal(Vector<u64> a, Vector<u64> b) { return _mm512_cmpeq_epi64_ma
 inline u32 is_above(Vector<u32> a, Vector<u32> b) { return _mm512_cmpgt_epi32_mask((__m512i)a, (__m512i)b); }
 inline u32 is_above(Vector<u64> a, Vector<u64> b) { return _mm512_cmpgt_epi64_mask((__m512i)a, (__m512i)b); }
 
-// No for NaN.
+// False for NaN.
 inline u32 is_at_most(Vector<float> a, Vector<float> b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 inline u32 is_at_most(Vector<double> a, Vector<double> b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
 
@@ -48,19 +48,19 @@ inline Vector<u64> choose(u32 mask, Vector<u64> yes, Vector<u64> no) {
   return (Vector<u64>)_mm512_mask_mov_epi64((__m512i)no, static_cast<__mmask8>(mask), (__m512i)yes);
 }
 
-// The fraction is dropped; of numbers that are too large and of NaN anything may be made.
+// Truncates; undefined for NaN and for numbers out of range.
 inline Vector<u32> truncated(Vector<float> x) { return (Vector<u32>)_mm512_cvttps_epi32(x); }
 inline Vector<u64> truncated(Vector<double> x) { return (Vector<u64>)_mm512_cvttpd_epi64(x); }
 
-// Of signed numbers, correctly rounded.
+// Signed, correctly rounded.
 inline Vector<float> to_float(Vector<u32> x) { return (Vector<float>)_mm512_cvtepi32_ps((__m512i)x); }
 inline Vector<double> to_float(Vector<u64> x) { return (Vector<double>)_mm512_cvtepi64_pd((__m512i)x); }
 
-// The same of bins, or of anything where the result is not looked at.
+// The same for bins; undefined for other numbers.
 inline Vector<float> bin_to_float(Vector<u32> bin) { return to_float(bin); }
 inline Vector<double> bin_to_float(Vector<u64> bin) { return to_float(bin); }
 
-// The lanes moved up by one, with the last lane of `before` in front.
+// Moves the lanes up by one; lane 0 becomes the last lane of `before`.
 inline Vector<u32> shift_in(Vector<u32> before, Vector<u32> x) {
   return (Vector<u32>)_mm512_alignr_epi32((__m512i)x, (__m512i)before, 15);
 }
@@ -87,8 +87,7 @@ inline Vector<u64> last_lane(Vector<u64> x) {
   return (Vector<u64>)_mm512_permutexvar_epi64(_mm512_set1_epi64(7), (__m512i)x);
 }
 
-// Each lane becomes the sum of all up to it, in steps that double: to the upper half of each 2, 4, 8 lanes is added the
-// last of the lower half.
+// Prefix sums, in doubling steps: the last lane of the lower half of each 2, 4, 8 lanes is added to the upper half.
 inline Vector<u32> sum_lanes(Vector<u32> x) {
   const __m512i third = _mm512_set1_epi64(0x0000000300000003), eleventh = _mm512_set1_epi64(0x0000000B0000000B);
   const __m512i last_of_fours = _mm512_inserti64x4(third, _mm512_castsi512_si256(eleventh), 1);
@@ -111,7 +110,7 @@ inline Vector<u64> sum_lanes(Vector<u64> x) {
 
 namespace h5lossy::H5L_TARGET::simd {
 
-// All bits of the lanes for which it is true.
+// All bits set in lanes for which it is true.
 template <class W>
 using Mask = Vector<W>;
 
@@ -148,8 +147,8 @@ inline V choose(V mask, V yes, V no) {
   return (V)_mm256_blendv_epi8((__m256i)no, (__m256i)yes, (__m256i)mask);
 }
 
-// Between integers and doubles there is no instruction: a number below 2^51 in magnitude stands in the low bits of the
-// sum of it and this one. Sums of larger ones and NaN have bits further away, so that they are no bins either.
+// There is no instruction between integers and doubles: a number below 2^51 in magnitude appears in the low bits of its
+// sum with this one. Sums of larger numbers and NaN differ in higher bits, so that they are no bins either.
 inline constexpr double kIntegerInMantissa = 0x1.8p52;
 
 inline Vector<u32> truncated(Vector<float> x) { return (Vector<u32>)_mm256_cvttps_epi32(x); }
@@ -158,8 +157,8 @@ inline Vector<u64> truncated(Vector<double> x) {
   return (Vector<u64>)(whole + kIntegerInMantissa) - bit_cast<u64>(kIntegerInMantissa);
 }
 
-// Correctly rounded: the two halves of the number are exact as doubles, and so is the sum of the upper one and the
-// constants, so that only the last sum rounds.
+// Correctly rounded: the two halves of the number are exact as doubles, as is the sum of the upper one and the
+// constants, so only the last sum rounds.
 inline Vector<float> to_float(Vector<u32> x) { return _mm256_cvtepi32_ps((__m256i)x); }
 inline Vector<double> to_float(Vector<u64> x) {
   const __m256i low = _mm256_blend_epi32((__m256i)x, _mm256_set1_epi64x(bit_cast<i64>(0x1p52)), 0xAA);
@@ -230,14 +229,14 @@ inline void store_lanes(void* to, V lanes) {
   memcpy(to, &lanes, sizeof lanes);
 }
 
-// How to store vectors from an address on. Past the caches only whole lines go, in vectors or in pieces of 16 bytes, which
-// is what memory from an allocator is aligned to.
-enum class Stores { plain, past_caches, past_caches_in_pieces };
+// How to store vectors from an address on. Non-temporal stores must be aligned: as whole vectors, or in pieces of 16
+// bytes, which is the alignment of memory from an allocator.
+enum class Stores { plain, non_temporal, non_temporal_16 };
 
-inline Stores stores_past_caches(const void* to) {
+inline Stores non_temporal_stores(const void* to) {
   const auto address = reinterpret_cast<__UINTPTR_TYPE__>(to);
-  if (address % 64 == 0) return Stores::past_caches;
-  return address % 16 == 0 ? Stores::past_caches_in_pieces : Stores::plain;
+  if (address % 64 == 0) return Stores::non_temporal;
+  return address % 16 == 0 ? Stores::non_temporal_16 : Stores::plain;
 }
 
 template <class V>
@@ -249,7 +248,7 @@ inline void store_lanes(void* to, V lanes, Stores stores) {
   __m128i* const pieces = static_cast<__m128i*>(to);
 #if defined(__AVX512F__)
   const __m512i all = (__m512i)lanes;
-  if (stores == Stores::past_caches) {
+  if (stores == Stores::non_temporal) {
     _mm512_stream_si512(static_cast<__m512i*>(to), all);
   } else {
     _mm_stream_si128(pieces, _mm512_castsi512_si128(all));
@@ -259,7 +258,7 @@ inline void store_lanes(void* to, V lanes, Stores stores) {
   }
 #else
   const __m256i all = (__m256i)lanes;
-  if (stores == Stores::past_caches) {
+  if (stores == Stores::non_temporal) {
     _mm256_stream_si256(static_cast<__m256i*>(to), all);
   } else {
     _mm_stream_si128(pieces, _mm256_castsi256_si128(all));
@@ -268,7 +267,7 @@ inline void store_lanes(void* to, V lanes, Stores stores) {
 #endif
 }
 
-// All bits that are set in some lane.
+// The bits that are set in some lane.
 template <class W>
 inline W bits_in_any(Vector<W> x) {
   W bits = 0;

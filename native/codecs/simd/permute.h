@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Permutations of the 64 bytes of a vector that are known when the code is compiled. For AVX-512 VBMI only.
+// Permutations of the 64 bytes of a vector, known at compile time. For AVX-512 VBMI only.
 #pragma once
 
 #include <immintrin.h>
@@ -14,7 +14,7 @@ struct Permutation {
   alignas(64) u8 sources[64];
 };
 
-// What takes byte `source(i)` to place i.
+// The permutation that moves byte `source(i)` to place i.
 template <class Source>
 constexpr Permutation permutation(Source source) {
   Permutation result = {};

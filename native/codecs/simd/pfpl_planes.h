@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's bit planes (docs/format/pfpl.md) and running sums, in whole vectors where the backend has AVX-512 VBMI and GFNI.
-// What is left over, and all of it elsewhere, is codecs/pfpl.cpp's.
+// PFPL's bit planes (docs/format/pfpl.md) and running sums, in whole vectors if the backend has AVX-512 VBMI and GFNI.
+// The rest, and everything on other backends, is in codecs/pfpl.cpp.
 #pragma once
 
 #include "codecs/bits.h"
@@ -49,14 +49,15 @@ inline constexpr u32 kWordBytes = static_cast<u32>(sizeof(W));
 template <class W>
 inline constexpr u32 kBatchGroups = 64 / kWordBytes<W>;
 
-// Of vectors of words of n bytes, `lane` words each; and of pieces of 64 words, eight of which are a batch.
+// For vectors of words of n bytes, `lane` words each, and pieces of 64 words, eight of which are a batch.
 template <u32 n, u32 lane = 64 / n>
 inline constexpr Permutation kBytesTogether = permutation([](u32 i) { return i % lane * n + i / lane; });
 
 template <u32 n, u32 lane = 64 / n>
 inline constexpr Permutation kBytesApart = permutation([](u32 i) { return i % n * lane + i / n; });
 
-// Which eight values of a piece stand in byte t of a plane's eight bytes: planes are words with value 0 on top.
+// Which eight values of a piece are in byte t of a plane's eight bytes: planes are words with value 0 in the highest
+// bit.
 template <u32 n>
 constexpr u32 eight_of_byte(u32 t) {
   return t / n * n + (n - 1 - t % n);
@@ -65,19 +66,19 @@ constexpr u32 eight_of_byte(u32 t) {
 template <u32 n>
 inline constexpr Permutation kPlanesTogether = permutation([](u32 i) { return eight_of_byte<n>(i % 8) * 8 + i / 8; });
 
-// Highest plane first: GFNI counts the bytes of a matrix from the last one.
+// Highest plane first: GFNI numbers the bytes of a matrix from the last one.
 template <u32 n>
 inline constexpr Permutation kPlanesApart = permutation([](u32 i) {
   const u32 eight = i / 8;  // eight_of_byte is its own inverse
   return (7 - i % 8) * 8 + eight_of_byte<n>(eight);
 });
 
-// Writes the planes of as many whole batches as there are in `groups` groups; returns how many groups that is. The words
-// are those that source.next() gives, in order.
+// Writes the planes of the whole batches in `groups` groups; returns the number of groups written. source.next() gives
+// the words in order.
 template <class W, class Residuals>
 inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
   constexpr u32 n = kWordBytes<W>, bits = kWordBits<W>, batch = kBatchGroups<W>;
-  Residuals residuals = source;  // a copy of our own can stay in registers
+  Residuals residuals = source;  // a local copy can stay in registers
   const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
   u32 first = 0;
   for (; first + batch <= groups; first += batch) {
@@ -118,11 +119,11 @@ inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
 template <u32 n, u32 r, u32 lane = 64 / n>
 inline constexpr Permutation kByteSpread = permutation([](u32 i) { return r * lane + i / n; });
 
-// What the bytes of words are where their planes are zero: kNegabinaryMask flipped.
+// The bytes of words whose planes are zero: kNegabinaryMask flipped.
 inline constexpr int kFlippedByte = 0xAA;
 
-// Hands over the words of pieces of which only the lowest `used` bytes are not zero, each put in its place by itself: with
-// few, that is less work than transposing.
+// Passes on the words of pieces in which only the lowest `used` bytes are nonzero, permuting each byte on its own: for
+// few bytes that is faster than transposing.
 template <u32 used, class W, class Values, u32 n, u32... r>
 inline void take_spread(const __m512i (&pieces)[n][8], Values& values, std::integer_sequence<u32, r...>) {
   for (u32 p = 0; p < 8; ++p) {
@@ -152,13 +153,13 @@ inline void take_transposed(const __m512i (&pieces)[n][8], Values& values) {
   }
 }
 
-// Undoes to_planes: hands the words of whole batches to target.take(), in order, with kNegabinaryMask flipped, which GFNI
-// does besides.
+// Inverse of to_planes: passes the words of whole batches to target.take(), in order. kNegabinaryMask is already
+// flipped, which GFNI does for free.
 template <class W, class Values>
 inline u32 from_planes(const W* planes, u32 groups, Values& target) {
   constexpr u32 n = kWordBytes<W>, bits = kWordBits<W>, batch = kBatchGroups<W>;
   const __m512i mirror = _mm512_set1_epi64(static_cast<i64>(0x0102040810204080ull));
-  Values values = target;  // a copy of our own can stay in registers
+  Values values = target;  // a local copy can stay in registers
   u32 first = 0;
   for (; first + batch <= groups; first += batch) {
     __m512i pieces[n][8];
@@ -235,7 +236,7 @@ inline void transpose_lanes(Vector<u64> (&rows)[4]) {
   }
 }
 
-// As above. A lane takes a group, so a batch has as many groups as there are lanes.
+// As above. Each lane has a group, so a batch has as many groups as a vector has lanes.
 template <class W, class Residuals>
 inline u32 to_planes(u32 groups, Residuals& source, W* planes) {
   constexpr u32 bits = kWordBits<W>, lanes = kLanes<W>;

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's words (codecs/pfpl.h) a vector at a time: from values to residuals, and back. Each quantizer has a twin that
-// keeps its constants in registers and gives the same words; what it does for lanes with exceptions costs nothing where
-// there are none.
+// PFPL's words (codecs/pfpl.h) a vector at a time: from values to residuals, and back. Each quantizer has a vector
+// version with its constants in registers and the same words. Lanes with exceptions cost nothing if there are none.
 #pragma once
 
 #include "codecs/pfpl.h"
@@ -29,7 +28,7 @@ class Words<AbsoluteQuantizer<T>> {
 
   explicit Words(const AbsoluteQuantizer<T>& q) : lanes_(q), fill_(q.has_fill, q.fill_bits) {}
 
-  // The words of n vectors of values, in place. `has_no_word` is set where a value has none.
+  // Replaces n vectors of values by their words. `has_no_word` is set if a value has none.
   template <u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
     fill_.exists() ? from_bits<true>(bits, has_no_word) : from_bits<false>(bits, has_no_word);
@@ -54,7 +53,7 @@ class Words<AbsoluteQuantizer<T>> {
   struct Tried {
     Vector<W> word;
     Vector<T> difference;
-    Mask<W> good;  // if the bin is in range, too
+    Mask<W> good;  // if the bin is also in range
   };
 
   template <bool has_fill, u32 n>
@@ -74,7 +73,8 @@ class Words<AbsoluteQuantizer<T>> {
     }
   }
 
-  // See bin_is_good(): a zigzag number says whether its bin is in range, and as it says it of the or of several, all are.
+  // See bin_is_good(). A zigzag number shows whether its bin is in range, and the bitwise or of several shows it for
+  // all.
   static Mask<W> is_in_range(Vector<W> word) { return is_less(word, all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))); }
 
   template <bool has_fill>
@@ -86,7 +86,7 @@ class Words<AbsoluteQuantizer<T>> {
     return {zigzag_lanes<T>(bin), difference, good};
   }
 
-  // With the second chance of quantize(), then the bits of lanes that are still not good.
+  // Includes the second chance of quantize(); lanes that are still not good keep their bits.
   template <bool has_fill>
   Vector<W> with_exceptions(Vector<W> bits, bool& has_no_word) const {
     const Vector<W> bin = lanes_.nearest_bin(bits);
@@ -94,7 +94,7 @@ class Words<AbsoluteQuantizer<T>> {
     const Mask<W> first_good = first.good & is_in_range(first.word);
     const Tried second = try_bin<has_fill>(bits, lanes_.neighbour(bin, first.difference));
     const Mask<W> second_good = second.good & is_in_range(second.word);
-    // Of what is kept exactly only 0 may look like a code.
+    // Of the exceptions, only 0 could be read as a code.
     const Mask<W> reads_as_code = is_less(bits - 1, all_lanes(kMantissaMask<T>));
     has_no_word |= !all<W>(first_good | second_good | invert<W>(reads_as_code));
     return choose(first_good, first.word, choose(second_good, second.word, bits));
@@ -177,7 +177,7 @@ class Words<PointwiseQuantizer<T>> {
 
   PointwiseLanes<T> lanes_;
   FillLanes<T> fill_;
-  Vector<W> lowest_, bins_;  // bins from -lowest_ on, and how many
+  Vector<W> lowest_, bins_;  // bins start at -lowest_; their number
 };
 
 template <class T>
@@ -192,11 +192,10 @@ class Words<pfpl::NoQuantizer<T>> {
   void to_bits(Vector<W> (&)[n]) const {}
 };
 
-// A chunk that is in no cache comes from memory at nearly twice the speed when it is asked for in time; one that is in a
-// cache loses nothing.
+// Prefetching nearly doubles the speed for a chunk in memory, and costs nothing for one in a cache.
 inline constexpr u32 kPrefetchDistance = 8192;
 
-// The residuals of a run of values, some vectors at a time.
+// The residuals of a run of values, a few vectors at a time.
 template <class T, class Q>
 class Residuals {
  public:
@@ -228,23 +227,23 @@ class Residuals {
   bool has_no_word_ = false;
 };
 
-// Undoes Residuals: takes them in order, and writes the values.
+// Inverse of Residuals: takes them in order, and writes the values.
 template <class T, class Q>
 class Values {
  public:
   using W = Word<T>;
 
-  Values(const Q& q, u8* values, bool is_streamed)
-      : words_(q), next_(values), stores_(is_streamed ? stores_past_caches(values) : Stores::plain) {}
+  Values(const Q& q, u8* values, bool non_temporal)
+      : words_(q), next_(values), stores_(non_temporal ? non_temporal_stores(values) : Stores::plain) {}
 
-  // `residuals` come with kNegabinaryMask already flipped.
+  // kNegabinaryMask is already flipped in `residuals`.
   template <u32 n>
   void take(Vector<W> (&residuals)[n]) {
     Vector<W> words[n];
     for (u32 i = 0; i < n; ++i) {
       const Vector<W> sums = sum_lanes(residuals[i] - kNegabinaryMask<W>);
       words[i] = sums + last_;
-      last_ += last_lane(sums);  // all that the next vector has to wait for is one addition
+      last_ += last_lane(sums);  // the loop-carried dependency is one addition
     }
     words_.to_bits(words);
     for (u32 i = 0; i < n; ++i) store_lanes(next_ + i * kVectorBytes, words[i], stores_);

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Zero removal and its inverse (codecs/bits.h), 64 bytes at a time where the backend has AVX-512 VBMI2, AVX2 or NEON; else
-// the definition itself. What each does with 64 bytes comes first, then what they share.
+// Zero removal and its inverse (codecs/pfpl_zero_removal.h), 64 bytes at a time if the backend has AVX-512 VBMI2, AVX2
+// or NEON; otherwise the definition. First the operations on 64 bytes for each of them, then the common code.
 #pragma once
 
-#include "codecs/bits.h"
+#include "codecs/pfpl_zero_removal.h"
 #include "codecs/portable.h"
 
 #if defined(__AVX512VBMI2__) && defined(__AVX512VBMI__) && defined(__AVX512BITALG__)
@@ -14,29 +14,29 @@
 
 namespace h5lossy::H5L_TARGET::simd {
 
-// Bit i: byte i is not zero.
+// Bit i: byte i is nonzero.
 inline u64 nonzero_bytes(const u8* piece) {
   const __m512i bytes = _mm512_loadu_si512(piece);
   return _mm512_test_epi8_mask(bytes, bytes);
 }
 
-// Bit i: byte i is not the one before.
+// Bit i: byte i differs from the previous one.
 inline u64 changed_bytes(const u8* piece) {
   return _mm512_cmpneq_epi8_mask(_mm512_loadu_si512(piece), _mm512_loadu_si512(piece - 1));
 }
 
-// The bytes that `kept` names, one after the other. Writes 64 bytes.
+// Packs the bytes selected by `kept`. Writes 64 bytes.
 inline void pack(const u8* piece, u64 kept, u8* out) {
   // In a register: compressing to memory takes a hundred cycles on some processors.
   _mm512_storeu_si512(out, _mm512_maskz_compress_epi8(kept, _mm512_loadu_si512(piece)));
 }
 
-// Undoes pack, with zeros between. Reads 64 bytes.
+// Inverse of pack, with zeros between. Reads 64 bytes.
 inline void unpack(const u8* packed, u64 kept, u8* piece) {
   _mm512_storeu_si512(piece, _mm512_maskz_expand_epi8(kept, _mm512_loadu_si512(packed)));
 }
 
-// For each bit of a mask, how many ones there are up to it and with it.
+// For each bit of a mask, the number of ones up to and including it.
 inline __m512i running_ones(u64 mask) {
   const __m512i byte_of_lane =
       _mm512_set_epi64(0x0707070707070707, 0x0606060606060606, 0x0505050505050505, 0x0404040404040404,
@@ -44,7 +44,7 @@ inline __m512i running_ones(u64 mask) {
   const __m512i up_to_lane = _mm512_set1_epi64(static_cast<i64>(0xFF7F3F1F0F070301ull));
   const __m512i in_byte = _mm512_popcnt_epi8(
       _mm512_and_si512(_mm512_permutexvar_epi8(byte_of_lane, _mm512_set1_epi64(static_cast<i64>(mask))), up_to_lane));
-  // The number of ones in each byte of the mask, summed up over the bytes in front.
+  // The number of ones in each byte of the mask, summed over the preceding bytes.
   u64 ones = mask - (mask >> 1 & 0x5555555555555555ull);
   ones = (ones & 0x3333333333333333ull) + (ones >> 2 & 0x3333333333333333ull);
   ones = (ones + (ones >> 4)) & 0x0F0F0F0F0F0F0F0Full;
@@ -52,9 +52,9 @@ inline __m512i running_ones(u64 mask) {
   return _mm512_add_epi8(in_byte, _mm512_permutexvar_epi8(byte_of_lane, _mm512_set1_epi64(static_cast<i64>(in_front))));
 }
 
-// Undoes pack, with repetitions of the byte before between; `last` is the one before the piece. Reads 64 bytes.
+// Inverse of pack, repeating the previous byte between; `last` is the byte before the piece. Reads 64 bytes.
 inline void unpack_repeats(const u8* packed, u64 kept, u8 last, u8* piece) {
-  // Lane j takes the byte that its running number names, counted from 1; 0 is the last one of before.
+  // Lane j takes the byte with its running number, counted from 1; 0 is `last`.
   const __m512i number = running_ones(kept);
   const __m512i taken =
       _mm512_permutexvar_epi8(_mm512_sub_epi8(number, _mm512_set1_epi8(1)), _mm512_loadu_si512(packed));
@@ -125,7 +125,7 @@ inline void unpack_repeats(const u8* packed, u64 kept, u8 last, u8* piece) {
 
 namespace h5lossy::H5L_TARGET::simd {
 
-// Bit i: byte i of the piece is one of the true ones, given as four vectors of 0 and 0xFF.
+// Bit i: byte i of the piece is true, from four vectors of 0 and 0xFF.
 inline u64 mask_of(const uint8x16_t (&is_true)[4]) {
   const uint8x16_t bits = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201ull));
   uint8x16_t masked[4];
@@ -149,7 +149,7 @@ inline u64 changed_bytes(const u8* piece) {
   return ~mask_of(is_equal);
 }
 
-// Byte i: how many ones there are in the bytes of the mask before byte i.
+// Byte i: the number of ones in the mask's bytes before byte i.
 inline u64 ones_before(u64 mask) {
   return vget_lane_u64(vreinterpret_u64_u8(vcnt_u8(vcreate_u8(mask))), 0) * 0x0101010101010100ull;
 }
@@ -193,7 +193,7 @@ namespace h5lossy::H5L_TARGET::simd {
 
 inline constexpr u32 kPieceBytes = 64;
 
-// `bitmap` has a zero byte in front; its size is a multiple of 64, or 32 with as many zeros behind.
+// `bitmap` is preceded by a zero byte; its size is a multiple of 64, or 32 followed by as many zeros.
 inline u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
   u32 kept_bytes = 0;
   for (u32 i = 0; i < size; i += kPieceBytes) {
@@ -208,13 +208,13 @@ inline u32 remove_repeats(const u8* bitmap, u32 size, u8* changes, u8* out) {
 }
 
 inline u32 remove_zeros(const u8* stream, u32 size, u8* out) {
-  // Each bitmap with room for its zero byte in front, and for whole pieces behind.
+  // Each bitmap has room for the zero byte before it, and for whole pieces after it.
   alignas(64) u8 bitmap0[64 + kBitmap0Bytes];
   alignas(64) u8 bitmap1[64 + kBitmap1Bytes];
   alignas(64) u8 bitmap2[64 + 64] = {};
   u8 bitmap3[8];
   u32 written = 0, i = 0;
-  for (; i + kPieceBytes <= size; i += kPieceBytes) {  // the planes in front are all zero
+  for (; i + kPieceBytes <= size; i += kPieceBytes) {  // leading planes are all zero
     const u64 kept = nonzero_bytes(stream + i);
     if (kept != 0) break;
     store(bitmap0 + 64 + i / 8, kept);
@@ -244,12 +244,12 @@ inline u32 remove_zeros(const u8* stream, u32 size, u8* out) {
   return written + kBitmap3Bytes;
 }
 
-// Where the next packed bytes stand, and where the payload ends: nothing is read behind.
+// The next packed bytes, and the end of the payload, past which nothing is read.
 class Packed {
  public:
   Packed(const u8* next, const u8* end) : next_(next), end_(end) {}
 
-  // The next `count` bytes, at least one, where 64 can be read.
+  // Returns the next `count` bytes (at least one), at an address where 64 can be read.
   const u8* take(u32 count) {
     const u8* const taken = next_;
     next_ += count;
@@ -265,7 +265,7 @@ class Packed {
   u8 rest_[kPieceBytes] = {};
 };
 
-// `bitmap` is padded to a multiple of 64; so is `changes` to one of 8, with zeros.
+// `bitmap` is padded to a multiple of 64; `changes` to one of 8, with zeros.
 inline void restore_repeats(const u8* changes, Packed packed, u8* bitmap, u32 size) {
   u8 last = 0;
   for (u32 i = 0; i < size; i += kPieceBytes) {
@@ -287,7 +287,7 @@ inline bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 
   alignas(64) u8 bitmap2[64];
   u8 bitmap3[8] = {};
   const u8* const end = payload + payload_bytes;
-  u32 left = payload_bytes;  // what stands before the bitmaps found so far
+  u32 left = payload_bytes;  // bytes before the bitmaps found so far
   if (left < kBitmap3Bytes) return false;
   left -= kBitmap3Bytes;
   memcpy(bitmap3, payload + left, kBitmap3Bytes);
@@ -313,7 +313,7 @@ inline bool restore_zeros(const u8* payload, u32 payload_bytes, u8* stream, u32 
   if (H5L_TARGET::count_ones(bitmap0 + used, kBitmap0Bytes - used) != 0) return false;
 
   u32 i = 0;
-  for (; i < used; i += 8) {  // the planes in front are all zero; so is the bitmap behind `used`
+  for (; i < used; i += 8) {  // leading planes are all zero, and so is the bitmap past `used`
     if (load<u64>(bitmap0 + i) != 0) break;
     memset(stream + u64{8} * i, 0, kPieceBytes);
   }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The quantizers of codecs/bounds.h for vectors of values: the same bins, with the constants in registers. What PFPL's
-// words and the block codecs' bins have in common; which bins are in range, and what becomes of exceptions, is theirs.
+// The quantizers of codecs/bounds.h for vectors of values: the same bins, with the constants in registers. Shared by
+// all codecs; the range of bins, and exceptions, are the codec's.
 #pragma once
 
 #include "codecs/bounds.h"
@@ -12,7 +12,7 @@
 
 namespace h5lossy::H5L_TARGET::simd {
 
-// All ones in lanes that are below 0, when read as signed.
+// All ones in lanes that are negative as signed numbers.
 template <class T>
 inline Vector<Word<T>> sign_of_lanes(Vector<Word<T>> lanes) {
   using Int = typename FloatTraits<T>::Int;
@@ -51,17 +51,17 @@ class AbsoluteLanes {
     return truncated(s + (Vector<T>)half);
   }
 
-  // What comes back for bins in range, but for the sign of zero.
+  // Decodes bins in range, except for the sign of zero.
   [[nodiscard]] Vector<T> rebuilt(Vector<W> bin) const { return bin_to_float(bin) * step_; }
 
-  // What comes back for any bins.
+  // Decodes any bins.
   [[nodiscard]] Vector<W> to_bits(Vector<W> bin) const { return (Vector<W>)(to_float(bin) * step_ + T{0}); }
 
   [[nodiscard]] Mask<W> is_close(Vector<T> difference) const {
     return is_at_most((Vector<T>)((Vector<W>)difference & ~kSignBit<T>), bound_);
   }
 
-  // The second chance of quantize(): the bin next to it on the value's side. A NaN's sign does not matter.
+  // The second chance of quantize(): the neighbouring bin on the value's side. A NaN's sign does not matter.
   [[nodiscard]] static Vector<W> neighbour(Vector<W> bin, Vector<T> difference) {
     return bin + (sign_of_lanes<T>((Vector<W>)difference) | 1);
   }
@@ -80,8 +80,9 @@ class PointwiseLanes {
         half_(all_lanes(q.scale / 2)),
         inverse_scale_(all_lanes(T{1} / static_cast<T>(q.scale))) {}
 
-  // The bin of a magnitude without a division, which vectors do not have: the quotient is one off at most, to either side,
-  // and is corrected. Out of the limit on bins it is out of it too, and that is all (docs/design/bound.md).
+  // The bin of a magnitude without a division, which vectors lack: the quotient is off by at most one, in either
+  // direction, and is corrected. A bin beyond the limit stays beyond it, which is all that is needed
+  // (docs/design/bound.md).
   [[nodiscard]] Vector<W> nearest_bin(Vector<W> magnitude) const {
     const Vector<W> distance = magnitude - kOne<T>;
     Vector<W> bin = truncated(to_float(distance) * inverse_scale_);
@@ -90,7 +91,7 @@ class PointwiseLanes {
     return choose(is_above(W{0} - half_, rest), bin - 1, bin);
   }
 
-  // What comes back for a magnitude, if its bin is good.
+  // Decodes a magnitude, if its bin is good.
   [[nodiscard]] Vector<W> rebuilt(Vector<W> bin) const { return bin * scale_ + kOne<T>; }
 
   [[nodiscard]] static Mask<W> is_normal(Vector<W> magnitude) {

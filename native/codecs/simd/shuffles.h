@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// How zero removal moves eight bytes by one look-up of bytes, for backends that have one (AVX2, NEON).
+// Zero removal of eight bytes by a byte shuffle from a table, for backends that have one (AVX2, NEON).
 #pragma once
 
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::simd {
 
-// For each of the 256 masks of eight bytes, sources for a byte shuffle; 0x80 makes a zero.
+// For each of the 256 masks of eight bytes, the sources of a byte shuffle; 0x80 gives zero.
 struct Shuffles {
   alignas(64) u8 sources[256][8];
 };
 
-// The bytes that the mask names, one after the other; then anything.
+// Packs the bytes in the mask; the rest is undefined.
 inline constexpr Shuffles kPacked = [] {
   Shuffles shuffles = {};
   for (u32 mask = 0; mask < 256; ++mask) {
@@ -34,7 +34,7 @@ inline constexpr Shuffles kUnpacked = [] {
   return shuffles;
 }();
 
-// From nine bytes, the first of which is the one before.
+// From nine bytes, the first of which is the previous byte.
 inline constexpr Shuffles kRepeated = [] {
   Shuffles shuffles = {};
   for (u32 mask = 0; mask < 256; ++mask) {

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Running sums: each word becomes the sum of all up to it. A vector at a time where there are lanes.h; else one by
-// one, which compilers leave as it is.
+// Prefix sums, a vector at a time on backends with lanes.h; otherwise one by one, which compilers do not vectorize.
 #pragma once
 
 #include "codecs/portable.h"
@@ -19,7 +18,7 @@ inline W running_sums(W* words, u32 count, W sum) {
   for (; i + kLanes<W> <= count; i += kLanes<W>) {
     const Vector<W> sums = sum_lanes(load_lanes<W>(words + i));
     store_lanes(words + i, sums + before);
-    before += last_lane(sums);  // all that the next vector has to wait for is one addition
+    before += last_lane(sums);  // the loop-carried dependency is one addition
   }
   if (i != 0) sum = words[i - 1];
 #endif

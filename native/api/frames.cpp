@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C API, but for its batches.
+// The C API for single frames, and for properties of the library.
 
 #include <algorithm>
 #include <bit>
@@ -33,7 +33,7 @@ void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_
   info.frame_bytes = frame_bytes;
   info.tiles = tiles;
   info.bound = header.bound;
-  // A bin of magnitudes is S units in the last place wide, so its largest relative width is S / 2^m for an m-bit mantissa.
+  // A bin is S ulps wide, so its largest relative width is S / 2^m for an m-bit mantissa.
   const bool pointwise = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;
   info.step = pointwise ? static_cast<double>(header.step_bits) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52)
                         : std::bit_cast<double>(header.step_bits);
@@ -126,8 +126,8 @@ h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t fr
     std::uint32_t tiles = 0;
     const std::size_t least = std::min(frame_bytes, kLeastFrontBytes);
     if (header_bytes < least) {
-      return why.fail(H5L_INVALID_ARGUMENT, "of a frame of %zu bytes the first %zu are needed, got %zu", frame_bytes,
-                      least, header_bytes);
+      return why.fail(H5L_INVALID_ARGUMENT, "the first %zu bytes of this frame of %zu are needed, got %zu", least,
+                      frame_bytes, header_bytes);
     }
     const FrameFront front = {bytes_of(header, std::min(header_bytes, frame_bytes)), frame_bytes};
     if (const h5l_status status = open_front(front, read, tiles, why); status != H5L_OK) return status;
@@ -148,12 +148,13 @@ h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t firs
     if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
     const std::uint64_t values = opened.header.raw_bytes / opened.header.value_bytes;
     if (first > values || count > values - first) {
-      return why.fail(H5L_INVALID_ARGUMENT, "values %llu and %llu more were asked for; the frame holds %llu",
+      return why.fail(H5L_INVALID_ARGUMENT,
+                      "values from %llu on, %llu of them, were requested, but the frame holds %llu",
                       static_cast<unsigned long long>(first), static_cast<unsigned long long>(count),
                       static_cast<unsigned long long>(values));
     }
     if (raw_bytes != count * opened.header.value_bytes) {
-      return why.fail(H5L_INVALID_ARGUMENT, "%llu values take %llu bytes, raw has room for %zu",
+      return why.fail(H5L_INVALID_ARGUMENT, "%llu values need %llu bytes, but raw has %zu",
                       static_cast<unsigned long long>(count),
                       static_cast<unsigned long long>(count * opened.header.value_bytes), raw_bytes);
     }
@@ -193,7 +194,7 @@ h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw
                       params->value_bytes);
     }
     if (raw_bytes % params->value_bytes != 0) {
-      return why.fail(H5L_INVALID_ARGUMENT, "%zu bytes are no multiple of a value's %u", raw_bytes,
+      return why.fail(H5L_INVALID_ARGUMENT, "%zu bytes are not a multiple of the value size, %u", raw_bytes,
                       params->value_bytes);
     }
     *range = value_range(*params, bytes_of(raw, raw_bytes));

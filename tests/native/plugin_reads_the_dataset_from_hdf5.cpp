@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// can_apply, set_local and the filter in reading, asked by a program that has HDF5 in it: this one, with a few functions of HDF5's names that
-// tell what a test says. So every answer of HDF5 can be tried, failures too, and under sanitizers. The real HDF5s are
-// asked by the Python tests.
+// can_apply, set_local and the filter when reading, called by a program that contains HDF5: this one, with fake versions of
+// a few HDF5 functions. So every result of HDF5 can be tested, including failures, and with sanitizers. The Python tests use
+// the real HDF5.
 //
-// usage: plugin_stores_what_hdf5_tells path/to/libh5lossy.so
+// usage: plugin_reads_the_dataset_from_hdf5 path/to/libh5lossy.so
 
 #include <dlfcn.h>
 
@@ -27,7 +27,7 @@ using hdf5::herr_t;
 using hdf5::hid_t;
 using hdf5::hsize_t;
 
-// What HDF5 knows, and what it was asked to do.
+// The properties of the dataset in the fake HDF5, and the calls that it received.
 struct Hdf5 {
   int type_class = hdf5::kClassFloat;
   std::size_t size = 4;
@@ -45,14 +45,14 @@ struct Hdf5 {
   std::vector<int> filters_behind;
   std::vector<hid_t> open;  // identifiers of open datasets, all like this one
 
-  int fills_asked = 0;
+  int fills_read = 0;
   unsigned flags = 1;  // optional, as h5py says
   std::string pushed;
 
   [[nodiscard]] bool failing(const char* function) const { return fails == function; }
 };
 
-Hdf5 told;
+Hdf5 fake;
 
 constexpr hid_t kDcpl = 10, kType = 11, kSpace = 12;
 
@@ -69,83 +69,83 @@ char H5_lib_vers_info_g[] = "HDF5 library version: 1.14.6";
 
 int H5Tget_class(hid_t type) {
   CHECK(type == kType, "%lld", static_cast<long long>(type));
-  return told.failing("H5Tget_class") ? -1 : told.type_class;
+  return fake.failing("H5Tget_class") ? -1 : fake.type_class;
 }
-std::size_t H5Tget_size(hid_t) { return told.failing("H5Tget_size") ? 0 : told.size; }
-int H5Tget_order(hid_t) { return told.failing("H5Tget_order") ? -1 : told.order; }
-std::size_t H5Tget_precision(hid_t) { return told.failing("H5Tget_precision") ? 0 : told.precision; }
+std::size_t H5Tget_size(hid_t) { return fake.failing("H5Tget_size") ? 0 : fake.size; }
+int H5Tget_order(hid_t) { return fake.failing("H5Tget_order") ? -1 : fake.order; }
+std::size_t H5Tget_precision(hid_t) { return fake.failing("H5Tget_precision") ? 0 : fake.precision; }
 herr_t H5Tget_fields(hid_t, std::size_t* sign, std::size_t* exponent, std::size_t* exponent_bits, std::size_t* mantissa,
                      std::size_t* mantissa_bits) {
-  if (told.failing("H5Tget_fields")) return -1;
-  *sign = told.sign;
-  *exponent = told.exponent;
-  *exponent_bits = told.exponent_bits;
-  *mantissa = told.mantissa;
-  *mantissa_bits = told.mantissa_bits;
+  if (fake.failing("H5Tget_fields")) return -1;
+  *sign = fake.sign;
+  *exponent = fake.exponent;
+  *exponent_bits = fake.exponent_bits;
+  *mantissa = fake.mantissa;
+  *mantissa_bits = fake.mantissa_bits;
   return 0;
 }
-std::size_t H5Tget_ebias(hid_t) { return told.failing("H5Tget_ebias") ? 0 : told.exponent_bias; }
-int H5Tget_norm(hid_t) { return told.failing("H5Tget_norm") ? -1 : told.norm; }
+std::size_t H5Tget_ebias(hid_t) { return fake.failing("H5Tget_ebias") ? 0 : fake.exponent_bias; }
+int H5Tget_norm(hid_t) { return fake.failing("H5Tget_norm") ? -1 : fake.norm; }
 int H5Sget_simple_extent_ndims(hid_t space) {
   CHECK(space == kSpace, "%lld", static_cast<long long>(space));
-  return told.failing("H5Sget_simple_extent_ndims") ? -1 : static_cast<int>(told.extents.size());
+  return fake.failing("H5Sget_simple_extent_ndims") ? -1 : static_cast<int>(fake.extents.size());
 }
 int H5Sget_simple_extent_dims(hid_t, hsize_t* extents, hsize_t*) {
-  if (told.failing("H5Sget_simple_extent_dims")) return -1;
-  std::copy(told.extents.begin(), told.extents.end(), extents);
-  return static_cast<int>(told.extents.size());
+  if (fake.failing("H5Sget_simple_extent_dims")) return -1;
+  std::copy(fake.extents.begin(), fake.extents.end(), extents);
+  return static_cast<int>(fake.extents.size());
 }
 int H5Pget_filter2(hid_t dcpl, unsigned index, unsigned* flags, std::size_t* count, unsigned* words,
                    std::size_t name_size, char* name, unsigned* config) {
-  CHECK(dcpl == kDcpl && index <= told.filters_behind.size(), "%lld, filter %u", static_cast<long long>(dcpl), index);
-  if (told.failing("H5Pget_filter2")) return -1;
+  CHECK(dcpl == kDcpl && index <= fake.filters_behind.size(), "%lld, filter %u", static_cast<long long>(dcpl), index);
+  if (fake.failing("H5Pget_filter2")) return -1;
   if (index > 0) {
     *count = 0;
     std::memset(name, '\0', name_size);
-    return told.filters_behind[index - 1];
+    return fake.filters_behind[index - 1];
   }
-  *flags = told.flags;
+  *flags = fake.flags;
   *config = 3;
-  std::copy_n(told.words.begin(), std::min(*count, told.words.size()), words);
-  *count = told.words.size();  // all that there are, as HDF5 says it
+  std::copy_n(fake.words.begin(), std::min(*count, fake.words.size()), words);
+  *count = fake.words.size();  // all that there are, as HDF5 says it
   if (name_size != 0) {
     std::memset(name, 'n', name_size);
     name[name_size - 1] = '\0';
   }
-  return told.first_filter;
+  return fake.first_filter;
 }
 herr_t H5Pmodify_filter(hid_t dcpl, int id, unsigned flags, std::size_t count, const unsigned* words) {
   CHECK(dcpl == kDcpl && id == H5L_FILTER_ID, "%lld, filter %d", static_cast<long long>(dcpl), id);
-  if (told.failing("H5Pmodify_filter")) return -1;
-  told.flags = flags;
-  told.words.assign(words, words + count);
+  if (fake.failing("H5Pmodify_filter")) return -1;
+  fake.flags = flags;
+  fake.words.assign(words, words + count);
   return 0;
 }
 herr_t H5Pfill_value_defined(hid_t, int* status) {
-  *status = told.fill_status;
-  return told.failing("H5Pfill_value_defined") ? -1 : 0;
+  *status = fake.fill_status;
+  return fake.failing("H5Pfill_value_defined") ? -1 : 0;
 }
 herr_t H5Pget_fill_value(hid_t, hid_t type, void* value) {
   CHECK(type == kType, "%lld", static_cast<long long>(type));
-  ++told.fills_asked;
-  if (told.failing("H5Pget_fill_value")) return -1;
-  std::memcpy(value, told.fill.data(), told.size);
+  ++fake.fills_read;
+  if (fake.failing("H5Pget_fill_value")) return -1;
+  std::memcpy(value, fake.fill.data(), fake.size);
   return 0;
 }
 std::ptrdiff_t H5Fget_obj_ids(hid_t, unsigned types, std::size_t room, hid_t* ids) {
   CHECK(types == h5lossy::hdf5::kObjectDataset, "types %u", types);
-  std::copy_n(told.open.begin(), std::min(room, told.open.size()), ids);
-  return static_cast<std::ptrdiff_t>(told.open.size());
+  std::copy_n(fake.open.begin(), std::min(room, fake.open.size()), ids);
+  return static_cast<std::ptrdiff_t>(fake.open.size());
 }
 hid_t H5Dget_type(hid_t) { return kType; }
 hid_t H5Dget_create_plist(hid_t) { return kDcpl; }
 int H5Pget_layout(hid_t) { return h5lossy::hdf5::kLayoutChunked; }
 int H5Pget_chunk(hid_t, int room, hsize_t* extents) {
-  std::copy_n(told.extents.begin(), std::min<std::size_t>(static_cast<std::size_t>(room), told.extents.size()),
+  std::copy_n(fake.extents.begin(), std::min<std::size_t>(static_cast<std::size_t>(room), fake.extents.size()),
               extents);
-  return static_cast<int>(told.extents.size());
+  return static_cast<int>(fake.extents.size());
 }
-int H5Pget_nfilters(hid_t) { return 1 + static_cast<int>(told.filters_behind.size()); }
+int H5Pget_nfilters(hid_t) { return 1 + static_cast<int>(fake.filters_behind.size()); }
 herr_t H5Tclose(hid_t type) { return type == kType ? 0 : -1; }
 herr_t H5Pclose(hid_t list) { return list == kDcpl ? 0 : -1; }
 herr_t H5Epush2(hid_t, const char*, const char*, unsigned, hid_t error_class, hid_t major, hid_t minor,
@@ -156,7 +156,7 @@ herr_t H5Epush2(hid_t, const char*, const char*, unsigned, hid_t error_class, hi
   va_start(arguments, format);
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  told.pushed = text;
+  fake.pushed = text;
   return 0;
 }
 #pragma GCC visibility pop
@@ -169,24 +169,24 @@ const hdf5::FilterClass* filter = nullptr;
 
 // Both callbacks take the dataset; returns the words that are stored.
 std::vector<unsigned> taken(const Hdf5& dataset, const char* what) {
-  told = dataset;
-  CHECK(filter->can_apply(kDcpl, kType, kSpace) > 0, "%s: %s", what, told.pushed.c_str());
-  CHECK(told.fills_asked == 0, "%s: HDF5 2.0 crashes if can_apply asks for the fill value", what);
-  CHECK(told.words == dataset.words && told.flags == dataset.flags, "%s: can_apply stores nothing", what);
-  CHECK(filter->set_local(kDcpl, kType, kSpace) >= 0, "%s: %s", what, told.pushed.c_str());
-  CHECK(told.flags == hdf5::kFlagMandatory, "%s: flags 0x%x", what, told.flags);
-  CHECK(told.words.size() == 16, "%s: %zu words", what, told.words.size());
-  return told.words;
+  fake = dataset;
+  CHECK(filter->can_apply(kDcpl, kType, kSpace) > 0, "%s: %s", what, fake.pushed.c_str());
+  CHECK(fake.fills_read == 0, "%s: HDF5 2.0 crashes if can_apply asks for the fill value", what);
+  CHECK(fake.words == dataset.words && fake.flags == dataset.flags, "%s: can_apply stores nothing", what);
+  CHECK(filter->set_local(kDcpl, kType, kSpace) >= 0, "%s: %s", what, fake.pushed.c_str());
+  CHECK(fake.flags == hdf5::kFlagMandatory, "%s: flags 0x%x", what, fake.flags);
+  CHECK(fake.words.size() == 16, "%s: %zu words", what, fake.words.size());
+  return fake.words;
 }
 
 // Neither takes it, and HDF5's error stack says why.
 void refused(const Hdf5& dataset, const char* what, const char* message) {
   for (const auto callback : {filter->can_apply, filter->set_local}) {
-    told = dataset;
+    fake = dataset;
     CHECK(callback(kDcpl, kType, kSpace) < 0, "%s is taken", what);
-    CHECK(told.pushed.find("h5lossy: ") == 0 && told.pushed.find(message) != std::string::npos, "%s: %s", what,
-          told.pushed.c_str());
-    CHECK(told.words == dataset.words && told.flags == dataset.flags, "%s: stored all the same", what);
+    CHECK(fake.pushed.find("h5lossy: ") == 0 && fake.pushed.find(message) != std::string::npos, "%s: %s", what,
+          fake.pushed.c_str());
+    CHECK(fake.words == dataset.words && fake.flags == dataset.flags, "%s: stored all the same", what);
   }
 }
 
@@ -261,9 +261,10 @@ void check_requests() {
   CHECK(taken(stored, "words past the 16th") == expected_words(0x02000401, {100, 200}), "words past the 16th");
 
   refused_with("a filter in front", "filter 2 (nnn", [](Hdf5& h) { h.first_filter = 2; });
-  refused_with("scaleoffset behind", "would take its frames for numbers", [](Hdf5& h) { h.filters_behind = {1, 6}; });
+  refused_with("scaleoffset behind", "would treat the compressed bytes as numbers",
+               [](Hdf5& h) { h.filters_behind = {1, 6}; });
   refused_with("a bound of 0", "must be greater than 0", [](Hdf5& h) { h.words = {1, 0, 0, 0}; });
-  // Each codec and mode is stored as it was asked for.
+  // Each codec and mode is stored as requested.
   for (const auto& [codec, mode] : {std::pair{0u, 0u}, {1u, 0u}, {2u, 0u}, {2u, 0x11u}, {2u, 0x32u}, {3u, 0u}}) {
     Hdf5 dataset;
     dataset.words[0] = codec;
@@ -276,7 +277,7 @@ void check_requests() {
   refused_with("a mode that there is not", "no mode 3", [](Hdf5& h) { h.words = {2, 0, 0, 0x3FF00000, 3}; });
   refused_with("a mode for auto", "picks the mode", [](Hdf5& h) { h.words = {0, 0, 0, 0x3FF00000, 1}; });
   refused_with("no words", "at least 4 words", [](Hdf5& h) { h.words = {}; });
-  refused_with("H5Pget_filter2", "does not tell", [](Hdf5& h) { h.fails = "H5Pget_filter2"; });
+  refused_with("H5Pget_filter2", "cannot report", [](Hdf5& h) { h.fails = "H5Pget_filter2"; });
 }
 
 void check_shapes() {
@@ -296,16 +297,16 @@ void check_shapes() {
   CHECK(words_of({most}) == expected_words(0x01000401, {static_cast<unsigned>(most)}), "the largest chunk");
 
   const auto too_large = [](std::vector<hsize_t> extents) {
-    refused_with("a shape", "smaller than 4 GiB", [&](Hdf5& h) { h.extents = std::move(extents); });
+    refused_with("a shape", "chunk is too large", [&](Hdf5& h) { h.extents = std::move(extents); });
   };
   too_large({most + 1});
   too_large({1u << 16, 1u << 14});
   too_large({hsize_t{1} << 62, 4});
   too_large({~hsize_t{0}, ~hsize_t{0}});
   too_large(std::vector<hsize_t>(32, 4));
-  refused_with("rank 33", "does not tell the chunk's shape", [](Hdf5& h) { h.extents.assign(33, 1); });
+  refused_with("rank 33", "cannot report the chunk's shape", [](Hdf5& h) { h.extents.assign(33, 1); });
   for (const char* const function : {"H5Sget_simple_extent_ndims", "H5Sget_simple_extent_dims"}) {
-    refused_with(function, "does not tell the chunk's shape", [&](Hdf5& h) { h.fails = function; });
+    refused_with(function, "cannot report the chunk's shape", [&](Hdf5& h) { h.fails = function; });
   }
 }
 
@@ -336,16 +337,16 @@ void check_fill_values() {
 
   dataset.fill_status = hdf5::kFillUserDefined;
   for (const char* const function : {"H5Pfill_value_defined", "H5Pget_fill_value", "H5Pmodify_filter"}) {
-    told = dataset;
-    told.fails = function;
+    fake = dataset;
+    fake.fails = function;
     CHECK(filter->set_local(kDcpl, kType, kSpace) < 0, "%s fails, and set_local does not", function);
-    CHECK(told.flags == 1 && told.words == dataset.words, "%s fails: stored all the same", function);
+    CHECK(fake.flags == 1 && fake.words == dataset.words, "%s fails: stored all the same", function);
   }
 }
 
 void check_negative_ids() {
   for (int which = 0; which < 3; ++which) {
-    told = {};
+    fake = {};
     hid_t ids[] = {kDcpl, kType, kSpace};
     ids[which] = -1;
     CHECK(filter->can_apply(ids[0], ids[1], ids[2]) < 0, "id %d", which);
@@ -367,25 +368,25 @@ std::vector<std::uint8_t> filtered(unsigned flags, const std::vector<unsigned>& 
 
 // A frame that agrees with its cd_values is read only where the open datasets agree with it, too.
 void check_reading() {
-  told = {};
-  told.words = expected_words(0x02000401, {100, 200});
-  told.flags = hdf5::kFlagMandatory;
-  const Hdf5 right = told;
+  fake = {};
+  fake.words = expected_words(0x02000401, {100, 200});
+  fake.flags = hdf5::kFlagMandatory;
+  const Hdf5 right = fake;
   const std::vector<std::uint8_t> chunk(100 * 200 * 4);
-  const std::vector<std::uint8_t> frame = filtered(hdf5::kFlagMandatory, told.words, chunk);
-  CHECK(!frame.empty(), "%s", told.pushed.c_str());
+  const std::vector<std::uint8_t> frame = filtered(hdf5::kFlagMandatory, fake.words, chunk);
+  CHECK(!frame.empty(), "%s", fake.pushed.c_str());
   hid_t next = 100;
   const auto reads = [&](void (*change)(Hdf5&), std::size_t datasets = 1) {
-    told = right;
-    change(told);
-    for (std::size_t i = 0; i < datasets; ++i) told.open.push_back(next++);  // HDF5 gives no identifier twice
+    fake = right;
+    change(fake);
+    for (std::size_t i = 0; i < datasets; ++i) fake.open.push_back(next++);  // HDF5 gives no identifier twice
     const std::vector<std::uint8_t> values = filtered(hdf5::kFlagReverse, right.words, frame);
-    CHECK(values.empty() ? !told.pushed.empty() : values == chunk, "%zu bytes", values.size());
+    CHECK(values.empty() ? !fake.pushed.empty() : values == chunk, "%zu bytes", values.size());
     return !values.empty();
   };
-  CHECK(reads([](Hdf5&) {}), "%s", told.pushed.c_str());
-  CHECK(reads([](Hdf5&) {}, 200), "%s", told.pushed.c_str());
-  CHECK(reads([](Hdf5& h) { h.extents = {1, 100, 200, 1}; }), "%s", told.pushed.c_str());
+  CHECK(reads([](Hdf5&) {}), "%s", fake.pushed.c_str());
+  CHECK(reads([](Hdf5&) {}, 200), "%s", fake.pushed.c_str());
+  CHECK(reads([](Hdf5& h) { h.extents = {1, 100, 200, 1}; }), "%s", fake.pushed.c_str());
   CHECK(!reads([](Hdf5& h) { h.extents = {100, 201}; }), "a larger chunk");
   CHECK(!reads([](Hdf5& h) { h.extents = {10, 200}; }), "a smaller chunk");
   CHECK(!reads([](Hdf5& h) { h.extents.assign(32, hsize_t{1} << 40); }), "an endless chunk");

@@ -8,9 +8,9 @@
 
 #include "all_twins.h"
 #include "check.h"
-#include "codecs/bits.h"
+#include "codecs/pfpl_zero_removal.h"
 #include "guarded_memory.h"
-#include "naive_zero_removal.h"
+#include "pfpl_naive_zero_removal.h"
 #include "random.h"
 
 namespace h5lossy::test {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A lane of a GPU as what the assessment works with.
+// Runs the assessment on a stream of a GPU.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace h5lossy::gpu {
 
-class AssessLane : public AssessDevice {
+class AssessStream : public AssessDevice {
  public:
-  // The GPU that a pointer belongs to; null, and why, where there is none.
-  static std::unique_ptr<AssessLane> open(const void* values, std::string& why);
-  ~AssessLane() override;
-  AssessLane(const AssessLane&) = delete;
-  AssessLane& operator=(const AssessLane&) = delete;
+  // Opens a stream of the GPU that holds `values`. Null, with the reason in `why`, if that fails.
+  static std::unique_ptr<AssessStream> open(const void* values, std::string& why);
+  ~AssessStream() override;
+  AssessStream(const AssessStream&) = delete;
+  AssessStream& operator=(const AssessStream&) = delete;
 
   Launcher& launcher() override { return launcher_; }
   std::uint8_t* reserve(std::size_t bytes) override;
@@ -30,7 +30,7 @@ class AssessLane : public AssessDevice {
   [[nodiscard]] std::string error() const override;
 
  private:
-  explicit AssessLane(Device& device);
+  explicit AssessStream(Device& device);
   bool start_copy(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes);
   struct Copy {
     void* to;
@@ -39,7 +39,7 @@ class AssessLane : public AssessDevice {
 
   Device& device_;
   Current current_;
-  LaneUse lane_;
+  BorrowedStream buffers_;
   bool is_ready_;
   StreamLauncher launcher_;
   std::vector<Copy> copies_;

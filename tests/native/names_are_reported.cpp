@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The library tells what it is: version, build, names of statuses, codecs and backends. Where H5LOSSY_BACKEND names a
-// backend that there is not, calls say so instead of taking another one.
+// The library reports its version, build, and the names of statuses, codecs and backends. If H5LOSSY_BACKEND names a
+// backend that does not exist, calls fail instead of using another one.
 
 #include <cstring>
 #include <string>
@@ -23,15 +23,12 @@ void check_names() {
     CHECK(name != "unknown" && seen.find(name + ";") == std::string::npos, "status %d is \"%s\"", status, name.c_str());
     seen += name + ";";
   }
-  CHECK(std::strcmp(h5l_codec_name(H5L_CODEC_PFPL), "pfpl") == 0, "codec 1");
-  CHECK(std::strcmp(h5l_codec_name(H5L_CODEC_CUSZP2), "cuszp2") == 0, "codec 2");
-  CHECK(std::strcmp(h5l_codec_name(H5L_CODEC_AATROX), "aatrox") == 0, "codec 3");
   // All backends have the same codecs, each with a name and a number of its own.
   std::string codecs;
   for (std::uint32_t number = 0; number < 300; ++number) {
     const char* const name = h5l_codec_name(number);
     for (const Backend& backend : backends()) {
-      const CodecEntry* const entry = backend.find(number);
+      const CodecEntry* const entry = find_codec(backend.codecs, number);
       CHECK((entry == nullptr) == (name == nullptr), "codec %u in backend %s", number, backend.name);
       CHECK(entry == nullptr || std::strcmp(entry->name, name) == 0, "codec %u in backend %s", number, backend.name);
     }
@@ -39,7 +36,7 @@ void check_names() {
     CHECK(codecs.find(std::string(name) + ";") == std::string::npos, "codec %u is \"%s\", too", number, name);
     codecs += std::string(name) + ";";
   }
-  CHECK(h5l_codec_name(0) == nullptr && h5l_codec_name(99) == nullptr, "codecs that there are not");
+  CHECK(h5l_codec_name(0) == nullptr && h5l_codec_name(99) == nullptr, "unknown codecs");
   int usable = 0;
   CHECK(h5l_backend_at(0, nullptr) != nullptr, "no backend");
   bool scalar = false;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The part of the C API for data on a GPU.
+// The C API for data on a GPU.
 
 #include <algorithm>
 #include <cstdio>
@@ -16,6 +16,7 @@
 #include "gpu/device.h"
 #include "h5lossy_device.h"
 #include "runtime/device_selection.h"
+#include "runtime/device_speeds.h"
 
 namespace h5lossy {
 namespace {
@@ -82,7 +83,7 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
   if (const h5l_status status = check_batch(batch, params->value_bytes, why); status != H5L_OK) return status;
   call = make_encode_call(*params, static_cast<std::size_t>(batch->raw_bytes), batch->count);
-  call.big_endian = false;
+  call.plan.big_endian = 0;
   return H5L_OK;
 }
 
@@ -92,12 +93,12 @@ h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, 
   if (const h5l_status status = check_batch(batch, info->value_bytes, why); status != H5L_OK) return status;
   const std::uint64_t count = batch->raw_bytes / info->value_bytes;
   if (info->raw_bytes != batch->raw_bytes) {
-    return why.fail(H5L_INVALID_ARGUMENT, "info says %llu raw bytes, the batch %llu",
+    return why.fail(H5L_INVALID_ARGUMENT, "raw_bytes of info is %llu, but that of the batch is %llu",
                     static_cast<unsigned long long>(info->raw_bytes),
                     static_cast<unsigned long long>(batch->raw_bytes));
   }
   if (first > count || values > count - first) {
-    return why.fail(H5L_INVALID_ARGUMENT, "values %llu and %llu more were asked for; a frame holds %llu",
+    return why.fail(H5L_INVALID_ARGUMENT, "values from %llu on, %llu of them, were requested, but a frame holds %llu",
                     static_cast<unsigned long long>(first), static_cast<unsigned long long>(values),
                     static_cast<unsigned long long>(count));
   }
@@ -108,14 +109,15 @@ h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, 
   header.bound_kind = static_cast<std::uint8_t>(info->bound_kind);
   header.mode = static_cast<std::uint8_t>(info->mode);
   header.raw_bytes = static_cast<std::uint32_t>(info->raw_bytes);
-  std::copy_n(info->dims, kHeaderDims, header.dims);
+  std::copy_n(info->dims, kMaxDims, header.dims);
   if (info->codec > 255 || info->mode > 255 || info->bound_kind > H5L_BOUND_LOSSLESS) {
-    return why.fail(H5L_INVALID_ARGUMENT, "no frame has codec %u, mode %u and bound kind %u", info->codec, info->mode,
-                    info->bound_kind);
+    return why.fail(H5L_INVALID_ARGUMENT, "codec %u, mode %u and bound kind %u do not exist in any frame", info->codec,
+                    info->mode, info->bound_kind);
   }
   call = make_decode_call(header, first, values, batch->count);
-  if (info->codec != H5L_CODEC_STORED && call.method.shape.tiles == 0) {
-    return why.fail(H5L_INVALID_ARGUMENT, "no frame has codec %u, mode %u and these dims", info->codec, info->mode);
+  if (info->codec != H5L_CODEC_STORED && call.variant.shape.tiles == 0) {
+    return why.fail(H5L_INVALID_ARGUMENT, "codec %u, mode %u and these dims do not exist in any frame", info->codec,
+                    info->mode);
   }
   return H5L_OK;
 }
@@ -131,7 +133,7 @@ h5l_status copy_chunks(const h5l_device_array* array, std::uint64_t first, const
                        h5l_message* message, Copy copy) {
   return guarded(message, [&](const Message& why) {
     if (array == nullptr || batch == nullptr || array->rank == 0 || array->rank > 8) {
-      return why.fail(H5L_INVALID_ARGUMENT, "array and batch must not be null, and the rank from 1 to 8");
+      return why.fail(H5L_INVALID_ARGUMENT, "array and batch must not be null, and the rank must be 1 to 8");
     }
     gpu::ChunkPlan plan = {};
     std::uint64_t chunks = 1, values = 1;
@@ -142,8 +144,8 @@ h5l_status copy_chunks(const h5l_device_array* array, std::uint64_t first, const
       plan.strides[i] = array->strides[i];
       plan.extents[i] = array->shape[i];
       if (array->start[i] >= array->chunk[i]) {
-        return why.fail(H5L_INVALID_ARGUMENT, "start must lie in a chunk: %u of %u on axis %u", array->start[i],
-                        array->chunk[i], i);
+        return why.fail(H5L_INVALID_ARGUMENT, "start must be less than the chunk's extent, got %u of %u on axis %u",
+                        array->start[i], array->chunk[i], i);
       }
       plan.chunk[i] = array->chunk[i];
       plan.start[i] = array->start[i];
@@ -153,10 +155,11 @@ h5l_status copy_chunks(const h5l_device_array* array, std::uint64_t first, const
     }
     if (const h5l_status status = check_batch(batch, array->value_bytes, why); status != H5L_OK) return status;
     if (batch->raw_bytes != values * array->value_bytes || first > chunks || batch->count > chunks - first) {
-      return why.fail(
-          H5L_INVALID_ARGUMENT, "the array has %llu chunks of %llu bytes; %u from number %llu on do not fit",
-          static_cast<unsigned long long>(chunks), static_cast<unsigned long long>(values * array->value_bytes),
-          batch->count, static_cast<unsigned long long>(first));
+      return why.fail(H5L_INVALID_ARGUMENT,
+                      "the array has %llu chunks of %llu bytes; %u chunks from number %llu on are out of range",
+                      static_cast<unsigned long long>(chunks),
+                      static_cast<unsigned long long>(values * array->value_bytes), batch->count,
+                      static_cast<unsigned long long>(first));
     }
     gpu::Device* device = nullptr;
     if (const h5l_status status = open_device(array->data, device, why); status != H5L_OK) return status;
@@ -220,6 +223,15 @@ size_t h5l_describe_device_selection(char* text, size_t capacity) {
   return described.size();
 }
 
+double h5l_gpu_speedup(uint32_t codec, int decode) {
+  double speedup = 0;
+  guarded(nullptr, [&](const Message&) {
+    speedup = gpu_speedup(decode != 0 ? Direction::decode : Direction::encode, codec);
+    return H5L_OK;
+  });
+  return speedup;
+}
+
 int h5l_device_of(const void* pointer) {
   int ordinal = -1;
   guarded(nullptr, [&](const Message&) {
@@ -255,11 +267,11 @@ h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* b
     }
     gpu::Device* device = nullptr;
     if (const h5l_status status = open_device(batch->raw, device, why); status != H5L_OK) return status;
-    call.raw = static_cast<const std::uint8_t*>(batch->raw);
-    call.raw_stride = batch->raw_stride;
-    call.frames = static_cast<std::uint8_t*>(batch->frames);
-    call.frame_stride = batch->frame_stride;
-    call.frame_bytes = reinterpret_cast<u64*>(batch->frame_bytes);
+    call.plan.encode.raw = static_cast<const std::uint8_t*>(batch->raw);
+    call.plan.encode.raw_stride = batch->raw_stride;
+    call.plan.encode.frames = static_cast<std::uint8_t*>(batch->frames);
+    call.plan.encode.frame_stride = batch->frame_stride;
+    call.plan.frame_bytes = reinterpret_cast<u64*>(batch->frame_bytes);
     const gpu::Current current(*device);
     gpu::StreamLauncher launcher(*device, batch->stream);
     const bool started = current.ok() && gpu::encode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "filter/dataset.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <iterator>
+#include <span>
+
+#include "chunk/params.h"
+#include "chunk/swap.h"
+#include "filter/cd_values.h"
+#include "filter/say_once.h"
+#include "frame/frame.h"
+#include "runtime/registry.h"
+
+namespace h5lossy {
+namespace {
+
+using hdf5::hid_t;
+
+// Whether the type is IEEE float32 or float64, and not another float of the same size (bfloat16 in 4 bytes, VAX, …).
+h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, const Message& why) {
+  const std::size_t size = h5.get_size(type);
+  std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
+  const int order = h5.get_class(type) == hdf5::kClassFloat ? h5.get_order(type) : -1;
+  const bool is_f32 = size == 4;
+  const std::size_t m = is_f32 ? 23 : 52, e = is_f32 ? 8 : 11;
+  const bool ieee = (order == hdf5::kOrderLittle || order == hdf5::kOrderBig) && (is_f32 || size == 8) &&
+                    h5.get_precision(type) == 8 * size &&
+                    h5.get_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
+                    sign == m + e && exponent == m && exponent_bits == e && mantissa == 0 && mantissa_bits == m &&
+                    h5.get_exponent_bias(type) == (is_f32 ? 127u : 1023u) && h5.get_norm(type) == hdf5::kNormImplied;
+  if (!ieee) {
+    return why.fail(H5L_UNSUPPORTED,
+                    "only float32 and float64 data can be compressed within an error bound, and this dataset has "
+                    "another type; create it without this filter or convert the data");
+  }
+  params.value_bytes = static_cast<std::uint32_t>(size);
+  params.big_endian = order == hdf5::kOrderBig ? 1 : 0;
+  return H5L_OK;
+}
+
+// Filters that treat their input as the dataset's values and reduce its precision, which would destroy a frame. All other
+// filters treat it as bytes, and may follow h5lossy.
+constexpr int kFiltersForValues[] = {
+    5,      // nbit
+    6,      // scaleoffset
+    32002,  // SCIL
+    32013,  // ZFP
+    32014,  // fpzip
+    32017,  // SZ
+    32018,  // FCIDECOMP
+    32019,  // JPEG
+    32020,  // B3D
+    32022,  // BitGroom
+    32023,  // Granular BitRound
+    32024,  // SZ3
+    32028,  // SPERR
+    32030,  // FFMPEG
+};
+
+h5l_status check_filters_behind(const hdf5::Functions& h5, hid_t dcpl, const Message& why) {
+  const int count = h5.get_filter_count(dcpl);
+  for (int i = 1; i < count; ++i) {
+    std::size_t words = 0;
+    unsigned flags = 0, config = 0;
+    char name[64] = "";
+    const int id = h5.get_filter(dcpl, static_cast<unsigned>(i), &flags, &words, nullptr, sizeof name, name, &config);
+    if (std::find(std::begin(kFiltersForValues), std::end(kFiltersForValues), id) != std::end(kFiltersForValues)) {
+      return why.fail(H5L_INVALID_ARGUMENT,
+                      "filter %d (%.40s) after h5lossy would treat the compressed bytes as numbers and destroy them; "
+                      "remove one of the two filters (gzip, shuffle and fletcher32 may come after h5lossy)",
+                      id, name);
+    }
+  }
+  return H5L_OK;
+}
+
+// The requested cd_values. A filter before ours (shuffle, scale-offset, another compressor) would change the values, and
+// the bound would apply to its output instead of the data.
+h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& params, const Message& why) {
+  unsigned words[H5L_MAX_CD_VALUES] = {};
+  std::size_t count = H5L_MAX_CD_VALUES;
+  unsigned flags = 0, config = 0;
+  char name[64] = "";
+  const int first = h5.get_filter(dcpl, 0, &flags, &count, words, sizeof name, name, &config);
+  if (first < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the dataset's filters");
+  if (first != H5L_FILTER_ID) {
+    return why.fail(
+        H5L_INVALID_ARGUMENT,
+        "filter %d (%.40s) comes before h5lossy and would change the values that the bound applies to; put h5lossy "
+        "first, or remove the other filter",
+        first, name);
+  }
+  h5l_message refusal;
+  const std::span<const unsigned> given(words, std::min<std::size_t>(count, H5L_MAX_CD_VALUES));
+  if (const h5l_status status = unpack_cd_values(given, params, Message(&refusal)); status != H5L_OK) {
+    static std::atomic_flag said;
+    say_once(said, "%s", refusal.text);  // NCO passes one word on, and netCDF drops HDF5's error stack
+    return why.fail(status, "%s", refusal.text);
+  }
+  return check_filters_behind(h5, dcpl, why);
+}
+
+// The chunk's extents without those of 1; leading extents are multiplied together if there are more than H5L_MAX_RANK.
+h5l_status read_shape(const hdf5::Functions& h5, hid_t space, h5l_params& params, const Message& why) {
+  constexpr int max_hdf5_rank = 32;
+  hdf5::hsize_t extents[max_hdf5_rank];
+  const int rank = h5.get_rank(space);
+  if (rank < 0 || rank > max_hdf5_rank || h5.get_extents(space, extents, nullptr) < 0) {
+    return why.fail(H5L_INTERNAL, "HDF5 cannot report the chunk's shape");
+  }
+  hdf5::hsize_t bytes = params.value_bytes;
+  for (int i = 0; i < rank; ++i) {
+    if (extents[i] == 0 || bytes > kMaxRawBytes / extents[i]) {
+      return why.fail(H5L_UNSUPPORTED,
+                      "chunk is too large: at most %zu bytes (4 GiB) are allowed; choose smaller chunks", kMaxRawBytes);
+    }
+    bytes *= extents[i];
+  }
+  hdf5::hsize_t* const end = std::remove(extents, extents + rank, hdf5::hsize_t{1});
+  hdf5::hsize_t* begin = extents;
+  for (; end - begin > H5L_MAX_RANK; ++begin) begin[1] *= begin[0];
+  params.rank = static_cast<std::uint32_t>(end - begin);
+  std::transform(begin, end, params.shape, [](hdf5::hsize_t extent) { return static_cast<std::uint32_t>(extent); });
+  return H5L_OK;
+}
+
+}  // namespace
+
+h5l_status read_dataset(const hdf5::Functions& h5, hid_t dcpl, hid_t type, hid_t space, h5l_params& params,
+                        const Message& why) {
+  const Backend* backend = nullptr;
+  if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
+  if (const h5l_status status = read_request(h5, dcpl, params, why); status != H5L_OK) return status;
+  if (const h5l_status status = read_type(h5, type, params, why); status != H5L_OK) return status;
+  return read_shape(h5, space, params, why);
+}
+
+h5l_status read_fill_value(const hdf5::Functions& h5, hid_t dcpl, hid_t type, h5l_params& params, const Message& why) {
+  params.has_fill = 0;
+  params.fill_bits = 0;
+  int defined = 0;
+  if (h5.fill_value_defined(dcpl, &defined) < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the fill value");
+  if (defined != hdf5::kFillUserDefined) return H5L_OK;
+  std::uint8_t value[8] = {};
+  if (h5.get_fill_value(dcpl, type, value) < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the fill value");
+  std::memcpy(&params.fill_bits, value, params.value_bytes);
+  if (params.big_endian != 0) {
+    params.fill_bits = params.value_bytes == 4 ? swap_bytes(static_cast<std::uint32_t>(params.fill_bits))
+                                               : swap_bytes(static_cast<unsigned long long>(params.fill_bits));
+  }
+  params.has_fill = fill_must_match_exactly(params.value_bytes, params.fill_bits) ? 1 : 0;
+  return H5L_OK;
+}
+
+}  // namespace h5lossy

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Encodes and decodes one chunk in the filter's buffers.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+
+#include "filter/caller.h"
+#include "frame/message.h"
+#include "h5lossy.h"
+
+namespace h5lossy {
+
+#ifndef H5L_MOST_CHUNK_BYTES  // smaller with a sanitizer, which marks every byte
+#define H5L_MOST_CHUNK_BYTES 0xFFFFFFFFu
+#endif
+
+// An output buffer that HDF5 takes over and frees with free(). data() is null if out of memory.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t size) : memory_(size == 0 ? nullptr : std::malloc(size)), size_(size) {}
+  // Zeros, as large as the largest chunk of HDF5 before 2.0. Only pages that are written to take memory.
+  static Buffer for_any_chunk(std::size_t least) {
+    Buffer buffer(0);
+    buffer.size_ = std::max<std::size_t>(least, H5L_MOST_CHUNK_BYTES);
+    buffer.memory_.reset(std::calloc(1, buffer.size_));
+    return buffer;
+  }
+  [[nodiscard]] std::uint8_t* data() const { return static_cast<std::uint8_t*>(memory_.get()); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  void* release() { return memory_.release(); }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<void, Free> memory_;
+  std::size_t size_;
+};
+
+// The parameters that set_local stored. The type is unknown (value_bytes 0) if set_local has not run. It has not run if
+// the filter is still optional: HDF5 calls an optional filter on variable-length data without can_apply and set_local,
+// with cd_values that may belong to another dataset.
+h5l_params read_stored(std::span<const unsigned> cd_values, unsigned flags);
+
+// Encodes a chunk and returns the frame's size, or 0 if the chunk is refused. Data of unknown type are stored
+// uncompressed: if the filter refused them, HDF5 would lose them.
+std::size_t encode_to_buffer(const h5l_params& params, std::span<const std::uint8_t> raw, Buffer& frame,
+                             const Message& why);
+
+// Decodes a frame and returns the chunk's size, or 0 if the frame is corrupt or does not belong to this dataset.
+std::size_t decode_to_buffer(const Call& call, const h5l_params& params, std::span<const std::uint8_t> bytes,
+                             Buffer& raw, const Message& why);
+
+}  // namespace h5lossy

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// When the CUDA driver is opened, and what it is asked, with H5LOSSY_DEVICE unset, "cpu" and "gpu": a driver that writes
+// down what is called (fake_driver.c) stands where libcuda.so.1 is looked for. Whatever happens, the bytes are the CPU's.
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "check.h"
+#include "frames.h"
+#include "h5lossy_device.h"
+
+namespace h5lossy::test {
+namespace {
+
+// The fake driver's variable; null if it has not been loaded.
+void* variable(const char* name) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  return driver == nullptr ? nullptr : dlsym(driver, name);
+}
+
+// The calls that the driver has received since the last time; "no driver" if it has not been opened.
+std::string take_calls() {
+  char* const calls = static_cast<char*>(variable("fake_calls"));
+  if (calls == nullptr) return "no driver";
+  std::string taken = calls;
+  *calls = '\0';
+  return taken;
+}
+
+class Chunk {
+ public:
+  explicit Chunk(std::size_t bytes) : raw_(bytes), frame_(bytes + 40) {
+    for (std::size_t i = 0; i < bytes; ++i) raw_[i] = static_cast<std::uint8_t>(i % 4 == 3 ? 0x40 : i / 4 % 61);
+    encode();
+  }
+  void encode() {
+    const h5l_params params = make_params(H5L_BOUND_ABSOLUTE, 1e-3, 4);
+    h5l_message message;
+    std::size_t size = 0;
+    CHECK(h5l_encode(&params, raw_.data(), raw_.size(), frame_.data(), frame_.size(), &size, &message) == H5L_OK, "%s",
+          message.text);
+    CHECK(size_ == 0 || size == size_, "%zu bytes, then %zu", size_, size);
+    size_ = size;
+  }
+  void decode() {
+    Bytes decoded(raw_.size());
+    CHECK(h5l_decode(frame_.data(), size_, decoded.data(), decoded.size(), nullptr) == H5L_OK, "%zu bytes", size_);
+  }
+
+ private:
+  Bytes raw_, frame_;
+  std::size_t size_ = 0;
+};
+
+void with_auto() {
+  const bool encodes = h5l_gpu_speedup(codec::pfpl, 0) >= 2, decodes = h5l_gpu_speedup(codec::pfpl, 1) >= 2;
+  Chunk chunk(1 << 20);
+  for (int i = 1; i < 128; ++i) chunk.encode(), chunk.decode();
+  CHECK(take_calls() == "no driver", "%s", "opened before 256 MiB");
+  chunk.encode(), chunk.encode();
+  CHECK(take_calls() == (encodes ? "init cuGetErrorName " : "no driver"), "%s", "encoding behind 256 MiB");
+  chunk.decode();
+  CHECK((take_calls() == "no driver") == (!encodes && !decodes), "%s", "decoding behind 256 MiB");
+}
+
+void with_a_context() {
+  CHECK(dlopen("libcuda.so.1", RTLD_NOW) != nullptr, "%s", dlerror());
+  const auto is_active = static_cast<int*>(variable("fake_is_active"));
+  Chunk chunk(128 << 10), small((128 << 10) - 4);
+  CHECK(take_calls() == "count device state ", "%s",
+        "only the context state is queried from a driver without a context");
+  *is_active = 1;
+  small.encode(), small.decode();
+  CHECK(take_calls().empty(), "%s", "chunks below 128 KiB");
+  for (int i = 0; i < 512; ++i) chunk.encode();
+  CHECK(take_calls() == "count device state init cuGetErrorName ", "%s", "a context, seen within 64 MiB of chunks");
+}
+
+void with_cpu() {
+  Chunk chunk(1 << 20);
+  for (int i = 0; i < 300; ++i) chunk.decode();
+  CHECK(take_calls() == "no driver", "%s", "H5LOSSY_DEVICE=cpu");
+}
+
+void with_gpu() {
+  Chunk chunk(1000);
+  CHECK(take_calls() == "init cuGetErrorName ", "%s", "H5LOSSY_DEVICE=gpu");
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+int main(int, char** arguments) {
+  using namespace h5lossy::test;
+  const std::string which = arguments[1];
+  if (which != "auto" && which != "context") setenv("H5LOSSY_DEVICE", arguments[1], 1);
+  if (which == "auto") with_auto();
+  if (which == "context") with_a_context();
+  if (which == "cpu") with_cpu();
+  if (which == "gpu") with_gpu();
+}
