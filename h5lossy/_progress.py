@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How far a call has come: the ``progress`` argument, and the bar on standard error."""
+"""The progress of a call: the ``progress`` argument, and the bar on standard error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bar(*, only_on_terminal: bool = False) -> Any:
 
     With `only_on_terminal` it is shown on a terminal only, and is gone when it is done.
     """
-    # Few programs want a bar, and the import takes longer than all others.
+    # Few programs show a bar, and this import takes longer than all others.
     from rich import progress as bars  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
 

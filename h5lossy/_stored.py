@@ -155,7 +155,7 @@ class StoredChunks:
         for place in places:
             if stored_size(self._dataset.id.id, place) is not None:
                 with self._named(place):
-                    # Only a search through all chunks tells the mask without the bytes.
+                    # Without the bytes, only a search through all chunks finds the mask.
                     mask, stored = self._fetch(place)
                     self._check_length(place, mask, len(stored))
 
@@ -243,14 +243,14 @@ class StoredChunks:
         """What encodes chunks outside of HDF5 as the filter does; None where HDF5 has to do it."""
         if self._params is None or self.decoding is None:
             return None
-        # The filter cannot tell padding from data.
+        # The filter cannot distinguish padding from data.
         return dataclasses.replace(self._params, maybe_padded=True)
 
     def _complete_params(self) -> _native.Params | None:
         """Unpack the cd_values; None if they do not describe a chunk."""
         _, flags, words, _ = self._filters[self._ours]
         if flags & h5z.FLAG_OPTIONAL:
-            return None  # the filter has not been told the type, and encodes nothing
+            return None  # the filter does not know the type, and encodes nothing
         try:
             params = _native.unpack_cd_values([word & 0xFFFFFFFF for word in words])
         except H5LossyError:

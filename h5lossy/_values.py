@@ -59,7 +59,7 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
         fill = given.astype(dtype)
     exact = bool(fill == given) or bool(np.isnan(given))
     rounded = isinstance(fill_value, int | float) and np.isfinite(fill) and bool(fill != 0)
-    # np.float64 is a float to Python, and yet says of what type the value is.
+    # np.float64 is a subclass of float, but has a type of its own.
     if not exact and (not rounded or isinstance(fill_value, np.generic)):
         raise InvalidArgumentError(f"fill_value must be a {dtype} value, got {fill_value!r}")
     return fill

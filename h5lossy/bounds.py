@@ -105,7 +105,7 @@ class ErrorSummary:
     Attributes
     ----------
     bound : ErrorBound
-        What was asked for.
+        The bound that was checked.
     count : int
         Number of valid values; the errors are theirs.
     max_error : float

@@ -192,11 +192,6 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         )
 
     @classmethod
-    def _from_filter_options(cls, filter_options: Sequence[int]) -> Self:
-        """Return the setting that requested or stored cd_values stand for."""
-        return cls.from_params(unpacked(filter_options))
-
-    @classmethod
     def from_params(cls, params: _native.Params) -> Self:
         """Return the setting that `params` holds; the inverse of `params`."""
         if params.codec != cls.codec_number:

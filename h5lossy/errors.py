@@ -17,8 +17,8 @@
     └── NativeError          (RuntimeError)         a fault of h5lossy's own, or of HDF5
 
 The built-in bases are those that h5py and hdf5plugin raise in the same places, so code that catches
-these goes on working. An argument of the wrong Python type is a `TypeError`, and want of memory is
-a `MemoryError`, as everywhere.
+these goes on working. An argument of the wrong Python type is a `TypeError`, and a lack of memory
+is a `MemoryError`, as everywhere.
 """
 
 from __future__ import annotations

@@ -115,9 +115,13 @@ class Recorder:
         def hashes(some: list[npt.NDArray[Any]]) -> list[int | None]:
             return [hash_unless(values, self._unwritten) for values in some]
 
-        count = max(1, -(-len(chunks) // self._threads))
+        # To start a thread takes about as long as to hash 100 KiB.
+        threads = min(self._threads, 1 + sum(values.nbytes for values in chunks) // (1 << 20))
+        if threads == 1:
+            return hashes(chunks)
+        count = -(-len(chunks) // threads)
         parts = [chunks[i : i + count] for i in range(0, len(chunks), count)]
-        with ThreadPoolExecutor(self._threads) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             try:
                 found = pool.map(hashes, parts)
             except RuntimeError:  # no thread can be started, since Python exits or the limit is met

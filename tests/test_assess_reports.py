@@ -98,6 +98,8 @@ def test_the_text_says_what_matters(good: Report, bad: Report) -> None:
     assert "PASS" in text.splitlines()[0]
     assert re.search(rf"PSNR \(range\) +{good.error.psnr:.2f} dB", text)
     assert re.search(rf"points over it +0 of {good.valid}\n", text)
+    assert f" {good.error.max_abs:.9g}\n" in text, "enough digits to compare with the bound"
+    assert text.isascii(), "standard output may have no other characters"
     text = bad.to_text()
     assert "FAIL" in text.splitlines()[0]
     assert "nan introduced: wanted 0, got 1, first at (3, 4, 5)" in text
@@ -124,6 +126,7 @@ def test_markdown_is_a_table(report: Report) -> None:
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) > 15
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
+    assert "\n\n\n" not in text
 
 
 class _Page(HTMLParser):

@@ -173,7 +173,7 @@ BOX_DTYPE = np.dtype(
 
 
 class AssessState:
-    """What an assessment knows so far: ``h5l_assess_begin`` and the calls that follow it.
+    """The sums of an assessment so far: ``h5l_assess_begin`` and the calls that follow it.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class AssessState:
             )
 
     def to_bytes(self) -> bytes:
-        """Give the state as bytes, for a machine of the same byte order."""
+        """Return the state as bytes, for a machine of the same byte order."""
         return self._words.tobytes()
 
     def points(
@@ -222,11 +222,11 @@ class AssessState:
         call("assess_boxes", self.params, piece, extents, boxes, boxes.size)
 
     def merge(self, other: AssessState) -> None:
-        """Add what another state knows of other points."""
+        """Add the sums of another state, of other points."""
         call("assess_merge", other.params, self._words, other._words)
 
     def points_result(self) -> PointsResult:
-        """Give what is known of points so far."""
+        """Return the results for all points so far."""
         c = ffi.new("h5l_assess_points_result *")
         call("assess_result", self.params, self._words, c, None)
         return PointsResult.from_c(
@@ -238,5 +238,5 @@ class AssessState:
         )
 
     def field_result(self) -> FieldResult:
-        """Give what is known of stencils, lags and windows so far."""
+        """Return the results for stencils, lags and windows so far."""
         return FieldResult.from_c(result("assess_result", self.params, self._words, None))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Assessor`: the same numbers as `assess`, from planes that come one after the other."""
+"""`Assessor`: the same numbers as `assess`, from planes that arrive one after the other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Assessor:
-    """Assess fields that come plane by plane, as a simulation makes them, or in several processes.
+    """Assess fields that arrive plane by plane, as from a simulation, or in several processes.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Assessor:
         data_range = checked.data_range
         self._state = _native.AssessState(self._task.params(Fraction(data_range or 0), data_range))
         self._absent = self._task.absent(self._state.params)
-        # A state knows whether a point is valid only if it was given that point. Those of the halo,
+        # A state holds whether a point is valid only if it was given that point. Those of the halo,
         # which belong to another assessor, must not count in `_state`.
         self._field_state = (
             self._state if stop == self._shape[0] else _native.AssessState(self._state.params)

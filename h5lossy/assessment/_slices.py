@@ -68,7 +68,7 @@ def _take(fields: Fields, at: tuple[int, ...], title: str) -> FieldSlice:
         every = tuple(slice(None, None, step) for step in steps)
         with np.errstate(over="ignore"):
             off = np.where(valid, y - x, np.nan)
-        off[np.isinf(off)] = np.nan  # no colour for what no float64 can say
+        off[np.isinf(off)] = np.nan  # no colour for what float64 can't hold
         for axis, step in enumerate(steps):
             off = _largest_of(off, axis, step)
         to = tuple(

@@ -147,7 +147,7 @@ class ChunkWriter:
             try:
                 yield self._filled(pieces)
             except Exception:
-                # The part of this batch whose values have come is written all the same.
+                # The part of this batch whose values were read is written all the same.
                 rows = self._chosen.box.start[0] + self._source.held()
                 come = pieces[pieces.stop[:, 0] <= rows]
                 if self._chosen.kept[0] and len(come):

@@ -116,7 +116,7 @@ class _Decoder:
         slot.done = None
         most = self._chunks.most
         statuses = slot.host_small[8 * most :].view(np.uint32)[: slot.kinds * most]
-        # A frame of another kind than was asked for is untouched, and may be fine as another.
+        # A frame of another kind than the requested one is untouched, and may be intact.
         failed = statuses.reshape(slot.kinds, most)[:, : slot.count].all(axis=0)
         return [slot.first + int(k) for k in np.flatnonzero(failed)]
 

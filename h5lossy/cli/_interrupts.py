@@ -22,7 +22,7 @@ _received: list[int] = []
 
 
 class InterruptedBySignal(BaseException):
-    """The user, or the system, wants the command to end."""
+    """The command was interrupted by a signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -58,6 +58,6 @@ def interruptible() -> Iterator[None]:
 
 
 def raise_if_interrupted() -> None:
-    """Raise if a signal has come; to be called between steps of work."""
+    """Raise if a signal was received; to be called between steps of work."""
     if _received:
         raise InterruptedBySignal(_received[-1])

@@ -86,7 +86,7 @@ def _require_compressible(rule: Rule, obstacles: dict[str, str]) -> None:
 
 
 def _require_bound(rule: Rule, plans: Sequence[Plan]) -> None:
-    """Refuse a rule that names a codec where nothing is compressed for want of a bound."""
+    """Refuse a rule that names a codec if nothing is compressed because there is no bound."""
     if _NO_BOUND in {plan.kept for plan in plans} and not any(plan.codec for plan in plans):
         raise click.UsageError(
             f"--dataset {rule.pattern!r} names a codec, but no option gives its datasets a bound; "

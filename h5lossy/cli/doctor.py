@@ -69,7 +69,7 @@ def doctor(*, import_libraries: bool) -> None:
 
 
 def _import_others() -> list[str]:
-    """Import what brings an HDF5 library of its own."""
+    """Import packages with an HDF5 library of their own."""
     broken = []
     for name in _LIBRARIES:
         if importlib.util.find_spec(name) is None:

@@ -85,7 +85,7 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
 
 @dataclass(kw_only=True)
 class _Frames:
-    """What the frames of some chunks say."""
+    """The headers of some chunks' frames, summed up."""
 
     looked_at: int = 0
     codecs: Counter[str] = field(default_factory=Counter)

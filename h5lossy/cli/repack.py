@@ -287,7 +287,7 @@ def _print_results(copies: list[CompressedCopy], *, verified: bool) -> None:
 
 
 def _bound_text(copy: CompressedCopy) -> str:
-    """Write the bound to six digits, and what was asked for where that is another one."""
+    """Write the bound to six digits, and the requested one if it is another."""
     bound, requested = copy.codec.bound, copy.requested.bound
     lossless = bound.kind is BoundKind.LOSSLESS
     text = str(bound.kind) if lossless else f"{bound.kind} {bound.value:.6g}"

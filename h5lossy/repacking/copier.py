@@ -56,7 +56,7 @@ def create_like(source: h5py.File, path: Path) -> h5py.File:
     the oldest HDF5 that may read it. The user block is empty; see `copy_user_block`.
     """
     creation = source.id.get_create_plist()
-    # The root group is made with the file, but what was asked for it is not in the file's own list.
+    # The root group is created with the file, but its properties are not in the file's own list.
     root = h5g.open(source.id, b"/").get_create_plist()
     creation.set_link_creation_order(root.get_link_creation_order())
     creation.set_attr_creation_order(root.get_attr_creation_order())
@@ -274,7 +274,7 @@ def _require_filters(dataset: h5d.DatasetID) -> None:
 
 @contextlib.contextmanager
 def _naming(path: bytes) -> Iterator[None]:
-    """Have errors say which object they are about."""
+    """Add the path of an object to errors."""
     try:
         yield
     except (H5LossyError, OSError, RuntimeError, TypeError, ValueError) as error:

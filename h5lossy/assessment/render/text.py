@@ -139,7 +139,7 @@ def _error(report: ReportData) -> Iterator[tuple[str, str]]:
     """Give the error over the valid points."""
     error, quantiles, pointwise = report.error, report.error.quantiles, report.error.pointwise
     beyond = report.histogram.below + report.histogram.above
-    yield "largest error", number(error.max_abs)
+    yield "largest error", number(error.max_abs, 9)
     if error.max_at is not None:
         yield "its place", place(error.max_at)
     yield "RMSE", number(error.rmse, 9)
@@ -194,7 +194,7 @@ def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[tuple[str, 
         return
     first = " ".join("-" if a.values[0] is None else f"{a.values[0]:+.4f}" for a in along)
     yield "autocorrelation at lag 1, along each axis", first
-    yield f"lags in the 95 % band (±{max(bands):.2g})", f"{sum(inside)} of {len(inside)}"
+    yield f"lags in the 95 % band (+-{max(bands):.2g})", f"{sum(inside)} of {len(inside)}"
 
 
 def _climate(report: ReportData) -> Iterator[tuple[str, str]]:
@@ -286,13 +286,13 @@ def _escaped(text: str) -> str:
 def markdown(report: ReportData) -> str:
     """Write a report as Markdown."""
     shape = " x ".join(map(str, report.shape)) or "scalar"
+    found = [f"- {_escaped(finding)}" for finding in findings(report)]
     lines = [
         f"# {verdict(report)}: {_escaped(report.provenance.decoded)}",
         "",
         f"Compared with {_escaped(report.provenance.original)}: {report.dtype}, {shape}.",
         "",
-        *(f"- {_escaped(finding)}" for finding in findings(report)),
-        "",
+        *([*found, ""] if found else []),
         "| | | |",
         "|---|---|---|",
         *(
