@@ -692,7 +692,7 @@ def test_a_filter_behind_that_would_take_frames_for_numbers_is_refused(
     creation.set_filter(number, h5z.FLAG_OPTIONAL, words)
     with (
         h5py.File(path, "w") as file,
-        pytest.raises(ValueError, match=rf"h5lossy: filter {number} \({name}\) behind h5lossy"),
+        pytest.raises(ValueError, match=rf"h5lossy: filter {number} \({name}\) after h5lossy"),
     ):
         create(file, "x", (64, 64), "f4", creation)
 
@@ -859,7 +859,10 @@ def test_chunks_of_nearly_4_gib_and_more_are_refused(path: Path, dtype: str, val
 def test_the_size_of_a_chunk_is_that_of_all_its_extents(path: Path, chunks: Any) -> None:
     if h5py.version.hdf5_version_tuple < (2, 0):
         pytest.skip("HDF5 before 2.0 has no chunks of 4 GiB")
-    with h5py.File(path, "w") as file, pytest.raises(ValueError, match="h5lossy: a chunk must be"):
+    with (
+        h5py.File(path, "w") as file,
+        pytest.raises(ValueError, match="chunk is too large: at most"),
+    ):
         file.create_dataset("x", (2**20,) * 3, "f4", chunks=chunks, compression=ABSOLUTE)
 
 

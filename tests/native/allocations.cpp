@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The functions that stand in for the allocators' own. In a file by itself: compilers that see through a replaced
-// operator delete warn that it frees what new gave.
+// Replacements of the allocation functions. In a separate file, because compilers that inline a replaced operator delete
+// warn that it does not match new.
 
 #include "allocations.h"
 

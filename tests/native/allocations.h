@@ -28,7 +28,7 @@ struct Allocations {
   }
   void stop() { watched = false; }
 
-  // False: this allocation is to fail.
+  // False if this allocation must fail.
   bool allow() {
     if (!watched) return true;
     const long number = count++;

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// States that are fed the same field in other pieces, by other numbers of threads, from other addresses and in the other
-// byte order, and with each backend's kernels, come to the same bits; and nothing is read outside of the pieces, which stand
-// in memory of their own size.
+// A field gives the same bits for any division into pieces, number of threads, alignment, byte order, and backend. Nothing is
+// read outside the pieces, each of which is in an allocation of exactly its size.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -184,7 +183,7 @@ void pieces_do_not_matter(Random& random) {
   });
 }
 
-// What a backend's kernels make of all fields. A process has one backend, so each gets a process.
+// The results of a backend for all fields. Each backend runs in its own process, since a process has only one.
 std::vector<Result> results_of(const Backend& backend) {
   std::vector<Result> results;
   int ends[2];

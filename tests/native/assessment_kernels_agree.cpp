@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The assessment's kernels, run on the CPU (emulated_gpu.h), come to the CPU's results, bit for bit: in fields of every
-// rank, with values of every kind, masks and fill values, bounds that are kept and broken, in one piece and in several.
+// The assessment's GPU kernels, emulated on the CPU (emulated_gpu.h), give the CPU's results bit for bit: for fields of every
+// rank, values of every kind, masks and fill values, bounds that hold and that are violated, in one piece and in several.
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ class EmulatedDevice : public AssessDevice, public Launcher {
  public:
   explicit EmulatedDevice(std::uint32_t resident) : resident_(resident) {}
   Launcher& launcher() override { return *this; }
-  // What was there is gone, also for those who forget to copy it.
+  // Overwrites the old contents, so that code that still uses them fails.
   std::uint8_t* reserve(std::size_t bytes) override {
     memory_.assign(bytes / 64 + 1, Piece{});
     std::memset(static_cast<void*>(memory_.data()), kUnwritten, memory_.size() * sizeof(Piece));

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A batch gives what its chunks give one by one: the same frames and values for any number of threads, from several
-// callers at once, in a forked child, and whatever the floating-point settings are; a chunk that fails says so, and
-// spoils no other.
+// A batch gives the same frames and values as single calls: for any number of threads, from several callers at once, in a
+// forked child, and with any floating-point settings. A failing chunk reports its error and does not affect others.
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The bit transpose, both ways, is the naive loop over bits, however many zero rows it is told of.
+// The bit transpose and its inverse equal the naive loop over bits, for any number of rows declared to be zero.
 
 #include <cstring>
 #include <iterator>

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What of a payload of cuSZp2 or AATROX says nothing about values (docs/format/block-codecs.md) is zero where it is
-// written, and refused where it is read as something else: pads, and bytes too few or too many. Bits of positions outside
-// of the data are zero, so that the same values always give the same bytes.
+// The parts of a cuSZp2 or AATROX payload that carry no values (docs/format/block-codecs.md) are written as zero, and refused
+// otherwise when read: padding, and missing or excess bytes. Bits of positions outside the data are zero, so that the same
+// values always give the same bytes.
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What native/codecs/simd/ does with the words of one block, compiled for one backend, is what naive loops do: differences along
-// any prediction and their sums, planes to the byte and back, bins of hostile values. For blocks of 32 and 64 values of
-// both types; planes are written no further than kPlanesOverrun says, and read not at all behind their end.
+// The code in native/codecs/simd/ for the words of one block, compiled for one backend, equals naive loops: differences for
+// any prediction and their sums, planes and back, bins of hostile values. For blocks of 32 and 64 values of both types.
+// Planes are written at most kPlanesOverrun bytes beyond their end, and not read beyond it.
 
 #include <algorithm>
 #include <cinttypes>

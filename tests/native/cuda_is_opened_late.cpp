@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// When the CUDA driver is opened, and what it is asked, with H5LOSSY_DEVICE unset, "cpu" and "gpu": a driver that writes
-// down what is called (fake_driver.c) stands where libcuda.so.1 is looked for. Whatever happens, the bytes are the CPU's.
+// When the CUDA driver is opened, and which functions are called, with H5LOSSY_DEVICE unset, "cpu" and "gpu". A fake
+// libcuda.so.1 (fake_driver.c) records the calls. The bytes are always the CPU's.
 
 #include <dlfcn.h>
 

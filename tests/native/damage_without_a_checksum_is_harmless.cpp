@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Without a payload checksum, or with one that an attacker has set right, a damaged frame gives an error or other
-// values: no access outside the buffers, no allocation beyond the workspace, no other end. Buffers lie in front of
-// guard pages.
+// Without a payload checksum, or with one that an attacker has recomputed, a damaged frame gives an error or other values,
+// without accesses outside the buffers, allocations beyond the workspace, or a crash. Buffers end at guard pages.
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The h5lossy authors
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A CUDA driver (libcuda.so.1) that says what it is asked: one GPU, whose context is active where the test wants it, and
- * which does not start. It has every function that native/gpu/driver.h looks for.
+ * A fake CUDA driver (libcuda.so.1) that records calls. It has one GPU, whose context is active if the test sets it, and which
+ * cannot be used. It exports every function in native/gpu/driver.h.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Each rule of docs/format/frame.md about a header and its tile table is kept, for frames of all codecs and modes: what
-// breaks it is refused, with the status that the page says, by all entry points, although the checksums are right; what the page allows is decoded.
+// The rules of docs/format/frame.md for headers and tile tables, for frames of all codecs and modes: all entry points refuse
+// a violation with the status that the page gives, even if the checksums match, and decode everything that the page allows.
 
 #include <initializer_list>
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The GPU's kernels, run on the CPU (emulated_gpu.h), give the library's frames and values, for hostile values, fill values
-// and sizes of all kinds; and call a broken frame broken, without touching anything but their buffers.
+// The GPU kernels, emulated on the CPU (emulated_gpu.h), give the same frames and values as the CPU code, for hostile values,
+// fill values and all kinds of sizes. They report broken frames, and access only their buffers.
 
 #include <algorithm>
 #include <cinttypes>

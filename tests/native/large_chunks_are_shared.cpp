@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Threads that share the tiles of one large chunk make the frame, the values and the messages that one thread makes: for
-// every codec, in several dimensions, for either byte order, for what does not shrink, and for damaged frames.
+// Several threads that share the tiles of one large chunk give the same frame, values and messages as one thread: for every
+// codec, in several dimensions, in both byte orders, for incompressible data, and for damaged frames.
 
 #include <cstring>
 

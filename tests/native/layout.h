@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A frame's header, and where its tiles lie, by the library's own functions: what a test needs that changes a frame and
-// wants to know where.
+// A frame's header and the positions of its tiles, from the library's own functions, for tests that modify frames.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // A library built without nvcc compiles its kernels when a GPU is first used, and finds them compiled the next time. No
-// GPU is needed for that. For a GPU that NVRTC does not know, it makes PTX. Skipped where the kernels are built in or left
-// out, and where there is no NVRTC.
+// GPU is needed for that. For a GPU that NVRTC does not support, it makes PTX. Skipped if the kernels are built in or left
+// out, and if there is no NVRTC.
 
 #include <stdlib.h>
 #include <unistd.h>

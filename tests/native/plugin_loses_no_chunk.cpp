@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The HDF5 plugin, loaded as HDF5 loads it: what it encoded it decodes, whatever the codec and the cd_values. It encodes
-// all but chunks of another size than complete cd_values say, which nobody could read again. Where a frame is broken or is
-// not the dataset's, it returns 0 and touches neither buffer nor size.
+// The HDF5 plugin, loaded as HDF5 loads it, decodes everything that it encoded, for any codec and cd_values. It encodes every
+// chunk, except those whose size contradicts complete cd_values, which could not be read again. If a frame is broken or does
+// not belong to the dataset, it returns 0 and changes neither buffer nor size.
 //
 // usage: plugin_loses_no_chunk path/to/libh5lossy.so
 

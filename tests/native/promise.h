@@ -108,7 +108,7 @@ void measure_range(std::span<const Bits<T>> values, bool maybe_padded, Promise& 
   }
 }
 
-// What is broken where `bits` come back as `decoded`, or null.
+// The part of the promise that is violated if `bits` decode to `decoded`, or null.
 template <class T>
 const char* broken(const Promise& promise, Bits<T> bits, Bits<T> decoded) {
   if (decoded == bits) return nullptr;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Where an allocation fails, a call says H5L_OUT_OF_MEMORY, the filter returns 0 and leaves the buffer alone, and the
-// next call with memory works: also if the failure met the process's first call.
+// If an allocation fails, a call returns H5L_OUT_OF_MEMORY, the filter returns 0 and keeps the buffer, and the next call with
+// enough memory works, even if the process's first call failed.
 
 #include <cstring>
 

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Makes a changed frame pass its checksums (docs/format/frame.md, "Checksum"), so that what lies behind them is
-// reached.
+// Recomputes the checksums of a modified frame (docs/format/frame.md, "Checksum"), so that later checks are reached.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +24,8 @@ inline void set_word(std::span<std::uint8_t> frame, std::size_t at, std::uint32_
   std::memcpy(frame.data() + at, &word, sizeof word);
 }
 
-// Writes payload_sum and header_sum anew. Where the frame is cut or its tile table contradicts itself, as much is
-// summed as there is.
+// Recomputes payload_sum and header_sum. If the frame is truncated or its tile table is inconsistent, sums the bytes that
+// exist.
 inline void seal(std::span<std::uint8_t> frame) {
   constexpr std::size_t header_sum_at = 16, payload_sum_at = 20;  // as the page says, and not the library
   Layout layout;

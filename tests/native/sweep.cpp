@@ -219,7 +219,7 @@ class Worker {
     return frame_bytes;
   }
 
-  // The range of decoded values is another one, so there the bound that was used is asked for as an absolute one.
+  // The range of decoded values differs, so the bound that was used is requested as an absolute one.
   void check_again(std::uint64_t first, std::size_t frame_bytes) {
     h5l_params params = options_.params;
     h5l_frame_info info;

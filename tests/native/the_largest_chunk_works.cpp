@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // The largest chunk that a frame can hold, 4 GiB - 44 bytes of float32, is encoded by every codec, and the values at its
-// ends come back. It is zero almost everywhere, in pages that nobody has written, so it takes hardly any memory. Skipped where
-// not even addresses are to be had.
+// ends come back. It is zero almost everywhere, in pages that are never written, so it takes little memory. Skipped if
+// not enough address space is available.
 
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// How many threads a batch gets: what the caller says, or H5LOSSY_NUM_THREADS, or what affinity mask and cgroup leave.
+// The number of threads of a batch: the caller's, or H5LOSSY_NUM_THREADS, or the CPUs that affinity mask and cgroup allow.
 
 #include <sched.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The library starts no thread when it is loaded, and takes those that it started along when it is unloaded.
+// The library starts no thread when it is loaded, and ends its threads when it is unloaded.
 
 #include <dlfcn.h>
 
@@ -26,7 +26,7 @@ int count_threads() {
 }
 
 /// The threads there are once `expected` are left, or after ten seconds. A thread that has been joined is still counted
-/// until the kernel has buried it: pthread_join wakes when the thread's id is cleared, which comes a little earlier.
+/// until the kernel has released it: pthread_join returns when the thread's id is cleared, a little earlier.
 int count_threads_left(int expected) {
   int threads = count_threads();
   for (int wait = 0; wait < 10000 && threads != expected; ++wait) {

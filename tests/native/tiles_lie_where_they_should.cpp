@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Geometry, which says where the tiles of a chunk lie, against a walk over all values: for the boxes of all codecs, others,
-// and extents of any kind. Gathering a tile's values and scattering them again moves each to its place, and no
-// others; a range of values is found in the tiles that hold it.
+// Compares Geometry, which computes the positions of tiles, with a loop over all values, for the boxes of all codecs, other
+// boxes, and any extents. Gathering and scattering a tile's values restores them and changes no others. A range of values is
+// found in the tiles that hold it.
 
 #include <algorithm>
 #include <cstring>
@@ -25,7 +25,7 @@ struct NaiveTile {
   std::vector<Box> boxes;
 };
 
-// The boxes of a chunk in raster order, so many of them a tile; their values in raster order, too.
+// The boxes of a chunk in raster order, grouped into tiles; their values are in raster order, too.
 std::vector<NaiveTile> walk(const TileLayout& layout, const Dims& dims) {
   std::vector<NaiveTile> tiles;
   const auto& box = layout.box;
