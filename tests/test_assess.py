@@ -1298,8 +1298,8 @@ def test_help_shows_all_options(function: Any) -> None:
     options = inspect.signature(AssessOptions).parameters
     assert options.keys() <= inspect.signature(function).parameters.keys()
     name = function.__name__
-    with pytest.raises(TypeError, match=rf"^{name}.*\(\) has no option 'absolut'; .* absolute,"):
-        function((9, 9), "f4", absolut=1.0)
+    with pytest.raises(TypeError, match=rf"^{name}.*\(\) has no option 'absolute_error'; .* absolute,"):
+        function((9, 9), "f4", absolute_error=1.0)
 
 
 def test_thresholds_are_part_of_the_verdict() -> None:

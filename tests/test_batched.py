@@ -749,7 +749,7 @@ def test_a_broken_chunk_is_named(file: h5py.File) -> None:
     assert bits(h5lossy.read(ours, np.s_[:20])) == bits(ours[:20])
     other = h5lossy.encode(np.ones(50, "f4"), CODEC)
     ours.id.write_direct_chunk((20, 10), other)
-    with pytest.raises(h5lossy.CorruptFrameError, match="holds 200 bytes, and a chunk has 400"):
+    with pytest.raises(h5lossy.CorruptFrameError, match=r"holds 200 bytes, but .* 400"):
         h5lossy.read(ours)
     ours.id.write_direct_chunk((20, 10), b"not a frame")
     with pytest.raises(h5lossy.CorruptFrameError):

@@ -439,8 +439,8 @@ LIES = [
     ("lossless", 32, f64(-0.0), corrupt, "step must be 0 in a stored or lossless frame"),
     ("stored", 32, f64(0.002), corrupt, "step must be 0 in a stored or lossless frame"),
     ("absolute", 44, u32(0), corrupt, "tile 1 ends at byte 0, before the end of the previous tile"),
-    ("absolute", 40, u32(2**32 - 1), corrupt, "tile 1 ends at .* at 4294967295"),
-    ("absolute", 48, u32(2**32 - 1), truncated, "payload of 4294967295 bytes, of which"),
+    ("absolute", 40, u32(2**32 - 1), corrupt, "tile 1 ends at .* tile, 4294967295"),
+    ("absolute", 48, u32(2**32 - 1), truncated, "payload of 4294967295 bytes, but only"),
 ]
 # fmt: on
 

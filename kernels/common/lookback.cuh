@@ -43,9 +43,9 @@ H5L_DEVICE const Quantizer& quantizer_of(const EncodePlan& plan, u32 chunk) {
 H5L_DEVICE const u8* raw_of(const EncodePlan& plan, u32 chunk) { return plan.raw + chunk * plan.raw_stride; }
 H5L_DEVICE u8* frame_of(const EncodePlan& plan, u32 chunk) { return plan.frames + chunk * plan.frame_stride; }
 
-// An item, and where it is. A thread block goes from one to the next in steps of the grid, without dividing.
+// An item and its position. A thread block goes from one to the next in steps of the grid, without dividing.
 struct WorkItem {
-  u32 item, chunk, index;  // the item of all, its chunk, and its number in there
+  u32 item, chunk, index;  // the item's number in the batch, its chunk, and its number in the chunk
 };
 
 H5L_DEVICE WorkItem step(const EncodePlan& plan, WorkItem work) {
@@ -59,7 +59,7 @@ H5L_DEVICE WorkItem step(const EncodePlan& plan, WorkItem work) {
   return work;
 }
 
-// From a work on, the first one in a chunk that this kernel is for; behind the last chunk there is none.
+// The first item from `work` on in a chunk that this kernel encodes. If there is none, its chunk is past the last one.
 template <bool is_lossless>
 H5L_DEVICE WorkItem skip_others(const EncodePlan& plan, WorkItem work) {
   if (plan.quantizers == nullptr) return work;  // all chunks are
