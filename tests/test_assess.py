@@ -1297,8 +1297,8 @@ def test_arguments_that_are_not_allowed_are_named(options: dict[str, Any], text:
 def test_help_shows_all_options(function: Any) -> None:
     options = inspect.signature(AssessOptions).parameters
     assert options.keys() <= inspect.signature(function).parameters.keys()
-    name = function.__name__
-    with pytest.raises(TypeError, match=rf"^{name}.*\(\) has no option 'absolute_error'; .* absolute,"):
+    message = rf"^{function.__name__}.*\(\) has no option 'absolute_error'; .* absolute,"
+    with pytest.raises(TypeError, match=message):
         function((9, 9), "f4", absolute_error=1.0)
 
 

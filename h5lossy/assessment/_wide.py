@@ -94,9 +94,9 @@ def exponent_of(value: float) -> int | None:
     return math.frexp(value)[1] if value and math.isfinite(value) else None
 
 
-def fits(exponent: int | None, power: int = 2) -> bool:
-    """Return whether powers of numbers with at most this exponent fit in float64."""
-    return exponent is None or abs(exponent) * power <= 2 * FITS
+def fits(exponent: int | None) -> bool:
+    """Return whether squares of numbers with at most this exponent fit in float64."""
+    return exponent is None or abs(exponent) <= FITS
 
 
 def known(value: float | Wide) -> float | None:
@@ -106,10 +106,10 @@ def known(value: float | Wide) -> float | None:
     return number if math.isfinite(number) and not is_lost else None
 
 
-def misfit(largest: float, power: int = 2) -> int:
-    """Return the exponent to scale numbers down by if their powers do not fit, or else 0."""
+def misfit(largest: float) -> int:
+    """Return the exponent to scale numbers down by if their squares do not fit, or else 0."""
     exponent = exponent_of(float(largest))
-    return 0 if exponent is None or fits(exponent, power) else exponent
+    return 0 if exponent is None or fits(exponent) else exponent
 
 
 class Undefined(dict[str, str]):
