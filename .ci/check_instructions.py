@@ -31,7 +31,8 @@ FUSED = re.compile(
 ASKS_FOR_FUSED = re.compile(
     r"\bh5lossy::\w+::"
     r"(\(anonymous namespace\)::"
-    r"(Climber<|climb<|add_up(_\w+)?<|add_valid<|add_(part_of_)?(plain_)?block<|(\S+ )?add_errors<)"
+    r"(Sweep(<|::)|sweep<|add_up(_\w+)?<|add_valid<|add_(part_of_)?(plain_)?block<|"
+    r"(\S+ )?add_errors<)"
     r"|stencils\(|add_(columns|stencils)<|fused_multiply_add\()"
 )
 
