@@ -34,10 +34,10 @@ Caller* Caller::at(void* return_address) noexcept {
   }
 }
 
-OpenDatasets::Verdict Caller::judge(const Call& call, bool describe_chunk, const FrameHeader& header) noexcept {
+OpenDatasets::Verdict Caller::check(const Call& call, bool describe_chunk, const FrameHeader& header) noexcept {
   try {
     return may_be_called
-               ? datasets.judge(h5, call.cd_values, (call.flags & hdf5::kFlagOptional) != 0, describe_chunk, header)
+               ? datasets.check(h5, call.cd_values, (call.flags & hdf5::kFlagOptional) != 0, describe_chunk, header)
                : OpenDatasets::Verdict::kUnknown;
   } catch (const std::bad_alloc&) {
     return OpenDatasets::Verdict::kUnknown;

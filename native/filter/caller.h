@@ -32,7 +32,7 @@ struct Caller {
   static Caller* at(void* return_address) noexcept;
 
   // Whether a frame matches the chunk that HDF5 will read, according to HDF5's open datasets.
-  OpenDatasets::Verdict judge(const Call& call, bool describe_chunk, const FrameHeader& header) noexcept;
+  OpenDatasets::Verdict check(const Call& call, bool describe_chunk, const FrameHeader& header) noexcept;
 };
 
 }  // namespace h5lossy

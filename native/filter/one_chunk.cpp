@@ -77,7 +77,7 @@ h5l_status allocate_chunk(const Call& call, const h5l_params& params, const Fram
   const FrameHeader& header = frame.header;
   Caller* const caller = Caller::at(call.return_address);
   const bool is_described = params.value_bytes != 0;
-  const auto verdict = caller != nullptr ? caller->judge(call, is_described, header) : kUnknown;
+  const auto verdict = caller != nullptr ? caller->check(call, is_described, header) : kUnknown;
   if (verdict == kContradicts) {
     return why.fail(H5L_CORRUPT, "the frame holds %u bytes, but the dataset's chunks have another size or type",
                     header.raw_bytes);

@@ -17,7 +17,7 @@ bool OpenDatasets::Use::has(std::span<const unsigned> cd_values, bool optional) 
          std::equal(words, words + std::min<std::size_t>(count, H5L_MAX_CD_VALUES), cd_values.begin());
 }
 
-OpenDatasets::Verdict OpenDatasets::Use::judge(const FrameHeader& header) const {
+OpenDatasets::Verdict OpenDatasets::Use::check(const FrameHeader& header) const {
   if (!is_first) return Verdict::kUnknown;
   const bool is_typed = header.value_bytes != 1;
   if (is_typed && (header.value_bytes != value_bytes || header.big_endian != big_endian)) return Verdict::kContradicts;
@@ -25,7 +25,7 @@ OpenDatasets::Verdict OpenDatasets::Use::judge(const FrameHeader& header) const 
   return header.raw_bytes == chunk_bytes ? Verdict::kFits : Verdict::kContradicts;
 }
 
-OpenDatasets::Verdict OpenDatasets::judge(const hdf5::Functions& h5, std::span<const unsigned> cd_values,
+OpenDatasets::Verdict OpenDatasets::check(const hdf5::Functions& h5, std::span<const unsigned> cd_values,
                                           bool is_optional, bool describe_chunk, const FrameHeader& header) {
   const std::lock_guard lock(mutex_);
   const bool is_last =
@@ -41,7 +41,7 @@ OpenDatasets::Verdict OpenDatasets::judge(const hdf5::Functions& h5, std::span<c
   }
   bool fits = false, contradicts = false, is_unknown = false;
   for (const Use& use : chosen_) {
-    const Verdict verdict = use.judge(header);
+    const Verdict verdict = use.check(header);
     fits = fits || verdict == Verdict::kFits;
     contradicts = contradicts || verdict == Verdict::kContradicts;
     is_unknown = is_unknown || verdict == Verdict::kUnknown;

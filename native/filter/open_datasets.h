@@ -24,7 +24,7 @@ class OpenDatasets {
   // Whether a frame matches the chunks of the open datasets with these cd_values and this flag. Unknown if there is no
   // such dataset: HDF5 reads the source of a virtual dataset without listing it as open. If there are several, a frame
   // whose cd_values describe the chunk must match all of them.
-  [[nodiscard]] Verdict judge(const hdf5::Functions& h5, std::span<const unsigned> cd_values, bool is_optional,
+  [[nodiscard]] Verdict check(const hdf5::Functions& h5, std::span<const unsigned> cd_values, bool is_optional,
                               bool describe_chunk, const FrameHeader& header);
 
  private:
@@ -40,7 +40,7 @@ class OpenDatasets {
     bool big_endian = false;
 
     [[nodiscard]] bool has(std::span<const unsigned> cd_values, bool optional) const;
-    [[nodiscard]] Verdict judge(const FrameHeader& header) const;
+    [[nodiscard]] Verdict check(const FrameHeader& header) const;
   };
 
   bool update(const hdf5::Functions& h5);
