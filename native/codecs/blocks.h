@@ -237,7 +237,8 @@ template <u32 n>
 class Insides {
  public:
   // A run of values: full blocks, but for the last one.
-  H5L_FN explicit Insides(u32 values) : blocks_((values + n - 1) / n), values_(values) {}
+  H5L_FN explicit Insides(u32 values)
+      : blocks_((values + n - 1) / n), last_(first_bits(values - (blocks_ == 0 ? 0 : blocks_ - 1) * n)) {}
   // A mask for each block.
   H5L_FN Insides(u32 blocks, const u64* masks) : blocks_(blocks), masks_(masks) {}
 
@@ -245,13 +246,12 @@ class Insides {
   H5L_FN bool is_run() const { return masks_ == nullptr; }
   H5L_FN u64 operator[](u32 block) const {
     if (masks_ != nullptr) return masks_[block];
-    const u32 left = values_ - block * n;
-    return left >= n ? first_bits(n) : first_bits(left);
+    return block + 1 == blocks_ ? last_ : first_bits(n);
   }
 
  private:
   u32 blocks_;
-  u32 values_ = 0;
+  u64 last_ = 0;
   const u64* masks_ = nullptr;
 };
 
