@@ -545,7 +545,9 @@ def test_a_size_that_lies_within_the_last_tile_gives_an_error_or_so_many_values(
 
 def test_a_buffer_of_another_size_than_the_frame_says_is_refused() -> None:
     for size in (0, 9999, 10001):
-        with pytest.raises(h5lossy.InvalidArgumentError, match="the frame holds 40000 bytes, but raw"):
+        with pytest.raises(
+            h5lossy.InvalidArgumentError, match="the frame holds 40000 bytes, but raw"
+        ):
             _native.decode(CODED, np.empty(size, "<f4"))
     with pytest.raises(h5lossy.InvalidArgumentError, match="the frame holds 10000"):
         _native.decode_range(CODED, 9999, np.empty(2, "<f4"))
