@@ -48,6 +48,7 @@ const DevicePolicy& policy() {
 
 // Trivially destructible, because HDF5 also calls filters at exit.
 constinit std::atomic<std::uint64_t> chunk_bytes{0};
+constinit std::atomic<std::uint64_t> next_look{0};  // chunk_bytes from which the process is searched for a context
 constinit std::atomic<bool> has_warned{false};
 constinit std::atomic<int> known_ordinal{-1};  // a GPU on which this process has a context
 
@@ -60,8 +61,9 @@ gpu::Device* select_automatically(Direction direction, std::uint32_t codec, std:
   if (!policy().problem.empty()) warn(policy().problem);
   const std::uint64_t before = chunk_bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
   if (raw_bytes < kLeastChunk) return nullptr;
-  if (before == 0 || before / kBytesBetweenLooks != (before + raw_bytes) / kBytesBetweenLooks) {
-    if (known_ordinal < 0) known_ordinal = gpu::device_with_context();
+  std::uint64_t due = next_look;
+  if (known_ordinal < 0 && before >= due && next_look.compare_exchange_strong(due, before + kBytesBetweenLooks)) {
+    if (const int found = gpu::device_with_context(); found >= 0) known_ordinal = found;
   }
   std::string why;
   if (const int ordinal = known_ordinal; ordinal >= 0) return gpu::Device::open(ordinal, why);

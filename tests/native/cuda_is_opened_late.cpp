@@ -70,7 +70,9 @@ void with_auto() {
 void with_a_context() {
   CHECK(dlopen("libcuda.so.1", RTLD_NOW) != nullptr, "%s", dlerror());
   const auto is_active = static_cast<int*>(variable("fake_is_active"));
-  Chunk chunk(128 << 10), small((128 << 10) - 4);
+  Chunk small((128 << 10) - 4);
+  CHECK(take_calls().empty(), "%s", "a first chunk below 128 KiB");
+  Chunk chunk(128 << 10);
   CHECK(take_calls() == "count device state ", "%s",
         "only the context state is queried from a driver without a context");
   *is_active = 1;
