@@ -219,14 +219,10 @@ TileLayout layout(u32, u32, const u32 (&)[kAxes]) { return {.box = {1, 1, 1, kTi
 extern const Codec aatrox_codec;
 const Codec aatrox_codec = {
     .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
-    .has_lossless = false,
     .has_mode = has_mode,
     .choose_mode = choose_mode,
-    .choice_bytes = 0,
     .header_dims = header_dims,
     .layout = layout,
-    .auto_modes = {0},
-    .auto_mode_count = 1,
     .float32 = {sizeof(Found<float>), encode<float>, decode<float>},
     .float64 = {sizeof(Found<double>), encode<double>, decode<double>},
 };

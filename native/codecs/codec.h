@@ -86,13 +86,13 @@ struct TileFunctions {
 inline constexpr u32 kMaxAutoModes = 3;
 
 struct Codec {
-  u32 spare_bytes;    // room that encode needs after a full tile's raw bytes
-  bool has_lossless;  // whether the codec has a lossless mode
+  u32 spare_bytes;            // room that encode needs after a full tile's raw bytes
+  bool has_lossless = false;  // whether the codec has a lossless mode
   // Whether a request may name this mode; 0 is the default.
   bool (*has_mode)(u32 requested);
   // The mode of a chunk's frame for a requested one. kNoMode if it depends on the values, and they are not available.
   u32 (*choose_mode)(const Chunk& chunk, u32 requested, u8* workspace);
-  u32 choice_bytes;  // size of choose_mode's workspace
+  u32 choice_bytes = 0;  // size of choose_mode's workspace
   // How many of the last dims the header of a frame with this mode holds: 0, 3 or 4. With 0 the chunk is one run of
   // values. kNoMode if frames have no such mode.
   u32 (*header_dims)(u32 mode);
@@ -100,8 +100,8 @@ struct Codec {
   // one.
   TileLayout (*layout)(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]);
   // The requested modes that codec 0 (auto) compares, in this order (docs/format/auto.md).
-  u32 auto_modes[kMaxAutoModes];
-  u32 auto_mode_count;
+  u32 auto_modes[kMaxAutoModes] = {};
+  u32 auto_mode_count = 1;
   TileFunctions float32;
   TileFunctions float64;
 };

@@ -317,10 +317,8 @@ TileLayout layout(u32 mode_byte, u32, const u32 (&)[kAxes]) {
 extern const Codec cuszp2_codec;
 const Codec cuszp2_codec = {
     .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
-    .has_lossless = false,
     .has_mode = has_mode,
     .choose_mode = choose_mode,
-    .choice_bytes = 0,
     .header_dims = header_dims,
     .layout = layout,
     .auto_modes = {pack_mode({Selection::outlier, 1}), pack_mode({Selection::outlier, 2}),

@@ -197,11 +197,8 @@ const Codec pfpl_codec = {
     .has_lossless = true,
     .has_mode = has_mode,
     .choose_mode = choose_mode,
-    .choice_bytes = 0,
     .header_dims = header_dims,
     .layout = layout,
-    .auto_modes = {0},
-    .auto_mode_count = 1,
     .float32 = {sizeof(Words<float>), encode<float>, decode<float>},
     .float64 = {sizeof(Words<double>), encode<double>, decode<double>},
 };

@@ -178,11 +178,11 @@ void check_aatrox(const Method& method) {
 int main() {
   using namespace h5lossy::test;
   for (const Method& method : methods()) {
-    if (method.codec == codec::cuszp2) {
+    if (method.codec == H5L_CODEC_CUSZP2) {
       check_cuszp2<float>(method);
       check_cuszp2<double>(method);
     }
-    if (method.codec == codec::aatrox) {
+    if (method.codec == H5L_CODEC_AATROX) {
       check_aatrox<float>(method);
       check_aatrox<double>(method);
     }

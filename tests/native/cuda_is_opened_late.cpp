@@ -57,7 +57,7 @@ class Chunk {
 };
 
 void with_auto() {
-  const bool encodes = h5l_gpu_speedup(codec::pfpl, 0) >= 2, decodes = h5l_gpu_speedup(codec::pfpl, 1) >= 2;
+  const bool encodes = h5l_gpu_speedup(H5L_CODEC_PFPL, 0) >= 2, decodes = h5l_gpu_speedup(H5L_CODEC_PFPL, 1) >= 2;
   Chunk chunk(1 << 20);
   for (int i = 1; i < 128; ++i) chunk.encode(), chunk.decode();
   CHECK(take_calls() == "no driver", "%s", "opened before 256 MiB");

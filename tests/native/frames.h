@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "check.h"
-#include "codec_numbers.h"
 #include "h5lossy.h"
 
 namespace h5lossy::test {
@@ -18,7 +17,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 inline h5l_params make_params(std::uint32_t kind, double bound, std::uint32_t value_bytes) {
   h5l_params params = {};
-  params.codec = codec::pfpl;
+  params.codec = H5L_CODEC_PFPL;
   params.bound_kind = kind;
   params.bound = bound;
   params.value_bytes = value_bytes;

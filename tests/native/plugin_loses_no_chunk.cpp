@@ -14,7 +14,6 @@
 #include <string>
 
 #include "check.h"
-#include "codec_numbers.h"
 #include "filter/hdf5_symbols.h"
 #include "frames.h"
 #include "values.h"
@@ -112,7 +111,7 @@ class Plugin {
   std::vector<Request> requests_;
 };
 
-constexpr Request kPfpl = {codec::pfpl, 0};
+constexpr Request kPfpl = {H5L_CODEC_PFPL, 0};
 
 // Stored cd_values.
 Words stored_words(const Request& request, const Setting& setting, std::uint32_t value_bytes, bool big_endian,

@@ -295,7 +295,7 @@ Options parse(const std::vector<std::string>& arguments) {
   const std::string_view names[] = {"--codec", "--mode", "--first", "--last", "-j"};
   Options options;
   std::vector<std::string> words;
-  std::uint32_t codec = codec::pfpl, mode = 0;
+  std::uint32_t codec = H5L_CODEC_PFPL, mode = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (std::find(std::begin(names), std::end(names), arguments[i]) == std::end(names)) {
       words.push_back(arguments[i]);
@@ -321,7 +321,7 @@ Options parse(const std::vector<std::string>& arguments) {
   options.params.mode = mode;
   set_shape(options.params, {kSlices, kRows, kColumns});  // a shorter chunk has one dimension
   options.name = words[0] + " " + words[1];
-  if (options.params.codec != codec::pfpl) options.name = codec_name_of(codec, mode) + ", " + options.name;
+  if (options.params.codec != H5L_CODEC_PFPL) options.name = codec_name_of(codec, mode) + ", " + options.name;
   if (words.size() == 3) {
     options.params.has_fill = 1;
     options.params.fill_bits = std::strtoull(words[2].c_str(), nullptr, 16);
