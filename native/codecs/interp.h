@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Interp: closed-loop interpolation in integers. Sizes, the lattice, and the head of a payload. The format is in
+// docs/format/interp.md.
+#pragma once
+
+#include "codecs/bounds.h"
+#include "codecs/portable.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+inline constexpr u32 kTileValues = kMaxTileValues;
+inline constexpr u32 kBlockCodes = 32;  // that share a class
+inline constexpr u32 kMaxBlocks = kTileValues / kBlockCodes;
+
+// A mode is the set of axes that are interpolated, bit 3 - a for axis a of w, z, y, x; at most three.
+inline constexpr u32 kMaxActiveAxes = 3;
+inline constexpr u32 kAxesMask = 15;
+inline constexpr u32 kRewritable = 16;  // in requests and frames: forms on bins only
+constexpr u32 axis_bit(u32 axis) { return 8u >> axis; }
+
+// The coder.
+inline constexpr u32 kFrequencyBits = 11;
+inline constexpr u32 kFrequencySum = 1u << kFrequencyBits;
+inline constexpr u32 kSymbols = 16;  // the last one is an escape
+inline constexpr u32 kSymbolTables = 5;
+inline constexpr u32 kClasses = 16;  // class 0: all codes are 0
+inline constexpr u32 kClassModels = 4;
+inline constexpr u32 kClassContexts = kClasses + 1;
+inline constexpr u32 kMaxLanes = 32;
+inline constexpr u32 kMaxRawPlanes = 48;  // of every block
+H5L_FN constexpr u32 raw_planes_of(u32 symbol_class) { return symbol_class > 4 ? symbol_class - 4 : 0; }
+H5L_FN constexpr u32 table_of(u32 symbol_class) { return symbol_class > 5 ? 4 : symbol_class - 1; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The lattice
+
+inline constexpr i32 kUnit = 16;   // fine points to a step
+inline constexpr i32 kParts = 64;  // positions are measured in parts of the distance of fine points
+
+// Fine points are numbered -G to G.
+template <class T>
+inline constexpr i32 kFineLimit = sizeof(T) == 4 ? (1 << 15) - 1 : 1 << 20;
+
+// A bin's magnitude is below this. It must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
+template <class T>
+inline constexpr Word<T> kInterpBinLimit = Word<T>{1} << (kMantissaBits<T> - 2);
+
+template <class T>
+struct Lattice {
+  T bound;
+  T step;
+  T inverse_step;
+  T fine;  // step / 16
+  T inverse_fine;
+  bool has_fill;
+  Word<T> fill_bits;
+};
+
+// 1 / step is rounded, and so is 1 / fine; they are the same but for the exponent.
+template <class T>
+H5L_FN Lattice<T> lattice_of(const Quantizer& q) {
+  const T step = static_cast<T>(q.step);
+  const T inverse = static_cast<T>(q.inverse_step);
+  return {static_cast<T>(q.bound),          step, inverse, step / kUnit, inverse * kUnit, q.has_fill,
+          static_cast<Word<T>>(q.fill_bits)};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The head of a payload
+
+enum Predictor : u32 { kTwoPoints = 0, kFourPoints = 1, kSixPoints = 2, kLorenzo = 3 };
+
+inline constexpr u32 kWeightCodes = 6;  // they stand for the weights 16, 8, 4, 2, 1, 0
+inline constexpr u32 kHeadBytes = 8;    // without the base
+
+struct Head {
+  u32 predictor = kFourPoints;
+  bool is_fine = false;    // integers are fine points, otherwise bins
+  bool is_closed = false;  // codes are whole steps: the unit is 16
+  u32 lanes = 1;           // 1, 4, 16 or 32
+  bool has_exceptions = false;
+  bool is_narrow = false;  // all integers differ from base by less than 2^22
+  u32 model = 0;
+  u32 escape_bytes = 2;              // 2, 4 or 8
+  u32 raw_planes = 0;                // of every block
+  u32 weights[kMaxActiveAxes] = {};  // weight codes of the active axes
+  u32 lorenzo_axes = 0;
+  u32 patches = 0;
+  i32 unit() const { return is_closed ? kUnit : 1; }
+};
+
+inline void write_head(const Head& head, u8* out) {
+  const u32 lanes = head.lanes == 1 ? 0 : head.lanes == 4 ? 1 : head.lanes == 16 ? 2 : 3;
+  const u32 escapes = head.escape_bytes == 2 ? 0 : head.escape_bytes == 4 ? 1 : 2;
+  const u32 rule =
+      head.predictor == kLorenzo ? head.lorenzo_axes : head.weights[0] | head.weights[1] << 3 | head.weights[2] << 6;
+  out[0] = static_cast<u8>(head.predictor | u32{head.is_fine} << 2 | u32{head.is_closed} << 3 | lanes << 4 |
+                           u32{head.has_exceptions} << 6 | u32{head.is_narrow} << 7);
+  out[1] = static_cast<u8>(head.model | escapes << 4);
+  out[2] = static_cast<u8>(head.raw_planes);
+  out[3] = 0;
+  store(out + 4, static_cast<u16>(rule));
+  store(out + 6, static_cast<u16>(head.patches));
+}
+
+// False if no encoder writes such a head. `active` is the number of axes that the tile is interpolated along; the axes of
+// Lorenzo's differences are checked against the mode's nowhere, for any are possible.
+template <class T>
+inline bool read_head(const u8* in, u32 active, Head& head) {
+  constexpr u8 kLanes[] = {1, 4, 16, 32};
+  head.predictor = in[0] & 3;
+  head.is_fine = (in[0] & 4) != 0;
+  head.is_closed = (in[0] & 8) != 0;
+  head.lanes = kLanes[in[0] >> 4 & 3];
+  head.has_exceptions = (in[0] & 64) != 0;
+  head.is_narrow = (in[0] & 128) != 0;
+  head.model = in[1] & 15;
+  head.escape_bytes = 2u << (in[1] >> 4);
+  head.raw_planes = in[2];
+  head.patches = load<u16>(in + 6);
+  const u32 rule = load<u16>(in + 4);
+  const bool is_lorenzo = head.predictor == kLorenzo;
+  head.lorenzo_axes = is_lorenzo ? rule : 0;
+  for (u32 i = 0; i < kMaxActiveAxes; ++i) {
+    head.weights[i] = is_lorenzo ? 0 : rule >> 3 * i & 7;
+    if (head.weights[i] >= kWeightCodes || (i >= active && head.weights[i] != 0)) return false;
+  }
+  if (is_lorenzo ? rule > kAxesMask : rule >> 3 * kMaxActiveAxes != 0) return false;
+  if (head.is_closed && (!head.is_fine || is_lorenzo)) return false;
+  if (head.is_fine && !head.is_closed && head.patches != 0) return false;
+  if (sizeof(T) == 4 && !is_lorenzo && !head.is_narrow) return false;
+  return head.model < kClassModels && in[1] >> 4 < 3 && head.raw_planes <= kMaxRawPlanes && in[3] == 0;
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp
