@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp on a CPU: modes, and the pieces that a chunk is cut into. Tiles are stored for now. Compiled once for each backend.
+// Interp on a CPU: modes, the pieces that a chunk is cut into, and a stand-in for the format. Compiled once for each backend.
 
 #include "codecs/interp.h"
 
@@ -52,14 +52,66 @@ TileLayout layout(u32 mode, u32, const u32 (&dims)[kAxes]) {
   }
 }
 
+// A stand-in for the format: constant tiles, tiles of bins that fit into 16 bits, and tiles that end in zeros. Others are
+// stored.
 template <class T>
-u32 encode(const Quantizer&, u32, const Tile&, const u8*, u8*, u8*) {
-  return kStoreTile;
+bool find_bin(const Lattice<T>& lattice, Word<T> bits, i32& bin) {
+  if (lattice.has_fill && bits == lattice.fill_bits) return false;
+  const T x = bit_cast<T>(bits), steps = multiply(x, lattice.inverse_step);
+  if (!(magnitude(steps) < T{32767})) return false;
+  bin = static_cast<i32>(add(steps, steps < 0 ? T(-0.5) : T(0.5)));
+  const T rebuilt = add(multiply(static_cast<T>(bin), lattice.step), T{0});
+  if (lattice.has_fill && bit_cast<Word<T>>(rebuilt) == lattice.fill_bits) return false;
+  return magnitude(subtract(x, rebuilt)) < lattice.bound;
 }
 
 template <class T>
-bool decode(const Quantizer&, u32, const Tile&, const u8*, u32, u8*, u8*) {
-  return false;
+u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload, u8*) {
+  if (tile.count < 2) return kStoreTile;
+  u32 kept = tile.count;
+  while (kept != 0 && load<Word<T>>(values + (kept - 1) * sizeof(T)) == 0) --kept;
+  if (kept == 0) return 0;
+  const Word<T> first = load<Word<T>>(values);
+  bool is_constant = true;
+  for (u32 i = 0; i < tile.count; ++i) is_constant &= load<Word<T>>(values + i * sizeof(T)) == first;
+  if (is_constant) {
+    store(payload, first);
+    return sizeof(T);
+  }
+  const Lattice<T> lattice = lattice_of<T>(quantizer);
+  bool has_bins = quantizer.kind != BoundKind::pointwise_relative && 4 + 2 * tile.count < tile.count * sizeof(T);
+  for (u32 i = 0; has_bins && i < tile.count; ++i) {
+    i32 bin = 0;
+    has_bins = find_bin<T>(lattice, load<Word<T>>(values + i * sizeof(T)), bin);
+    store(payload + 4 + 2 * i, static_cast<u16>(bin));
+  }
+  store(payload, has_bins ? 0xFFFFFFFFu : kept);
+  if (has_bins) return 4 + 2 * tile.count;
+  const u32 size = 4 + kept * static_cast<u32>(sizeof(T));
+  if (size >= tile.count * sizeof(T) || size == sizeof(T)) return kStoreTile;
+  memcpy(payload + 4, values, kept * sizeof(T));
+  return size;
+}
+
+template <class T>
+bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values, u8*) {
+  if (payload_bytes == sizeof(T)) {
+    for (u32 i = 0; i < tile.count; ++i) memcpy(values + i * sizeof(T), payload, sizeof(T));
+    return true;
+  }
+  if (payload_bytes < 4) return false;
+  const u32 kept = load<u32>(payload);
+  if (kept < tile.count && payload_bytes == 4 + kept * sizeof(T)) {
+    memset(values, 0, tile.count * sizeof(T));
+    memcpy(values, payload + 4, kept * sizeof(T));
+    return true;
+  }
+  if (kept != 0xFFFFFFFFu || payload_bytes != 4 + 2 * tile.count) return false;
+  for (u32 i = 0; i < tile.count; ++i) {
+    const T bin = static_cast<T>(static_cast<short>(load<u16>(payload + 4 + 2 * i)));
+    store(values + i * sizeof(T), bit_cast<Word<T>>(add(multiply(bin, static_cast<T>(quantizer.step)), T{0})));
+  }
+  return true;
 }
 
 }  // namespace
