@@ -79,15 +79,45 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
     return sizeof(T);
   }
   const Lattice<T> lattice = lattice_of<T>(quantizer);
-  bool has_bins = quantizer.kind != BoundKind::pointwise_relative && 4 + 2 * tile.count < tile.count * sizeof(T);
-  for (u32 i = 0; has_bins && i < tile.count; ++i) {
-    i32 bin = 0;
-    has_bins = find_bin<T>(lattice, load<Word<T>>(values + i * sizeof(T)), bin);
-    store(payload + 4 + 2 * i, static_cast<u16>(bin));
+  const u32 bins_end = 4 + 2 * tile.count;
+  u32 size = bins_end;
+  if (quantizer.kind != BoundKind::pointwise_relative) {
+    constexpr u32 entry = 2 + sizeof(T);  // of an exception
+    for (u32 i = 0; i < tile.count && size + entry < tile.count * sizeof(T); ++i) {
+      i32 bin = 0;
+      const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
+      if (!find_bin<T>(lattice, bits, bin)) {
+        store(payload + size, static_cast<u16>(i));
+        store(payload + size + 2, bits);
+        size += entry;
+        bin = 0;
+      }
+      store(payload + 4 + 2 * i, static_cast<u16>(bin));
+    }
+    store(payload, 0xFFFFFFFFu);
+    if (size + entry < tile.count * sizeof(T)) return size;
   }
-  store(payload, has_bins ? 0xFFFFFFFFu : kept);
-  if (has_bins) return 4 + 2 * tile.count;
-  const u32 size = 4 + kept * static_cast<u32>(sizeof(T));
+  if constexpr (sizeof(T) == 8) {
+    if (quantizer.kind == BoundKind::pointwise_relative && quantizer.scale >> 17 != 0) {
+      for (u32 i = 0; i < tile.count; ++i) {
+        const u64 bits = load<u64>(values + 8 * i), cut = bits >> 16 << 16;
+        const bool is_plain =
+            magnitude(bit_cast<double>(bits)) >= 0x1p-1000 && magnitude(bit_cast<double>(bits)) < 1e300;
+        if ((!is_plain && bits != cut) || (quantizer.has_fill && cut != bits && cut == quantizer.fill_bits) ||
+            (quantizer.has_fill && bits == quantizer.fill_bits && cut != bits)) {
+          return kStoreTile;
+        }
+        const u32 middle = static_cast<u32>(cut >> 16);
+        const u16 top = static_cast<u16>(cut >> 48);
+        memcpy(payload + 4 + 6 * i, &middle, 4);
+        memcpy(payload + 8 + 6 * i, &top, 2);
+      }
+      store(payload, 0xFFFFFFFEu);
+      return 4 + 6 * tile.count < 8 * tile.count ? 4 + 6 * tile.count : kStoreTile;
+    }
+  }
+  store(payload, kept);
+  size = 4 + kept * static_cast<u32>(sizeof(T));
   if (size >= tile.count * sizeof(T) || size == sizeof(T)) return kStoreTile;
   memcpy(payload + 4, values, kept * sizeof(T));
   return size;
@@ -106,10 +136,25 @@ bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload
     memcpy(values, payload + 4, kept * sizeof(T));
     return true;
   }
-  if (kept != 0xFFFFFFFFu || payload_bytes != 4 + 2 * tile.count) return false;
+  if constexpr (sizeof(T) == 8) {
+    if (kept == 0xFFFFFFFEu && payload_bytes == 4 + 6 * tile.count) {
+      for (u32 i = 0; i < tile.count; ++i) {
+        store(values + 8 * i, u64{load<u32>(payload + 4 + 6 * i)} << 16 | u64{load<u16>(payload + 8 + 6 * i)} << 48);
+      }
+      return true;
+    }
+  }
+  const u32 bins_end = 4 + 2 * tile.count;
+  if (kept != 0xFFFFFFFFu || payload_bytes < bins_end || (payload_bytes - bins_end) % (2 + sizeof(T)) != 0)
+    return false;
   for (u32 i = 0; i < tile.count; ++i) {
     const T bin = static_cast<T>(static_cast<short>(load<u16>(payload + 4 + 2 * i)));
     store(values + i * sizeof(T), bit_cast<Word<T>>(add(multiply(bin, static_cast<T>(quantizer.step)), T{0})));
+  }
+  for (u32 at = bins_end; at < payload_bytes; at += 2 + sizeof(T)) {
+    const u32 i = load<u16>(payload + at);
+    if (i >= tile.count) return false;
+    memcpy(values + i * sizeof(T), payload + at + 2, sizeof(T));
   }
   return true;
 }
