@@ -80,6 +80,9 @@ def repeats_its_frames(codec: Codec) -> bool:
     return codec.codec_name not in FRAMES_MAY_CHANGE
 
 
+SMALLEST_BOUNDS = {"interp": 32.0}
+"""The least bounds that have bins, in smallest normal numbers of the type, where it is not 1."""
+
 FEWER_BINS = {"interp"}
 """Codecs whose bins end at half of where those of the others do."""
 
