@@ -136,10 +136,13 @@ class Quantiser:
     step : int
         The eight bytes of the frame's step field as an integer: the bits of a float64, the odd
         number S, or 0, as the kind has it.
+    bound : float
+        B, where an encoder cannot tell it from the step; no frame has it.
     """
 
     kind: Kind
     step: int
+    bound: float = 0.0
 
 
 class Tiling(Protocol):
