@@ -67,7 +67,8 @@ def _find_codecs() -> dict[int, ModuleType]:
 
 CODECS = _find_codecs()
 """Codecs by number. A module has `NUMBER`, `MODES` (and how many dims their frames have),
-`HAS_LOSSLESS`, `AUTO_MODES`, `chosen_mode`, `tiling`, `encode_tile` and `decode_tile`."""
+`HAS_LOSSLESS`, `AUTO_MODES`, `chosen_mode`, `tiling`, `encode_tile` and `decode_tile`; one that can
+be asked for modes that no frame has, `REQUESTS`; one with a step of its own, `own_quantiser`."""
 
 LOSSLESS = next(number for number, codec in CODECS.items() if codec.HAS_LOSSLESS)
 """The codec of chunks without a step."""
@@ -692,7 +693,7 @@ def encode(
     quantiser = pfpl.make_quantiser(
         raw, FLOAT_TYPES[size], kind, stored.bound, fill_bits=fill_bits, maybe_padded=maybe_padded
     )
-    if hasattr(module, "own_quantiser"):
+    if module is not None and hasattr(module, "own_quantiser"):
         quantiser = module.own_quantiser(quantiser, FLOAT_TYPES[size])
     counting = _counting(fill_bits, FLOAT_TYPES[size])
     plan = dataclasses.replace(stored, kind=quantiser.kind, step=quantiser.step, tiles=())
