@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import interp_tables, pfpl
-from .common import Array, Corrupt
+from . import interp_tables
+from .common import Array, Corrupt, zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -421,7 +421,7 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     """
     count = residuals.size
     folded = np.zeros((-(-count // BLOCK), BLOCK), "<u8")
-    folded.ravel()[:count] = pfpl.zigzag(residuals)
+    folded.ravel()[:count] = zigzag(residuals)
     total, raw = sum(folded.ravel().tolist()), 0
     while total > 30000 * count << raw:
         raw += 1
@@ -431,7 +431,7 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     symbols[classes == 0] = 0
     is_escape = symbols == ESCAPE
     changes = (residuals * unit)[is_escape.ravel()[:count]]
-    items = pfpl.zigzag(changes)
+    items = zigzag(changes)
     largest = int(items.max(initial=0))
     escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
     contexts = np.concatenate([[16], classes[:-1]])

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import blocks, pfpl
-from .common import Array, FloatType, Kind, Quantiser
+from . import blocks
+from .common import Array, FloatType, Kind, Quantiser, bits_to_float, float_to_bits
 
 if TYPE_CHECKING:
     from .interp_prediction import Shape
@@ -41,11 +41,11 @@ def own_quantiser(quantiser: Quantiser, float_type: FloatType) -> Quantiser:
     """
     if quantiser.kind in {Kind.POINTWISE_RELATIVE, Kind.LOSSLESS}:
         return quantiser
-    bound = pfpl.bits_to_float(quantiser.step) / 2.0
+    bound = bits_to_float(quantiser.step) / 2.0
     if bound < 2.0 ** (6 - float_type.bias):
         return Quantiser(Kind.LOSSLESS, 0)
     half = float_type.number(bound) * float_type.number(STEP_FACTOR)
-    return Quantiser(quantiser.kind, pfpl.float_to_bits(2.0 * float(half)), bound)
+    return Quantiser(quantiser.kind, float_to_bits(2.0 * float(half)), bound)
 
 
 def fine_limit(float_type: FloatType) -> int:
@@ -77,7 +77,7 @@ def lattice_values(
     """
     if not is_fine:
         return blocks.dequantise(q, float_type, quantiser)
-    step = float_type.number(pfpl.bits_to_float(quantiser.step))
+    step = float_type.number(bits_to_float(quantiser.step))
     with np.errstate(all="ignore"):
         fine = step * float_type.number(1 / UNIT)
         values = q.astype(f"<i{float_type.size}").astype(float_type.float_dtype) * fine
@@ -232,7 +232,7 @@ def values_of(
         _is_good, float_type=float_type, quantiser=quantiser, fill_bits=fill_bits
     )
     x = bits.view(float_type.float_dtype)
-    step = float_type.number(pfpl.bits_to_float(quantiser.step))
+    step = float_type.number(bits_to_float(quantiser.step))
     inverse = float_type.number(1.0) / step
     zero = float_type.number(0.0)
     limit, bin_limit = fine_limit(float_type), 1 << (float_type.mantissa_bits - 2)
