@@ -35,6 +35,12 @@ inline constexpr u32 kSomeValues = 64;
 
 H5L_FN u32 some_of(u32 first, u32 count) { return count - first < kSomeValues ? count - first : kSomeValues; }
 
+// The place of the lowest bit of a word that is not 0.
+template <class W>
+H5L_FN u32 lowest_bit(W word) {
+  return 8 * static_cast<u32>(sizeof(W)) - 1 - count_leading_zeros(static_cast<W>(word & (~word + 1)));
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // One value
 
@@ -57,9 +63,7 @@ H5L_FN T value_of(T integer, T unit) {
 }
 
 H5L_FN i32 fine_point_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kParts / 2) >> 6; }
-H5L_FN i32 bin_of(i32 position) {
-  return static_cast<i32>(static_cast<u32>(position) + kUnit * kParts / 2) >> 10;
-}
+H5L_FN i32 bin_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kUnit * kParts / 2) >> 10; }
 static_assert(kParts == 1 << 6 && kUnit * kParts == 1 << 10);
 
 // What is left of a position when its bin is taken away. Of a value that is a fine point but no bin, this is neither 0
@@ -114,7 +118,7 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
     bool found = (shifted >= lowest) & (shifted <= highest);  // false for NaN
     if constexpr (has_fill) found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill);
     missing += found ? 0 : 1;
-    beside += found & (rebuilt == x) & is_beside_bin(position) ? 1 : 0;
+    beside += (found & (rebuilt == x) & is_beside_bin(position)) ? 1 : 0;
     positions[i] = found ? position : kNone<i32>;
   }
   beside_bins += static_cast<u32>(beside);
@@ -129,7 +133,7 @@ u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* pos
   for (u32 i = 0; i < count; ++i) {
     T bin;
     const bool has_bin = find_bin(l, fill, load<Word<T>>(values + i * sizeof(T)), kNone<i32>, bin);
-    found += (positions[i] == kNone<i32>) & !has_bin ? 1 : 0;
+    found += ((positions[i] == kNone<i32>)&!has_bin) ? 1 : 0;
   }
   return static_cast<u32>(found);
 }
@@ -309,7 +313,7 @@ inline bool add_patches(const i8 (&deltas)[kSomeValues], u32 first, Patches& pat
   for (u32 eight = 0; eight < kSomeValues; eight += 8) {
     u64 word = load<u64>(reinterpret_cast<const u8*>(deltas) + eight);
     while (word != 0) {
-      const u32 byte = blocks::lowest_bit(word) / 8;
+      const u32 byte = lowest_bit(word) / 8;
       if (patches.count == patches.capacity) return false;
       patches.at[patches.count++] = {static_cast<u16>(first + eight + byte), deltas[eight + byte]};
       word &= ~(u64{0xFF} << (8 * byte));
@@ -331,7 +335,7 @@ bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* position
     for (u32 i = first; i < first + n; ++i) {
       const i32 position = positions[i], fine = fine_point_of(position);
       const bool is_kept = multiply(static_cast<T>(fine), distance) == load<T>(values + i * sizeof(T));
-      const bool is_patched = is_kept & (position != kNone<i32>) & (bins[i] != kNone<I>);
+      const bool is_patched = is_kept & (position != kNone<i32>)&(bins[i] != kNone<I>);
       const i32 delta = is_patched ? fine - kUnit * bin_of(position) : 0;
       any |= delta;
       deltas[i - first] = static_cast<i8>(delta);
@@ -363,34 +367,52 @@ H5L_FN bool is_fine_point(i32 integer) {
 
 enum class Closed : u32 { good, too_many_patches, out_of_range };
 
+// Whether none of these values needs a patch, and all integers are in range.
 template <bool has_fill, class T>
-Closed check_closed(const Lattice<T>& lattice, const u8* values, const i32* positions, const i32* integers, u32 place,
-                    u32 count, Patches& patches) {
-  using W = Word<T>;
+H5L_ROWS_FN bool all_good(const Lattice<T>& lattice, const u8* values, const i32* positions, const i32* integers,
+                          u32 count) {
   const Lattice<T> l = lattice;
-  const W fill = fill_of(l);
-  for (u32 first = 0; first < count; first += kSomeValues) {
-    const u32 end = first + some_of(first, count);
-    W any = 0;
-    for (u32 i = first; i < end; ++i) {
-      const T x = load<T>(values + i * sizeof(T));
-      const bool good = (positions[i] == kNone<i32>) | is_good<has_fill>(l, fill, x, positions[i], integers[i]);
-      any |= good & is_fine_point<T>(integers[i]) ? 0 : 1;
-    }
-    if (any == 0) continue;
+  const Word<T> fill = fill_of(l);
+  Word<T> bad = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const T x = load<T>(values + i * sizeof(T));
+    const bool good = (positions[i] == kNone<i32>) | is_good<has_fill>(l, fill, x, positions[i], integers[i]);
+    bad |= (good & is_fine_point<T>(integers[i])) ? 0 : 1;
+  }
+  return bad == 0;
+}
 
-    i8 deltas[kSomeValues] = {};
-    bool out_of_range = false;
-    for (u32 i = first; i < end; ++i) {
-      const T x = load<T>(values + i * sizeof(T));
-      const bool is_fine = is_fine_point<T>(integers[i]), is_exception = positions[i] == kNone<i32>;
-      const bool good = is_fine & is_good<has_fill>(l, fill, x, positions[i], integers[i]);
-      out_of_range |= is_exception & !is_fine;
-      const i32 delta = fine_point_of(positions[i]) - integers[i];
-      deltas[i - first] = static_cast<i8>(is_exception | good ? 0 : delta);
+template <bool has_fill, class T>
+Closed check_some(const Lattice<T>& l, const u8* values, const i32* positions, const i32* integers, u32 place,
+                  u32 count, Patches& patches) {
+  const Word<T> fill = fill_of(l);
+  i8 deltas[kSomeValues] = {};
+  u32 out_of_range = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const T x = load<T>(values + i * sizeof(T));
+    const bool is_fine = is_fine_point<T>(integers[i]), is_exception = positions[i] == kNone<i32>;
+    const bool good = is_exception | (is_fine & is_good<has_fill>(l, fill, x, positions[i], integers[i]));
+    out_of_range |= (is_exception & !is_fine) ? 1 : 0;
+    deltas[i] = static_cast<i8>(good ? 0 : fine_point_of(positions[i]) - integers[i]);
+  }
+  if (out_of_range != 0) return Closed::out_of_range;
+  return add_patches(deltas, place, patches) ? Closed::good : Closed::too_many_patches;
+}
+
+template <bool has_fill, class T>
+Closed check_closed(const Lattice<T>& l, const u8* values, const i32* positions, const i32* integers, u32 place,
+                    u32 count, Patches& patches) {
+  for (u32 first = 0; first < count; first += kSomeValues) {
+    const u32 n = some_of(first, count);
+    const u8* const from = values + first * sizeof(T);
+    const bool good = n == kSomeValues  // so that the compiler knows the count
+                          ? all_good<has_fill>(l, from, positions + first, integers + first, kSomeValues)
+                          : all_good<has_fill>(l, from, positions + first, integers + first, n);
+    if (good) [[likely]] {
+      continue;
     }
-    if (out_of_range) return Closed::out_of_range;
-    if (!add_patches(deltas, place + first, patches)) return Closed::too_many_patches;
+    const Closed result = check_some<has_fill>(l, from, positions + first, integers + first, place + first, n, patches);
+    if (result != Closed::good) return result;
   }
   return Closed::good;
 }
