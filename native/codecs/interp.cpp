@@ -1,11 +1,20 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp on a CPU: modes, the pieces that a chunk is cut into, and a stand-in for the format. Compiled once for each backend.
+// Interp on a CPU: the forms that a tile can take, the choice among them, and the way back. Compiled once for each
+// backend.
 
 #include "codecs/interp.h"
 
+#include <new>
+
+#include "codecs/block_tiles.h"
 #include "codecs/codec.h"
+#include "codecs/interp_choice.h"
+#include "codecs/interp_coder.h"
+#include "codecs/interp_exceptions.h"
+#include "codecs/interp_prediction.h"
+#include "codecs/interp_values.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -13,167 +22,575 @@ namespace {
 using namespace interp;
 
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
+inline constexpr u32 kMaxPatches = kTileValues / 2;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Forms
+
+// Values have fine points if their bound is absolute.
+template <class Q>
+inline constexpr bool kHasFinePoints = false;
+template <class T>
+inline constexpr bool kHasFinePoints<Lattice<T>> = true;
+
+// How a tile may be written.
+struct Form {
+  bool is_lorenzo = false;
+  bool is_fine = false;
+  bool is_closed = false;
+  Rule rule = {kFourPoints, {}};  // of interpolation
+  u32 lorenzo_axes = 0;
+};
+
+// A tile in one form, before it is written.
+template <class T>
+struct Coded {
+  Form form;
+  bool is_narrow = false;
+  i64 base = 0;
+  u32 exceptions = 0;
+  u32 patch_entries = 0;
+  ExceptionsPlan<T> section = {};
+  Coding coding;
+  u64 cost;  // in 1/16 bit
+};
+
+// The encoder's workspace for a tile.
+template <class T>
+struct Memory {
+  i32 positions[kTileValues];
+  Int<T> integers[kTileValues];
+  Int<T> codes[kTileValues];
+  Int<T> scratch[kTileValues];  // of the predictor, then of the coder
+  Patch patches[kMaxPatches];
+  u32 mask[kMaxMaskWords];
+  u32 mask_scratch[kMaxMaskWords];
+  Coded<T> coded;
+};
+
+// What is known of a tile before it is coded.
+struct Prospects {
+  bool can_close = false;
+  u64 interpolation_cost = 0;  // estimates, in 1/8192 bit
+  u64 lorenzo_cost = 0;
+  u64 second_cost = 0;  // Lorenzo along the second best axes
+  u32 second_axes = 0;
+  Form closed;   // interpolation: closed if possible
+  Form lorenzo;  // on bins
+};
+
+template <class T, class Q>
+class TileWriter {
+ public:
+  TileWriter(const Q& q, const Shape& shape, const u8* values, u8* payload, Memory<T>& memory)
+      : q_(q), shape_(shape), values_(values), payload_(payload), memory_(memory) {}
+
+  u32 count() const { return shape_.count; }
+  u32 size() const { return size_; }         // of the payload; kStoreTile if there is none
+  u64 least_cost() const { return least_; }  // of the payload, in 1/16 bit
+
+  // Codes the tile in a form, and writes it if it is the best so far. Returns its cost without the exceptions, which is
+  // what a survey estimates.
+  u64 attempt(const Form& form) {
+    if (form.is_closed || form.is_fine) {
+      if constexpr (kHasFinePoints<Q>) return attempt_fine(form);
+      return kNoCost;
+    }
+    return attempt_bins(form);
+  }
+
+  // The number of patches in a closed form, or kTileValues if the form is impossible.
+  u32 patches_if_closed(const Form& form) {
+    if constexpr (kHasFinePoints<Q>) {
+      const i64 base = first_fine_point();
+      i32* const integers = narrow(memory_.integers);
+      code_interpolation<true>(shape_, form.rule, memory_.positions, static_cast<i32>(base), integers,
+                               narrow(memory_.codes));
+      Patches patches = {memory_.patches, kMaxPatches};
+      if (check_closed(q_, values_, memory_.positions, integers, 0, count(), patches) == Closed::good) {
+        return patches.count;
+      }
+    }
+    return kTileValues;
+  }
+
+ private:
+  static constexpr u64 kNoCost = ~u64{0};
+
+  // The same memory for 32-bit integers.
+  static i32* narrow(Int<T>* integers) { return reinterpret_cast<i32*>(integers); }
+
+  i64 first_fine_point() const {
+    for (u32 i = 0; i < count(); ++i) {
+      if (memory_.positions[i] != kNone<i32>) return fine_point_of(memory_.positions[i]);
+    }
+    return 0;
+  }
+
+  u64 attempt_fine(const Form& form) {
+    const i64 base = first_fine_point();
+    i32* const integers = narrow(memory_.integers);
+    i32* const codes = narrow(memory_.codes);
+    Patches patches = {memory_.patches, kMaxPatches};
+    if (form.is_closed) {
+      code_interpolation<true>(shape_, form.rule, memory_.positions, static_cast<i32>(base), integers, codes);
+      if (check_closed(q_, values_, memory_.positions, integers, 0, count(), patches) != Closed::good) return kNoCost;
+      find_exceptions(memory_.positions, count(), memory_.mask);
+    } else {
+      fine_points(memory_.positions, count(), static_cast<i32>(base), integers);
+      find_exceptions(integers, count(), memory_.mask);
+      if (!code_open(form, integers, codes)) return kNoCost;
+    }
+    return finish(form, true, base, codes, patches);
+  }
+
+  u64 attempt_bins(const Form& form) {
+    const i64 base = first_bin<T>(q_, values_, memory_.positions, count());
+    BinSummary summary;
+    i32* const integers = narrow(memory_.integers);
+    find_bins<T>(q_, values_, memory_.positions, count(), base, integers, summary);
+    if (sizeof(T) == 4 || summary.is_narrow) return attempt_bins(form, base, summary.is_narrow, integers);
+    find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.integers, summary);
+    return attempt_bins(form, base, false, memory_.integers);
+  }
+
+  template <class I>
+  u64 attempt_bins(const Form& form, i64 base, bool is_narrow, I* integers) {
+    I* const codes = reinterpret_cast<I*>(memory_.codes);
+    Patches patches = {memory_.patches, kMaxPatches};
+    if constexpr (kHasFinePoints<Q>) {
+      if (!patch_bins(q_, values_, memory_.positions, integers, 0, count(), patches)) return kNoCost;
+    }
+    find_exceptions(integers, count(), memory_.mask);
+    if (!code_open(form, integers, codes)) return kNoCost;
+    return finish(form, is_narrow, base, codes, patches);
+  }
+
+  // False if stand-ins of exceptions are too far away.
+  template <class I>
+  bool code_open(const Form& form, I* integers, I* codes) {
+    if (form.is_lorenzo) {
+      fill_exceptions(shape_, I{0}, integers);
+      code_lorenzo(shape_, form.lorenzo_axes, integers, codes, reinterpret_cast<I*>(memory_.scratch));
+      return true;
+    }
+    I* const predicted = reinterpret_cast<I*>(memory_.scratch);
+    code_interpolation<false>(shape_, form.rule, integers, I{0}, predicted, codes);
+    if (sizeof(I) == 8) return true;
+    u32 excess = 0;
+    for (u32 i = 0; i < count(); ++i) excess |= narrow_excess(static_cast<u32>(predicted[i]));
+    return is_narrow_excess(excess);
+  }
+
+  template <class I>
+  u64 finish(const Form& form, bool is_narrow, i64 base, const I* codes, const Patches& patches) {
+    Coded<T>& coded = memory_.coded;
+    coded.form = form;
+    coded.is_narrow = is_narrow;
+    coded.base = base;
+    coded.exceptions = 0;
+    for (u32 w = 0; w < mask_words(count()); ++w) coded.exceptions += count_ones(memory_.mask[w]);
+    coded.patch_entries = measure_patches(patches);
+    if (coded.patch_entries > 0xFFFF) return kNoCost;
+    plan_coding(codes, count(), form.is_closed ? kUnit : 1, coded.coding);
+    u32 bytes = patches_bytes(coded.patch_entries);
+    if (coded.exceptions != 0) {
+      coded.section = measure_exceptions<T>(shape_.extents, memory_.mask, values_, count(), memory_.mask_scratch);
+      bytes += coded.section.bytes;
+    }
+    coded.cost = coded.coding.cost + u64{128} * bytes;
+    if (coded.cost < least_) write(codes, patches, bytes);
+    return coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
+  }
+
+  template <class I>
+  void write(const I* codes, const Patches& patches, u32 section_bytes) {
+    const Coded<T>& coded = memory_.coded;
+    const u32 raw_bytes = count() * static_cast<u32>(sizeof(T));
+    const u64 room = u64{kHeadBytes} + sizeof(T) + section_bytes + coded.coding.cost / 128;
+    if (room >= raw_bytes + kSlack) return;  // larger than the tile stored, whatever the coder makes of it
+    Head head;
+    head.predictor = coded.form.is_lorenzo ? kLorenzo : coded.form.rule.predictor;
+    head.is_fine = coded.form.is_fine;
+    head.is_closed = coded.form.is_closed;
+    head.lanes = coded.coding.lanes;
+    head.has_exceptions = coded.exceptions != 0;
+    head.is_narrow = coded.is_narrow;
+    head.model = coded.coding.model;
+    head.escape_bytes = coded.coding.escape_bytes;
+    head.raw_planes = coded.coding.raw_planes;
+    for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = coded.form.is_lorenzo ? 0 : coded.form.rule.weights[i];
+    head.lorenzo_axes = coded.form.lorenzo_axes;
+    head.patches = coded.patch_entries;
+    write_head(head, payload_);
+    u8* next = payload_ + kHeadBytes;
+    store(next, static_cast<Word<T>>(coded.base));
+    next += sizeof(T);
+    if (head.has_exceptions) {
+      next = write_exceptions(coded.section, memory_.mask, values_, count(), memory_.mask_scratch, next);
+    }
+    next = write_patches(patches, next);
+    next += write_codes(codes, count(), head.unit(), coded.coding, next, reinterpret_cast<u8*>(memory_.scratch));
+    const u32 size = static_cast<u32>(next - payload_);
+    least_ = coded.cost;
+    size_ = size < raw_bytes && size != sizeof(T) ? size : kStoreTile;
+  }
+
+ public:
+  // Room behind a full tile: what a coder needs more than its plan's cost, head and base.
+  static constexpr u32 kSlack = 64;
+
+ private:
+  const Q& q_;
+  const Shape& shape_;
+  const u8* values_;
+  u8* payload_;
+  Memory<T>& memory_;
+  u64 least_ = kNoCost;
+  u32 size_ = kStoreTile;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The choice of a form
+
+template <class T, class Positions>
+Prospects survey_tile(const Shape& shape, const u8* values, const Positions& positions, Memory<T>& memory) {
+  Survey survey;
+  const u32 fit = shape.count / 1024;
+  const u32 groups = fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit;
+  Surveyor<T, Positions> surveyor(values, false, shape.extents, positions);
+  static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(memory.codes));
+  surveyor.run(groups, reinterpret_cast<u8*>(memory.codes), survey);
+  Prospects prospects;
+  prospects.closed.rule = weights_of(survey.errors, shape.axes).rule;
+  prospects.interpolation_cost = interpolation_cost(survey, shape.extents, shape.axes);
+  prospects.lorenzo.is_lorenzo = true;
+  prospects.lorenzo_cost = lorenzo_cost(survey, shape.extents, prospects.lorenzo.lorenzo_axes);
+  prospects.second_cost = lorenzo_cost(survey, shape.extents, prospects.second_axes, prospects.lorenzo.lorenzo_axes);
+  return prospects;
+}
+
+// Lorenzo on bins, also along the second best axes if their estimate is nearly as good: samples are small.
+template <class Writer>
+u64 attempt_lorenzo(Writer& writer, const Prospects& prospects) {
+  const u64 cost = writer.attempt(prospects.lorenzo);
+  if (4 * prospects.second_cost >= 5 * prospects.lorenzo_cost) return cost;
+  Form form = prospects.lorenzo;
+  form.lorenzo_axes = prospects.second_axes;
+  const u64 second = writer.attempt(form);
+  return second < cost ? second : cost;
+}
+
+// Interpolation and Lorenzo on bins: the one with the lesser estimate, and the other too if it is estimated to be less
+// than what that one takes.
+template <class Writer>
+void attempt_both(Writer& writer, const Form& interpolation, const Prospects& prospects, bool has_interpolation) {
+  constexpr u64 kUnits = kCostsPerBit / 16;  // of estimates in a cost
+  if (!has_interpolation) {
+    attempt_lorenzo(writer, prospects);
+  } else if (prospects.interpolation_cost <= prospects.lorenzo_cost) {
+    if (writer.attempt(interpolation) >= prospects.lorenzo_cost / kUnits) attempt_lorenzo(writer, prospects);
+  } else {
+    if (attempt_lorenzo(writer, prospects) >= prospects.interpolation_cost / kUnits) writer.attempt(interpolation);
+  }
+}
+
+// Encoding decoded data again should find the form that it was decoded from: there, every integer differs from its
+// prediction by whole steps. The weights for which most of a sample of values does.
+template <class T>
+Form recognised_form(const Shape& shape, const i32* positions) {
+  constexpr u32 kSamples = 64;  // for each set of odd axes
+  u32 matches[216] = {};
+  const u32 active = shape.active;
+  for (u32 odd = 1; odd < 1u << active; ++odd) {
+    if (count_ones(odd) < 2) continue;
+    for (u32 n = 0; n < kSamples; ++n) {
+      constexpr u32 kSteps[kAxes] = {3679390609u, 3152041523u, 2700274806u, 2313257605u};
+      u32 at[kAxes], position = 0;
+      bool is_there = true;
+      for (u32 a = 0; a < kAxes; ++a) at[a] = static_cast<u32>(u64{(n + 1) * kSteps[a]} * shape.extents[a] >> 32);
+      for (u32 i = 0; i < active; ++i) {
+        const u32 a = shape.active_axes[i], is_odd = odd >> i & 1, last = shape.extents[a] - 1;
+        at[a] = (at[a] & ~1u) | is_odd;
+        if (at[a] >= last) is_there = false;
+      }
+      for (u32 a = 0; a < kAxes; ++a) position += at[a] * shape.strides[a];
+      if (!is_there || positions[position] == kNone<i32>) continue;
+      u32 along[kMaxActiveAxes] = {};
+      for (u32 i = 0; i < active; ++i) {
+        if ((odd >> i & 1) == 0) continue;
+        const u32 a = shape.active_axes[i];
+        const Row row = row_of(at[a], 1, shape.extents[a], kFourPoints, false);
+        i32 near[6];
+        for (u32 k = 0; k < row.points; ++k) {
+          const i32 from = positions[static_cast<i64>(position) + i64{row.distances[k]} * shape.strides[a]];
+          is_there = is_there && from != kNone<i32>;
+          near[k] = fine_point_of(from);
+          along[i] += static_cast<u32>(row.weights[k] * near[k]);
+        }
+      }
+      if (!is_there) continue;
+      u32 index = 0;
+      Rule rule = {kFourPoints, {}};
+      const u32 forms = active == 3 ? 216 : 36;
+      for (u32 f = 0; f < forms; ++f, ++index) {
+        rule.weights[0] = f % 6;
+        rule.weights[1] = f / 6 % 6;
+        rule.weights[2] = f / 36;
+        const Blend blend = blend_of(rule, active, odd);
+        u32 sum = 128;
+        for (u32 i = 0; i < active; ++i) sum += blend.weights[i] * along[i];
+        const i32 prediction = static_cast<i32>(sum) >> 8;
+        matches[f] += ((fine_point_of(positions[position]) - prediction) & (kUnit - 1)) == 0;
+      }
+    }
+  }
+  Form form = {.is_fine = true, .is_closed = true};
+  u32 best = 0;
+  const u32 forms = active == 3 ? 216 : active == 2 ? 36 : 1;
+  for (u32 f = 1; f < forms; ++f) {
+    const bool has_zero = f % 6 == 0 || (active > 1 && f / 6 % 6 == 0) || (active > 2 && f / 36 == 0);
+    if (has_zero && matches[f] > matches[best]) best = f;
+  }
+  form.rule.weights[0] = best % 6;
+  form.rule.weights[1] = best / 6 % 6;
+  form.rule.weights[2] = best / 36;
+  return form;
+}
+
+// The form of a tile with more than one integer. `beside` kept values are no bins.
+template <class T>
+void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>&, const Quantizer& quantizer, bool is_rewritable,
+                 const Shape& shape, const u8* values, const Summary& summary, Memory<T>& memory) {
+  const u32 count = shape.count, beside = summary.beside_bins;
+  const bool can_close = !is_rewritable && summary.without_fine <= count / 128 && shape.active != 0;
+  const bool is_decoded = beside > count / 128;  // mostly values that were decoded before
+  if (can_close && is_decoded) {
+    const Form form = recognised_form<T>(shape, memory.positions);
+    if (writer.patches_if_closed(form) < count / 8) {
+      writer.attempt(form);
+      return;
+    }
+  }
+  const AbsolutePositions<T> positions(quantizer, can_close);
+  const Prospects prospects = survey_tile<T>(shape, values, positions, memory);
+  if (beside <= count / 4) {
+    Form interpolation = prospects.closed;
+    interpolation.is_fine = interpolation.is_closed = can_close;
+    attempt_both(writer, interpolation, prospects, shape.active != 0);
+  }
+  if (is_decoded && summary.without_fine == 0) {
+    Form form = prospects.lorenzo;
+    form.is_fine = true;
+    writer.attempt(form);
+    if (shape.active == 0) return;
+    form = prospects.closed;
+    form.is_fine = true;
+    writer.attempt(form);
+  }
+}
+
+template <class T>
+void choose_form(TileWriter<T, blocks::FoldedQuantizer<T>>& writer, const blocks::FoldedQuantizer<T>&,
+                 const Quantizer& quantizer, bool, const Shape& shape, const u8* values, const Summary&,
+                 Memory<T>& memory) {
+  const Prospects prospects = survey_tile<T>(shape, values, PointwisePositions<T>(quantizer), memory);
+  attempt_both(writer, prospects.closed, prospects, shape.active != 0);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tiles
+
+template <class T>
+Summary summarize(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions) {
+  Summary summary;
+  classify(lattice, values, count, positions, summary);
+  return summary;
+}
+
+template <class T>
+Summary summarize(const blocks::FoldedQuantizer<T>& q, const u8* values, u32 count, i32* positions) {
+  Summary summary;
+  Word<T> bin;
+  for (u32 i = 0; i < count; ++i) {
+    positions[i] = kNone<i32>;
+    summary.exceptions += !blocks::bin_of(q, load<Word<T>>(values + i * sizeof(T)), bin);
+  }
+  return summary;
+}
+
+template <class T>
+Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
+  return bit_cast<Word<T>>(value_of(static_cast<T>(bin), lattice.step));
+}
+template <class T>
+Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
+  return blocks::bits_of(q, static_cast<Word<T>>(bin));
+}
+
+template <class T, class Q>
+u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload,
+                u8* workspace) {
+  const Shape shape = shape_of(tile.boxes[0].extents, mode & kAxesMask);
+  Memory<T>& memory = *new (workspace) Memory<T>;
+  const u32 count = shape.count;
+  const Summary summary = summarize<T>(q, values, count, memory.positions);
+  if (summary.exceptions == count && blocks::all_equal<Word<T>>(values, count)) {
+    return blocks::write_constant<T>(load<Word<T>>(values), count, payload);
+  }
+  if (summary.exceptions == 0 && summary.beside_bins == 0) {
+    const i64 bin = first_bin<T>(q, values, memory.positions, count);
+    if (all_in_bin<T>(q, values, memory.positions, count, bin)) {
+      return blocks::write_constant<T>(bits_of_bin<T>(q, bin), count, payload);
+    }
+  }
+  TileWriter<T, Q> writer(q, shape, values, payload, memory);
+  choose_form<T>(writer, q, quantizer, (mode & kRewritable) != 0, shape, values, summary, memory);
+  return writer.size();
+}
+
+// The decoder's workspace.
+template <class T>
+struct DecodeMemory {
+  Int<T> steps[kTileValues];
+  Int<T> integers[kTileValues];
+  u32 mask[kMaxMaskWords];
+  u32 others[kMaxMaskWords];
+  u8 scratch[kReadScratchBytes];
+};
+
+template <class T, class Q, class I>
+bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base, const u8* patches, const u8* from,
+                     const u8* end, u8* values, DecodeMemory<T>& memory) {
+  I* const steps = reinterpret_cast<I*>(memory.steps);
+  I* const integers = reinterpret_cast<I*>(memory.integers);
+  if (!read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch)) return false;
+  if (head.predictor == kLorenzo) {
+    rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers);
+  } else {
+    const Rule rule = {head.predictor, {head.weights[0], head.weights[1], head.weights[2]}};
+    rebuild_interpolation(shape, rule, steps, I{0}, integers);
+  }
+  to_values<T>(q, integers, shape.count, base, head.is_fine, values);
+  if constexpr (kHasFinePoints<Q>) {
+    restore_patches(q, patches, head.patches, integers, base, head.is_fine, values);
+  }
+  return true;
+}
+
+template <class T, class Q>
+bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
+                 u8* workspace) {
+  using W = Word<T>;
+  if (payload_bytes == sizeof(T)) {
+    blocks::read_constant<W>(payload, tile.count, values);
+    return true;
+  }
+  if (payload_bytes % 4 != 0 || payload_bytes < kHeadBytes + sizeof(T)) return false;
+  const Shape shape = shape_of(tile.boxes[0].extents, mode & kAxesMask);
+  DecodeMemory<T>& memory = *new (workspace) DecodeMemory<T>;
+  Head head;
+  if (!read_head<T>(payload, shape.active, head)) return false;
+  if (!kHasFinePoints<Q> && (head.is_fine || head.patches != 0)) return false;
+  const u8* const end = payload + payload_bytes;
+  const i64 base = static_cast<Int<T>>(load<W>(payload + kHeadBytes));
+  const u8* from = payload + kHeadBytes + sizeof(T);
+  Exceptions<T> exceptions;
+  if (head.has_exceptions) {
+    from = read_exceptions(shape.extents, from, end, shape.count, memory.mask, memory.others, exceptions);
+    if (from == nullptr) return false;
+  }
+  const u8* const patches = from;
+  from = read_patches(from, end, head.patches, shape.count);
+  if (from == nullptr) return false;
+  const bool is_read = sizeof(T) == 4 || head.is_narrow
+                           ? decode_integers<T, Q, i32>(q, head, shape, base, patches, from, end, values, memory)
+                           : decode_integers<T, Q, Int<T>>(q, head, shape, base, patches, from, end, values, memory);
+  if (!is_read) return false;
+  if (head.has_exceptions) restore_exceptions(exceptions, memory.mask, memory.others, shape.count, values);
+  return true;
+}
+
+template <class T>
+u32 encode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
+  if (tile.count == 0) return kStoreTile;
+  if (quantizer.kind == BoundKind::pointwise_relative) {
+    return encode_tile<T>(blocks::folded_quantizer<T>(quantizer), quantizer, mode, tile, values, payload, workspace);
+  }
+  return encode_tile<T>(lattice_of<T>(quantizer), quantizer, mode, tile, values, payload, workspace);
+}
+
+template <class T>
+bool decode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
+            u8* workspace) {
+  if (quantizer.kind == BoundKind::pointwise_relative) {
+    return decode_tile<T>(blocks::folded_quantizer<T>(quantizer), mode, tile, payload, payload_bytes, values,
+                          workspace);
+  }
+  return decode_tile<T>(lattice_of<T>(quantizer), mode, tile, payload, payload_bytes, values, workspace);
+}
+
+template <class T>
+inline constexpr u32 kWorkspaceBytes =
+    static_cast<u32>(sizeof(Memory<T>) > sizeof(DecodeMemory<T>) ? sizeof(Memory<T>) : sizeof(DecodeMemory<T>));
+static_assert(sizeof(Memory<float>::scratch) >= kWriteScratchBytes);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Modes
 
 bool has_mode(u32 requested) {
   return (requested & ~kModeMask) == 0 && count_ones(requested & kAxesMask) <= kMaxActiveAxes;
 }
 
-u32 choose_mode(const Chunk& chunk, u32 requested, u8*) {
-  if ((requested & kAxesMask) != 0) return requested;
-  u32 axes = 0;
-  for (u32 axis = kAxes; axis-- > 0;) {
-    if (chunk.dims[axis] > 1 && count_ones(axes) < kMaxActiveAxes) axes |= axis_bit(axis);
+template <class T, class Positions>
+u32 survey_chunk(const Chunk& chunk, const Positions& positions, u8* workspace) {
+  Survey survey;
+  Surveyor<T, Positions> surveyor(chunk.values, chunk.big_endian, chunk.dims, positions);
+  surveyor.run(kChunkGroups, workspace, survey);
+  return cheapest_axes(survey, chunk.dims);
+}
+
+template <class T>
+u32 choose_axes(const Chunk& chunk, bool is_rewritable, u8* workspace) {
+  if (chunk.quantizer.kind == BoundKind::pointwise_relative) {
+    return survey_chunk<T>(chunk, PointwisePositions<T>(chunk.quantizer), workspace);
   }
-  if (axes != 0 && chunk.values == nullptr) return kNoMode;
-  return requested | (axes == 0 ? axis_bit(kAxes - 1) : axes);
+  return survey_chunk<T>(chunk, AbsolutePositions<T>(chunk.quantizer, !is_rewritable), workspace);
+}
+
+u32 choose_mode(const Chunk& chunk, u32 requested, u8* workspace) {
+  if ((requested & kAxesMask) != 0) return requested;
+  if (chunk.rank <= 1) return requested | axis_bit(kAxes - 1);
+  if (chunk.values == nullptr) return kNoMode;
+  const bool is_rewritable = (requested & kRewritable) != 0;
+  const u32 axes = chunk.value_bytes == 4 ? choose_axes<float>(chunk, is_rewritable, workspace)
+                                          : choose_axes<double>(chunk, is_rewritable, workspace);
+  return requested | axes;
 }
 
 u32 header_dims(u32 mode) { return has_mode(mode) && (mode & kAxesMask) != 0 ? kAxes : kNoMode; }
 
-// Halves a piece until it has at most a tile's values: along the longest axis that is not interpolated, or, once these are
-// all 1, along the longest that is. Safe for any dims, since headers are laid out before their dims have been checked.
 TileLayout layout(u32 mode, u32, const u32 (&dims)[kAxes]) {
-  u64 parts[kAxes] = {1, 1, 1, 1};
   TileLayout result = {.box = {}};
-  for (u32 axis = 0; axis < kAxes; ++axis) result.box[axis] = dims[axis] == 0 ? 1 : dims[axis];
-  for (;;) {
-    u64 values = 1;
-    u32 free = kAxes, interpolated = kAxes;  // the longest axis of each sort
-    for (u32 axis = 0; axis < kAxes; ++axis) {
-      const u32 extent = result.box[axis];
-      u32& longest = (mode & axis_bit(axis)) != 0 ? interpolated : free;
-      if (extent > 1 && (longest == kAxes || extent > result.box[longest])) longest = axis;
-      if (values <= kTileValues) values *= extent;  // both factors are below 2^32
-    }
-    if (values <= kTileValues) return result;
-    const u32 axis = free != kAxes ? free : interpolated;
-    parts[axis] *= 2;
-    result.box[axis] = static_cast<u32>((dims[axis] + parts[axis] - 1) / parts[axis]);
-  }
-}
-
-// A stand-in for the format: constant tiles, tiles of bins that fit into 16 bits, and tiles that end in zeros. Others are
-// stored.
-template <class T>
-bool find_bin(const Lattice<T>& lattice, Word<T> bits, i32& bin) {
-  if (lattice.has_fill && bits == lattice.fill_bits) return false;
-  const T x = bit_cast<T>(bits), steps = multiply(x, lattice.inverse_step);
-  if (!(magnitude(steps) < T{32767})) return false;
-  bin = static_cast<i32>(add(steps, steps < 0 ? T(-0.5) : T(0.5)));
-  const T rebuilt = add(multiply(static_cast<T>(bin), lattice.step), T{0});
-  if (lattice.has_fill && bit_cast<Word<T>>(rebuilt) == lattice.fill_bits) return false;
-  return magnitude(subtract(x, rebuilt)) < lattice.bound;
-}
-
-template <class T>
-u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload, u8*) {
-  if (tile.count < 2) return kStoreTile;
-  u32 kept = tile.count;
-  while (kept != 0 && load<Word<T>>(values + (kept - 1) * sizeof(T)) == 0) --kept;
-  if (kept == 0) return 0;
-  const Word<T> first = load<Word<T>>(values);
-  bool is_constant = true;
-  for (u32 i = 0; i < tile.count; ++i) is_constant &= load<Word<T>>(values + i * sizeof(T)) == first;
-  if (is_constant) {
-    store(payload, first);
-    return sizeof(T);
-  }
-  const Lattice<T> lattice = lattice_of<T>(quantizer);
-  const u32 bins_end = 4 + 2 * tile.count;
-  u32 size = bins_end;
-  if (quantizer.kind != BoundKind::pointwise_relative) {
-    constexpr u32 entry = 2 + sizeof(T);  // of an exception
-    for (u32 i = 0; i < tile.count && size + entry < tile.count * sizeof(T); ++i) {
-      i32 bin = 0;
-      const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
-      if (!find_bin<T>(lattice, bits, bin)) {
-        store(payload + size, static_cast<u16>(i));
-        store(payload + size + 2, bits);
-        size += entry;
-        bin = 0;
-      }
-      store(payload + 4 + 2 * i, static_cast<u16>(bin));
-    }
-    store(payload, 0xFFFFFFFFu);
-    if (size + entry < tile.count * sizeof(T)) return size;
-  }
-  if constexpr (sizeof(T) == 8) {
-    if (quantizer.kind == BoundKind::pointwise_relative && quantizer.scale >> 17 != 0) {
-      for (u32 i = 0; i < tile.count; ++i) {
-        const u64 bits = load<u64>(values + 8 * i), cut = bits >> 16 << 16;
-        const bool is_plain =
-            magnitude(bit_cast<double>(bits)) >= 0x1p-1000 && magnitude(bit_cast<double>(bits)) < 1e300;
-        if ((!is_plain && bits != cut) || (quantizer.has_fill && cut != bits && cut == quantizer.fill_bits) ||
-            (quantizer.has_fill && bits == quantizer.fill_bits && cut != bits)) {
-          return kStoreTile;
-        }
-        const u32 middle = static_cast<u32>(cut >> 16);
-        const u16 top = static_cast<u16>(cut >> 48);
-        memcpy(payload + 4 + 6 * i, &middle, 4);
-        memcpy(payload + 8 + 6 * i, &top, 2);
-      }
-      store(payload, 0xFFFFFFFEu);
-      return 4 + 6 * tile.count < 8 * tile.count ? 4 + 6 * tile.count : kStoreTile;
-    }
-  }
-  store(payload, kept);
-  size = 4 + kept * static_cast<u32>(sizeof(T));
-  if (size >= tile.count * sizeof(T) || size == sizeof(T)) return kStoreTile;
-  memcpy(payload + 4, values, kept * sizeof(T));
-  return size;
-}
-
-template <class T>
-bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values, u8*) {
-  if (payload_bytes == sizeof(T)) {
-    for (u32 i = 0; i < tile.count; ++i) memcpy(values + i * sizeof(T), payload, sizeof(T));
-    return true;
-  }
-  if (payload_bytes < 4) return false;
-  const u32 kept = load<u32>(payload);
-  if (kept < tile.count && payload_bytes == 4 + kept * sizeof(T)) {
-    memset(values, 0, tile.count * sizeof(T));
-    memcpy(values, payload + 4, kept * sizeof(T));
-    return true;
-  }
-  if constexpr (sizeof(T) == 8) {
-    if (kept == 0xFFFFFFFEu && payload_bytes == 4 + 6 * tile.count) {
-      for (u32 i = 0; i < tile.count; ++i) {
-        store(values + 8 * i, u64{load<u32>(payload + 4 + 6 * i)} << 16 | u64{load<u16>(payload + 8 + 6 * i)} << 48);
-      }
-      return true;
-    }
-  }
-  const u32 bins_end = 4 + 2 * tile.count;
-  if (kept != 0xFFFFFFFFu || payload_bytes < bins_end || (payload_bytes - bins_end) % (2 + sizeof(T)) != 0)
-    return false;
-  for (u32 i = 0; i < tile.count; ++i) {
-    const T bin = static_cast<T>(static_cast<short>(load<u16>(payload + 4 + 2 * i)));
-    store(values + i * sizeof(T), bit_cast<Word<T>>(add(multiply(bin, static_cast<T>(quantizer.step)), T{0})));
-  }
-  for (u32 at = bins_end; at < payload_bytes; at += 2 + sizeof(T)) {
-    const u32 i = load<u16>(payload + at);
-    if (i >= tile.count) return false;
-    memcpy(values + i * sizeof(T), payload + at + 2, sizeof(T));
-  }
-  return true;
+  cut(dims, mode & kAxesMask, result.box);
+  return result;
 }
 
 }  // namespace
 
 extern const Codec interp_codec;
 const Codec interp_codec = {
-    .spare_bytes = 0,
+    .spare_bytes = 2048,
     .has_kernels = false,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
     .choose_mode = choose_mode,
-    .choice_bytes = 0,
+    .choice_bytes = Surveyor<double, AbsolutePositions<double>>::scratch_bytes(kChunkGroups),
     .header_dims = header_dims,
     .layout = layout,
     .auto_mode_count = 0,
-    .float32 = {0, encode<float>, decode<float>},
-    .float64 = {0, encode<double>, decode<double>},
+    .float32 = {kWorkspaceBytes<float>, encode<float>, decode<float>},
+    .float64 = {kWorkspaceBytes<double>, encode<double>, decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

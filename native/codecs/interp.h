@@ -33,6 +33,25 @@ inline constexpr u32 kMaxRawPlanes = 48;  // of every block
 H5L_FN constexpr u32 raw_planes_of(u32 symbol_class) { return symbol_class > 4 ? symbol_class - 4 : 0; }
 H5L_FN constexpr u32 table_of(u32 symbol_class) { return symbol_class > 5 ? 4 : symbol_class - 1; }
 
+// Integers of a tile have 32 bits, or 64 if they are too far apart for that. Sums wrap.
+template <class I>
+struct UnsignedOf {
+  using Type = u32;
+};
+template <>
+struct UnsignedOf<i64> {
+  using Type = u64;
+};
+template <class I>
+using Unsigned = typename UnsignedOf<I>::Type;
+
+// Stands for a value that has no integer.
+template <class I>
+inline constexpr I kNone = static_cast<I>(Unsigned<I>{1} << (8 * sizeof(I) - 1));
+
+// Integers of a narrow tile differ from its base by less than this.
+inline constexpr u32 kNarrowBits = 22;
+
 // ---------------------------------------------------------------------------------------------------------------------
 // The lattice
 

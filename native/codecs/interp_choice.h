@@ -10,6 +10,7 @@
 
 #include "codecs/blocks.h"
 #include "codecs/interp.h"
+#include "codecs/interp_prediction.h"
 #include "codecs/interp_tables.h"
 
 namespace h5lossy::H5L_TARGET::interp {
@@ -25,20 +26,24 @@ inline constexpr u32 kNoError = 0;  // an axis on which no error was measured
 inline constexpr u32 kCostsPerBit = 8192;
 inline constexpr u32 kTileCost = 24 * 8 * kCostsPerBit;  // of a tile's head, table entry and states
 
-// The extents of a tile: halving the axes that are not interpolated first, then the others.
+// The extents of a tile: a piece of the chunk that is halved until it has at most a tile's values, along the longest axis
+// that is not interpolated, or, once these are all 1, along the longest that is. Safe for any dims, since headers are
+// laid out before their dims have been checked.
 inline void cut(const u32 (&dims)[kAxes], u32 axes, u32 (&extents)[kAxes]) {
-  u32 parts[kAxes] = {1, 1, 1, 1};
-  for (u32 a = 0; a < kAxes; ++a) extents[a] = dims[a];
-  while (u64{extents[0]} * extents[1] * extents[2] * extents[3] > kTileValues) {
-    u32 longest = kAxes;
-    for (u32 active = 0; active < 2 && longest == kAxes; ++active) {
-      for (u32 a = 0; a < kAxes; ++a) {
-        if (((axes & axis_bit(a)) != 0) != (active != 0) || extents[a] == 1) continue;
-        if (longest == kAxes || extents[a] > extents[longest]) longest = a;
-      }
+  u64 parts[kAxes] = {1, 1, 1, 1};
+  for (u32 a = 0; a < kAxes; ++a) extents[a] = dims[a] == 0 ? 1 : dims[a];
+  for (;;) {
+    u64 values = 1;
+    u32 free = kAxes, interpolated = kAxes;  // the longest axis of each sort
+    for (u32 a = 0; a < kAxes; ++a) {
+      u32& longest = (axes & axis_bit(a)) != 0 ? interpolated : free;
+      if (extents[a] > 1 && (longest == kAxes || extents[a] > extents[longest])) longest = a;
+      if (values <= kTileValues) values *= extents[a];  // both factors are below 2^32
     }
-    parts[longest] *= 2;
-    extents[longest] = (dims[longest] + parts[longest] - 1) / parts[longest];
+    if (values <= kTileValues) return;
+    const u32 a = free != kAxes ? free : interpolated;
+    parts[a] *= 2;
+    extents[a] = static_cast<u32>((dims[a] + parts[a] - 1) / parts[a]);
   }
 }
 
@@ -49,25 +54,22 @@ inline u32 weight_code(u64 error, u64 least) {
   return t >= 939 ? 0 : t >= 790 ? 1 : t >= 664 ? 2 : t >= 558 ? 3 : t >= 395 ? 4 : 5;
 }
 
-// The shares, in 16ths, of the axes in a prediction. Axes are 0 to count - 1; those not in `set` have none.
-inline void blend(const u32* codes, u32 set, u32 count, i32* shares) {
-  constexpr i32 kWeights[kWeightCodes] = {16, 8, 4, 2, 1, 0};
-  i32 sum = 0, chosen = 0, rest = 16;
-  u32 largest = count;
-  for (u32 i = 0; i < count; ++i) {
-    if ((set >> i & 1) == 0) continue;
-    sum += kWeights[codes[i]];
-    ++chosen;
+// The weights of some axes, in the order of w, z, y, x.
+struct Weights {
+  Rule rule = {kFourPoints, {}};
+  u32 axes[kMaxActiveAxes] = {};
+  u32 count = 0;
+};
+inline Weights weights_of(const u64 (&errors)[kAxes], u32 set) {
+  Weights weights;
+  u64 least = kNoError;
+  for (u32 a = 0; a < kAxes; ++a) {
+    if ((set & axis_bit(a)) == 0) continue;
+    weights.axes[weights.count++] = a;
+    if (errors[a] != kNoError && (least == kNoError || errors[a] < least)) least = errors[a];
   }
-  for (u32 i = 0; i < count; ++i) {
-    shares[i] = 0;
-    if ((set >> i & 1) == 0) continue;
-    const i32 weight = sum == 0 ? 1 : kWeights[codes[i]], all = sum == 0 ? chosen : sum;
-    shares[i] = (16 * weight + all / 2) / all;
-    rest -= shares[i];
-    if (largest == count || codes[i] < codes[largest]) largest = i;
-  }
-  if (largest != count) shares[largest] += rest;
+  for (u32 i = 0; i < weights.count; ++i) weights.rule.weights[i] = weight_code(errors[weights.axes[i]], least);
+  return weights;
 }
 
 // What 32 codes cost if their magnitudes have this sum, in 1/16 bit: the least of the classes, each of which is a line.
@@ -91,7 +93,7 @@ constexpr ClassLines make_class_lines() {
 inline constexpr ClassLines kClassLines = make_class_lines();
 
 inline u64 group_cost(u64 sum) {
-  if (sum == 0) return 2;
+  if (sum == 0) return 12;
   u64 least = ~u64{0};
   for (u32 c = 1; c < kClasses; ++c) {
     const u64 cost = kClassLines.of[c].cost + (kClassLines.of[c].slope * sum >> 8);
@@ -249,18 +251,14 @@ class Surveyor {
     Group* const all = new (scratch) Group[groups];
     for (u32 g = 0; g < groups; ++g) visit(g, all[g]);
     survey.exceptions = values_seen_ == 0 ? 0 : exceptions_ * kCostsPerBit / values_seen_;
-    u32 codes[kAxes];
-    u64 least = kNoError;
     for (u32 a = 0; a < kAxes; ++a) {
       const u64 error = error_counts_[a] == 0 ? kNoError : 16 * (error_sums_[a] + 8) / error_counts_[a];
       survey.errors[a] = error_counts_[a] != 0 && error == kNoError ? 1 : error;
-      if (survey.errors[a] != kNoError && (least == kNoError || survey.errors[a] < least)) least = survey.errors[a];
       survey.changes[a] = pairs_[a] == 0 ? kCostsPerBit : changes_[a] * kCostsPerBit / pairs_[a];
     }
-    for (u32 a = 0; a < kAxes; ++a) codes[a] = weight_code(survey.errors[a], least);
     for (u32 set = 0; set < kAxisSets; ++set) {
       survey.lorenzo[set] = lorenzo_[set].mean();
-      measure_interpolation(all, groups, set, codes, survey.interpolation[set]);
+      measure_interpolation(all, groups, set, survey.errors, survey.interpolation[set]);
     }
   }
 
@@ -443,14 +441,12 @@ class Surveyor {
     }
   }
 
-  void measure_interpolation(const Group* all, u32 groups, u32 set, const u32 (&codes)[kAxes],
+  void measure_interpolation(const Group* all, u32 groups, u32 set, const u64 (&mean_errors)[kAxes],
                              u64 (&costs)[kSurveyLevels]) {
     for (u64& cost : costs) cost = 0;
     if (set == 0 || (set & ~set_) != 0 || count_ones(set) > kMaxActiveAxes) return;
-    u32 chosen = 0;  // bit a for axis a
-    for (u32 a = 0; a < kAxes; ++a) chosen |= (set & axis_bit(a)) != 0 ? 1u << a : 0;
-    i32 shares[kAxes];
-    blend(codes, chosen, kAxes, shares);
+    const Weights weights = weights_of(mean_errors, set);
+    const Blend blend = blend_of(weights.rule, weights.count, (1u << weights.count) - 1);
     for (u32 level = 0; level < kSurveyLevels; ++level) {
       CostSum total;
       for (u32 g = 0; g < groups; ++g) {
@@ -458,12 +454,13 @@ class Surveyor {
         i32 sums[kGroupValues] = {};
         i32 usable[kGroupValues];
         for (i32& flag : usable) flag = -1;
-        for (u32 a = 0; a < kAxes; ++a) {
-          if (shares[a] == 0) continue;
-          const i32* const errors = all[g].errors[a][level];
+        for (u32 k = 0; k < weights.count; ++k) {
+          const i32 share = static_cast<i32>(blend.weights[k]);
+          if (share == 0) continue;
+          const i32* const errors = all[g].errors[weights.axes[k]][level];
           for (u32 i = 0; i < kGroupValues; ++i) {
             usable[i] &= errors[i] != kUnusable ? -1 : 0;
-            sums[i] += shares[a] * (errors[i] != kUnusable ? errors[i] : 0);
+            sums[i] += share * (errors[i] != kUnusable ? errors[i] : 0);
           }
         }
         u64 sum = 0;
@@ -543,8 +540,8 @@ inline u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes],
   return cost;
 }
 
-// The least over sets of axes, and that set. Where coordinates are 0, differences are along the other axes of the set.
-inline u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best) {
+// The least over sets of axes but `except`, and that set. Where coordinates are 0, differences are along the other axes of the set.
+inline u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
   u64 least = ~u64{0} >> 8;
   u32 last = 0;
   for (u32 a = 0; a < kAxes; ++a) last = extents[a] > 1 ? axis_bit(a) : last;
@@ -559,7 +556,7 @@ inline u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& 
         is_there = is_there && extents[a] > 1;
       }
     }
-    if (!is_there) continue;
+    if (!is_there || set == except) continue;
     u64 cost = others * survey.lorenzo[last];
     for (u32 part = set; part != 0; part = (part - 1) & set) {
       u64 values = others;

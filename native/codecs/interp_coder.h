@@ -15,17 +15,6 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-template <class I>
-struct UnsignedOf {
-  using Type = u32;
-};
-template <>
-struct UnsignedOf<i64> {
-  using Type = u64;
-};
-template <class I>
-using Unsigned = typename UnsignedOf<I>::Type;
-
 // Codes of 32 bits never need more: 18 planes leave at most 30000 of any mean.
 template <class I>
 inline constexpr u32 kMostRawPlanes = sizeof(I) == 4 ? 18 : kMaxRawPlanes;

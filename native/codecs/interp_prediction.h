@@ -12,23 +12,6 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-template <class I>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<i32> {
-  using Type = u32;
-};
-template <>
-struct UnsignedOf<i64> {
-  using Type = u64;
-};
-template <class I>
-using Unsigned = typename UnsignedOf<I>::Type;
-
-// Marks an exception among the encoder's integers.
-template <class I>
-inline constexpr I kNone = static_cast<I>(Unsigned<I>{1} << (8 * sizeof(I) - 1));
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Boxes
 

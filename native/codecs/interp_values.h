@@ -23,13 +23,6 @@ template <class T>
 using Int = typename FloatTraits<T>::Int;
 using i8 = signed char;
 
-// Stands for a value that has no position, or no bin.
-template <class I>
-inline constexpr I kNone = static_cast<I>(u64{1} << (8 * sizeof(I) - 1));
-
-// Integers of a narrow tile differ from its base by less than this.
-inline constexpr u32 kNarrowBits = 22;
-
 // Values that are done at once, and looked at one by one only if one of them is unusual.
 inline constexpr u32 kSomeValues = 64;
 
@@ -365,6 +358,9 @@ H5L_FN bool is_fine_point(i32 integer) {
   return static_cast<u32>(integer) + limit <= 2 * limit;
 }
 
+// Of an exception's prediction: such integers differ by less than 2^22 from each other, and from all fine points.
+H5L_FN bool is_near(i32 integer) { return static_cast<u32>(integer) + (1u << 20) <= 2u << 20; }
+
 enum class Closed : u32 { good, too_many_patches, out_of_range };
 
 // Whether none of these values needs a patch, and all integers are in range.
@@ -392,7 +388,7 @@ Closed check_some(const Lattice<T>& l, const u8* values, const i32* positions, c
     const T x = load<T>(values + i * sizeof(T));
     const bool is_fine = is_fine_point<T>(integers[i]), is_exception = positions[i] == kNone<i32>;
     const bool good = is_exception | (is_fine & is_good<has_fill>(l, fill, x, positions[i], integers[i]));
-    out_of_range |= (is_exception & !is_fine) ? 1 : 0;
+    out_of_range |= (is_exception & !is_near(integers[i])) ? 1 : 0;
     deltas[i] = static_cast<i8>(good ? 0 : fine_point_of(positions[i]) - integers[i]);
   }
   if (out_of_range != 0) return Closed::out_of_range;
