@@ -116,6 +116,10 @@ class Tile {
     const std::int64_t base = check_first_bin();
     check_bins<IntOf<T>>(base);
     check_bins<i32>(base);
+    if (count_ != 0) {  // around the limit of narrow tiles
+      const std::int64_t far = naive_[random_.below(count_)].bin + (random_.one_in(2) ? 1 << 22 : -(1 << 22));
+      check_bins<i32>(far + random_.between(-1, 1));
+    }
     check_constant();
     check_closed();
   }
@@ -354,7 +358,8 @@ Bits<T> on_lattice(Random& random, const Lattice<T>& l) {
       break;
     case 7: {
       constexpr T largest = std::numeric_limits<T>::max();
-      x = largest - std::fmin(largest / 2, static_cast<T>(random.fraction()) * l.step);
+      x = largest -
+          std::fmin(largest / 2, static_cast<T>(random.fraction()) * l.step / static_cast<T>(1 << random.below(8)));
       break;
     }
     case 1:  // between two fine points
@@ -382,7 +387,7 @@ Bits<T> on_lattice(Random& random, const Lattice<T>& l) {
 template <class T>
 std::vector<double> bounds() {
   const double smallest = std::ldexp(1.0, sizeof(T) == 4 ? -121 : -1017);
-  // Bins and fine points next to the largest numbers may be infinite.
+  // Of some of these, the bins and fine points next to the largest numbers are infinite.
   const double largest = static_cast<double>(std::numeric_limits<T>::max());
   return {1e-3,
           0.5,
@@ -390,10 +395,10 @@ std::vector<double> bounds() {
           1.0 / 3,
           smallest,
           1.37 * smallest,
+          largest / 9.25,
+          largest / 41.05,
+          largest / 9100,
           std::numeric_limits<double>::max(),
-          largest / 8.7,
-          largest / 40,
-          largest / 9e3,
           7e5};
 }
 
