@@ -88,7 +88,9 @@ H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 
   bin = has_position ? static_cast<T>(bin_of(position)) : nearest;
   const T rebuilt = value_of(bin, lattice.step);
   const bool in_range = has_position | (magnitude(s) < limit);
-  return in_range & is_close(lattice, x, rebuilt) & (bits != fill) & (bit_cast<Word<T>>(rebuilt) != fill);
+  const bool close = is_close(lattice, x, rebuilt);
+  const bool gives_fill = bit_cast<Word<T>>(rebuilt) == fill;
+  return in_range & close & (bits != fill) & !gives_fill;
 }
 
 // A bin as an integer.
