@@ -4,10 +4,10 @@
 // Interp's values and integers: where a value lies on the lattice, what stands for it there, and back. The rules are in
 // docs/format/interp.md, "What a value is" and "The encoder", their proofs in docs/design/bound.md.
 //
-// All functions take any part of a tile. They are plain loops that compilers vectorize, so they have no branches, no
-// conversions between doubles and 64-bit integers, which few instruction sets have, and no rounding functions: a number
-// that is added to a large one with the right exponent is rounded to nearest, ties to even, and appears as an integer in
-// the low bits of the sum.
+// All functions take any part of a tile. They are plain loops that compilers vectorize, and so they have no branches.
+// Nor do they round to integers by functions or convert doubles to 64-bit integers, for which many instruction sets have
+// no instruction: a number that is added to a large one of the right exponent is rounded to nearest, ties to even, and
+// appears as an integer in the low bits of the sum.
 #pragma once
 
 #include "codecs/block_tiles.h"
@@ -59,9 +59,16 @@ H5L_FN i32 fine_point_of(i32 position) { return static_cast<i32>(static_cast<u32
 H5L_FN i32 bin_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kUnit * kParts / 2) >> 10; }
 static_assert(kParts == 1 << 6 && kUnit * kParts == 1 << 10);
 
-// What is left of a position when its bin is taken away. Of a value that is a fine point but no bin, this is neither 0
-// nor, for float and double alike, anything but a multiple of kParts (docs/design/bound.md).
+// Whether a fine point at this position is no bin. The position of a kept value is that of its fine point exactly
+// (docs/design/bound.md).
 H5L_FN bool is_beside_bin(i32 position) { return (position & (kUnit * kParts - 1)) != 0; }
+
+// Whether `rebuilt` may stand for x. The subtraction rounds, and yet the test is safe: were it off by more than the
+// bound, which is a number of this type, the difference would not be rounded to less.
+template <class T>
+H5L_FN bool is_close(const Lattice<T>& lattice, T x, T rebuilt) {
+  return magnitude(subtract(x, rebuilt)) < lattice.bound;
+}
 
 // The bin of a value, as a floating-point integer. False if it has none.
 template <class T>
@@ -73,9 +80,10 @@ H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 
   const T nearest = subtract(add(s, kRounding<T>), kRounding<T>);
   bin = has_position ? static_cast<T>(bin_of(position)) : nearest;
   const T rebuilt = value_of(bin, lattice.step);
-  const bool close = magnitude(subtract(x, rebuilt)) < lattice.bound;
   const bool in_range = has_position | (magnitude(s) < limit);
-  return in_range & close & (bits != fill) & (bit_cast<Word<T>>(rebuilt) != fill);
+  const bool close = is_close(lattice, x, rebuilt);
+  const bool gives_fill = bit_cast<Word<T>>(rebuilt) == fill;
+  return in_range & close & (bits != fill) & !gives_fill;
 }
 
 // A bin as an integer.
@@ -99,16 +107,16 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
   using W = Word<T>;
   constexpr T lowest = kRoundingParts<T> - kFineLimit<T> - T{32} / kParts;
   constexpr T highest = kRoundingParts<T> + kFineLimit<T> + T{31} / kParts;
-  const T inverse_fine = lattice.inverse_fine, distance = lattice.fine;
-  const W fill = fill_of(lattice);
+  const Lattice<T> l = lattice;
+  const W fill = fill_of(l);
   W missing = 0, beside = 0;
   for (u32 i = 0; i < count; ++i) {
     const W bits = load<W>(values + i * sizeof(T));
     const T x = bit_cast<T>(bits);
-    const T shifted = add(multiply(x, inverse_fine), kRoundingParts<T>);
+    const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
     const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>)));
-    const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), distance);
-    bool found = (shifted >= lowest) & (shifted <= highest);  // false for NaN
+    const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), l.fine);
+    bool found = (shifted >= lowest) & (shifted <= highest) & is_close(l, x, rebuilt);  // false for NaN
     if constexpr (has_fill) found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill);
     missing += found ? 0 : 1;
     beside += (found & (rebuilt == x) & is_beside_bin(position)) ? 1 : 0;
@@ -131,8 +139,7 @@ u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* pos
   return static_cast<u32>(found);
 }
 
-// The position of each value that a fine point stands for, kNone of others. That a fine point is close enough needs no
-// check (docs/design/bound.md).
+// The position of each value that a fine point stands for, kNone of others.
 template <class T>
 void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
   constexpr u32 some = 8 * kSomeValues;
@@ -175,6 +182,17 @@ H5L_FN bool is_narrow_excess(W excess) {
   return excess >> (kNarrowBits + 1) == 0;
 }
 
+// Whether bins of values that have a position are good without a check, and their differences from `base` narrow. Their
+// distance is at most 8 fine points, 1/128 of one by which positions are rounded, and three roundings of a number of up to
+// 2^15 fine points: less than 8.02, and the bound is 8.07. But a bin may be the fill value, or beyond the largest number.
+template <class T>
+bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
+  constexpr T largest_bin = static_cast<T>(kFineLimit<T> / kUnit + 1);
+  const bool all_finite = bit_cast<Word<T>>(multiply(largest_bin, lattice.step)) < kInfinity<T>;
+  constexpr i64 near = i64{1} << (kNarrowBits - 1);
+  return all_finite && !lattice.has_fill && base > -near && base < near;
+}
+
 // Bins relative to `base`; kNone for values that have none. With 32-bit integers the bins are only right if the result is
 // narrow.
 template <class T, class I>
@@ -184,11 +202,11 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
   constexpr u32 some = 8 * kSomeValues;
   const Lattice<T> l = lattice;
   const W fill = fill_of(l), offset = static_cast<W>(base);
-  const bool is_near = !l.has_fill && base > -(1 << 21) && base < 1 << 21;  // bins of fine points are narrow
+  const bool is_plain = bins_are_plain(l, base);
   for (u32 first = 0; first < count; first += some) {
     const u32 end = count - first < some ? count : first + some;
     u32 missing = 0;
-    if (is_near) {
+    if (is_plain) {
       const i32 near = static_cast<i32>(base);
       for (u32 i = first; i < end; ++i) {
         missing |= positions[i] == kNone<i32> ? 1 : 0;
@@ -208,6 +226,14 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
     summary.exceptions += static_cast<u32>(none);
     summary.is_narrow &= is_narrow_excess(excess);
   }
+}
+
+// The fine point of the first value that has one, 0 if none has.
+inline i32 first_fine_point(const i32* positions, u32 count) {
+  for (u32 i = 0; i < count; ++i) {
+    if (positions[i] != kNone<i32>) return fine_point_of(positions[i]);
+  }
+  return 0;
 }
 
 // The bin of the first value that has one, 0 if none has.
@@ -279,12 +305,39 @@ bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i
   for (u32 first = 0; first < count; first += kSomeValues) {
     const u32 n = some_of(first, count);
     BinSummary summary;
-    find_bins<T>(q, values + first * sizeof(T), positions + first, n, base, bins, summary);
+    const i32* const places = positions == nullptr ? nullptr : positions + first;
+    find_bins<T>(q, values + first * sizeof(T), places, n, base, bins, summary);
     Int<T> any = 0;
     for (u32 i = 0; i < n; ++i) any |= bins[i];
     if (any != 0 || summary.exceptions != 0) return false;
   }
   return true;
+}
+
+template <class T>
+Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
+  return bit_cast<Word<T>>(value_of(static_cast<T>(bin), lattice.step));
+}
+template <class T>
+Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
+  return blocks::bits_of(q, static_cast<Word<T>>(bin));
+}
+
+// Whether the whole tile decodes to the same bits, which need no form: it has more than one value, and all are equal
+// exceptions, or all are of one bin and none of them is kept beside it. `exceptions` are the values that nothing stands
+// for.
+template <class T, class Q>
+bool find_constant(const Q& q, const u8* values, const i32* positions, u32 count, u32 exceptions, u32 beside_bins,
+                   Word<T>& bits) {
+  if (count < 2) return false;
+  if (exceptions == count) {
+    bits = load<Word<T>>(values);
+    return blocks::all_equal<Word<T>>(values, count);
+  }
+  if (exceptions != 0 || beside_bins != 0) return false;
+  const i64 bin = first_bin(q, values, positions, 1);
+  bits = bits_of_bin(q, bin);
+  return all_in_bin<T>(q, values, positions, count, bin);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -345,9 +398,7 @@ H5L_FN bool is_good(const Lattice<T>& l, Word<T> fill, T x, i32 position, i32 in
   const T rebuilt = value_of(static_cast<T>(integer), l.fine);
   const i32 fine = fine_point_of(position);
   const bool is_kept = multiply(static_cast<T>(fine), l.fine) == x;
-  const bool close = magnitude(subtract(x, rebuilt)) < l.bound;
-  const bool kept_if_needed = !is_kept | (integer == fine);
-  bool good = close & kept_if_needed;
+  bool good = is_close(l, x, rebuilt) & (!is_kept | (integer == fine));
   if constexpr (has_fill) good &= bit_cast<Word<T>>(rebuilt) != fill;
   return good;
 }
@@ -389,7 +440,8 @@ Closed check_some(const Lattice<T>& l, const u8* values, const i32* positions, c
     const bool is_fine = is_fine_point<T>(integers[i]), is_exception = positions[i] == kNone<i32>;
     const bool good = is_exception | (is_fine & is_good<has_fill>(l, fill, x, positions[i], integers[i]));
     out_of_range |= (is_exception & !is_near(integers[i])) ? 1 : 0;
-    deltas[i] = static_cast<i8>(good ? 0 : fine_point_of(positions[i]) - integers[i]);
+    const u32 delta = static_cast<u32>(fine_point_of(positions[i])) - static_cast<u32>(integers[i]);
+    deltas[i] = static_cast<i8>(good ? 0 : delta);
   }
   if (out_of_range != 0) return Closed::out_of_range;
   return add_patches(deltas, place, patches) ? Closed::good : Closed::too_many_patches;

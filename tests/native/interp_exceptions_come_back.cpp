@@ -390,7 +390,7 @@ void check_patches(Random& random) {
     }
     // The longest gap without a skip, and around it.
     if (i % 3 == 0 && count > 20000) {
-      const u32 first = static_cast<u32>(random.below(3)), second = first + 4095 * (1 + i % 2);
+      const u32 first = static_cast<u32>(random.below(3)), second = first + (i % 2 == 0 ? 4095 : 2 * 4095);
       list = {{static_cast<u16>(first), -8}, {static_cast<u16>(second - 1 + random.below(3)), 8}};
     }
     const interp::Patches patches{list.data(), static_cast<u32>(list.size()), static_cast<u32>(list.size())};

@@ -116,6 +116,11 @@ class Tile {
     const std::int64_t base = check_first_bin();
     check_bins<IntOf<T>>(base);
     check_bins<i32>(base);
+    if (count_ != 0) {  // around the limit of narrow tiles
+      const std::int64_t far = naive_[random_.below(count_)].bin + (random_.one_in(2) ? 1 << 22 : -(1 << 22));
+      check_bins<i32>(far + random_.between(-1, 1));
+    }
+    check_constant();
     check_closed();
   }
 
@@ -149,7 +154,9 @@ class Tile {
       expected.beside_bins += value.is_beside_bin() ? 1 : 0;
       // What the encoder takes for granted.
       CHECK(!value.is_kept || value.position == 64 * value.fine, "%s, value %a", name(), x(i));
-      if (value.has_fine && !l_.has_fill) CHECK(value.has_bin, "%s, value %a", name(), x(i));
+      if (value.has_fine && !l_.has_fill && std::isfinite(with_unit(value.bin, l_.step))) {
+        CHECK(value.has_bin, "%s, value %a", name(), x(i));
+      }
       if (value.is_kept) CHECK(std::abs(value.fine - 16 * value.bin) <= 8, "%s, value %a", name(), x(i));
     }
     CHECK(found.exceptions == expected.exceptions && found.without_fine == expected.without_fine &&
@@ -163,10 +170,28 @@ class Tile {
     const std::int64_t expected = first == naive_.end() ? 0 : first->bin;
     const std::int64_t base = interp::first_bin(l_, values_, positions_.data(), count_);
     CHECK(base == expected, "%s: %" PRId64 ", expected %" PRId64, name(), base, expected);
-    const bool all_in_bin = std::all_of(naive_.begin(), naive_.end(),
-                                        [&](const Naive& value) { return value.has_bin && value.bin == base; });
-    CHECK(interp::all_in_bin<T>(l_, values_, positions_.data(), count_, base) == all_in_bin, "%s", name());
+    const auto fine = std::find_if(naive_.begin(), naive_.end(), [](const Naive& value) { return value.has_fine; });
+    CHECK(interp::first_fine_point(positions_.data(), count_) == (fine == naive_.end() ? 0 : fine->fine), "%s", name());
     return base;
+  }
+
+  void check_constant() {
+    interp::Summary summary;
+    interp::classify(l_, values_, count_, positions_.data(), summary);
+    bool all_exceptions = count_ > 1, all_in_bin = count_ > 1;
+    Bits<T> expected = 0;
+    for (u32 i = 0; i < count_; ++i) {
+      const Naive& value = naive_[i];
+      all_exceptions &= !value.has_fine && !value.has_bin && bits_[i] == bits_[0];
+      all_in_bin &= value.has_bin && value.bin == naive_[0].bin && !value.is_beside_bin();
+    }
+    if (all_exceptions) expected = bits_[0];
+    if (all_in_bin) expected = std::bit_cast<Bits<T>>(with_unit(naive_[0].bin, l_.step));
+    H5L_TARGET::Word<T> bits = 0;
+    const bool is_constant =
+        interp::find_constant<T>(l_, values_, positions_.data(), count_, summary.exceptions, summary.beside_bins, bits);
+    CHECK(is_constant == (all_exceptions || all_in_bin), "%s", name());
+    CHECK(!is_constant || bits == expected, "%s", name());
   }
 
   template <class I>
@@ -228,8 +253,8 @@ class Tile {
       interp::to_values(l_, integers.data() + first, n, base, is_fine, to + first * sizeof(T));
     });
     for (u32 i = 0; i < count_; ++i) {
-      const std::int64_t integer = static_cast<std::int64_t>(integers[i]) + base;
       if (integers[i] == kNone<I>) continue;
+      const std::int64_t integer = static_cast<std::int64_t>(integers[i]) + base;
       const T expected = with_unit(integer, is_fine ? l_.fine : l_.step);
       CHECK(std::memcmp(to + i * sizeof(T), &expected, sizeof(T)) == 0, "%s, integer %" PRId64, name(), integer);
     }
@@ -327,10 +352,16 @@ Bits<T> on_lattice(Random& random, const Lattice<T>& l) {
   if (random.one_in(3)) bin = (random.one_in(2) ? bins : -bins) + random.between(-4, 4);
   if (random.one_in(3)) bin = random.between(-limit / 8, limit / 8);
   T x = T{0};
-  switch (random.below(7)) {
+  switch (random.below(8)) {
     case 0:
       x = with_unit(fine, l.fine);
       break;
+    case 7: {
+      constexpr T largest = std::numeric_limits<T>::max();
+      x = largest -
+          std::fmin(largest / 2, static_cast<T>(random.fraction()) * l.step / static_cast<T>(1 << random.below(8)));
+      break;
+    }
     case 1:  // between two fine points
       x = (static_cast<T>(fine) + static_cast<T>(0.5)) * l.fine;
       break;
@@ -356,7 +387,19 @@ Bits<T> on_lattice(Random& random, const Lattice<T>& l) {
 template <class T>
 std::vector<double> bounds() {
   const double smallest = std::ldexp(1.0, sizeof(T) == 4 ? -121 : -1017);
-  return {1e-3, 0.5, 1.5, 1.0 / 3, smallest, 1.37 * smallest, std::numeric_limits<double>::max(), 7e5};
+  // Of some of these, the bins and fine points next to the largest numbers are infinite.
+  const double largest = static_cast<double>(std::numeric_limits<T>::max());
+  return {1e-3,
+          0.5,
+          1.5,
+          1.0 / 3,
+          smallest,
+          1.37 * smallest,
+          largest / 9.25,
+          largest / 41.05,
+          largest / 9100,
+          std::numeric_limits<double>::max(),
+          7e5};
 }
 
 template <class T>
@@ -373,7 +416,10 @@ void check_hostile(Random& random) {
       for (Bits<T>& bits : values) {
         if (on_it != 0 && random.one_in(on_it)) bits = on_lattice(random, plain);
       }
-      if (random.one_in(10)) std::fill(values.begin(), values.end(), on_lattice(random, plain));
+      if (random.one_in(6)) {
+        std::fill(values.begin(), values.end(), random.one_in(3) ? source.hostile() : on_lattice(random, plain));
+        if (!values.empty() && random.one_in(3)) values[random.below(values.size())] ^= 1;
+      }
       const Bits<T> fills[] = {0, kSign<T>, static_cast<Bits<T>>(~Bits<T>{0}), on_lattice(random, plain),
                                values.empty() ? Bits<T>{0} : values[random.below(values.size())]};
       const Bits<T> fill = fills[random.below(std::size(fills))];
@@ -467,7 +513,8 @@ void check_pointwise(Random& random) {
     if (setting.kind != H5L_BOUND_POINTWISE_RELATIVE) continue;
     for (int i = 0; i < 200; ++i) {
       Values<T> source(random, setting, random.one_in(2) ? 0 : 1 + random.below(50));
-      const std::vector<Bits<T>> values = source.make(random.below(200));
+      std::vector<Bits<T>> values = source.make(random.below(200));
+      if (random.one_in(5)) std::fill(values.begin(), values.end(), source.hostile());
       Quantizer quantizer;
       quantizer.has_fill = random.one_in(2);
       quantizer.fill_bits = values.empty() || random.one_in(2) ? 0 : values[random.below(values.size())];
@@ -494,6 +541,17 @@ void check_pointwise(Random& random) {
         if (sizeof(I) < sizeof(T) && std::abs(difference) >= 1 << 22) continue;
         CHECK(bins[v] == difference, "bound %g, value %u", setting.bound, v);
         CHECK(decoded[v] == blocks::bits_of(q, bin), "bound %g, value %u", setting.bound, v);
+      }
+      const bool is_constant =
+          count > 1 && expected.exceptions % count == 0 &&
+          (expected.exceptions == 0
+               ? std::all_of(bins.begin(), bins.end(), [&](I bin) { return bin == bins[0]; })
+               : std::all_of(values.begin(), values.end(), [&](Bits<T> bits) { return bits == values[0]; }));
+      W bits = 0;
+      if (found.is_narrow || sizeof(I) == sizeof(T)) {
+        CHECK(interp::find_constant<T>(q, bytes, nullptr, count, found.exceptions, 0, bits) == is_constant, "bound %g",
+              setting.bound);
+        CHECK(!is_constant || bits == (expected.exceptions == 0 ? decoded[0] : values[0]), "bound %g", setting.bound);
       }
       CHECK(found.exceptions == expected.exceptions && found.is_narrow == expected.is_narrow, "bound %g",
             setting.bound);
