@@ -48,6 +48,7 @@ __all__ = [
     "MODES",
     "NUMBER",
     "REQUESTS",
+    "choose_mode",
     "chosen_mode",
     "decode_tile",
     "encode_tile",
@@ -56,6 +57,9 @@ __all__ = [
 ]
 
 NUMBER = 4
+
+ALL_AXES = 15
+"""Bits 0 to 3 of a mode."""
 
 REWRITABLE = 16
 """Bit 4 of a mode."""
@@ -87,23 +91,59 @@ PER_TILE = 32768
 
 def chosen_mode(mode: int, extents: Sequence[int]) -> int:
     """
-    Give the mode that an encoder takes for a chunk.
+    Give the mode that stands for all that an encoder may come to.
 
     Parameters
     ----------
     mode : int
-        The mode that was asked for; without axes, the encoder picks them.
+        The mode that was asked for.
     extents : sequence of int
-        The chunk's extents other than 1.
+        Not looked at: frames of all modes have as many dims.
 
     Returns
     -------
     int
-        The mode, with at least one axis.
+        The mode; where the encoder picks the axes, one with any axis.
     """
-    if mode & ~REWRITABLE:
+    return mode if mode & ALL_AXES else mode | 1
+
+
+def choose_mode(
+    mode: int,
+    bits: Array,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    fill_bits: int | None,
+    *,
+    dims: Shape,
+) -> int:
+    """
+    Choose the axes that a chunk is interpolated along.
+
+    Parameters
+    ----------
+    mode : int
+        The mode that was asked for.
+    bits : numpy.ndarray
+        Patterns of the chunk's values.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind, step and B.
+    fill_bits : int or None
+        The fill value's pattern, if it counts.
+    dims : tuple of int
+        The chunk's w, z, y, x.
+
+    Returns
+    -------
+    int
+        The mode of the frame.
+    """
+    if mode & ALL_AXES:
         return mode
-    return mode | (1 << min(3, max(1, len(extents)))) - 1
+    long = [axis for axis in AXES if dims[axis] > 1][-3:] or [3]
+    return mode | sum(8 >> axis for axis in long)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,6 +290,22 @@ class Head:
     entries: int
     base: int
 
+    def dtype(self, float_type: FloatType) -> np.dtype[Any]:
+        """
+        Give the type that integers are worked out in.
+
+        Parameters
+        ----------
+        float_type : FloatType
+            Type of the values.
+
+        Returns
+        -------
+        numpy.dtype
+            The signed type of V bits.
+        """
+        return np.dtype("<i4" if self.is_narrow else f"<i{float_type.size}")
+
     def pack(self, float_type: FloatType) -> bytes:
         """
         Write head and base.
@@ -307,7 +363,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     is_lorenzo = flags & 3 == LORENZO
     weight_codes = tuple(rule >> 3 * i & 7 for i in range(active))
     model, escape = sizes & 15, sizes >> 4
-    if zero or model >= MODELS or escape >= len(ESCAPE_BYTES) or raw > LARGEST_RAW:
+    if zero or model >= MODELS or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
     if is_lorenzo and rule > 15:
         raise Corrupt(f"axes {rule:#x}")
@@ -330,7 +386,11 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
         is_closed=is_closed,
     )
     coder = CoderHead(LANES[flags >> 4 & 3], model, ESCAPE_BYTES[escape], raw)
-    return Head(form, coder, bool(flags >> 6 & 1), is_narrow, entries, base)
+    head = Head(form, coder, bool(flags >> 6 & 1), is_narrow, entries, base)
+    size = head.dtype(float_type).itemsize
+    if raw > LARGEST_RAW[size] or coder.escape_bytes > size:
+        raise Corrupt(f"{raw} raw planes, items of {coder.escape_bytes} bytes")
+    return head
 
 
 # ------------------------------------------------------------------------------------------------
@@ -389,11 +449,11 @@ def decode_tile(
     entries = np.frombuffer(reader.take(2 * head.entries), "<u2").tolist()
     reader.take_padding(2 * (head.entries % 2))
     patches = unpack_patches(entries, count)
-    dtype = np.dtype("<i4" if head.is_narrow else f"<i{float_type.size}")
-    residuals, is_escape = decode_residuals(reader.take(reader.left()), head.coder, count, dtype)
+    changes = decode_residuals(
+        reader.take(reader.left()), head.coder, count, unit=form.unit, dtype=head.dtype(float_type)
+    )
     is_from_base = head.is_narrow and not form.is_closed
-    changes = np.where(is_escape, residuals, residuals * dtype.type(form.unit))
-    changes[0] = 0 if is_from_base else _wrapped(head.base, dtype)
+    changes[0] = 0 if is_from_base else _wrapped(head.base, changes.dtype)
     if form.predictor == LORENZO:
         q = undo_lorenzo(changes, form.axes, shape)
     else:
