@@ -23,7 +23,17 @@ from h5lossy.batched import read, write
 from h5lossy.bound_checker import largest_error
 from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary
 from h5lossy.chunk_check import Problem
-from h5lossy.codecs import AATROX, FILTER_ID, PFPL, Aatrox, Auto, Codec, CuSZp2, from_filter_options
+from h5lossy.codecs import (
+    AATROX,
+    FILTER_ID,
+    PFPL,
+    Aatrox,
+    Auto,
+    Codec,
+    CuSZp2,
+    Interp,
+    from_filter_options,
+)
 from h5lossy.datasets import DatasetInfo, describe
 from h5lossy.errors import (
     BoundError,
@@ -68,6 +78,7 @@ __all__ = [
     "FrameInfo",
     "H5LossyError",
     "IncompleteWriteError",
+    "Interp",
     "InvalidArgumentError",
     "LibHDF5",
     "NativeError",

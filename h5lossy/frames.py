@@ -63,7 +63,8 @@ class FrameInfo:
         Bin width if the bound is absolute or range-relative; the largest width as a fraction of
         the value if it is pointwise-relative; else 0.
     dims : tuple of int
-        Extents (z, y, x), where the codec's mode works in two or three dimensions; else empty.
+        Extents (z, y, x) or (w, z, y, x), where the codec's mode works in several dimensions; else
+        empty.
     """
 
     version: int
@@ -354,7 +355,7 @@ def keeping_missing(codec: Codec, missing: Missing) -> Codec:
     """Return a codec whose bins are centred on the missing values, so that these stay exact.
 
     The filter keeps only HDF5's fill value. Another value, such as -999, stays exact only if it is
-    a multiple of the bin width, which is twice the bound.
+    a multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`).
 
     Returns the same codec if it keeps them anyway, if its bound is not absolute, if there are more
     than 16 missing values, or if no slightly smaller bound keeps them.
@@ -366,10 +367,10 @@ def keeping_missing(codec: Codec, missing: Missing) -> Codec:
     if codec.absolute is None or _keeps(codec, values):
         return codec
     for value in map(abs, map(float, missing.values)):
-        bins = math.ceil(value / codec.absolute / 2)
+        bins = math.ceil(value / (2 * codec.step_share) / codec.absolute)
         # The centre of a bin is rounded to the type: about every second number of bins is exact.
         for count in range(bins, bins + min(64, bins // _FINEST + 1)) if bins >= _FINEST else ():
-            smaller = value / count / 2
+            smaller = value / count / (2 * codec.step_share)
             if 0 < smaller <= codec.absolute:
                 tried = dataclasses.replace(codec, absolute=smaller)
                 if _keeps(tried, values):

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 
 from h5lossy import _native
-from h5lossy.codecs import CODECS, Codec
+from h5lossy.codecs import CODECS, Codec, choice_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,17 +30,35 @@ CODEC_NAMES: dict[int, str] = {
 """The codecs of this build's frames, by number."""
 
 
+SOME_CHOICES: dict[str, list[Any]] = {"axes": ["auto", (-1,), (-3, -2), (-3, -2, -1), (-4, -1)]}
+"""Of a field with many choices, those that stand for all."""
+
+
+def _name_of(field: Any, value: Any) -> str:
+    if isinstance(value, bool):
+        return field.name if value else ""
+    return choice_text(value).replace("-", "").replace(",", "")
+
+
 def _settings() -> Iterator[tuple[str, Callable[..., Codec]]]:
     for cls in CODECS.values():
         fields = cls.choices()
-        for values in itertools.product(*(field.metadata["choices"] for field in fields)):
+        choices = (SOME_CHOICES.get(own.name, own.metadata["choices"]) for own in fields)
+        for values in itertools.product(*choices):
             chosen = {field.name: value for field, value in zip(fields, values, strict=True)}
-            name = "-".join([cls.codec_name, *map(str, values)])
-            yield name, functools.partial(cls, **chosen)
+            names = [cls.codec_name, *map(_name_of, fields, values)]
+            yield "-".join(filter(None, names)), functools.partial(cls, **chosen)
 
 
 SETTINGS: dict[str, Callable[..., Codec]] = dict(_settings())
-"""Every codec in every mode, auto included: each is called with a bound, as its class is."""
+"""Every codec in every mode (see `SOME_CHOICES`), auto included: each is called with a bound."""
+
+KERNEL_SETTINGS: dict[str, Callable[..., Codec]] = {
+    name: make
+    for name, make in SETTINGS.items()
+    if _native.has_kernels(make(lossless=True).codec_number)
+}
+"""Those of them for which there are GPU kernels."""
 
 EXAMPLES: dict[str, Callable[..., Codec]] = {
     name: make
@@ -52,6 +70,21 @@ EXAMPLES: dict[str, Callable[..., Codec]] = {
 For what every mode keeps alike: tests/native has all modes. Codec auto is not here, since its
 frames are those of another codec (test_auto.py).
 """
+
+FRAMES_MAY_CHANGE = {"interp"}
+"""Codecs that promise to encode what they decoded to the same values, and not to the same frame."""
+
+
+def repeats_its_frames(codec: Codec) -> bool:
+    """Return whether what was decoded is encoded to the same frame again."""
+    return codec.codec_name not in FRAMES_MAY_CHANGE
+
+
+SMALLEST_BOUNDS = {"interp": 32.0}
+"""The least bounds that have bins, in smallest normal numbers of the type, where it is not 1."""
+
+FEWER_BINS = {"interp"}
+"""Codecs whose bins end at half of where those of the others do."""
 
 BACKENDS: list[str] = [backend for backend, usable in _native.backends().items() if usable]
 """The backends that this machine can run, best first."""

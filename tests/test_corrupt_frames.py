@@ -397,7 +397,7 @@ LIES = [
     ("absolute", 5, u8(0), corrupt, "header of 0 bytes; at least 40"),
     ("absolute", 5, u8(9), corrupt, "header of 36 bytes; at least 40"),
     ("stored", 5, u8(255), truncated, "header of 1020 bytes in a frame of 48"),
-    ("absolute", 6, u8(4), unsupported, "codec 4 is not in this version"),
+    ("absolute", 6, u8(max(CODECS) + 1), unsupported, r"codec \d is not in this version"),
     ("absolute", 6, u8(2), unsupported, "mode 0 of cuszp2 is not in this version"),
     ("absolute", 6, u8(255), unsupported, "codec 255 is not in this version"),
     ("absolute", 7, u8(0), corrupt, SIZES.format("0 bytes", "")),

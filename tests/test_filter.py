@@ -881,7 +881,7 @@ BAD_CD_VALUES = {
     "codec only": ((1,), "cd_values need at least 4 words .*, got 1"),
     "no bound": ((1, 0), "cd_values need at least 4 words .*, got 2"),
     "half a bound": ((1, 0, 0), "cd_values need at least 4 words .*, got 3"),
-    "codec 4": ((4, 0, *ONE), "codec 4 is not in this version"),
+    "codec 5": ((5, 0, *ONE), "codec 5 is not in this version"),
     "codec 77": ((77, 0, *ONE), "codec 77 is not in this version"),
     "kind 4": ((1, 4, *ONE), r"bound kind must be 0 .* 3 \(lossless\), got 4"),
     "kind of 32 bits": ((1, 2**32 - 1, *ONE), "bound kind must be .*, got 4294967295"),

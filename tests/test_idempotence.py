@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import h5lossy
 from checks import assert_same_bits, bits_of, floats_of
-from matrix import DTYPES
+from matrix import DTYPES, FEWER_BINS, repeats_its_frames
 from strategies import BIASES, MANTISSA_BITS, in_every_mode, shaped_chunks
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def test_decoded_values_encode_to_the_same_frame(
     decoded = h5lossy.decode(frame, shape=chunk.values.shape)
     again = h5lossy.encode(decoded, codec, fill_value=chunk.fill_value)
     assert_same_bits(h5lossy.decode(again), decoded)
-    assert again == frame
+    if repeats_its_frames(codec):
+        assert again == frame
 
 
 @in_every_mode
@@ -50,7 +51,10 @@ def test_a_resolved_range_relative_bound_is_idempotent(
     )
     frame = h5lossy.encode(chunk.values, codec, fill_value=chunk.fill_value)
     decoded = h5lossy.decode(frame, shape=chunk.values.shape)
-    assert h5lossy.encode(decoded, codec, fill_value=chunk.fill_value) == frame
+    again = h5lossy.encode(decoded, codec, fill_value=chunk.fill_value)
+    assert_same_bits(h5lossy.decode(again), decoded)
+    if repeats_its_frames(codec):
+        assert again == frame
 
 
 def steps(size: int) -> list[float]:
@@ -66,7 +70,7 @@ def test_every_reconstruction_of_an_absolute_bound_keeps_its_bin(
 ) -> None:
     # Rounding of q * step and back to a bin is at its worst just below the largest bin.
     size = dtype.itemsize
-    limit = 2 ** (MANTISSA_BITS[size] - 1)
+    limit = 2 ** (MANTISSA_BITS[size] - (2 if codec.codec_name in FEWER_BINS else 1))
     rng = np.random.default_rng(5)
     bins = np.concatenate(
         [np.arange(2000), np.arange(limit - 20000, limit), rng.integers(0, limit, 40000)]
@@ -74,7 +78,7 @@ def test_every_reconstruction_of_an_absolute_bound_keeps_its_bin(
     bins[::2] *= -1
     for step in steps(size):
         half = dtype.type(np.ldexp(step, exponent - 1))
-        values = bins.astype(dtype) * (2 * half)
+        values = bins.astype(dtype) * (2 * (half * dtype.type(codec.step_share)))
         decoded = h5lossy.decode(h5lossy.encode(values, codec(absolute=float(half))))
         assert_same_bits(decoded, values)
 

@@ -301,9 +301,11 @@ def test_negative_zero_as_fill_value_takes_no_bin_from_values_about_zero(
     largest = np.nextafter(largest, largest.dtype.type(0))
     values = np.linspace(-largest, largest, 3000).astype(dtype)
     values = np.concatenate([values, np.full(50, -largest), np.full(50, largest)]).astype(dtype)
-    decoded = round_trip(values, setting(absolute=value), np.float32(-0.0))
+    codec = setting(absolute=value)
+    decoded = round_trip(values, codec, np.float32(-0.0))
     assert_kept(values, decoded, {"absolute": value}, np.float32(-0.0))
-    assert not bits_of(decoded)[np.abs(values) < 0.999 * value].any()
+    if codec.step_share == 1:
+        assert not bits_of(decoded)[np.abs(values) < 0.999 * value].any()
     assert (bits_of(decoded) == bits_of(round_trip(values, setting(absolute=value)))).all()
 
 

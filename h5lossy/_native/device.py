@@ -86,6 +86,11 @@ def gpu_speedup(codec: int, *, decode: bool) -> float:
     return float(lib.h5l_gpu_speedup(codec, decode))
 
 
+def has_kernels(codec: int) -> bool:
+    """Return whether GPUs can encode and decode chunks of a codec."""
+    return bool(lib.h5l_has_kernels(codec))
+
+
 def device_of(address: int) -> int:
     """Return the GPU that memory belongs to, -1 if to none."""
     return int(lib.h5l_device_of(ffi.cast("void *", address)))

@@ -139,6 +139,8 @@ class _Decoder:
         key = codec << 16 | bound << 8 | mode
         # Stored frames, and lossless ones, are decoded as any kind.
         key[(codec == 0) | (bound == _native.BOUND_LOSSLESS)] = -1
+        on_gpu = {number: _native.has_kernels(number) for number in np.unique(codec).tolist()}
+        key[[not on_gpu[number] for number in codec.tolist()]] = -2
         key[sizes < _LEAST_FRAME_BYTES] = -2
         found, where = np.unique(key, return_index=True)
         has_others = bool(found[-1] >= 0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from h5lossy import PFPL, BoundError, BoundKind
-from h5lossy.codecs import CODECS, Codec
+from h5lossy.codecs import CODECS, Codec, choice_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +62,16 @@ _OWN_FIELDS = _fields_by_name()
 
 #: The settings that only some codecs have, by name.
 OWN_SETTINGS: tuple[str, ...] = tuple(_OWN_FIELDS)
+
+#: Those of them that are given without a value.
+FLAGS: frozenset[str] = frozenset(
+    name
+    for name, fields in _OWN_FIELDS.items()
+    if all(isinstance(own.default, bool) for _, own in fields)
+)
+
+#: Most choices that a command's help lists; of more, the text says what they are.
+_MOST_LISTED = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,25 +128,41 @@ def _own_settings(codec_name: str | None, given: Mapping[str, Any]) -> dict[str,
             raise click.UsageError(
                 f"{name} is a setting of codec {owners}, and not of {wanted}{default}"
             )
-        values = {str(choice): choice for choice in own[0].metadata["choices"]}
-        if text not in values:
-            raise click.UsageError(
-                f"{name} of {wanted} must be one of {', '.join(values)}, got {text!r}"
-            )
-        settings[name] = values[text]
+        choices = {_parts(choice_text(choice)): choice for choice in own[0].metadata["choices"]}
+        parts = _parts(str(text))
+        if parts not in choices:
+            texts = [*map(choice_text, choices.values())]
+            allowed = ("; " if any("," in choice for choice in texts) else ", ").join(texts)
+            raise click.UsageError(f"{name} of {wanted} must be one of {allowed}, got {text!r}")
+        settings[name] = choices[parts]
     return settings
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    """Return what a setting consists of as typed, in any order and in either case."""
+    return tuple(sorted(part.strip() for part in text.lower().split(",")))
 
 
 def _own_option(name: str) -> Callable[..., Any]:
     """Make the option for a setting that only some codecs have."""
     fields = _OWN_FIELDS[name]
-    choices = dict.fromkeys(str(choice) for _, own in fields for choice in own.metadata["choices"])
-    texts = (
-        f"Of {cls.codec_name}: {own.metadata['help']} [default: {own.default}]"
-        for cls, own in fields
+    choices = dict.fromkeys(
+        choice_text(choice) for _, own in fields for choice in own.metadata["choices"]
     )
-    option = f"--{name.replace('_', '-')}"
-    return click.option(option, name, type=click.Choice([*choices]), help=" ".join(texts))
+    texts = (
+        f"Of {cls.codec_name}: {own.metadata['help']}{_default_text(own)}" for cls, own in fields
+    )
+    option, text = f"--{name.replace('_', '-')}", " ".join(texts)
+    if name in FLAGS:
+        return click.option(option, name, is_flag=True, help=text)
+    if len(choices) > _MOST_LISTED:
+        return click.option(option, name, metavar=name.upper(), help=text)
+    return click.option(option, name, type=click.Choice([*choices]), help=text)
+
+
+def _default_text(own: dataclasses.Field[Any]) -> str:
+    """Say what a setting is where it is not given; a flag's is clear."""
+    return "" if own.name in FLAGS else f" [default: {own.default}]"
 
 
 _BOUND_OPTIONS = (

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from h5lossy.bounds import BoundKind
-from h5lossy.cli._options import OWN_SETTINGS, Request
+from h5lossy.cli._options import FLAGS, OWN_SETTINGS, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +23,7 @@ _SETTINGS = (
     *(f"{kind.replace('_', '-')}=B" for kind in BoundKind if kind is not BoundKind.LOSSLESS),
     "lossless",
     "codec=NAME",
-    *(f"{name.replace('_', '-')}=VALUE" for name in OWN_SETTINGS),
+    *(name.replace("_", "-") + ("" if name in FLAGS else "=VALUE") for name in OWN_SETTINGS),
     "chunks=SHAPE",
 )
 
@@ -95,10 +96,11 @@ class Rule:
             raise click.BadParameter(f"expected 'GLOB:SETTING,...', got {text!r}")
         typed: dict[str, Any] = {}
         chunks: Chunks | None = None
-        for setting in settings.split(","):
+        # A comma in front of a negative number belongs to the value: axes=-2,-1.
+        for setting in re.split(r",(?!\s*-\d)", settings):
             name, _, value = setting.strip().partition("=")
             name = name.replace("-", "_")
-            if name == BoundKind.LOSSLESS and not value:
+            if name in {BoundKind.LOSSLESS, *FLAGS} and not value:
                 typed[name] = True
             elif name in {*BoundKind} - {BoundKind.LOSSLESS}:
                 try:

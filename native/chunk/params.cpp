@@ -26,12 +26,14 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
   quantizer.kind = static_cast<BoundKind>(params.bound_kind);
   quantizer.has_fill = params.has_fill != 0 && fill_must_match_exactly(params.value_bytes, params.fill_bits);
   quantizer.fill_bits = params.fill_bits;
+  const CodecEntry* const entry = codec_entry(params.codec);
+  const StepRule rule = entry == nullptr ? StepRule{} : entry->codec->step_rule;  // null: auto
   switch (quantizer.kind) {
     case BoundKind::absolute:
-      return scalar::make_absolute<T>(quantizer, params.bound);
+      return scalar::make_absolute<T>(quantizer, params.bound, rule);
     case BoundKind::range_relative: {
       const h5l_range range = value_range(params, raw);
-      return scalar::make_absolute<T>(quantizer, absolute_bound(params.bound, range.min, range.max));
+      return scalar::make_absolute<T>(quantizer, absolute_bound(params.bound, range.min, range.max), rule);
     }
     case BoundKind::pointwise_relative:
       return scalar::make_pointwise<T>(quantizer, params.bound);

@@ -186,13 +186,13 @@ H5L_FN T narrow_bound(double bound) {
 
 // Kind and fill value are kept; if the bound is too small for bins, the quantizer is lossless.
 template <class T>
-H5L_FN Quantizer make_absolute(Quantizer quantizer, double bound) {
+H5L_FN Quantizer make_absolute(Quantizer quantizer, double bound, const StepRule& rule = {}) {
   const T narrow = narrow_bound<T>(bound);
-  if (!(static_cast<double>(narrow) >= FloatTraits<T>::min_bound)) {
+  if (!(static_cast<double>(narrow) >= rule.least_bound * FloatTraits<T>::min_bound)) {
     quantizer.kind = BoundKind::lossless;
     return quantizer;
   }
-  const T step = 2 * narrow;
+  const T step = 2 * multiply(narrow, static_cast<T>(rule.share));
   quantizer.bound = static_cast<double>(narrow);
   quantizer.step = static_cast<double>(step);
   quantizer.inverse_step = static_cast<double>(T{1} / step);

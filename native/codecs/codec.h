@@ -24,6 +24,12 @@ struct Quantizer {
   u64 scale = 0;            // S: pointwise-relative
 };
 
+// How a codec turns the bound B of a chunk into a step. A frame has the step, so decoders do not need the rule.
+struct StepRule {
+  double share = 1;        // the step is 2 * fl(B * share); a number of both types
+  double least_bound = 1;  // in units of the type's smallest normal number; chunks with a smaller B are lossless
+};
+
 // Returned by encode if the tile must be stored: it would not shrink, or the codec cannot represent it.
 inline constexpr u32 kStoreTile = 0xFFFFFFFFu;
 
@@ -88,6 +94,8 @@ inline constexpr u32 kMaxAutoModes = 3;
 struct Codec {
   u32 spare_bytes;            // room that encode needs after a full tile's raw bytes
   bool has_lossless = false;  // whether the codec has a lossless mode
+  bool has_kernels = true;    // if not, its chunks are always encoded and decoded on the CPU
+  StepRule step_rule = {};
   // Whether a request may name this mode; 0 is the default.
   bool (*has_mode)(u32 requested);
   // The mode of a chunk's frame for a requested one. kNoMode if it depends on the values, and they are not available.
@@ -99,7 +107,8 @@ struct Codec {
   // For a mode of frames, and a chunk of these dims; dims that the header does not hold are multiplied into the next
   // one.
   TileLayout (*layout)(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]);
-  // The requested modes that codec 0 (auto) compares, in this order (docs/format/auto.md).
+  // The requested modes that codec 0 (auto) compares, in this order (docs/format/auto.md). They have the default step
+  // rule, since a chunk gets its quantizer before its codec.
   u32 auto_modes[kMaxAutoModes] = {};
   u32 auto_mode_count = 1;
   TileFunctions float32;

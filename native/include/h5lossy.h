@@ -44,6 +44,7 @@ extern "C" {
 #define H5L_CODEC_PFPL 1
 #define H5L_CODEC_CUSZP2 2
 #define H5L_CODEC_AATROX 3
+#define H5L_CODEC_INTERP 4
 
 /* What a bound limits. */
 #define H5L_BOUND_ABSOLUTE 0

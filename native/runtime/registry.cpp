@@ -178,6 +178,11 @@ const RangeFunctions& best_ranges() {
   return has_backend ? backend->ranges : scalar::range_functions;
 }
 
+bool has_kernels(std::uint32_t codec) {
+  const CodecEntry* const entry = codec_entry(codec);
+  return entry == nullptr || entry->codec->has_kernels;
+}
+
 const char* codec_name(std::uint32_t codec) {
   const CodecEntry* const entry = codec_entry(codec);
   return entry == nullptr ? nullptr : entry->name;

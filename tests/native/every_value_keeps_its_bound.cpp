@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // The promise, for all codecs and modes, both types, all bound kinds, many sizes and hostile values: each value comes back within its bound,
-// special values and the fill value come back bit for bit, and encoding what was decoded gives the same frame again.
+// special values and the fill value come back bit for bit, and encoding what was decoded gives the same frame again, or,
+// with some codecs, the same values.
 // All buffers are as small as the API allows, lie beside guard pages or at odd addresses, and a frame never takes more
 // than raw_bytes + 40.
 //
@@ -80,7 +81,7 @@ class Check {
     const std::span<const std::uint8_t> decoded_raw = decode_in_place(frame, raw.size());
     const std::vector<Bits<T>> decoded = to_values<T>(decoded_raw, params.big_endian != 0);
     check_promise<T>(method_.name.c_str(), params, values, decoded);
-    check_again(params, Bytes(frame.begin(), frame.end()), Bytes(decoded_raw.begin(), decoded_raw.end()));
+    check_again(params, raw, Bytes(frame.begin(), frame.end()), Bytes(decoded_raw.begin(), decoded_raw.end()));
   }
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
@@ -163,15 +164,23 @@ class Check {
 
   // Encoding twice changes nothing. The range of decoded values is another one, so there the bound that was used is
   // requested as an absolute one, and the payload is compared.
-  void check_again(h5l_params params, const Bytes& frame, const Bytes& decoded) {
+  void check_again(h5l_params params, const Bytes& raw, const Bytes& frame, const Bytes& decoded) {
     const h5l_frame_info info = inspect(frame);
     const bool is_resolved = params.bound_kind == H5L_BOUND_RANGE_RELATIVE;
     if (is_resolved) {
       if (info.codec == H5L_CODEC_STORED || info.bound_kind == H5L_BOUND_LOSSLESS) return;
+      h5l_range range;
+      CHECK(h5l_value_range(&params, raw.data(), raw.size(), &range, nullptr) == H5L_OK, "%zu bytes", raw.size());
       params.bound_kind = H5L_BOUND_ABSOLUTE;
-      params.bound = info.step / 2;
+      params.bound = h5l_absolute_bound(params.bound, range.min, range.max);
     }
     const Bytes again = encode(params, decoded);
+    if (!repeats_its_frames(params.codec)) {
+      CHECK(h5lossy::test::decode(again) == decoded,
+            "%s, float%zu, kind %u, bound %.17g, %zu bytes: other values again", method_.name.c_str(), 8 * sizeof(T),
+            params.bound_kind, params.bound, decoded.size());
+      return;
+    }
     const auto begin = is_resolved ? static_cast<std::ptrdiff_t>(payload_begin(frame)) : 0;
     CHECK(again.size() == frame.size() && std::equal(frame.begin() + begin, frame.end(), again.begin() + begin),
           "%s, float%zu, kind %u, bound %.17g, %zu bytes: %zu, then %zu bytes", method_.name.c_str(), 8 * sizeof(T),

@@ -85,6 +85,9 @@ inline bool differ_by_at_most_a_share_of_range(double x, double decoded, double 
   return magnitude + magnitude * static_cast<Quad>(0x1p-100) <= limit;
 }
 
+// Whether encoding what was decoded gives the same frame again, and not just the same values.
+inline bool repeats_its_frames(std::uint32_t codec) { return codec != H5L_CODEC_INTERP; }
+
 struct Promise {
   std::uint32_t kind = H5L_BOUND_LOSSLESS;
   double bound = 0;

@@ -147,7 +147,8 @@ class Exceptions {
     } else if (params.bound_kind != H5L_BOUND_LOSSLESS) {
       const bool is_range = params.bound_kind == H5L_BOUND_RANGE_RELATIVE;
       quantizer = scalar::make_absolute<float>(
-          quantizer, is_range ? h5l_absolute_bound(params.bound, promise.min, promise.max) : params.bound);
+          quantizer, is_range ? h5l_absolute_bound(params.bound, promise.min, promise.max) : params.bound,
+          params.codec == H5L_CODEC_AUTO ? StepRule{} : codec_entry(params.codec)->codec->step_rule);
       absolute_ = scalar::absolute_quantizer<float>(quantizer);
       reach_ = std::fmin(reach_, scalar::kBinLimit<float> * absolute_.step);
     }
@@ -199,6 +200,7 @@ class Worker {
     promise.has_fill = options_.params.has_fill != 0;
     promise.fill_bits = options_.params.fill_bits;
     if (promise.kind == H5L_BOUND_RANGE_RELATIVE) measure_range<float>(values_, false, promise);
+    bound_of_range_ = h5l_absolute_bound(promise.bound, promise.min, promise.max);
     totals_.worst = std::max(totals_.worst, BoundChecker(promise, values_, decoded_).run());
     totals_.exceptions += Exceptions(options_.params, promise).count(values_, decoded_);
     totals_.values += count;
@@ -228,9 +230,17 @@ class Worker {
     if (is_resolved) {
       if (info.codec == H5L_CODEC_STORED || info.bound_kind == H5L_BOUND_LOSSLESS) return;
       params.bound_kind = H5L_BOUND_ABSOLUTE;
-      params.bound = info.step / 2;
+      params.bound = bound_of_range_;
     }
     const std::size_t again_bytes = encode_into(params, decoded_, again_);
+    if (!repeats_its_frames(params.codec)) {
+      decoded_again_.resize(decoded_.size());
+      CHECK(
+          h5l_decode(again_.data(), again_bytes, decoded_again_.data(), 4 * decoded_again_.size(), nullptr) == H5L_OK &&
+              decoded_again_ == decoded_,
+          "from 0x%08" PRIx64 ": other values where they are encoded again", first);
+      return;
+    }
     const std::size_t begin = is_resolved ? info.header_bytes : 0;
     CHECK(again_bytes == frame_bytes &&
               std::memcmp(again_.data() + begin, frame_.data() + begin, frame_bytes - begin) == 0,
@@ -238,8 +248,9 @@ class Worker {
   }
 
   const Options& options_;
-  std::vector<std::uint32_t> values_, decoded_;
+  std::vector<std::uint32_t> values_, decoded_, decoded_again_;
   Bytes frame_, again_;
+  double bound_of_range_ = 0;
   Totals totals_;
 };
 

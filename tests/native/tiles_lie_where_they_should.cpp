@@ -3,7 +3,8 @@
 
 // Compares Geometry, which computes the positions of tiles, with a loop over all values, for the boxes of all codecs, other
 // boxes, and any extents. Gathering and scattering a tile's values restores them and changes no others. A range of values is
-// found in the tiles that hold it.
+// found in the tiles that hold it. Boxes that follow from the dims are those of the format's page, and small enough for any
+// dims that a header may claim.
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "check.h"
 #include "chunk/geometry.h"
 #include "guarded_memory.h"
+#include "methods.h"
 #include "random.h"
 
 namespace h5lossy::test {
@@ -182,6 +184,59 @@ void check_wrong_dims(const TileLayout& layout) {
   }
 }
 
+// The examples of docs/format/interp.md, "Tiles". The boxes of a mode depend on its axes only: w, z, y, x from bit 3 down.
+void check_pieces() {
+  const struct {
+    Dims dims;
+    std::uint32_t axes;
+    Dims box;
+    std::uint32_t tiles;
+  } examples[] = {
+      {{1, 64, 64, 64}, 7, {1, 32, 32, 32}, 8},    {{1, 17, 96, 96}, 3, {1, 3, 96, 96}, 6},
+      {{1, 1, 512, 512}, 3, {1, 1, 128, 256}, 8},  {{1, 1, 1, 262144}, 1, {1, 1, 1, 32768}, 8},
+      {{6, 10, 41, 83}, 7, {1, 10, 41, 42}, 12},   {{1, 1, 1, 32769}, 1, {1, 1, 1, 16385}, 2},
+      {{1, 1, 1, 262144}, 2, {1, 1, 1, 32768}, 8},  // an axis that the chunk does not have
+      {{1, 32, 32, 32}, 7, {1, 32, 32, 32}, 1},    {{3, 5, 7, 11}, 7, {3, 5, 7, 11}, 1},
+  };
+  const Codec& codec = *codec_entry(H5L_CODEC_INTERP)->codec;
+  for (const auto& example : examples) {
+    for (const std::uint32_t rewritable : {0u, 16u}) {
+      for (const std::uint32_t value_bytes : {4u, 8u}) {
+        const TileLayout layout = codec.layout(example.axes | rewritable, value_bytes, example.dims);
+        CHECK(std::equal(layout.box, layout.box + kAxes, example.box) && layout.boxes == 1, "%s, axes %u: boxes of %s",
+              text_of(example.dims).c_str(), example.axes, text_of(layout.box).c_str());
+        const auto& d = example.dims;
+        const std::uint64_t count = std::uint64_t{d[0]} * d[1] * d[2] * d[3];
+        CHECK(Geometry(layout, value_bytes, count, d).tiles() == example.tiles, "%s", text_of(d).c_str());
+      }
+    }
+  }
+}
+
+// As the page defines them, for all modes. Dims are as in headers: unchecked.
+void check_boxes_of_dims(Random& random, Walk& walk) {
+  const std::uint32_t most = ~0u;
+  const Dims wrong[] = {
+      {0, 0, 0, 0},      {1, 0, 10, 10}, {most, most, most, most}, {0, most, most, 1}, {1, 1, 1u << 31, 1u << 31},
+      {most, 1, 1, most}};
+  for (const Method& method : all_methods()) {
+    if (codec_entry(method.codec)->codec->header_dims(method.mode) != kAxes) continue;
+    for (const Dims& dims : wrong) {
+      std::uint64_t values = 1;
+      for (const std::uint32_t extent : method.layout(4, dims).box) values *= extent;
+      CHECK(values >= 1 && values <= kMaxTileValues, "%s, %s: boxes of %llu values", method.name.c_str(),
+            text_of(dims).c_str(), static_cast<unsigned long long>(values));
+      CHECK(Geometry(method.layout(4, dims), 4, 100, dims).tiles() == 0, "%s", text_of(dims).c_str());
+    }
+    for (int i = 0; i < 4; ++i) {
+      Dims dims = {1, 1, 1, 1};
+      make_dims(random, dims);
+      dims[random.below(kAxes)] *= 1 + static_cast<std::uint32_t>(random.below(4));
+      walk.check(random, method.layout(4, dims), random.one_in(2) ? 4 : 8, dims);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace h5lossy::test
 
@@ -200,4 +255,6 @@ int main() {
       walk.check(random, layout, random.one_in(2) ? 4 : 8, dims);
     }
   }
+  check_pieces();
+  check_boxes_of_dims(random, walk);
 }
