@@ -83,6 +83,9 @@ AUTO_MODES: list[int] = []
 PER_TILE = 32768
 """Values that a tile can have."""
 
+MOST_PATCHES = 16384
+"""Patches of a form that an encoder tries."""
+
 
 # ------------------------------------------------------------------------------------------------
 # Modes and tiles
@@ -452,26 +455,18 @@ def decode_tile(
     changes = decode_residuals(
         reader.take(reader.left()), head.coder, count, unit=form.unit, dtype=head.dtype(float_type)
     )
-    is_from_base = head.is_narrow and not form.is_closed
-    changes[0] = 0 if is_from_base else _wrapped(head.base, changes.dtype)
+    changes[0] = 0
     if form.predictor == LORENZO:
         q = undo_lorenzo(changes, form.axes, shape)
     else:
         q = interpolate(changes, form, shape, mode)
-    q = q.astype(f"<i{float_type.size}")
-    if is_from_base:
-        q += _wrapped(head.base, q.dtype)
+    q = q.astype(f"<i{float_type.size}") + np.array(head.base, f"<i{float_type.size}")
     values = lattice_values(q, float_type, quantiser, is_fine=form.is_fine)
     if patches.any():
         near = q * q.dtype.type(1 if form.is_fine else UNIT) + patches.astype(q.dtype)
         patched = lattice_values(near, float_type, quantiser, is_fine=True)
         values = np.where(patches != 0, patched, values)
     return np.where(is_exception, bits, values)
-
-
-def _wrapped(number: int, dtype: np.dtype[Any]) -> Any:
-    """Give the lowest bits of a number as a signed one."""
-    return np.array([number & (1 << 8 * dtype.itemsize) - 1], "<u8").astype(dtype)[0]
 
 
 # ------------------------------------------------------------------------------------------------
@@ -483,6 +478,7 @@ class InForm(NamedTuple):
     """A tile in a form: its integers, exceptions, patches and residuals."""
 
     base: int
+    is_narrow: bool
     q: Array
     is_exception: Array
     patches: Array
@@ -528,10 +524,16 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
         right = (np.abs(q) <= limit) & values.is_good(q, is_fine=True)
         right &= ~values.is_kept | (q == values.g)
         patches = np.where(right | is_exception, 0, values.g - q)
-    is_narrow = bool(np.all(np.abs(q - base) < 1 << 22))
-    if form.predictor != LORENZO and values.float_type.size == 4 and not is_narrow:
+    is_near = np.abs(q - base) < 1 << 22
+    is_narrow = bool(is_near[~is_exception].all())
+    if form.predictor != LORENZO:
+        if is_narrow and not is_near.all():
+            return None
+        if values.float_type.size == 4 and not is_narrow:
+            return None
+    if np.count_nonzero(patches) > MOST_PATCHES:
         return None
-    return InForm(base, q, is_exception, patches, residuals)
+    return InForm(base, is_narrow, q, is_exception, patches, residuals)
 
 
 def _interpolated(
@@ -613,8 +615,6 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     if tile is None:
         return None
     entries = pack_patches(tile.patches)
-    if len(entries) > 65535:
-        return None
     coded = encode_residuals(tile.residuals, form.unit)
     has_exceptions = bool(tile.is_exception.any())
     sections = b""
@@ -625,7 +625,7 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
         form=form,
         coder=coded.head,
         has_exceptions=has_exceptions,
-        is_narrow=bool(np.all(np.abs(tile.q - tile.base) < 1 << 22)),
+        is_narrow=tile.is_narrow,
         entries=len(entries),
         base=tile.base,
     )
@@ -694,16 +694,13 @@ def encode_tile(
         The payload, of any length; None where the tile has to be stored.
     """
     shape: Shape = (1, 1, 1, bits.size) if inside is None else inside.shape
-    if fill_bits is None and not bits.any():
-        return b""
     values = values_of(bits, shape, float_type, quantiser, fill_bits)
-    if bits.size > 1:
-        if values.is_exception.all() and np.all(bits == bits[0]):
-            return bits[:1].tobytes()
-        is_held = values.has_bin & ~values.is_off_bins
-        if is_held.all() and np.all(values.k == values.k[0]):
-            value = lattice_values(values.k[:1], float_type, quantiser, is_fine=False)
-            return value.tobytes() if values.k[0] else b""
+    if values.is_exception.all() and np.all(bits == bits[0]):
+        return bits[:1].tobytes()
+    is_held = values.has_bin & ~values.is_off_bins
+    if is_held.all() and np.all(values.k == values.k[0]):
+        value = lattice_values(values.k[:1], float_type, quantiser, is_fine=False)
+        return value.tobytes() if values.k[0] else b""
     if forms is None:
         forms = forms_of(values, mode)
     payloads = [encode_form(values, form, mode) for form in forms]
