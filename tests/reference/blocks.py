@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import pfpl
-from .common import Array, Corrupt, FloatType, Kind, Quantiser
+from .common import Array, Corrupt, FloatType, Kind, Quantiser, bits_to_float
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +116,7 @@ def dequantise(q: Array, float_type: FloatType, quantiser: Quantiser) -> Array:
     q = q.astype(signed_dtype(float_type))
     if quantiser.kind != Kind.POINTWISE_RELATIVE:
         with np.errstate(over="ignore"):
-            step = float_type.number(pfpl.bits_to_float(quantiser.step))
+            step = float_type.number(bits_to_float(quantiser.step))
             values = q.astype(float_type.float_dtype) * step
         patterns: Array = values.view(float_type.word_dtype)
         return patterns

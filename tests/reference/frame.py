@@ -26,6 +26,7 @@ from .common import (
     Refused,
     Tiling,
     Unsupported,
+    bits_to_float,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def _find_codecs() -> dict[int, ModuleType]:
 CODECS = _find_codecs()
 """Codecs by number. A module has `NUMBER`, `MODES` (and how many dims their frames have),
 `HAS_LOSSLESS`, `AUTO_MODES`, `chosen_mode`, `tiling`, `encode_tile` and `decode_tile`; one that can
-be asked for modes that no frame has, `REQUESTS`; one with a step of its own, `own_quantiser`."""
+be asked for modes that no frame has, `REQUESTS`; one with a step of its own, `own_quantiser`; one
+that looks at a chunk's values to find its mode, `choose_mode`."""
 
 LOSSLESS = next(number for number, codec in CODECS.items() if codec.HAS_LOSSLESS)
 """The codec of chunks without a step."""
@@ -479,7 +481,7 @@ def _check_step(step: int, kind: Kind, float_type: FloatType | None) -> None:
     elif kind == Kind.POINTWISE_RELATIVE:
         allowed = step % 2 == 1 and 3 <= step <= (1 << float_type.mantissa_bits) + 1
     else:
-        width = pfpl.bits_to_float(step)
+        width = bits_to_float(step)
         low, high = 2.0 * float_type.smallest_normal, 2.0 * float_type.largest_bound
         allowed = low <= width <= high and float(float_type.number(width)) == width
     if not allowed:
@@ -703,6 +705,11 @@ def encode(
         plan = _picked(plan, raw, counting, extents)
     else:
         plan = _planned(plan, codec, mode, extents)
+        if module is not None and hasattr(module, "choose_mode"):
+            chosen = module.choose_mode(
+                mode, raw, plan.float_type, quantiser, counting, dims=plan.dims
+            )
+            plan = dataclasses.replace(plan, mode=chosen)
     return min(build(stored), build(_with_tiles(plan, raw, counting, quantiser)), key=len)
 
 

@@ -48,6 +48,7 @@ __all__ = [
     "MODES",
     "NUMBER",
     "REQUESTS",
+    "choose_mode",
     "chosen_mode",
     "decode_tile",
     "encode_tile",
@@ -56,6 +57,9 @@ __all__ = [
 ]
 
 NUMBER = 4
+
+ALL_AXES = 15
+"""Bits 0 to 3 of a mode."""
 
 REWRITABLE = 16
 """Bit 4 of a mode."""
@@ -79,6 +83,9 @@ AUTO_MODES: list[int] = []
 PER_TILE = 32768
 """Values that a tile can have."""
 
+MOST_PATCHES = 16384
+"""Patches of a form that an encoder tries."""
+
 
 # ------------------------------------------------------------------------------------------------
 # Modes and tiles
@@ -87,23 +94,59 @@ PER_TILE = 32768
 
 def chosen_mode(mode: int, extents: Sequence[int]) -> int:
     """
-    Give the mode that an encoder takes for a chunk.
+    Give the mode that stands for all that an encoder may come to.
 
     Parameters
     ----------
     mode : int
-        The mode that was asked for; without axes, the encoder picks them.
+        The mode that was asked for.
     extents : sequence of int
-        The chunk's extents other than 1.
+        Not looked at: frames of all modes have as many dims.
 
     Returns
     -------
     int
-        The mode, with at least one axis.
+        The mode; where the encoder picks the axes, one with any axis.
     """
-    if mode & ~REWRITABLE:
+    return mode if mode & ALL_AXES else mode | 1
+
+
+def choose_mode(
+    mode: int,
+    bits: Array,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    fill_bits: int | None,
+    *,
+    dims: Shape,
+) -> int:
+    """
+    Choose the axes that a chunk is interpolated along.
+
+    Parameters
+    ----------
+    mode : int
+        The mode that was asked for.
+    bits : numpy.ndarray
+        Patterns of the chunk's values.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind, step and B.
+    fill_bits : int or None
+        The fill value's pattern, if it counts.
+    dims : tuple of int
+        The chunk's w, z, y, x.
+
+    Returns
+    -------
+    int
+        The mode of the frame.
+    """
+    if mode & ALL_AXES:
         return mode
-    return mode | (1 << min(3, max(1, len(extents)))) - 1
+    long = [axis for axis in AXES if dims[axis] > 1][-3:] or [3]
+    return mode | sum(8 >> axis for axis in long)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,6 +293,22 @@ class Head:
     entries: int
     base: int
 
+    def dtype(self, float_type: FloatType) -> np.dtype[Any]:
+        """
+        Give the type that integers are worked out in.
+
+        Parameters
+        ----------
+        float_type : FloatType
+            Type of the values.
+
+        Returns
+        -------
+        numpy.dtype
+            The signed type of V bits.
+        """
+        return np.dtype("<i4" if self.is_narrow else f"<i{float_type.size}")
+
     def pack(self, float_type: FloatType) -> bytes:
         """
         Write head and base.
@@ -307,7 +366,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     is_lorenzo = flags & 3 == LORENZO
     weight_codes = tuple(rule >> 3 * i & 7 for i in range(active))
     model, escape = sizes & 15, sizes >> 4
-    if zero or model >= MODELS or escape >= len(ESCAPE_BYTES) or raw > LARGEST_RAW:
+    if zero or model >= MODELS or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
     if is_lorenzo and rule > 15:
         raise Corrupt(f"axes {rule:#x}")
@@ -330,7 +389,11 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
         is_closed=is_closed,
     )
     coder = CoderHead(LANES[flags >> 4 & 3], model, ESCAPE_BYTES[escape], raw)
-    return Head(form, coder, bool(flags >> 6 & 1), is_narrow, entries, base)
+    head = Head(form, coder, bool(flags >> 6 & 1), is_narrow, entries, base)
+    size = head.dtype(float_type).itemsize
+    if raw > LARGEST_RAW[size] or coder.escape_bytes > size:
+        raise Corrupt(f"{raw} raw planes, items of {coder.escape_bytes} bytes")
+    return head
 
 
 # ------------------------------------------------------------------------------------------------
@@ -389,29 +452,21 @@ def decode_tile(
     entries = np.frombuffer(reader.take(2 * head.entries), "<u2").tolist()
     reader.take_padding(2 * (head.entries % 2))
     patches = unpack_patches(entries, count)
-    dtype = np.dtype("<i4" if head.is_narrow else f"<i{float_type.size}")
-    residuals, is_escape = decode_residuals(reader.take(reader.left()), head.coder, count, dtype)
-    is_from_base = head.is_narrow and not form.is_closed
-    changes = np.where(is_escape, residuals, residuals * dtype.type(form.unit))
-    changes[0] = 0 if is_from_base else _wrapped(head.base, dtype)
+    changes = decode_residuals(
+        reader.take(reader.left()), head.coder, count, unit=form.unit, dtype=head.dtype(float_type)
+    )
+    changes[0] = 0
     if form.predictor == LORENZO:
         q = undo_lorenzo(changes, form.axes, shape)
     else:
         q = interpolate(changes, form, shape, mode)
-    q = q.astype(f"<i{float_type.size}")
-    if is_from_base:
-        q += _wrapped(head.base, q.dtype)
+    q = q.astype(f"<i{float_type.size}") + np.array(head.base, f"<i{float_type.size}")
     values = lattice_values(q, float_type, quantiser, is_fine=form.is_fine)
     if patches.any():
         near = q * q.dtype.type(1 if form.is_fine else UNIT) + patches.astype(q.dtype)
         patched = lattice_values(near, float_type, quantiser, is_fine=True)
         values = np.where(patches != 0, patched, values)
     return np.where(is_exception, bits, values)
-
-
-def _wrapped(number: int, dtype: np.dtype[Any]) -> Any:
-    """Give the lowest bits of a number as a signed one."""
-    return np.array([number & (1 << 8 * dtype.itemsize) - 1], "<u8").astype(dtype)[0]
 
 
 # ------------------------------------------------------------------------------------------------
@@ -423,6 +478,7 @@ class InForm(NamedTuple):
     """A tile in a form: its integers, exceptions, patches and residuals."""
 
     base: int
+    is_narrow: bool
     q: Array
     is_exception: Array
     patches: Array
@@ -468,10 +524,16 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
         right = (np.abs(q) <= limit) & values.is_good(q, is_fine=True)
         right &= ~values.is_kept | (q == values.g)
         patches = np.where(right | is_exception, 0, values.g - q)
-    is_narrow = bool(np.all(np.abs(q - base) < 1 << 22))
-    if form.predictor != LORENZO and values.float_type.size == 4 and not is_narrow:
+    is_near = np.abs(q - base) < 1 << 22
+    is_narrow = bool(is_near[~is_exception].all())
+    if form.predictor != LORENZO:
+        if is_narrow and not is_near.all():
+            return None
+        if values.float_type.size == 4 and not is_narrow:
+            return None
+    if np.count_nonzero(patches) > MOST_PATCHES:
         return None
-    return InForm(base, q, is_exception, patches, residuals)
+    return InForm(base, is_narrow, q, is_exception, patches, residuals)
 
 
 def _interpolated(
@@ -553,8 +615,6 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     if tile is None:
         return None
     entries = pack_patches(tile.patches)
-    if len(entries) > 65535:
-        return None
     coded = encode_residuals(tile.residuals, form.unit)
     has_exceptions = bool(tile.is_exception.any())
     sections = b""
@@ -565,7 +625,7 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
         form=form,
         coder=coded.head,
         has_exceptions=has_exceptions,
-        is_narrow=bool(np.all(np.abs(tile.q - tile.base) < 1 << 22)),
+        is_narrow=tile.is_narrow,
         entries=len(entries),
         base=tile.base,
     )
@@ -634,16 +694,13 @@ def encode_tile(
         The payload, of any length; None where the tile has to be stored.
     """
     shape: Shape = (1, 1, 1, bits.size) if inside is None else inside.shape
-    if fill_bits is None and not bits.any():
-        return b""
     values = values_of(bits, shape, float_type, quantiser, fill_bits)
-    if bits.size > 1:
-        if values.is_exception.all() and np.all(bits == bits[0]):
-            return bits[:1].tobytes()
-        is_held = values.has_bin & ~values.is_off_bins
-        if is_held.all() and np.all(values.k == values.k[0]):
-            value = lattice_values(values.k[:1], float_type, quantiser, is_fine=False)
-            return value.tobytes() if values.k[0] else b""
+    if values.is_exception.all() and np.all(bits == bits[0]):
+        return bits[:1].tobytes()
+    is_held = values.has_bin & ~values.is_off_bins
+    if is_held.all() and np.all(values.k == values.k[0]):
+        value = lattice_values(values.k[:1], float_type, quantiser, is_fine=False)
+        return value.tobytes() if values.k[0] else b""
     if forms is None:
         forms = forms_of(values, mode)
     payloads = [encode_form(values, form, mode) for form in forms]

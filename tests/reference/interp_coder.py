@@ -29,12 +29,12 @@ ESCAPE = 15
 
 MODELS = len(interp_tables.CLASSES)
 
-LARGEST_RAW = 48
-"""Raw words that every block can have."""
+LARGEST_RAW = {4: 18, 8: 48}
+"""Raw planes that every block can have, by the bytes of V bits."""
 
 
-def raw_words_of(classes: Array, of_all: int) -> Array:
-    """Give the number of raw words of blocks, from their classes and from R."""
+def raw_planes_of(classes: Array, of_all: int) -> Array:
+    """Give the number of raw planes of blocks, from their classes and from R."""
     words: Array = of_all + np.maximum(0, classes - 4)
     return words
 
@@ -229,8 +229,8 @@ class CoderHead:
 
 
 def decode_residuals(
-    data: bytes, head: CoderHead, count: int, dtype: np.dtype[Any]
-) -> tuple[Array, Array]:
+    data: bytes, head: CoderHead, count: int, *, unit: int, dtype: np.dtype[Any]
+) -> Array:
     """
     Read the residuals of a tile.
 
@@ -242,15 +242,15 @@ def decode_residuals(
         What the head says of them.
     count : int
         Number of values of the tile.
+    unit : int
+        What residuals that are no escapes count.
     dtype : numpy.dtype
         Signed type of V bits.
 
     Returns
     -------
-    residuals : numpy.ndarray
-        d or e of each value, in coding order.
-    is_escape : numpy.ndarray
-        Of each, whether it is e.
+    numpy.ndarray
+        What is added to the prediction of each value, in coding order.
 
     Raises
     ------
@@ -268,36 +268,36 @@ def decode_residuals(
         if symbol_class:
             frequencies = interp_tables.SYMBOLS[table_of(symbol_class)]
             symbols[block] = [decoder.symbol(i % head.lanes, frequencies) for i in range(BLOCK)]
-    raw_words = raw_words_of(np.array(classes), head.raw)
+    raw_planes = raw_planes_of(np.array(classes), head.raw)
     is_escape = symbols == ESCAPE
-    raw_begin = len(data) - 4 * int(raw_words.sum())
+    raw_begin = len(data) - 4 * int(raw_planes.sum())
     items_begin = raw_begin - head.escape_bytes * int(is_escape.sum())
     if not decoder.end <= items_begin < decoder.end + 4 or any(data[decoder.end : items_begin]):
-        raise Corrupt("words, items and raw words do not fit the payload")
+        raise Corrupt("words, items and raw planes do not fit the payload")
     if not decoder.is_at_rest:
         raise Corrupt("states that are not 2^16 at the end")
-    z = symbols << raw_words.astype("<u8")[:, None]
-    z |= unpack_raw(data[raw_begin:], raw_words)
+    z = symbols << raw_planes.astype("<u8")[:, None]
+    z |= unpack_raw(data[raw_begin:], raw_planes)
     items = np.frombuffer(data[items_begin:raw_begin], f"<u{head.escape_bytes}")
     z[is_escape] = items[::-1]
     unsigned = z.astype(f"<u{dtype.itemsize}")
     one, zero = unsigned.dtype.type(1), unsigned.dtype.type(0)
-    residuals = ((unsigned >> one) ^ (zero - (unsigned & one))).view(dtype).ravel()
-    is_escape = is_escape.ravel()
-    if residuals[count:].any() or is_escape[count:].any():
+    residuals = ((unsigned >> one) ^ (zero - (unsigned & one))).view(dtype)
+    changes: Array = np.where(is_escape, residuals, residuals * dtype.type(unit)).ravel()
+    if changes[count:].any():
         raise Corrupt("residuals behind the values of the tile")
-    return residuals[:count], is_escape[:count]
+    return changes[:count]
 
 
-def unpack_raw(data: bytes, raw_words: Array) -> Array:
+def unpack_raw(data: bytes, raw_planes: Array) -> Array:
     """
-    Read raw words.
+    Read raw planes.
 
     Parameters
     ----------
     data : bytes
         The words.
-    raw_words : numpy.ndarray
+    raw_planes : numpy.ndarray
         Number of them of each block.
 
     Returns
@@ -307,34 +307,34 @@ def unpack_raw(data: bytes, raw_words: Array) -> Array:
     """
     words = np.frombuffer(data, np.uint8).reshape(-1, 4)
     bits = np.unpackbits(words, axis=1, bitorder="little").astype("<u8")
-    starts = np.cumsum(raw_words) - raw_words
-    numbers = np.zeros((raw_words.size, BLOCK), "<u8")
-    for p in range(int(raw_words.max(initial=0))):
-        here = raw_words > p
+    starts = np.cumsum(raw_planes) - raw_planes
+    numbers = np.zeros((raw_planes.size, BLOCK), "<u8")
+    for p in range(int(raw_planes.max(initial=0))):
+        here = raw_planes > p
         numbers[here] |= bits[starts[here] + p] << np.uint64(p)
     return numbers
 
 
-def pack_raw(numbers: Array, raw_words: Array) -> bytes:
+def pack_raw(numbers: Array, raw_planes: Array) -> bytes:
     """
     Undo `unpack_raw`.
 
     Parameters
     ----------
     numbers : numpy.ndarray
-        Numbers of which raw words have the lowest bits, by block.
-    raw_words : numpy.ndarray
-        Number of raw words of each block.
+        Numbers of which raw planes have the lowest bits, by block.
+    raw_planes : numpy.ndarray
+        Number of raw planes of each block.
 
     Returns
     -------
     bytes
         The words.
     """
-    bits = np.zeros((int(raw_words.sum()), BLOCK), np.uint8)
-    starts = np.cumsum(raw_words) - raw_words
-    for p in range(int(raw_words.max(initial=0))):
-        here = raw_words > p
+    bits = np.zeros((int(raw_planes.sum()), BLOCK), np.uint8)
+    starts = np.cumsum(raw_planes) - raw_planes
+    for p in range(int(raw_planes.max(initial=0))):
+        here = raw_planes > p
         bits[starts[here] + p] = numbers[here] >> np.uint64(p) & np.uint64(1)
     return np.packbits(bits, axis=1, bitorder="little").tobytes()
 
@@ -426,8 +426,8 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     while total > 30000 * count << raw:
         raw += 1
     classes = classes_of(folded >> np.uint64(raw))
-    raw_words = raw_words_of(classes, raw)
-    symbols = np.minimum(folded >> raw_words.astype("<u8")[:, None], ESCAPE).astype(int)
+    raw_planes = raw_planes_of(classes, raw)
+    symbols = np.minimum(folded >> raw_planes.astype("<u8")[:, None], ESCAPE).astype(int)
     symbols[classes == 0] = 0
     is_escape = symbols == ESCAPE
     changes = (residuals * unit)[is_escape.ravel()[:count]]
@@ -442,7 +442,7 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     coded = class_costs[model] + int(SYMBOL_COSTS[tables[used, None], symbols[used]].sum())
     lanes = max(number for number in LANES if number == 1 or 16384 * number <= coded)
     head = CoderHead(lanes, model, escape_bytes, raw)
-    cost = coded + 512 * int(raw_words.sum()) + 128 * escape_bytes * items.size + 384 * lanes
+    cost = coded + 512 * int(raw_planes.sum()) + 128 * escape_bytes * items.size + 384 * lanes
 
     encoder = Encoder(lanes)
     listed = classes.tolist()
@@ -457,5 +457,5 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     tail = items[::-1].astype(f"<u{escape_bytes}").tobytes()
     pad = bytes(-(len(words) + len(tail)) % 4)
     return Coded(
-        head, words + pad + tail + pack_raw(np.where(is_escape, 0, folded), raw_words), cost
+        head, words + pad + tail + pack_raw(np.where(is_escape, 0, folded), raw_planes), cost
     )

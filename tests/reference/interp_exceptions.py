@@ -37,7 +37,7 @@ def pack_bitmap(flags: Array) -> bytes:
     words = np.frombuffer(blocks.pack_flags(flags, 32 * -(-flags.size // 32)), "<u4")
     starts = range(0, words.size, 32)
     used = [words[start : start + 32] != 0 for start in starts]
-    packed = blocks.pack_flags(np.array([group.any() for group in used]), 32)
+    packed: bytes = blocks.pack_flags(np.array([group.any() for group in used]), 32)
     packed += b"".join(blocks.pack_flags(group, 32) for group in used if group.any())
     packed += words[words != 0].tobytes()
     return packed
