@@ -177,6 +177,7 @@ constexpr Candidates candidates_of(u32 reached) {
   return {{reached > 1 ? reached : 1, reached + 1, reached + 2 < kClasses ? reached + 2 : kClasses - 1}};
 }
 
+inline constexpr u32 kMeanLimit = 30000;     // of sizes
 inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the comparison of classes
 
 // Costs of one code in three classes at once, 16 bits for each: they sum to less than 2^16 in a block. The size is
@@ -260,17 +261,48 @@ inline u32 least_raw_planes(u64 high, u64 low, u32 count) {
     high >>= 1;
   }
   u64 sum = (high << 32) + low;
-  for (; sum > u64{30000} * count; ++planes) sum -= sum >> 1;
+  for (; sum > u64{kMeanLimit} * count; ++planes) sum -= sum >> 1;
   return planes < kMaxRawPlanes ? planes : kMaxRawPlanes;
 }
+
+template <class I>
+inline u32 choose_raw_planes(const I* codes, u32 count) {
+  I widest = 0;
+  for (u32 i = 0; i < count; ++i) widest |= codes[i] ^ (codes[i] >> (8 * sizeof(I) - 1));
+  if (widest < static_cast<I>(kMeanLimit / 2)) [[likely]]
+    return 0;
+  u64 high = 0, low = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const u64 number = zigzag(static_cast<Unsigned<I>>(codes[i]));
+    high += number >> 32;
+    low += number & 0xFFFFFFFF;
+  }
+  return least_raw_planes(high, low, count);
+}
+
+struct ModelCosts {
+  u32 models[kClassContexts][kClasses][kClassModels];
+};
+
+constexpr ModelCosts make_model_costs() {
+  ModelCosts costs = {};
+  for (u32 m = 0; m < kClassModels; ++m) {
+    for (u32 context = 0; context < kClassContexts; ++context) {
+      for (u32 c = 0; c < kClasses; ++c) costs.models[context][c][m] = kCosts.classes[m][context][c];
+    }
+  }
+  return costs;
+}
+inline constexpr ModelCosts kModelCosts = make_model_costs();
 
 // The model whose classes cost the least, the first of equals; and their cost.
 inline u32 choose_model(const u8* classes, u32 blocks, u64& cost) {
   u32 costs[kClassModels] = {};
   u32 context = kClassContexts - 1;
   for (u32 b = 0; b < blocks; ++b) {
-    for (u32 m = 0; m < kClassModels; ++m) costs[m] += kCosts.classes[m][context][classes[b]];
-    context = classes[b];
+    const u32 c = classes[b];
+    for (u32 m = 0; m < kClassModels; ++m) costs[m] += kModelCosts.models[context][c][m];
+    context = c;
   }
   u32 best = 0;
   for (u32 m = 1; m < kClassModels; ++m) best = costs[m] < costs[best] ? m : best;
@@ -458,16 +490,6 @@ struct Input {
 };
 
 struct Definition {
-  template <class I>
-  static void sum_zigzags(const I* codes, u32 count, u64& high, u64& low) {
-    high = low = 0;
-    for (u32 i = 0; i < count; ++i) {
-      const u64 number = zigzag(static_cast<Unsigned<I>>(codes[i]));
-      high += number >> 32;
-      low += number & 0xFFFFFFFF;
-    }
-  }
-
   // Sizes are below 2^30 here, since the sum of all is.
   template <class I>
   static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
@@ -589,9 +611,7 @@ struct Definition {
 template <class Blocks, class I>
 inline void plan_coding_with(const I* codes, u32 count, i32 unit, Coding& plan) {
   const u32 blocks = blocks_of(count);
-  u64 high, low;
-  Blocks::sum_zigzags(codes, blocks * kBlockCodes, high, low);
-  plan.raw_planes = least_raw_planes(high, low, count);
+  plan.raw_planes = choose_raw_planes(codes, count);
   Tally<I> tally;
   Blocks::choose_classes(codes, blocks, unit, plan, tally);
   plan.raw_words = blocks * plan.raw_planes + tally.class_planes;
