@@ -11,13 +11,17 @@
 #define H5L_CODER_AVX512 1
 #endif
 
-#if defined(H5L_CODER_AVX512)
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#define H5L_CODER_AVX2 1
+#endif
+
+#if defined(H5L_CODER_AVX512) || defined(H5L_CODER_AVX2)
 #include <immintrin.h>
 #endif
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 
-#if defined(H5L_CODER_AVX512)
+#if defined(H5L_CODER_AVX512) || defined(H5L_CODER_AVX2)
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Tables
@@ -121,6 +125,13 @@ inline u32 thresholds_reached(u32 halves) {
   return j >= kClassThresholds ? kClassThresholds : j + (halves >= class_threshold(j));
 }
 
+// Up to this many planes of a block, numbers that are no escapes fit in 16 bits.
+inline constexpr u32 kMostSmallPlanes = 12;
+
+#endif
+
+#if defined(H5L_CODER_AVX512)
+
 // ---------------------------------------------------------------------------------------------------------------------
 // AVX-512
 
@@ -169,9 +180,6 @@ inline __m512i small_numbers(const i64* codes) {
   const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(parts[2]), parts[3], 1);
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
-
-// Up to this many planes of a block, numbers that are no escapes fit in 16 bits.
-inline constexpr u32 kMostSmallPlanes = 12;
 
 // A transposed square of bits: gf2p8affine takes the data as matrix.
 inline __m512i transpose_squares(__m512i squares) {
@@ -478,6 +486,471 @@ struct Avx512 {
 };
 
 using Blocks = Avx512;
+
+#elif defined(H5L_CODER_AVX2)
+
+// ---------------------------------------------------------------------------------------------------------------------
+// AVX2
+
+inline __m256i load_half(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+inline void store_half(void* to, __m256i vector) { _mm256_storeu_si256(static_cast<__m256i*>(to), vector); }
+inline __m128i load_quarter(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
+
+// The zigzags of a block without the lowest planes, in order, in lanes of 32 bits. Larger ones become 2^32 - 1.
+inline void numbers_of(const i32* codes, u32 raw_planes, __m256i (&numbers)[4]) {
+  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes));
+  for (u32 i = 0; i < 4; ++i) {
+    const __m256i code = load_half(codes + 8 * i);
+    numbers[i] = _mm256_srl_epi32(_mm256_xor_si256(_mm256_slli_epi32(code, 1), _mm256_srai_epi32(code, 31)), shift);
+  }
+}
+
+inline void numbers_of(const i64* codes, u32 raw_planes, __m256i (&numbers)[4]) {
+  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes));
+  const __m256i zero = _mm256_setzero_si256();
+  for (u32 i = 0; i < 4; ++i) {
+    __m256 parts[2];
+    for (u32 j = 0; j < 2; ++j) {
+      const __m256i code = load_half(codes + 8 * i + 4 * j);
+      const __m256i number = _mm256_xor_si256(_mm256_slli_epi64(code, 1), _mm256_cmpgt_epi64(zero, code));
+      parts[j] = _mm256_castsi256_ps(_mm256_srl_epi64(number, shift));
+    }
+    const __m256i low = _mm256_castps_si256(_mm256_shuffle_ps(parts[0], parts[1], 0x88));
+    const __m256i high = _mm256_castps_si256(_mm256_shuffle_ps(parts[0], parts[1], 0xDD));
+    const __m256i is_large = _mm256_xor_si256(_mm256_cmpeq_epi32(high, zero), _mm256_set1_epi32(-1));
+    numbers[i] = _mm256_permute4x64_epi64(_mm256_or_si256(low, is_large), 0xD8);
+  }
+}
+
+// Costs of symbols as bytes, and what is missing in that of an escape.
+struct ByteCosts {
+  alignas(16) u8 costs[kSymbols];
+  alignas(16) u8 missing[kSymbols];
+};
+struct AllByteCosts {
+  ByteCosts tables[kSymbolTables];
+};
+constexpr AllByteCosts make_byte_costs() {
+  AllByteCosts all = {};
+  for (u32 t = 0; t < kSymbolTables; ++t) {
+    for (u32 s = 0; s < kSymbols; ++s) all.tables[t].costs[s] = static_cast<u8>(kCosts.symbols[t][s]);
+    const u32 escape = kCosts.symbols[t][kEscape] + kEscapeCost;
+    all.tables[t].costs[kEscape] = static_cast<u8>(escape / 2);
+    all.tables[t].missing[kEscape] = static_cast<u8>(escape - escape / 2);
+  }
+  return all;
+}
+inline constexpr AllByteCosts kByteCosts = make_byte_costs();
+
+// For each mask of eight words of 16 bits: a byte shuffle that moves those in the mask to the end, and its inverse from
+// the beginning, with zeros between.
+struct WordShuffles {
+  alignas(64) u8 sources[256][16];
+};
+inline constexpr WordShuffles kToEnd = [] {
+  WordShuffles shuffles = {};
+  for (u32 mask = 0; mask < 256; ++mask) {
+    u32 to = 8;
+    for (u32 i = 8; i-- > 0;) {
+      if ((mask >> i & 1) == 0) continue;
+      --to;
+      shuffles.sources[mask][2 * to] = static_cast<u8>(2 * i);
+      shuffles.sources[mask][2 * to + 1] = static_cast<u8>(2 * i + 1);
+    }
+  }
+  return shuffles;
+}();
+inline constexpr WordShuffles kExpanded = [] {
+  WordShuffles shuffles = {};
+  for (u32 mask = 0; mask < 256; ++mask) {
+    u32 from = 0;
+    for (u32 i = 0; i < 8; ++i) {
+      const bool is_taken = (mask >> i & 1) != 0;
+      shuffles.sources[mask][2 * i] = static_cast<u8>(is_taken ? 2 * from : 0x80);
+      shuffles.sources[mask][2 * i + 1] = static_cast<u8>(is_taken ? 2 * from + 1 : 0x80);
+      from += is_taken ? 1 : 0;
+    }
+  }
+  return shuffles;
+}();
+
+// Tables of 32 bits as four of bytes.
+struct ByteRates {
+  alignas(16) u8 reciprocals[4][kSymbols];
+  alignas(16) u8 others[4][kSymbols];  // frequency << 21 | shift << 12 | sum
+};
+struct AllByteRates {
+  ByteRates tables[kSymbolTables];
+};
+constexpr AllByteRates make_byte_rates() {
+  AllByteRates all = {};
+  for (u32 t = 0; t < kSymbolTables; ++t) {
+    const LaneRates& rates = kLaneRates.tables[t];
+    for (u32 s = 0; s < kSymbols; ++s) {
+      const u32 other = rates.limits[s] | rates.shifts[s] << 12 | rates.sums[s];
+      for (u32 i = 0; i < 4; ++i) {
+        all.tables[t].reciprocals[i][s] = static_cast<u8>(rates.reciprocals[s] >> 8 * i);
+        all.tables[t].others[i][s] = static_cast<u8>(other >> 8 * i);
+      }
+    }
+  }
+  return all;
+}
+inline constexpr AllByteRates kByteRates = make_byte_rates();
+
+inline __m256i twice(const u8 (&table)[kSymbols]) {
+  return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
+}
+
+// The numbers of 32 bits of 32 symbols, eight in a vector. The symbols are bytes, of which those of even vectors are in
+// the lower half.
+inline void look_up(const u8 (&table)[4][kSymbols], __m256i symbols, __m256i (&numbers)[4]) {
+  __m256i bytes[4];
+  for (u32 i = 0; i < 4; ++i) bytes[i] = _mm256_shuffle_epi8(twice(table[i]), symbols);
+  const __m256i low01 = _mm256_unpacklo_epi8(bytes[0], bytes[1]), low23 = _mm256_unpacklo_epi8(bytes[2], bytes[3]);
+  const __m256i high01 = _mm256_unpackhi_epi8(bytes[0], bytes[1]), high23 = _mm256_unpackhi_epi8(bytes[2], bytes[3]);
+  numbers[0] = _mm256_unpacklo_epi16(low01, low23);
+  numbers[1] = _mm256_unpackhi_epi16(low01, low23);
+  numbers[2] = _mm256_unpacklo_epi16(high01, high23);
+  numbers[3] = _mm256_unpackhi_epi16(high01, high23);
+}
+
+struct Avx2 {
+  template <class I>
+  static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+    const __m256i ones = _mm256_set1_epi32(1), last = _mm256_set1_epi16(kEscape);
+    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+      __m256i sizes[4];
+      numbers_of(codes, plan.raw_planes, sizes);
+      const __m256i any = _mm256_or_si256(_mm256_or_si256(sizes[0], sizes[1]), _mm256_or_si256(sizes[2], sizes[3]));
+      plan.classes[b] = 0;
+      if (_mm256_testz_si256(any, any) != 0) continue;
+      __m256i halves = _mm256_setzero_si256();
+      for (const __m256i& size : sizes) {
+        halves = _mm256_add_epi32(halves, _mm256_srli_epi32(_mm256_add_epi32(size, ones), 1));
+      }
+      __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
+      const u32 reached = thresholds_reached(static_cast<u32>(_mm_cvtsi128_si32(sum)));
+      const Candidates candidates = candidates_of(reached);
+      // In any order.
+      const __m256i first = _mm256_packus_epi32(sizes[0], sizes[1]), second = _mm256_packus_epi32(sizes[2], sizes[3]);
+      __m256i costs = _mm256_setzero_si256();
+      for (u32 i = 3; i-- > 0;) {
+        const u32 c = candidates.classes[i];
+        const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes_of(c)));
+        const __m256i symbols = _mm256_packus_epi16(_mm256_min_epu16(_mm256_srl_epi16(first, shift), last),
+                                                    _mm256_min_epu16(_mm256_srl_epi16(second, shift), last));
+        const ByteCosts& table = kByteCosts.tables[table_of(c)];
+        const __m256i zero = _mm256_setzero_si256();
+        const __m256i most = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.costs), symbols), zero);
+        const __m256i missing = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.missing), symbols), zero);
+        costs = _mm256_add_epi64(_mm256_slli_epi64(costs, 16), _mm256_add_epi64(most, missing));
+      }
+      __m128i three = _mm_add_epi64(_mm256_castsi256_si128(costs), _mm256_extracti128_si256(costs, 1));
+      three = _mm_add_epi64(three, _mm_unpackhi_epi64(three, three));
+      u32 cost;
+      const u32 c = least_of_three(candidates, static_cast<u64>(_mm_cvtsi128_si64(three)), cost);
+      plan.classes[b] = static_cast<u8>(c);
+      tally.cost += cost;
+      tally.class_planes += raw_planes_of(c);
+      const __m256i above = _mm256_subs_epu16(_mm256_max_epu16(first, second),
+                                              _mm256_set1_epi16(static_cast<short>((kEscape << raw_planes_of(c)) - 1)));
+      if (_mm256_testz_si256(above, above) == 0) count_escapes(codes, unit, plan.raw_planes, c, ~0u, tally);
+    }
+  }
+
+  // One symbol of eight lanes.
+  static void push_lanes(__m256i reciprocals, __m256i others, __m256i& states, u8*& words) {
+    __m256i x = states;
+    const __m256i frequencies = _mm256_srli_epi32(others, 21);
+    const __m256i fits = _mm256_cmpgt_epi32(frequencies, _mm256_srli_epi32(x, 21));
+    const u32 full = static_cast<u32>(~_mm256_movemask_ps(_mm256_castsi256_ps(fits))) & 0xFF;
+    const __m256i low = _mm256_and_si256(x, _mm256_set1_epi32(0xFFFF));
+    const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 16),
+                     _mm_shuffle_epi8(packed, load_quarter(kToEnd.sources[full])));
+    words -= count_ones(full) * kWordBytes;
+    x = _mm256_blendv_epi8(_mm256_srli_epi32(x, 16), x, fits);
+    const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(x, reciprocals), 32);
+    const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(reciprocals, 32));
+    const __m256i shifts = _mm256_and_si256(_mm256_srli_epi32(others, 12), _mm256_set1_epi32(15));
+    const __m256i quotients = _mm256_srlv_epi32(_mm256_blend_epi32(even, odd, 0xAA), shifts);
+    const __m256i sums = _mm256_and_si256(others, _mm256_set1_epi32(0xFFF));
+    const __m256i complements = _mm256_sub_epi32(_mm256_set1_epi32(kFrequencySum), frequencies);
+    states = _mm256_add_epi32(_mm256_add_epi32(x, sums), _mm256_mullo_epi32(quotients, complements));
+  }
+
+  template <u32 lanes, class I>
+  static void write_blocks(const I* codes, u32 blocks, i32 unit, const Coding& plan, u32* states, Output& out) {
+    if (plan.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
+      Definition::write_blocks<lanes>(codes, blocks, unit, plan, states, out);
+      return;
+    }
+    u32 x[lanes];
+    memcpy(x, states, sizeof x);
+    constexpr u32 parts = lanes < 16 ? 1 : lanes / 8;
+    __m256i vectors[parts] = {};
+    if constexpr (lanes >= 16) {
+      for (u32 i = 0; i < parts; ++i) vectors[i] = load_half(states + 8 * i);
+    }
+    const __m256i most = _mm256_set1_epi32(0xFFFF), last = _mm256_set1_epi16(kEscape);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    u8* words = out.words;
+    u8* plane_words = out.planes;
+    for (u32 b = blocks; b-- > 0;) {
+      const u32 c = plan.classes[b];
+      const u32 planes = plan.raw_planes + raw_planes_of(c);
+      if (c == 0 && planes == 0) continue;
+      const I* const block = codes + u64{b} * kBlockCodes;
+      __m256i all[4];
+      numbers_of(block, 0, all);
+      for (__m256i& numbers : all) numbers = _mm256_min_epu32(numbers, most);
+      // In the order 0-3, 8-11, 4-7, 12-15.
+      const __m256i first = _mm256_packus_epi32(all[0], all[1]), second = _mm256_packus_epi32(all[2], all[3]);
+      u32 escaped = 0;
+      if (c != 0) {
+        const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(planes));
+        // 0-3, 8-11, 16-19, 24-27, 4-7, 12-15, 20-23, 28-31.
+        const __m256i symbols = _mm256_packus_epi16(_mm256_min_epu16(_mm256_srl_epi16(first, shift), last),
+                                                    _mm256_min_epu16(_mm256_srl_epi16(second, shift), last));
+        const __m256i in_order = _mm256_permutevar8x32_epi32(symbols, order);
+        if constexpr (lanes >= 16) {
+          const ByteRates& rates = kByteRates.tables[table_of(c)];
+          __m256i reciprocals[4], others[4];
+          look_up(rates.reciprocals, symbols, reciprocals);
+          look_up(rates.others, symbols, others);
+          for (u32 i = 4; i-- > 0;) push_lanes(reciprocals[i], others[i], vectors[i % parts], words);
+        } else {
+          u8 each[kBlockCodes];
+          store_half(each, in_order);
+          for (u32 i = kBlockCodes; i-- > 0;) push(kRates.symbols[table_of(c)][each[i]], x[i % lanes], words);
+        }
+        escaped = static_cast<u32>(
+            _mm256_movemask_epi8(_mm256_cmpeq_epi8(in_order, _mm256_set1_epi8(static_cast<char>(kEscape)))));
+        for (u32 rest = escaped; rest != 0; rest &= ~(1u << (31 - count_leading_zeros(rest)))) [[unlikely]] {
+          const I code = block[31 - count_leading_zeros(rest)];
+          out.escapes = write_escape(item_of(code, unit), plan.escape_bytes, out.escapes);
+        }
+      }
+      if (planes == 0) continue;
+      plane_words -= 4 * planes;
+      const __m256i bytes = _mm256_set1_epi16(0xFF);
+      const __m256i low = _mm256_permutevar8x32_epi32(
+          _mm256_packus_epi16(_mm256_and_si256(first, bytes), _mm256_and_si256(second, bytes)), order);
+      for (u32 p = 0; p < planes && p < 8; ++p) {
+        const __m256i bits = _mm256_sll_epi16(low, _mm_cvtsi32_si128(static_cast<int>(7 - p)));
+        store(plane_words + u64{4} * p, static_cast<u32>(_mm256_movemask_epi8(bits)) & ~escaped);
+      }
+      if (planes <= 8) continue;
+      const __m256i high = _mm256_permutevar8x32_epi32(
+          _mm256_packus_epi16(_mm256_srli_epi16(first, 8), _mm256_srli_epi16(second, 8)), order);
+      for (u32 p = 8; p < planes; ++p) {
+        const __m256i bits = _mm256_sll_epi16(high, _mm_cvtsi32_si128(static_cast<int>(15 - p)));
+        store(plane_words + u64{4} * p, static_cast<u32>(_mm256_movemask_epi8(bits)) & ~escaped);
+      }
+    }
+    out.words = words;
+    out.planes = plane_words;
+    if constexpr (lanes < 16) {
+      memcpy(states, x, sizeof x);
+    } else {
+      for (u32 i = 0; i < parts; ++i) store_half(states + 8 * i, vectors[i]);
+    }
+  }
+
+  static u32 find_class(const u16 (&before)[kClasses], u32 slot) {
+    const __m256i sums = _mm256_load_si256(reinterpret_cast<const __m256i*>(before));
+    const __m256i is_behind = _mm256_cmpgt_epi16(sums, _mm256_set1_epi16(static_cast<short>(slot)));
+    return kClasses - 1 - count_ones(static_cast<u32>(_mm256_movemask_epi8(is_behind))) / 2;
+  }
+
+  // The states of 16 lanes, in halves.
+  struct States {
+    __m256i low, high;
+  };
+
+  static States split(const u32* states) {
+    alignas(32) u16 low[16], high[16];
+    for (u32 i = 0; i < 16; ++i) {
+      low[i] = static_cast<u16>(states[i]);
+      high[i] = static_cast<u16>(states[i] >> 16);
+    }
+    return {load_half(low), load_half(high)};
+  }
+
+  static void join(const States& halves, u32* states) {
+    alignas(32) u16 low[16], high[16];
+    store_half(low, halves.low);
+    store_half(high, halves.high);
+    for (u32 i = 0; i < 16; ++i) states[i] = low[i] | u32{high[i]} << 16;
+  }
+
+  // One symbol of each lane, but for the words that empty lanes need: returns a mask of them.
+  static __m256i take_symbols(const Search& search, States& states, __m256i& symbols) {
+    const __m256i x = states.low;
+    // 16 * (2047 - slot)
+    const __m256i inverted = _mm256_andnot_si256(_mm256_slli_epi16(x, 4), _mm256_set1_epi16(0x7FF0));
+    const auto reaches = [&](u32 i, i32 step) {
+      const __m256i quarter = _mm256_set1_epi32(static_cast<int>(search.quarters[i] & 0x7FFF7FFF));
+      const __m256i is_before = _mm256_cmpgt_epi16(inverted, quarter);
+      return _mm256_andnot_si256(is_before, _mm256_set1_epi16(static_cast<short>(step)));
+    };
+    const __m256i place = _mm256_add_epi16(_mm256_add_epi16(reaches(0, 0x0202), reaches(1, 0x0202)),
+                                           _mm256_add_epi16(reaches(2, 0x0202), _mm256_set1_epi16(0x0100)));
+    const __m256i negative = _mm256_or_si256(inverted, _mm256_set1_epi16(static_cast<short>(0x8000)));
+    const auto distance = [&](u32 j) {
+      const __m128i table = _mm_load_si128(reinterpret_cast<const __m128i*>(search.sums[j]));
+      return _mm256_add_epi16(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), place), negative);
+    };
+    const __m256i d0 = distance(0), d1 = distance(1), d2 = distance(2), d3 = distance(3), d4 = distance(4);
+    const __m256i before = _mm256_max_epu16(_mm256_max_epu16(d0, d1), _mm256_max_epu16(d2, d3));
+    const __m256i behind = _mm256_min_epu16(_mm256_min_epu16(d1, d2), _mm256_min_epu16(d3, d4));
+    const __m256i from_sum = _mm256_srai_epi16(before, 4);
+    const __m256i frequency = _mm256_sub_epi16(_mm256_srai_epi16(behind, 4), from_sum);
+    const __m256i upper = _mm256_slli_epi16(frequency, 5);
+    const __m256i product_low = _mm256_mullo_epi16(upper, states.high);
+    const __m256i product_high = _mm256_mulhi_epu16(upper, states.high);
+    const __m256i part = _mm256_sub_epi16(_mm256_mullo_epi16(frequency, _mm256_srli_epi16(x, 11)),
+                                          _mm256_add_epi16(from_sum, _mm256_set1_epi16(1)));
+    const __m256i low = _mm256_add_epi16(product_low, part);
+    const __m256i zero = _mm256_setzero_si256();
+    const __m256i has_no_carry = _mm256_cmpeq_epi16(_mm256_subs_epu16(part, low), zero);
+    const __m256i high = _mm256_add_epi16(_mm256_add_epi16(product_high, _mm256_set1_epi16(1)), has_no_carry);
+    const __m256i is_empty = _mm256_cmpeq_epi16(high, zero);
+    symbols = _mm256_and_si256(before, _mm256_set1_epi16(15));
+    states.low = _mm256_andnot_si256(is_empty, low);
+    states.high = _mm256_or_si256(high, _mm256_and_si256(is_empty, low));
+    return is_empty;
+  }
+
+  // Gives 16 lanes their words. Bits 0-7 and 16-23 of the mask say which.
+  static void refill(u32 mask, States& states, Words& words) {
+    const auto eight = [&words](u32 which) {
+      const __m128i next = _mm_shuffle_epi8(load_quarter(words.next()), load_quarter(kExpanded.sources[which]));
+      words.skip(count_ones(which));
+      return next;
+    };
+    const __m128i low = eight(mask & 0xFF), high = eight(mask >> 16 & 0xFF);
+    states.low = _mm256_or_si256(states.low, _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1));
+  }
+
+  // The raw bits of a block as bytes: those of the planes from `first` on, at most 8.
+  static __m256i plane_bytes(const u8* plane_words, u32 first, u32 end) {
+    const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i each = _mm256_set1_epi64x(static_cast<i64>(0x8040201008040201ull));
+    __m256i bytes = _mm256_setzero_si256();
+    for (u32 p = end; p-- > first;) {
+      const __m256i word = _mm256_set1_epi32(static_cast<int>(load<u32>(plane_words + u64{4} * p)));
+      const __m256i bits = _mm256_and_si256(_mm256_shuffle_epi8(word, spread), each);
+      bytes = _mm256_sub_epi8(_mm256_add_epi8(bytes, bytes), _mm256_cmpeq_epi8(bits, each));
+    }
+    return bytes;
+  }
+
+  static void store_steps(const __m256i (&numbers)[2], u32 unit_bits, i32* steps) {
+    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(unit_bits));
+    for (u32 i = 0; i < 2; ++i) {
+      const __m256i low = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(numbers[i]));
+      const __m256i high = _mm256_cvtepi16_epi32(_mm256_extracti128_si256(numbers[i], 1));
+      store_half(steps + 16 * i, _mm256_sll_epi32(low, shift));
+      store_half(steps + 16 * i + 8, _mm256_sll_epi32(high, shift));
+    }
+  }
+
+  static void store_steps(const __m256i (&numbers)[2], u32 unit_bits, i64* steps) {
+    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(unit_bits));
+    for (u32 i = 0; i < 2; ++i) {
+      const __m128i halves[2] = {_mm256_castsi256_si128(numbers[i]), _mm256_extracti128_si256(numbers[i], 1)};
+      for (u32 j = 0; j < 2; ++j) {
+        i64* const to = steps + 16 * i + 8 * j;
+        store_half(to, _mm256_sll_epi64(_mm256_cvtepi16_epi64(halves[j]), shift));
+        store_half(to + 4, _mm256_sll_epi64(_mm256_cvtepi16_epi64(_mm_srli_si128(halves[j], 8)), shift));
+      }
+    }
+  }
+
+  template <u32 lanes, class I>
+  static bool read_blocks(const Head& head, const u8* classes, u32 blocks, u32* states, Words& words, Input& in,
+                          I* steps) {
+    if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
+      return Definition::read_blocks<lanes>(head, classes, blocks, states, words, in, steps);
+    }
+    const u32 unit_bits = head.is_closed ? 4 : 0;
+    u32 x[lanes];
+    memcpy(x, states, sizeof x);
+    States first = {}, second = {};
+    if constexpr (lanes >= 16) first = split(states);
+    if constexpr (lanes == 32) second = split(states + 16);
+    const u8* plane_words = in.planes;
+    for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
+      const u32 c = classes[b];
+      const u32 planes = head.raw_planes + raw_planes_of(c);
+      if (c == 0 && planes == 0) {
+        memset(steps, 0, kBlockCodes * sizeof(I));
+        continue;
+      }
+      __m256i numbers[2] = {};
+      u32 escaped = 0;
+      if (c != 0) {
+        if (!words.reserve()) return false;
+        const u32 t = table_of(c);
+        if constexpr (lanes == 32) {
+          const __m256i empty1 = take_symbols(kSearches.tables[t], first, numbers[0]);
+          const __m256i empty2 = take_symbols(kSearches.tables[t], second, numbers[1]);
+          const u32 mask = static_cast<u32>(_mm256_movemask_epi8(_mm256_packs_epi16(empty1, empty2)));
+          refill(mask, first, words);
+          refill(mask >> 8, second, words);
+        } else if constexpr (lanes == 16) {
+          for (__m256i& symbols : numbers) {
+            const __m256i empty = take_symbols(kSearches.tables[t], first, symbols);
+            refill(static_cast<u32>(_mm256_movemask_epi8(_mm256_packs_epi16(empty, empty))), first, words);
+          }
+        } else {
+          alignas(32) u16 each[kBlockCodes];
+          for (u32 i = 0; i < kBlockCodes; ++i) {
+            u32& state = x[i % lanes];
+            each[i] = kSlots.symbols[t][state & (kFrequencySum - 1)];
+            const u32 next = after(kRates.symbols[t][each[i]], state);
+            state = words.take(next, next < kFirstState);
+          }
+          numbers[0] = load_half(each);
+          numbers[1] = load_half(each + 16);
+        }
+        const __m256i is_escape = _mm256_permute4x64_epi64(_mm256_packs_epi16(numbers[0], numbers[1]), 0xD8);
+        escaped = static_cast<u32>(
+            _mm256_movemask_epi8(_mm256_cmpeq_epi8(is_escape, _mm256_set1_epi8(static_cast<char>(kEscape)))));
+      }
+      if (planes != 0) {
+        const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(planes));
+        const __m256i low = plane_bytes(plane_words, 0, planes < 8 ? planes : 8);
+        const __m256i high = plane_bytes(plane_words, 8, planes);
+        const __m256i low_bytes = _mm256_permute4x64_epi64(low, 0xD8),
+                      high_bytes = _mm256_permute4x64_epi64(high, 0xD8);
+        numbers[0] = _mm256_or_si256(_mm256_sll_epi16(numbers[0], shift), _mm256_unpacklo_epi8(low_bytes, high_bytes));
+        numbers[1] = _mm256_or_si256(_mm256_sll_epi16(numbers[1], shift), _mm256_unpackhi_epi8(low_bytes, high_bytes));
+        plane_words += 4 * planes;
+      }
+      for (__m256i& number : numbers) {
+        const __m256i signs = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_and_si256(number, _mm256_set1_epi16(1)));
+        number = _mm256_xor_si256(_mm256_srli_epi16(number, 1), signs);
+      }
+      store_steps(numbers, unit_bits, steps);
+      if (escaped != 0 && !Definition::read_escapes(escaped, head.escape_bytes, in, steps)) return false;
+    }
+    if constexpr (lanes < 16) {
+      memcpy(states, x, sizeof x);
+    } else {
+      join(first, states);
+      if constexpr (lanes == 32) join(second, states + 16);
+    }
+    in.planes = plane_words;
+    return words.reserve();
+  }
+};
+
+using Blocks = Avx2;
 #else
 using Blocks = Definition;
 #endif
