@@ -69,12 +69,12 @@ constexpr AllLaneRates make_lane_rates() {
 inline constexpr AllLaneRates kLaneRates = make_lane_rates();
 static_assert(kLaneRates.are_exact);
 
-// For finding the symbol of a slot in lanes of 16 bits: sums of frequencies before the symbols 4, 8 and 12; and, by j,
-// those before the symbols 4n + j, for n from 0 to 3, times 16 and with the symbol in the low bits. 2048 stands behind
-// the last one.
+// For finding the symbol of a slot in lanes of 16 bits, in two steps: the number n of the last four symbols that begin at or
+// before the slot, then the one of these. Sums of frequencies are times 16, with a number in the low bits: what is nearest
+// to the slot then also says which it is.
 struct Search {
-  u32 quarters[3];  // twice, and inverted
-  alignas(16) u16 sums[5][8];
+  u32 quarters[3];                    // before the symbols 4, 8 and 12, with 1, 2 and 3 in the low bits; twice
+  alignas(64) u16 sums[5][kSymbols];  // row j: before the symbols 4n + j, with j + 4n; 2048 stands behind the last. n counts modulo 4
 };
 
 struct Searches {
@@ -85,14 +85,11 @@ constexpr Searches make_searches() {
   Searches searches = {};
   for (u32 t = 0; t < kSymbolTables; ++t) {
     const Rate(&rates)[kSymbols] = kRates.symbols[t];
-    for (u32 i = 0; i < 3; ++i) {
-      const u32 slots = kSymbols * (kFrequencySum - 1 - rates[4 * i + 4].sum);  // slots are inverted, too
-      searches.tables[t].quarters[i] = (0x8000u + slots) * 0x10001u;
-    }
+    for (u32 n = 1; n < 4; ++n) searches.tables[t].quarters[n - 1] = (kSymbols * rates[4 * n].sum + n) * 0x10001u;
     for (u32 j = 0; j < 5; ++j) {
-      for (u32 n = 0; n < 4; ++n) {
-        const u32 s = 4 * n + j;
-        searches.tables[t].sums[j][n] =
+      for (u32 i = 0; i < kSymbols; ++i) {
+        const u32 s = 4 * (i % 4) + j;
+        searches.tables[t].sums[j][i] =
             static_cast<u16>(s < kSymbols ? kSymbols * rates[s].sum + s : kSymbols * kFrequencySum);
       }
     }
@@ -134,6 +131,12 @@ inline constexpr u32 kMostSmallPlanes = 12;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // AVX-512
+
+// Keeps a vector in a register: compilers make constants anew in each round of a loop.
+inline __m512i kept(__m512i vector) {
+  asm("" : "+v"(vector));
+  return vector;
+}
 
 inline __m512i zigzag_lanes(__m512i codes, i32) {
   return _mm512_xor_si512(_mm512_slli_epi32(codes, 1), _mm512_srai_epi32(codes, 31));
@@ -358,54 +361,49 @@ struct Avx512 {
     for (u32 i = 0; i < lanes; ++i) states[i] = low[i] | u32{high[i]} << 16;
   }
 
-  // One symbol of each lane. Sums and slots are in multiples of 16.
+  // One symbol of each lane.
   template <u32 lanes>
-  static __m512i take_symbols(const Search& search, States& states, Words& words) {
-    constexpr __mmask32 used = lanes == 32 ? ~0u : (1u << lanes % 32) - 1;
-    const __m512i x = states.low;
-    // -1 - slot
-    const __m512i inverted = _mm512_ternarylogic_epi32(_mm512_slli_epi16(x, 4), _mm512_set1_epi16(0x7FF0),
-                                                       _mm512_set1_epi16(static_cast<short>(0x8000)), 0xAE);
-    const auto quarter = [&search](u32 i) { return _mm512_set1_epi32(static_cast<int>(search.quarters[i])); };
-    const __m512i two = _mm512_set1_epi16(0x0202);
-    __m512i place = _mm512_set1_epi16(0x0100);
-    const __mmask32 is_4 = _mm512_cmple_epu16_mask(inverted, quarter(0));
-    const __mmask32 is_8 = _mm512_cmple_epu16_mask(inverted, quarter(1));
-    const __mmask32 is_12 = _mm512_cmple_epu16_mask(inverted, quarter(2));
-    place = _mm512_mask_add_epi16(place, is_4, place, two);
-    place = _mm512_mask_add_epi16(place, is_8, place, two);
-    place = _mm512_mask_add_epi16(place, is_12, place, two);
-    // Distances from the slot: 16 * (sum - slot - 1) + symbol, negative for sums up to the slot.
+  static __m512i take_symbols(const Search& search, States& states, const u8*& next) {
+    constexpr __mmask32 unused = lanes == 32 ? 0 : ~((1u << lanes % 32) - 1);
+    const __m512i slots = _mm512_slli_epi16(states.low, 4);
+    // Without the state's higher bits, and as the distance of the sum 0: 16 * (-1 - slot).
+    const __m512i start = _mm512_ternarylogic_epi32(slots, kept(_mm512_set1_epi16(0x7FF0)),
+                                                    kept(_mm512_set1_epi16(static_cast<short>(0x8000))), 0xAE);
+    // Distances from the slot: 16 * (sum - slot - 1) + number. They are negative up to the slot, so as unsigned numbers
+    // above the others.
+    const auto quarter = [&](u32 i) {
+      return _mm512_add_epi16(start, _mm512_set1_epi32(static_cast<int>(search.quarters[i])));
+    };
+    const __m512i four = _mm512_max_epu16(_mm512_max_epu16(start, quarter(0)), _mm512_max_epu16(quarter(1), quarter(2)));
     const auto distance = [&](u32 j) {
-      const __m128i* const sums = reinterpret_cast<const __m128i*>(search.sums[j]);
-      const __m512i table = _mm512_broadcast_i32x4(_mm_load_si128(sums));
-      return _mm512_add_epi16(_mm512_shuffle_epi8(table, place), inverted);
+      const __m256i sums = _mm256_load_si256(reinterpret_cast<const __m256i*>(search.sums[j]));
+      return _mm512_add_epi16(start, _mm512_permutexvar_epi16(four, _mm512_broadcast_i64x4(sums)));
     };
     const __m512i d0 = distance(0), d1 = distance(1), d2 = distance(2), d3 = distance(3), d4 = distance(4);
     const __m512i before = _mm512_max_epu16(_mm512_max_epu16(d0, d1), _mm512_max_epu16(d2, d3));
     const __m512i behind = _mm512_min_epu16(_mm512_min_epu16(d1, d2), _mm512_min_epu16(d3, d4));
     const __m512i from_sum = _mm512_srai_epi16(before, 4);  // sum - slot - 1
     const __m512i frequency = _mm512_sub_epi16(_mm512_srai_epi16(behind, 4), from_sum);
-    // frequency * (x >> 11) + slot - sum: the part of the state's low half has 16 bits.
-    const __m512i upper = _mm512_slli_epi16(frequency, 5);
-    const __m512i product_low = _mm512_mullo_epi16(upper, states.high);
-    const __m512i product_high = _mm512_mulhi_epu16(upper, states.high);
-    const __m512i part = _mm512_sub_epi16(_mm512_mullo_epi16(frequency, _mm512_srli_epi16(x, 11)),
-                                          _mm512_add_epi16(from_sum, _mm512_set1_epi16(1)));
-    const __m512i low = _mm512_add_epi16(product_low, part);
-    const __mmask32 carries = _mm512_cmplt_epu16_mask(low, part);
-    const __m512i high = _mm512_mask_add_epi16(product_high, carries, product_high, _mm512_set1_epi16(1));
-    const __mmask32 is_empty = _mm512_mask_testn_epi16_mask(~carries & used, product_high, product_high);
-    __m512i next;
+    // frequency * (x >> 11) + slot - sum, in halves.
+    const __m512i x_low = _mm512_or_si512(_mm512_slli_epi16(states.high, 5), _mm512_srli_epi16(states.low, 11));
+    const __m512i x_high = _mm512_srli_epi16(states.high, 11);
+    const __m512i in_symbol = _mm512_ternarylogic_epi32(from_sum, from_sum, from_sum, 0x55);
+    const __m512i low = _mm512_add_epi16(_mm512_mullo_epi16(frequency, x_low), in_symbol);
+    const __m512i product_high =
+        _mm512_add_epi16(_mm512_mulhi_epu16(frequency, x_low), _mm512_mullo_epi16(frequency, x_high));
+    const __mmask32 carries = _mm512_cmplt_epu16_mask(low, in_symbol);
+    const __m512i high = _mm512_mask_add_epi16(product_high, carries, product_high, kept(_mm512_set1_epi16(1)));
+    const __mmask32 is_empty = _kandn_mask32(_kor_mask32(carries, unused), _mm512_testn_epi16_mask(product_high, product_high));
+    __m512i words;
     if constexpr (lanes == 32) {
-      next = _mm512_loadu_si512(words.next());
+      words = kept(_mm512_loadu_si512(next));
     } else {
-      next = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words.next())));
+      words = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(next)));
     }
-    states.low = _mm512_mask_expand_epi16(low, is_empty, next);
+    states.low = _mm512_mask_expand_epi16(low, is_empty, words);
     states.high = _mm512_mask_mov_epi16(high, is_empty, low);
-    words.skip(count_ones(is_empty));
-    return _mm512_and_si512(before, _mm512_set1_epi16(15));
+    next += count_ones(is_empty) * kWordBytes;
+    return _mm512_and_si512(before, kept(_mm512_set1_epi16(15)));
   }
 
   static void store_steps(__m512i differences, u32 unit_bits, i32* steps) {
@@ -446,25 +444,22 @@ struct Avx512 {
         continue;
       }
       if (c != 0) {
-        if (!words.reserve()) return false;
+        const u8* next = words.next();
+        if (next == nullptr) return false;
         const u32 t = table_of(c);
         __m512i symbols;
         if constexpr (lanes == 32) {
-          symbols = take_symbols<32>(kSearches.tables[t], halves, words);
+          symbols = take_symbols<32>(kSearches.tables[t], halves, next);
         } else if constexpr (lanes == 16) {
-          const __m512i first = take_symbols<16>(kSearches.tables[t], halves, words);
-          const __m512i second = take_symbols<16>(kSearches.tables[t], halves, words);
+          const __m512i first = take_symbols<16>(kSearches.tables[t], halves, next);
+          const __m512i second = take_symbols<16>(kSearches.tables[t], halves, next);
           symbols = _mm512_inserti64x4(first, _mm512_castsi512_si256(second), 1);
         } else {
           alignas(64) u16 each[kBlockCodes];
-          for (u32 i = 0; i < kBlockCodes; ++i) {
-            u32& state = x[i % lanes];
-            each[i] = kSlots.symbols[t][state & (kFrequencySum - 1)];
-            const u32 next = after(kRates.symbols[t][each[i]], state);
-            state = words.take(next, next < kFirstState);
-          }
+          Definition::read_symbols<lanes>(kSlots.slots[t], x, next, each);
           symbols = _mm512_load_si512(each);
         }
+        words.take(next);
         escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));
         numbers = _mm512_sll_epi16(symbols, _mm_cvtsi32_si128(static_cast<int>(planes)));
       }
@@ -481,7 +476,7 @@ struct Avx512 {
       join<lanes>(halves, states);
     }
     in.planes = plane_words;
-    return words.reserve();
+    return words.next() != nullptr;
   }
 };
 
@@ -789,34 +784,36 @@ struct Avx2 {
 
   // One symbol of each lane, but for the words that empty lanes need: returns a mask of them.
   static __m256i take_symbols(const Search& search, States& states, __m256i& symbols) {
-    const __m256i x = states.low;
-    // 16 * (2047 - slot)
-    const __m256i inverted = _mm256_andnot_si256(_mm256_slli_epi16(x, 4), _mm256_set1_epi16(0x7FF0));
-    const auto reaches = [&](u32 i, i32 step) {
-      const __m256i quarter = _mm256_set1_epi32(static_cast<int>(search.quarters[i] & 0x7FFF7FFF));
-      const __m256i is_before = _mm256_cmpgt_epi16(inverted, quarter);
-      return _mm256_andnot_si256(is_before, _mm256_set1_epi16(static_cast<short>(step)));
+    const __m256i slots = _mm256_and_si256(_mm256_slli_epi16(states.low, 4), _mm256_set1_epi16(0x7FF0));
+    // As the distance of the sum 0: 16 * (-1 - slot).
+    const __m256i start = _mm256_sub_epi16(_mm256_set1_epi16(-16), slots);
+    const auto places_of = [&](u32 i) {
+      const __m256i is_before = _mm256_cmpgt_epi16(start, _mm256_set1_epi32(static_cast<int>(~search.quarters[i])));
+      return _mm256_andnot_si256(is_before, _mm256_set1_epi16(0x0202));
     };
-    const __m256i place = _mm256_add_epi16(_mm256_add_epi16(reaches(0, 0x0202), reaches(1, 0x0202)),
-                                           _mm256_add_epi16(reaches(2, 0x0202), _mm256_set1_epi16(0x0100)));
-    const __m256i negative = _mm256_or_si256(inverted, _mm256_set1_epi16(static_cast<short>(0x8000)));
+    const __m256i four = _mm256_add_epi16(_mm256_add_epi16(places_of(0), places_of(1)),
+                                          _mm256_add_epi16(places_of(2), _mm256_set1_epi16(0x0100)));
+    // Distances from the slot: 16 * (sum - slot - 1) + symbol. They are negative up to the slot, so as unsigned numbers
+    // above the others.
     const auto distance = [&](u32 j) {
-      const __m128i table = _mm_load_si128(reinterpret_cast<const __m128i*>(search.sums[j]));
-      return _mm256_add_epi16(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), place), negative);
+      const __m128i sums = _mm_load_si128(reinterpret_cast<const __m128i*>(search.sums[j]));
+      return _mm256_add_epi16(start, _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(sums), four));
     };
     const __m256i d0 = distance(0), d1 = distance(1), d2 = distance(2), d3 = distance(3), d4 = distance(4);
     const __m256i before = _mm256_max_epu16(_mm256_max_epu16(d0, d1), _mm256_max_epu16(d2, d3));
     const __m256i behind = _mm256_min_epu16(_mm256_min_epu16(d1, d2), _mm256_min_epu16(d3, d4));
-    const __m256i from_sum = _mm256_srai_epi16(before, 4);
+    const __m256i from_sum = _mm256_srai_epi16(before, 4);  // sum - slot - 1
     const __m256i frequency = _mm256_sub_epi16(_mm256_srai_epi16(behind, 4), from_sum);
-    const __m256i upper = _mm256_slli_epi16(frequency, 5);
-    const __m256i product_low = _mm256_mullo_epi16(upper, states.high);
-    const __m256i product_high = _mm256_mulhi_epu16(upper, states.high);
-    const __m256i part = _mm256_sub_epi16(_mm256_mullo_epi16(frequency, _mm256_srli_epi16(x, 11)),
-                                          _mm256_add_epi16(from_sum, _mm256_set1_epi16(1)));
-    const __m256i low = _mm256_add_epi16(product_low, part);
+    // frequency * (x >> 11) + slot - sum, in halves.
+    const __m256i x_low = _mm256_or_si256(_mm256_slli_epi16(states.high, 5), _mm256_srli_epi16(states.low, 11));
+    const __m256i x_high = _mm256_srli_epi16(states.high, 11);
+    const __m256i in_symbol = _mm256_xor_si256(from_sum, _mm256_set1_epi16(-1));
+    const __m256i low = _mm256_add_epi16(_mm256_mullo_epi16(frequency, x_low), in_symbol);
+    const __m256i product_high =
+        _mm256_add_epi16(_mm256_mulhi_epu16(frequency, x_low), _mm256_mullo_epi16(frequency, x_high));
+    // The low half overflows if it is below the last summand.
     const __m256i zero = _mm256_setzero_si256();
-    const __m256i has_no_carry = _mm256_cmpeq_epi16(_mm256_subs_epu16(part, low), zero);
+    const __m256i has_no_carry = _mm256_cmpeq_epi16(_mm256_subs_epu16(in_symbol, low), zero);
     const __m256i high = _mm256_add_epi16(_mm256_add_epi16(product_high, _mm256_set1_epi16(1)), has_no_carry);
     const __m256i is_empty = _mm256_cmpeq_epi16(high, zero);
     symbols = _mm256_and_si256(before, _mm256_set1_epi16(15));
@@ -826,11 +823,11 @@ struct Avx2 {
   }
 
   // Gives 16 lanes their words. Bits 0-7 and 16-23 of the mask say which.
-  static void refill(u32 mask, States& states, Words& words) {
-    const auto eight = [&words](u32 which) {
-      const __m128i next = _mm_shuffle_epi8(load_quarter(words.next()), load_quarter(kExpanded.sources[which]));
-      words.skip(count_ones(which));
-      return next;
+  static void refill(u32 mask, States& states, const u8*& next) {
+    const auto eight = [&next](u32 which) {
+      const __m128i words = _mm_shuffle_epi8(load_quarter(next), load_quarter(kExpanded.sources[which]));
+      next += count_ones(which) * kWordBytes;
+      return words;
     };
     const __m128i low = eight(mask & 0xFF), high = eight(mask >> 16 & 0xFF);
     states.low = _mm256_or_si256(states.low, _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1));
@@ -894,30 +891,27 @@ struct Avx2 {
       __m256i numbers[2] = {};
       u32 escaped = 0;
       if (c != 0) {
-        if (!words.reserve()) return false;
+        const u8* next = words.next();
+        if (next == nullptr) return false;
         const u32 t = table_of(c);
         if constexpr (lanes == 32) {
           const __m256i empty1 = take_symbols(kSearches.tables[t], first, numbers[0]);
           const __m256i empty2 = take_symbols(kSearches.tables[t], second, numbers[1]);
           const u32 mask = static_cast<u32>(_mm256_movemask_epi8(_mm256_packs_epi16(empty1, empty2)));
-          refill(mask, first, words);
-          refill(mask >> 8, second, words);
+          refill(mask, first, next);
+          refill(mask >> 8, second, next);
         } else if constexpr (lanes == 16) {
           for (__m256i& symbols : numbers) {
             const __m256i empty = take_symbols(kSearches.tables[t], first, symbols);
-            refill(static_cast<u32>(_mm256_movemask_epi8(_mm256_packs_epi16(empty, empty))), first, words);
+            refill(static_cast<u32>(_mm256_movemask_epi8(_mm256_packs_epi16(empty, empty))), first, next);
           }
         } else {
           alignas(32) u16 each[kBlockCodes];
-          for (u32 i = 0; i < kBlockCodes; ++i) {
-            u32& state = x[i % lanes];
-            each[i] = kSlots.symbols[t][state & (kFrequencySum - 1)];
-            const u32 next = after(kRates.symbols[t][each[i]], state);
-            state = words.take(next, next < kFirstState);
-          }
+          Definition::read_symbols<lanes>(kSlots.slots[t], x, next, each);
           numbers[0] = load_half(each);
           numbers[1] = load_half(each + 16);
         }
+        words.take(next);
         const __m256i is_escape = _mm256_permute4x64_epi64(_mm256_packs_epi16(numbers[0], numbers[1]), 0xD8);
         escaped = static_cast<u32>(
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(is_escape, _mm256_set1_epi8(static_cast<char>(kEscape)))));
@@ -946,7 +940,7 @@ struct Avx2 {
       if constexpr (lanes == 32) join(second, states + 16);
     }
     in.planes = plane_words;
-    return words.reserve();
+    return words.next() != nullptr;
   }
 };
 
