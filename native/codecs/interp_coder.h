@@ -110,20 +110,22 @@ constexpr bool frequencies_are_complete() {
 }
 static_assert(frequencies_are_complete());
 
-// The symbol of each slot.
+// What the decoder needs of each slot's symbol, in one word: bits 0-11 the frequency, 12-15 the symbol, 16-31 the slot's
+// place among the symbol's.
 struct SlotTables {
-  u8 symbols[kSymbolTables][kFrequencySum];
+  u32 slots[kSymbolTables][kFrequencySum];
 };
 
 constexpr SlotTables make_slot_tables() {
-  SlotTables slots = {};
+  SlotTables tables = {};
   for (u32 t = 0; t < kSymbolTables; ++t) {
     u32 slot = 0;
     for (u32 s = 0; s < kSymbols; ++s) {
-      for (u32 i = 0; i < kSymbolFrequencies[t][s]; ++i) slots.symbols[t][slot++] = static_cast<u8>(s);
+      const u32 frequency = kSymbolFrequencies[t][s];
+      for (u32 i = 0; i < frequency; ++i) tables.slots[t][slot++] = frequency | s << 12 | i << 16;
     }
   }
-  return slots;
+  return tables;
 }
 inline constexpr SlotTables kSlots = make_slot_tables();
 
@@ -166,6 +168,7 @@ constexpr Candidates candidates_of(u32 reached) {
   return {{reached > 1 ? reached : 1, reached + 1, reached + 2 < kClasses ? reached + 2 : kClasses - 1}};
 }
 
+inline constexpr u32 kMeanLimit = 30000;     // of sizes
 inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the comparison of classes
 
 // Costs of one code in three classes at once, 16 bits for each: they sum to less than 2^16 in a block. The size is
@@ -249,17 +252,48 @@ inline u32 least_raw_planes(u64 high, u64 low, u32 count) {
     high >>= 1;
   }
   u64 sum = (high << 32) + low;
-  for (; sum > u64{30000} * count; ++planes) sum -= sum >> 1;
+  for (; sum > u64{kMeanLimit} * count; ++planes) sum -= sum >> 1;
   return planes < kMaxRawPlanes ? planes : kMaxRawPlanes;
 }
+
+template <class I>
+inline u32 choose_raw_planes(const I* codes, u32 count) {
+  I widest = 0;
+  for (u32 i = 0; i < count; ++i) widest |= codes[i] ^ (codes[i] >> (8 * sizeof(I) - 1));
+  if (widest < static_cast<I>(kMeanLimit / 2)) [[likely]]
+    return 0;
+  u64 high = 0, low = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const u64 number = zigzag(static_cast<Unsigned<I>>(codes[i]));
+    high += number >> 32;
+    low += number & 0xFFFFFFFF;
+  }
+  return least_raw_planes(high, low, count);
+}
+
+struct ModelCosts {
+  u32 models[kClassContexts][kClasses][kClassModels];
+};
+
+constexpr ModelCosts make_model_costs() {
+  ModelCosts costs = {};
+  for (u32 m = 0; m < kClassModels; ++m) {
+    for (u32 context = 0; context < kClassContexts; ++context) {
+      for (u32 c = 0; c < kClasses; ++c) costs.models[context][c][m] = kCosts.classes[m][context][c];
+    }
+  }
+  return costs;
+}
+inline constexpr ModelCosts kModelCosts = make_model_costs();
 
 // The model whose classes cost the least, the first of equals; and their cost.
 inline u32 choose_model(const u8* classes, u32 blocks, u64& cost) {
   u32 costs[kClassModels] = {};
   u32 context = kClassContexts - 1;
   for (u32 b = 0; b < blocks; ++b) {
-    for (u32 m = 0; m < kClassModels; ++m) costs[m] += kCosts.classes[m][context][classes[b]];
-    context = classes[b];
+    const u32 c = classes[b];
+    for (u32 m = 0; m < kClassModels; ++m) costs[m] += kModelCosts.models[context][c][m];
+    context = c;
   }
   u32 best = 0;
   for (u32 m = 1; m < kClassModels; ++m) best = costs[m] < costs[best] ? m : best;
@@ -277,37 +311,29 @@ inline u32 choose_lanes(u64 coded) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Words
 
-// Where the next word comes from, and the end, past which nothing is read. Before up to 32 words are read without a look
-// at the end, reserve() must have returned true.
+// The words of a payload. At most 32 of them are taken between two calls of next(), which gives where they are.
 class Words {
  public:
   Words(const u8* in, u32 bytes) : begin_(in), next_(in), end_(in + bytes) {}
 
-  // False if words that are not there were read since the last call.
-  bool reserve() {
-    if (end_ - next_ >= static_cast<i64>(kMostBytes)) [[likely]]
-      return true;
-    return reserve_in_rest();
-  }
-
-  // The next word, if it is wanted.
-  u32 take(u32 state, bool is_wanted) {
-    const u32 refilled = state << 16 | load<u16>(next_);
-    next_ += is_wanted ? kWordBytes : 0;
-    return is_wanted ? refilled : state;
-  }
-
-  const u8* next() const { return next_; }
-  void skip(u32 words) { next_ += words * kWordBytes; }
-
-  // Bytes taken. At most as many as there are, if reserve() returns true.
-  u32 taken() const { return static_cast<u32>(next_ - begin_) + moved_; }
-
   static constexpr u32 kMostBytes = kMaxLanes * kWordBytes;
+
+  // Where the next kMostBytes can be read, though they may not all be words. Null if more were taken than there are.
+  const u8* next() {
+    if (end_ - next_ >= static_cast<i64>(kMostBytes)) [[likely]]
+      return next_;
+    return next_in_rest();
+  }
+
+  // `next` is where next() has been moved to by taking words.
+  void take(const u8* next) { next_ = next; }
+
+  // Bytes taken, of those that there are.
+  u32 taken() const { return static_cast<u32>(next_ - begin_) + moved_; }
 
  private:
   // The last bytes are moved to where zeros follow them.
-  bool reserve_in_rest() {
+  const u8* next_in_rest() {
     if (begin_ != rest_) {
       moved_ = static_cast<u32>(next_ - begin_);
       const u32 left = static_cast<u32>(end_ - next_);
@@ -315,7 +341,7 @@ class Words {
       begin_ = next_ = rest_;
       end_ = rest_ + left;
     }
-    return next_ <= end_;
+    return next_ <= end_ ? next_ : nullptr;
   }
 
   const u8* begin_;
@@ -324,6 +350,14 @@ class Words {
   u32 moved_ = 0;
   u8 rest_[2 * kMostBytes] = {};
 };
+
+// A state that has become too small takes the next word.
+inline u32 refilled(u32 state, const u8*& next) {
+  const bool is_empty = state < kFirstState;
+  const u32 full = state << 16 | load<u16>(next);
+  next += is_empty ? kWordBytes : 0;
+  return is_empty ? full : state;
+}
 
 // Codes one symbol, after which its state is smaller than 2^32 again. A word is put in front of `words` if necessary.
 inline void push(const Rate& rate, u32& state, u8*& words) {
@@ -363,16 +397,17 @@ template <class Search>
 inline bool read_classes(const Head& head, u32 blocks, u32* states, Words& words, u8* classes, Search search) {
   const u32 share = (blocks + head.lanes - 1) / head.lanes;
   for (u32 j = 0; j < share; ++j) {
-    if (!words.reserve()) return false;
+    const u8* next = words.next();
+    if (next == nullptr) return false;
     for (u32 lane = 0, b = j; lane < head.lanes && b < blocks; ++lane, b += share) {
       const u32 context = j != 0 ? classes[b - 1] : kClassContexts - 1;
       const u32 c = search(kClassSums.before[head.model][context], states[lane] & (kFrequencySum - 1));
-      const u32 x = after(kRates.classes[head.model][context][c], states[lane]);
-      states[lane] = words.take(x, x < kFirstState);
+      states[lane] = refilled(after(kRates.classes[head.model][context][c], states[lane]), next);
       classes[b] = static_cast<u8>(c);
     }
+    words.take(next);
   }
-  return words.reserve();
+  return words.next() != nullptr;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -447,16 +482,6 @@ struct Input {
 };
 
 struct Definition {
-  template <class I>
-  static void sum_zigzags(const I* codes, u32 count, u64& high, u64& low) {
-    high = low = 0;
-    for (u32 i = 0; i < count; ++i) {
-      const u64 number = zigzag(static_cast<Unsigned<I>>(codes[i]));
-      high += number >> 32;
-      low += number & 0xFFFFFFFF;
-    }
-  }
-
   // Sizes are below 2^30 here, since the sum of all is.
   template <class I>
   static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
@@ -539,16 +564,14 @@ struct Definition {
       U numbers[kBlockCodes] = {};
       u32 escaped = 0;
       if (c != 0) {
-        if (!words.reserve()) return false;
-        const u8(&slots)[kFrequencySum] = kSlots.symbols[table_of(c)];
-        const Rate(&rates)[kSymbols] = kRates.symbols[table_of(c)];
+        const u8* next = words.next();
+        if (next == nullptr) return false;
+        u8 symbols[kBlockCodes];
+        read_symbols<lanes>(kSlots.slots[table_of(c)], x, next, symbols);
+        words.take(next);
         for (u32 i = 0; i < kBlockCodes; ++i) {
-          u32& state = x[i % lanes];
-          const u32 symbol = slots[state & (kFrequencySum - 1)];
-          const u32 next = after(rates[symbol], state);
-          state = words.take(next, next < kFirstState);
-          numbers[i] = static_cast<U>(symbol) << planes;
-          escaped |= (symbol + 1) >> 4 << i;
+          numbers[i] = static_cast<U>(symbols[i]) << planes;
+          escaped |= u32{symbols[i] == kEscape} << i;
         }
       }
       read_planes(in.planes, planes, numbers);
@@ -557,7 +580,20 @@ struct Definition {
       if (escaped != 0 && !read_escapes(escaped, head.escape_bytes, in, steps)) return false;
     }
     memcpy(states, x, sizeof x);
-    return words.reserve();
+    return words.next() != nullptr;
+  }
+
+  template <u32 lanes, class Symbol>
+  static void read_symbols(const u32 (&slots)[kFrequencySum], u32 (&states)[lanes], const u8*& next,
+                           Symbol (&symbols)[kBlockCodes]) {
+    for (u32 first = 0; first < kBlockCodes; first += lanes) {
+      for (u32 lane = 0; lane < lanes; ++lane) {
+        const u32 x = states[lane];
+        const u32 slot = slots[x & (kFrequencySum - 1)];
+        states[lane] = refilled((slot & 0xFFF) * (x >> kFrequencyBits) + (slot >> 16), next);
+        symbols[first + lane] = static_cast<Symbol>(slot >> 12 & 15);
+      }
+    }
   }
 
   template <class I>
@@ -578,9 +614,7 @@ struct Definition {
 template <class Blocks, class I>
 inline void plan_coding_with(const I* codes, u32 count, i32 unit, Coding& plan) {
   const u32 blocks = blocks_of(count);
-  u64 high, low;
-  Blocks::sum_zigzags(codes, blocks * kBlockCodes, high, low);
-  plan.raw_planes = least_raw_planes(high, low, count);
+  plan.raw_planes = choose_raw_planes(codes, count);
   Tally<I> tally;
   Blocks::choose_classes(codes, blocks, unit, plan, tally);
   plan.raw_words = blocks * plan.raw_planes + tally.class_planes;
