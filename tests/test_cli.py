@@ -26,7 +26,7 @@ from h5lossy._device_speeds import expected_speedups, measure
 from h5lossy.bound_checker import BoundChecker
 from h5lossy.cli import main
 from h5lossy.cli._options import DEFAULT_CODEC
-from h5lossy.codecs import CODECS, choice_text
+from h5lossy.codecs import CODECS
 from hdf5_helpers import (
     bound_of,
     cd_values,
@@ -43,7 +43,7 @@ from hdf5_helpers import (
     tool,
     with_plugin,
 )
-from matrix import SETTINGS
+from matrix import SETTINGS, codec_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,18 +131,6 @@ BOUND_OPTIONS = {
         CuSZp2(lossless=True, mode="plain", checksum=False),
     ),
 }
-
-
-def codec_options(codec: Codec) -> list[str]:
-    """Return the options that ask for a codec and its own settings."""
-    chosen: list[str] = []
-    for own in codec.choices():
-        option, value = f"--{own.name.replace('_', '-')}", getattr(codec, own.name)
-        if isinstance(value, bool):
-            chosen += [option] if value else []
-        else:
-            chosen += [option, choice_text(value)]
-    return ["--codec", codec.codec_name, *chosen]
 
 
 def forms(*arguments: str) -> dict[str, list[str]]:
