@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import struct
 from typing import Any, Protocol
 
 import numpy as np
@@ -124,6 +125,58 @@ class FloatType:
 FLOAT_TYPES = {4: FloatType(4, 23, 127), 8: FloatType(8, 52, 1023)}
 
 
+def float_to_bits(value: float) -> int:
+    """
+    Give a float64's pattern.
+
+    Parameters
+    ----------
+    value : float
+        Any number.
+
+    Returns
+    -------
+    int
+        Its pattern.
+    """
+    return int(struct.unpack("<Q", struct.pack("<d", value))[0])
+
+
+def bits_to_float(bits: int) -> float:
+    """
+    Give the float64 of a pattern.
+
+    Parameters
+    ----------
+    bits : int
+        The pattern, of 64 bits.
+
+    Returns
+    -------
+    float
+        The number.
+    """
+    return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
+
+
+def zigzag(numbers: Array) -> Array:
+    """
+    Fold signed numbers into unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3.
+
+    Parameters
+    ----------
+    numbers : numpy.ndarray
+        int64 numbers.
+
+    Returns
+    -------
+    numpy.ndarray
+        uint64 numbers.
+    """
+    folded: Array = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")
+    return folded
+
+
 @dataclasses.dataclass(frozen=True)
 class Quantiser:
     """
@@ -136,10 +189,13 @@ class Quantiser:
     step : int
         The eight bytes of the frame's step field as an integer: the bits of a float64, the odd
         number S, or 0, as the kind has it.
+    bound : float
+        B, where an encoder cannot tell it from the step; no frame has it.
     """
 
     kind: Kind
     step: int
+    bound: float = 0.0
 
 
 class Tiling(Protocol):

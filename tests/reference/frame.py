@@ -67,7 +67,8 @@ def _find_codecs() -> dict[int, ModuleType]:
 
 CODECS = _find_codecs()
 """Codecs by number. A module has `NUMBER`, `MODES` (and how many dims their frames have),
-`HAS_LOSSLESS`, `AUTO_MODES`, `chosen_mode`, `tiling`, `encode_tile` and `decode_tile`."""
+`HAS_LOSSLESS`, `AUTO_MODES`, `chosen_mode`, `tiling`, `encode_tile` and `decode_tile`; one that can
+be asked for modes that no frame has, `REQUESTS`; one with a step of its own, `own_quantiser`."""
 
 LOSSLESS = next(number for number, codec in CODECS.items() if codec.HAS_LOSSLESS)
 """The codec of chunks without a step."""
@@ -665,7 +666,8 @@ def encode(
     kind = Kind(bound_kind)
     if not math.isfinite(bound) or bound < 0:
         raise ValueError(f"bound {bound}; a finite number that is not negative is allowed")
-    if mode not in ({0} if codec == AUTO else {0, *CODECS[codec].MODES}):
+    module = None if codec == AUTO else CODECS[codec]
+    if mode not in ({0} if module is None else getattr(module, "REQUESTS", {0, *module.MODES})):
         raise ValueError(f"mode {mode:#x} of codec {codec}")
     flat = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else np.ravel(array)
     known = flat.dtype.kind == "f" and flat.dtype.itemsize in FLOAT_TYPES
@@ -691,6 +693,8 @@ def encode(
     quantiser = pfpl.make_quantiser(
         raw, FLOAT_TYPES[size], kind, stored.bound, fill_bits=fill_bits, maybe_padded=maybe_padded
     )
+    if module is not None and hasattr(module, "own_quantiser"):
+        quantiser = module.own_quantiser(quantiser, FLOAT_TYPES[size])
     counting = _counting(fill_bits, FLOAT_TYPES[size])
     plan = dataclasses.replace(stored, kind=quantiser.kind, step=quantiser.step, tiles=())
     if quantiser.kind == Kind.LOSSLESS:
@@ -699,7 +703,7 @@ def encode(
         plan = _picked(plan, raw, counting, extents)
     else:
         plan = _planned(plan, codec, mode, extents)
-    return min(build(stored), build(_with_tiles(plan, raw, counting)), key=len)
+    return min(build(stored), build(_with_tiles(plan, raw, counting, quantiser)), key=len)
 
 
 def _counting(fill_bits: int | None, float_type: FloatType) -> int | None:
@@ -757,7 +761,9 @@ def _dims_of(extents: Sequence[int], count: int) -> tuple[int, ...]:
     return math.prod(padded[: -count + 1]), *padded[-count + 1 :]
 
 
-def _with_tiles(plan: Frame, bits: Array, fill_bits: int | None) -> Frame:
+def _with_tiles(
+    plan: Frame, bits: Array, fill_bits: int | None, quantiser: Quantiser | None = None
+) -> Frame:
     """
     Encode the tiles of a frame.
 
@@ -769,6 +775,8 @@ def _with_tiles(plan: Frame, bits: Array, fill_bits: int | None) -> Frame:
         Patterns of its values.
     fill_bits : int or None
         The fill value's pattern, if it counts.
+    quantiser : Quantiser, optional
+        What the codec needs to know of the bound; without it, what the frame says.
 
     Returns
     -------
@@ -781,7 +789,7 @@ def _with_tiles(plan: Frame, bits: Array, fill_bits: int | None) -> Frame:
         payload = CODECS[plan.codec].encode_tile(
             tile,
             plan.float_type,
-            Quantiser(plan.kind, plan.step),
+            quantiser or Quantiser(plan.kind, plan.step),
             fill_bits,
             mode=plan.mode,
             inside=plan.tiling.inside(number),

@@ -5,12 +5,22 @@
 from __future__ import annotations
 
 import math
-import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .common import Array, Consecutive, Corrupt, FloatType, Kind, Quantiser, Tiling
+from .common import (
+    Array,
+    Consecutive,
+    Corrupt,
+    FloatType,
+    Kind,
+    Quantiser,
+    Tiling,
+    bits_to_float,
+    float_to_bits,
+    zigzag,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,61 +200,9 @@ def make_quantiser(
     return Quantiser(kind, float_to_bits(2.0 * narrowed)) if narrowed else lossless
 
 
-def float_to_bits(value: float) -> int:
-    """
-    Give a float64's pattern.
-
-    Parameters
-    ----------
-    value : float
-        Any number.
-
-    Returns
-    -------
-    int
-        Its pattern.
-    """
-    return int(struct.unpack("<Q", struct.pack("<d", value))[0])
-
-
-def bits_to_float(bits: int) -> float:
-    """
-    Give the float64 of a pattern.
-
-    Parameters
-    ----------
-    bits : int
-        The pattern, of 64 bits.
-
-    Returns
-    -------
-    float
-        The number.
-    """
-    return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
-
-
 # ------------------------------------------------------------------------------------------------
 # Quantisers: patterns to words, and back
 # ------------------------------------------------------------------------------------------------
-
-
-def zigzag(numbers: Array) -> Array:
-    """
-    Fold signed numbers into unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3.
-
-    Parameters
-    ----------
-    numbers : numpy.ndarray
-        int64 numbers.
-
-    Returns
-    -------
-    numpy.ndarray
-        uint64 numbers.
-    """
-    folded: Array = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")
-    return folded
 
 
 def unzigzag(folded: Array) -> Array:

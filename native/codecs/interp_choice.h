@@ -1,0 +1,618 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What Interp's encoder chooses from: a survey of a chunk or a tile. Small groups of values are looked at in the
+// original data, and what they would cost is estimated for every set of axes, in integers, so that all backends choose
+// alike. The rules are in docs/format/interp.md, "Choosing".
+#pragma once
+
+#include <new>
+
+#include "codecs/blocks.h"
+#include "codecs/interp.h"
+#include "codecs/interp_tables.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+inline constexpr u32 kGroupValues = 32;
+inline constexpr u32 kChunkGroups = 64;
+inline constexpr u32 kTileGroups = 32;
+inline constexpr u32 kAxisSets = 1u << kAxes;
+inline constexpr u32 kSurveyLevels = 2;
+inline constexpr u32 kNoError = 0;  // an axis on which no error was measured
+
+// Costs of a value are in 1/8192 bit.
+inline constexpr u32 kCostsPerBit = 8192;
+inline constexpr u32 kTileCost = 24 * 8 * kCostsPerBit;  // of a tile's head, table entry and states
+
+// The extents of a tile: halving the axes that are not interpolated first, then the others.
+inline void cut(const u32 (&dims)[kAxes], u32 axes, u32 (&extents)[kAxes]) {
+  u32 parts[kAxes] = {1, 1, 1, 1};
+  for (u32 a = 0; a < kAxes; ++a) extents[a] = dims[a];
+  while (u64{extents[0]} * extents[1] * extents[2] * extents[3] > kTileValues) {
+    u32 longest = kAxes;
+    for (u32 active = 0; active < 2 && longest == kAxes; ++active) {
+      for (u32 a = 0; a < kAxes; ++a) {
+        if (((axes & axis_bit(a)) != 0) != (active != 0) || extents[a] == 1) continue;
+        if (longest == kAxes || extents[a] > extents[longest]) longest = a;
+      }
+    }
+    parts[longest] *= 2;
+    extents[longest] = (dims[longest] + parts[longest] - 1) / parts[longest];
+  }
+}
+
+// The weight codes of axes with these mean errors: the inverse of their ratio to the fourth power, as a power of two.
+inline u32 weight_code(u64 error, u64 least) {
+  if (error == kNoError) return least == kNoError ? 0 : 1;
+  const u64 t = 1024 * least / error;
+  return t >= 939 ? 0 : t >= 790 ? 1 : t >= 664 ? 2 : t >= 558 ? 3 : t >= 395 ? 4 : 5;
+}
+
+// The shares, in 16ths, of the axes in a prediction. Axes are 0 to count - 1; those not in `set` have none.
+inline void blend(const u32* codes, u32 set, u32 count, i32* shares) {
+  constexpr i32 kWeights[kWeightCodes] = {16, 8, 4, 2, 1, 0};
+  i32 sum = 0, chosen = 0, rest = 16;
+  u32 largest = count;
+  for (u32 i = 0; i < count; ++i) {
+    if ((set >> i & 1) == 0) continue;
+    sum += kWeights[codes[i]];
+    ++chosen;
+  }
+  for (u32 i = 0; i < count; ++i) {
+    shares[i] = 0;
+    if ((set >> i & 1) == 0) continue;
+    const i32 weight = sum == 0 ? 1 : kWeights[codes[i]], all = sum == 0 ? chosen : sum;
+    shares[i] = (16 * weight + all / 2) / all;
+    rest -= shares[i];
+    if (largest == count || codes[i] < codes[largest]) largest = i;
+  }
+  if (largest != count) shares[largest] += rest;
+}
+
+// What 32 codes cost if their magnitudes have this sum, in 1/16 bit: the least of the classes, each of which is a line.
+struct ClassLine {
+  u32 cost, slope;  // slope in 1/256
+};
+struct ClassLines {
+  ClassLine of[kClasses];
+};
+constexpr ClassLines make_class_lines() {
+  constexpr u32 kTypical[kSymbolTables] = {1, 1, 3, 5, 8};  // symbols between which and 0 the line is drawn
+  ClassLines lines = {};
+  for (u32 c = 1; c < kClasses; ++c) {
+    const u32 table = table_of(c), symbol = kTypical[table];
+    const u16* const costs = kCosts.symbols[table];
+    lines.of[c].cost = 32u * costs[0] + 512 * raw_planes_of(c) + 20;
+    lines.of[c].slope = (256u * static_cast<u32>(costs[symbol] - costs[0]) / ((symbol + 1) / 2)) >> raw_planes_of(c);
+  }
+  return lines;
+}
+inline constexpr ClassLines kClassLines = make_class_lines();
+
+inline u64 group_cost(u64 sum) {
+  if (sum == 0) return 2;
+  u64 least = ~u64{0};
+  for (u32 c = 1; c < kClasses; ++c) {
+    const u64 cost = kClassLines.of[c].cost + (kClassLines.of[c].slope * sum >> 8);
+    least = cost < least ? cost : least;
+  }
+  return least;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The positions of a group's values: in parts of a fine point, relative to the first ordinary one, and limited, so that
+// predictions fit 32 bits. Positions on bins are multiples of a whole step.
+
+inline constexpr i32 kFarthest = 1 << 25;
+inline constexpr i32 kWholeStep = kUnit * kParts;
+inline constexpr i32 kUnusable = static_cast<i32>(1u << 31);  // of an exception, or outside
+inline constexpr i32 nearest_bin(i32 position) { return (position + kWholeStep / 2) >> 10; }
+
+template <class T>
+class AbsolutePositions {
+ public:
+  AbsolutePositions(const Quantizer& quantizer, bool may_close)
+      : lattice_(lattice_of<T>(quantizer)), may_close_(may_close), scale_(lattice_.inverse_fine * kParts) {}
+
+  // Takes the first ordinary value as the reference. False if there is none.
+  bool start(const Word<T>* bits, u32 count) {
+    bool found = false;
+    on_bins_ = !may_close_;
+    for (u32 i = 0; i < count; ++i) {
+      const T x = bit_cast<T>(bits[i]);
+      if (is_exception(bits[i])) continue;
+      if (!found) reference_ = x;
+      found = true;
+      on_bins_ = on_bins_ || !(magnitude(x) <= lattice_.fine * static_cast<T>(kFineLimit<T>));
+    }
+    return found;
+  }
+
+  void convert(const Word<T>* bits, i32* positions) const {
+    constexpr T limit = static_cast<T>(kFarthest);
+    const i32 rounding = on_bins_ ? kWholeStep / 2 : 0, mask = on_bins_ ? -kWholeStep : -1;
+    for (u32 i = 0; i < kGroupValues; ++i) {
+      T t = multiply(subtract(bit_cast<T>(bits[i]), reference_), scale_);
+      t = t > limit ? limit : t;
+      t = t > -limit ? t : -limit;  // also NaN
+      const i32 position = (static_cast<i32>(t) + rounding) & mask;
+      positions[i] = is_exception(bits[i]) ? kUnusable : position;
+    }
+  }
+
+ private:
+  bool is_exception(Word<T> bits) const {
+    return (bits & ~kSignBit<T>) >= kInfinity<T> || (lattice_.has_fill && bits == lattice_.fill_bits);
+  }
+
+  Lattice<T> lattice_;
+  bool may_close_;
+  T scale_;
+  T reference_ = 0;
+  bool on_bins_ = true;
+};
+
+template <class T>
+class PointwisePositions {
+ public:
+  explicit PointwisePositions(const Quantizer& quantizer) : quantizer_(blocks::folded_quantizer<T>(quantizer)) {}
+
+  bool start(const Word<T>* bits, u32 count) {
+    for (u32 i = 0; i < count; ++i) {
+      if (blocks::bin_of(quantizer_, bits[i], reference_)) return true;
+    }
+    return false;
+  }
+
+  void convert(const Word<T>* bits, i32* positions) const {
+    using Int = typename FloatTraits<T>::Int;
+    constexpr Int limit = kFarthest / kWholeStep;
+    for (u32 i = 0; i < kGroupValues; ++i) {
+      Word<T> bin = 0;
+      const bool is_ordinary = blocks::bin_of(quantizer_, bits[i], bin);
+      const Int steps = static_cast<Int>(bin - reference_);
+      const Int near = steps > limit ? limit : steps < -limit ? -limit : steps;
+      positions[i] = is_ordinary ? static_cast<i32>(near) * kWholeStep : kUnusable;
+    }
+  }
+
+ private:
+  blocks::FoldedQuantizer<T> quantizer_;
+  Word<T> reference_ = 0;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The survey
+
+// Costs are of a value, in 1/8192 bit. A set of axes is a mask of axis_bit(); those without samples cost 0.
+struct Survey {
+  u64 errors[kAxes];                            // mean magnitude at the finest level, in 1/16 of a part, or kNoError
+  u64 interpolation[kAxisSets][kSurveyLevels];  // codes of values that are odd along these axes, by level
+  u64 lorenzo[kAxisSets];                       // differences along these axes
+  u64 exceptions;                               // their share, in 1/8192
+  u64 changes[kAxes];  // the share of values of which just one is an exception, the value or the one before it
+};
+
+// Sums over groups: of costs times ordinary values, and of ordinary values.
+struct CostSum {
+  u64 cost = 0, values = 0;
+  void add(u64 sum, u32 usable, u32 ordinary) {
+    if (usable == 0) return;
+    cost += group_cost(sum * ordinary / usable) * ordinary;
+    values += ordinary;
+  }
+  // From 1/16 bit for 32 values.
+  u64 mean() const { return values == 0 ? 0 : cost * (kCostsPerBit / 16 / kGroupValues) / values; }
+};
+
+template <class T, class Positions>
+class Surveyor {
+ public:
+  struct Group {
+    u32 ordinary;
+    i32 errors[kAxes][kSurveyLevels][kGroupValues];
+  };
+
+  static constexpr u32 scratch_bytes(u32 groups) { return groups * static_cast<u32>(sizeof(Group)); }
+
+  Surveyor(const u8* values, bool is_big_endian, const u32 (&dims)[kAxes], Positions positions)
+      : values_(values), is_big_endian_(is_big_endian), positions_(positions) {
+    u64 stride = 1;
+    for (u32 a = kAxes; a-- > 0;) {
+      dims_[a] = dims[a];
+      strides_[a] = stride;
+      stride *= dims[a];
+      if (dims[a] > 1) set_ |= axis_bit(a);
+    }
+    // A group is shaped like a sub-block of codes.
+    const u32 shape[kAxes] = {1, dims[1] > 1 ? 2u : 1u, dims[1] > 1 || dims[2] > 1 ? 4u : 1u,
+                              dims[1] > 1   ? 4u
+                              : dims[2] > 1 ? 8u
+                                            : 32u};
+    for (u32 a = 0; a < kAxes; ++a) shape_[a] = shape[a] < dims[a] ? shape[a] : dims[a];
+    for (u32 z = 0; z < shape_[1]; ++z) {
+      for (u32 y = 0; y < shape_[2]; ++y) {
+        for (u32 x = 0; x < shape_[3]; ++x, ++count_) {
+          const u32 at[kAxes] = {0, z, y, x};
+          offsets_[count_] = 0;
+          for (u32 a = 0; a < kAxes; ++a) {
+            steps_[count_][a] = static_cast<u8>(at[a]);
+            offsets_[count_] += at[a] * strides_[a];
+          }
+        }
+      }
+    }
+  }
+
+  void run(u32 groups, u8* scratch, Survey& survey) {
+    Group* const all = new (scratch) Group[groups];
+    for (u32 g = 0; g < groups; ++g) visit(g, all[g]);
+    survey.exceptions = values_seen_ == 0 ? 0 : exceptions_ * kCostsPerBit / values_seen_;
+    u32 codes[kAxes];
+    u64 least = kNoError;
+    for (u32 a = 0; a < kAxes; ++a) {
+      const u64 error = error_counts_[a] == 0 ? kNoError : 16 * (error_sums_[a] + 8) / error_counts_[a];
+      survey.errors[a] = error_counts_[a] != 0 && error == kNoError ? 1 : error;
+      if (survey.errors[a] != kNoError && (least == kNoError || survey.errors[a] < least)) least = survey.errors[a];
+      survey.changes[a] = pairs_[a] == 0 ? kCostsPerBit : changes_[a] * kCostsPerBit / pairs_[a];
+    }
+    for (u32 a = 0; a < kAxes; ++a) codes[a] = weight_code(survey.errors[a], least);
+    for (u32 set = 0; set < kAxisSets; ++set) {
+      survey.lorenzo[set] = lorenzo_[set].mean();
+      measure_interpolation(all, groups, set, codes, survey.interpolation[set]);
+    }
+  }
+
+ private:
+  // The bits of a group's values, each moved by a number of values along each axis. Positions outside get those of the
+  // group's first value, and their bit in the result is 0.
+  u32 gather(const u32 (&origin)[kAxes], const i32 (&move)[kAxes], Word<T>* bits) const {
+    i64 first = 0;
+    bool is_inside = true;
+    for (u32 a = 0; a < kAxes; ++a) {
+      const i64 begin = i64{origin[a]} + move[a];
+      is_inside = is_inside && begin >= 0 && begin + shape_[a] <= dims_[a];
+      first += begin * static_cast<i64>(strides_[a]);
+    }
+    if (is_inside) {
+      for (u32 i = 0; i < count_; ++i) bits[i] = bits_at(static_cast<u64>(first) + offsets_[i]);
+      return count_ == 32 ? ~0u : (1u << count_) - 1;
+    }
+    u32 inside = 0;
+    for (u32 i = 0; i < count_; ++i) {
+      bool is_in = true;
+      for (u32 a = 0; a < kAxes; ++a) {
+        const i64 at = i64{origin[a]} + move[a] + steps_[i][a];
+        is_in = is_in && at >= 0 && at < dims_[a];
+      }
+      inside |= u32{is_in} << i;
+      bits[i] = is_in ? bits_at(static_cast<u64>(first + static_cast<i64>(offsets_[i]))) : 0;
+    }
+    return inside;
+  }
+
+  Word<T> bits_at(u64 i) const {
+    const auto bits = load<Word<T>>(values_ + i * sizeof(T));
+    if (!is_big_endian_) return bits;
+    if constexpr (sizeof(T) == 4) {
+      return __builtin_bswap32(bits);
+    } else {
+      return __builtin_bswap64(bits);
+    }
+  }
+
+  void positions_at(const u32 (&origin)[kAxes], const i32 (&move)[kAxes], i32* positions) const {
+    Word<T> bits[kGroupValues] = {};
+    const u32 inside = gather(origin, move, bits);
+    positions_.convert(bits, positions);
+    if (inside == ~0u) return;
+    for (u32 i = 0; i < kGroupValues; ++i) {
+      if ((inside >> i & 1) == 0) positions[i] = kUnusable;
+    }
+  }
+
+  void visit(u32 g, Group& group) {
+    // Multiples of irrational numbers, one for each axis, cover a box evenly.
+    constexpr u32 kSteps[kAxes] = {3679390609u, 3152041523u, 2700274806u, 2313257605u};
+    u32 origin[kAxes];
+    for (u32 a = 0; a < kAxes; ++a) {
+      const u32 place = (g + 1) * kSteps[a] + 0x9E3779B9u;
+      origin[a] = static_cast<u32>(u64{place} * (dims_[a] - shape_[a] + 1) >> 32);
+    }
+    constexpr i32 kHere[kAxes] = {0, 0, 0, 0};
+    Word<T> bits[kGroupValues] = {};
+    gather(origin, kHere, bits);
+    values_seen_ += count_;
+    const bool has_ordinary = positions_.start(bits, count_);
+    i32 here[kGroupValues];
+    group.ordinary = 0;
+    if (has_ordinary) {
+      positions_at(origin, kHere, here);
+      for (u32 i = 0; i < count_; ++i) group.ordinary += here[i] != kUnusable;
+    }
+    exceptions_ += count_ - group.ordinary;
+    if (!has_ordinary) {
+      for (u32 a = 0; a < kAxes; ++a) pairs_[a] += (set_ & axis_bit(a)) != 0 ? count_ : 0;
+      return;
+    }
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set_ & axis_bit(a)) != 0) measure_errors(origin, a, here, group.errors[a]);
+    }
+    measure_differences(origin, here, group.ordinary);
+  }
+
+  // The errors of interpolation along one axis, at the half steps 1 and 2.
+  void measure_errors(const u32 (&origin)[kAxes], u32 axis, const i32* here,
+                      i32 (&errors)[kSurveyLevels][kGroupValues]) {
+    for (u32 level = 0; level < kSurveyLevels; ++level) {
+      const i32 s = 1 << level;
+      i32 near[4][kGroupValues];
+      const i32 moves[4] = {-3 * s, -s, s, 3 * s};
+      for (u32 t = 0; t < 4; ++t) {
+        i32 move[kAxes] = {};
+        move[axis] = moves[t];
+        positions_at(origin, move, near[t]);
+      }
+      const bool is_pair = dims_[axis] == 2;  // then one value predicts the other
+      u64 sum = 0;
+      u32 count = 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {
+        const i32 a = near[0][i], b = near[1][i], c = near[2][i], d = near[3][i];
+        const bool has_two = b != kUnusable && c != kUnusable;
+        const bool is_inner = dims_[axis] >= 7 && inner(origin, axis, i, 3 * s);
+        const bool has_four = has_two && a != kUnusable && d != kUnusable;
+        i32 error = kUnusable;
+        if (here[i] == kUnusable) {
+        } else if (has_four) {
+          error = here[i] - ((9 * (b + c) - a - d) >> 4);
+        } else if (has_two && !is_inner) {
+          error = here[i] - ((b + c) >> 1);
+        } else if (is_pair && b != kUnusable) {
+          error = here[i] - b;
+        } else if (is_pair && c != kUnusable) {
+          error = here[i] - c;
+        }
+        errors[level][i] = error;
+        const bool is_typical = error != kUnusable && (has_four || (dims_[axis] < 7 && has_two));
+        sum += is_typical ? static_cast<u32>(error < 0 ? -error : error) : 0;
+        count += is_typical;
+      }
+      if (level == 0) {
+        error_sums_[axis] += sum;
+        error_counts_[axis] += count;
+      }
+    }
+  }
+
+  // Whether both values this far away lie inside.
+  bool inner(const u32 (&origin)[kAxes], u32 axis, u32 i, i32 distance) const {
+    const i64 at = i64{origin[axis]} + steps_[i][axis];
+    return at >= distance && at + distance < dims_[axis];
+  }
+
+  // The differences along each set of axes: sums over the corners of a box, with alternating signs.
+  void measure_differences(const u32 (&origin)[kAxes], const i32* here, u32 ordinary) {
+    i32 sums[kAxisSets][kGroupValues];
+    i32 usable[kAxisSets][kGroupValues];
+    for (u32 set = 0; set < kAxisSets; ++set) {
+      if ((set & ~set_) != 0) continue;
+      i32 move[kAxes] = {};
+      for (u32 a = 0; a < kAxes; ++a) move[a] = (set & axis_bit(a)) != 0 ? -1 : 0;
+      i32 corner[kGroupValues];
+      positions_at(origin, move, corner);
+      const bool is_odd = (count_ones(set) & 1) != 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {
+        const i32 bin = nearest_bin(corner[i]);
+        usable[set][i] = corner[i] != kUnusable ? -1 : 0;
+        sums[set][i] = is_odd ? -bin : bin;
+      }
+    }
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set_ & axis_bit(a)) != 0) count_changes(here, usable[axis_bit(a)], origin, a);
+    }
+    for (u32 a = 0; a < kAxes; ++a) {
+      for (u32 set = 0; set < kAxisSets; ++set) {
+        if ((set & ~set_) != 0 || (set & axis_bit(a)) == 0) continue;
+        const u32 rest = set ^ axis_bit(a);
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          sums[set][i] += sums[rest][i];
+          usable[set][i] &= usable[rest][i];
+        }
+      }
+    }
+    for (u32 set = 1; set < kAxisSets; ++set) {
+      if ((set & ~set_) != 0) continue;
+      u64 sum = 0;
+      u32 count = 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {
+        const i32 difference = sums[set][i] & usable[set][i];
+        sum += static_cast<u32>(difference < 0 ? -difference : difference);
+        count += usable[set][i] != 0;
+      }
+      lorenzo_[set].add(sum, count, ordinary);
+    }
+  }
+
+  // How often just one of two neighbours along an axis is an exception.
+  void count_changes(const i32* here, const i32* is_before_usable, const u32 (&origin)[kAxes], u32 axis) {
+    for (u32 i = 0; i < count_; ++i) {
+      if (origin[axis] + steps_[i][axis] == 0) continue;
+      ++pairs_[axis];
+      changes_[axis] += (here[i] != kUnusable) != (is_before_usable[i] != 0);
+    }
+  }
+
+  void measure_interpolation(const Group* all, u32 groups, u32 set, const u32 (&codes)[kAxes],
+                             u64 (&costs)[kSurveyLevels]) {
+    for (u64& cost : costs) cost = 0;
+    if (set == 0 || (set & ~set_) != 0 || count_ones(set) > kMaxActiveAxes) return;
+    u32 chosen = 0;  // bit a for axis a
+    for (u32 a = 0; a < kAxes; ++a) chosen |= (set & axis_bit(a)) != 0 ? 1u << a : 0;
+    i32 shares[kAxes];
+    blend(codes, chosen, kAxes, shares);
+    for (u32 level = 0; level < kSurveyLevels; ++level) {
+      CostSum total;
+      for (u32 g = 0; g < groups; ++g) {
+        if (all[g].ordinary == 0) continue;
+        i32 sums[kGroupValues] = {};
+        i32 usable[kGroupValues];
+        for (i32& flag : usable) flag = -1;
+        for (u32 a = 0; a < kAxes; ++a) {
+          if (shares[a] == 0) continue;
+          const i32* const errors = all[g].errors[a][level];
+          for (u32 i = 0; i < kGroupValues; ++i) {
+            usable[i] &= errors[i] != kUnusable ? -1 : 0;
+            sums[i] += shares[a] * (errors[i] != kUnusable ? errors[i] : 0);
+          }
+        }
+        u64 sum = 0;
+        u32 count = 0;
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          const i32 code = nearest_bin((sums[i] + 8) >> 4) & usable[i];
+          sum += static_cast<u32>(code < 0 ? -code : code);
+          count += usable[i] != 0;
+        }
+        total.add(sum, count, all[g].ordinary);
+      }
+      costs[level] = total.values != 0 ? total.mean() : level == 0 ? 0 : costs[level - 1];
+    }
+  }
+
+  const u8* values_;
+  bool is_big_endian_;
+  Positions positions_;
+  u32 dims_[kAxes];
+  u64 strides_[kAxes];
+  u32 set_ = 0;  // axes with more than one value
+  u32 shape_[kAxes];
+  u32 count_ = 0;
+  u64 offsets_[kGroupValues];
+  u8 steps_[kGroupValues][kAxes];
+
+  u64 values_seen_ = 0, exceptions_ = 0;
+  u64 error_sums_[kAxes] = {};
+  u64 error_counts_[kAxes] = {};
+  u64 pairs_[kAxes] = {};
+  u64 changes_[kAxes] = {};
+  CostSum lorenzo_[kAxisSets];
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Costs of a tile, in 1/8192 bit
+
+// How many values there are of each parity along an axis that is interpolated.
+inline u32 odd_values(u32 extent, u32 half_step) {
+  return extent - 1 > half_step ? (extent - 2 - half_step) / (2 * half_step) + 1 : 0;
+}
+inline u32 even_values(u32 extent, u32 half_step) {
+  return (extent - 1) / (2 * half_step) + 1 + ((extent - 1) % (2 * half_step) != 0);
+}
+
+inline u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
+  u32 active[kMaxActiveAxes];
+  u32 count = 0, longest = 1;
+  u64 others = 1;  // values that are the first along all active axes
+  for (u32 a = 0; a < kAxes; ++a) {
+    if ((axes & axis_bit(a)) != 0 && extents[a] > 1) {
+      active[count++] = a;
+      longest = extents[a] > longest ? extents[a] : longest;
+    } else {
+      others *= extents[a];
+    }
+  }
+  if (count == 0) return ~u64{0} >> 8;
+  u32 top = 1;
+  while ((1u << top) < longest - 1) ++top;
+  u64 cost = others * survey.interpolation[axis_bit(active[count - 1])][kSurveyLevels - 1];
+  for (u32 level = 0; level <= top; ++level) {
+    for (u32 odd = 1; odd < 1u << count; ++odd) {
+      u32 set = 0;
+      u64 values = others;
+      for (u32 i = 0; i < count; ++i) {
+        const bool is_odd = (odd >> i & 1) != 0;
+        if (is_odd) set |= axis_bit(active[i]);
+        if (level == top) continue;
+        values *= is_odd ? odd_values(extents[active[i]], 1u << level) : even_values(extents[active[i]], 1u << level);
+      }
+      const u64(&costs)[kSurveyLevels] = survey.interpolation[set];
+      const u64 growth = costs[1] > costs[0] ? costs[1] - costs[0] : 0;
+      cost += values * (level == 0 ? costs[0] : costs[1] + (level - 1) * growth);
+    }
+  }
+  return cost;
+}
+
+// The least over sets of axes, and that set. Where coordinates are 0, differences are along the other axes of the set.
+inline u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best) {
+  u64 least = ~u64{0} >> 8;
+  u32 last = 0;
+  for (u32 a = 0; a < kAxes; ++a) last = extents[a] > 1 ? axis_bit(a) : last;
+  best = last;
+  for (u32 set = 1; set < kAxisSets; ++set) {
+    u64 others = 1;
+    bool is_there = true;
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set & axis_bit(a)) == 0) {
+        others *= extents[a];
+      } else {
+        is_there = is_there && extents[a] > 1;
+      }
+    }
+    if (!is_there) continue;
+    u64 cost = others * survey.lorenzo[last];
+    for (u32 part = set; part != 0; part = (part - 1) & set) {
+      u64 values = others;
+      for (u32 a = 0; a < kAxes; ++a) values *= (part & axis_bit(a)) != 0 ? extents[a] - 1 : 1;
+      cost += values * survey.lorenzo[part];
+    }
+    if (cost < least) {
+      least = cost;
+      best = set;
+    }
+  }
+  return least;
+}
+
+// Of the exceptions' bitmap.
+inline u64 bitmap_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
+  u64 least = survey.exceptions, count = 1;
+  for (u32 a = 0; a < kAxes; ++a) {
+    count *= extents[a];
+    if (extents[a] == 1) continue;
+    const u64 words = 32 * survey.changes[a];
+    const u64 cost = (words < kCostsPerBit ? words : kCostsPerBit) + survey.exceptions / extents[a];
+    least = cost < least ? cost : least;
+  }
+  return least * count;
+}
+
+// The axes for a chunk: those for which a full tile costs least by value. Of equals, the first of those with three axes,
+// then with two, then with one, in the order of w, z, y, x. More than two axes are not reduced to one.
+inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes]) {
+  u32 all = 0;
+  for (u32 a = 0; a < kAxes; ++a) all |= dims[a] > 1 ? axis_bit(a) : 0;
+  const u32 rank = count_ones(all);
+  if (rank <= 1) return all == 0 ? axis_bit(kAxes - 1) : all;
+  u64 least = ~u64{0};
+  u32 best = 0;
+  for (u32 size = rank<kMaxActiveAxes ? rank : kMaxActiveAxes; size>(rank > 2 ? 1u : 0u); --size) {
+    for (u32 axes = kAxesMask; axes > 0; --axes) {
+      if ((axes & ~all) != 0 || count_ones(axes) != size) continue;
+      u32 extents[kAxes], unused;
+      cut(dims, axes, extents);
+      const u64 interpolation = interpolation_cost(survey, extents, axes);
+      const u64 lorenzo = lorenzo_cost(survey, extents, unused);
+      u64 values = 1;
+      for (const u32 extent : extents) values *= extent;
+      const u64 cost = (interpolation < lorenzo ? interpolation : lorenzo) + bitmap_cost(survey, extents) + kTileCost;
+      const u64 per_value = cost * 256 / values;
+      if (per_value >= least) continue;
+      least = per_value;
+      best = axes;
+    }
+  }
+  return best;
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp

@@ -1,0 +1,706 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Interp's coder: classes of 32 codes, interleaved rANS with built-in tables, escapes and raw planes
+// (docs/format/interp.md). This code is the definition; simd/interp_coder.h has the same for single instruction sets.
+//
+// Codes are signed numbers I, i32 or i64. All arithmetic on them wraps around. Their array is padded with zeros to a
+// multiple of 32.
+#pragma once
+
+#include "codecs/bits.h"
+#include "codecs/interp.h"
+#include "codecs/interp_tables.h"
+#include "codecs/portable.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+template <class I>
+struct UnsignedOf {
+  using Type = u32;
+};
+template <>
+struct UnsignedOf<i64> {
+  using Type = u64;
+};
+template <class I>
+using Unsigned = typename UnsignedOf<I>::Type;
+
+// Codes of 32 bits never need more: 18 planes leave at most 30000 of any mean.
+template <class I>
+inline constexpr u32 kMostRawPlanes = sizeof(I) == 4 ? 18 : kMaxRawPlanes;
+
+inline constexpr u32 kEscape = kSymbols - 1;  // the symbol, and the least number that is one
+inline constexpr u32 kMostClassPlanes = raw_planes_of(kClasses - 1);
+inline constexpr u32 kStateBytes = 4;
+inline constexpr u32 kFirstState = 1u << 16;
+inline constexpr u32 kWordBytes = 2;
+
+constexpr u32 blocks_of(u32 count) { return (count + kBlockCodes - 1) / kBlockCodes; }
+
+// What plan_coding finds, and write_codes follows.
+struct Coding {
+  u8 classes[kMaxBlocks];
+  u32 raw_planes;  // of every block: R
+  u32 model;
+  u32 lanes;
+  u32 escape_bytes;
+  u32 raw_words;
+  u32 escapes;
+  u64 cost;  // in 1/16 bit, of all that write_codes writes
+};
+
+// At most one word for each symbol and class.
+inline constexpr u32 kMaxWords = kTileValues + kMaxBlocks;
+
+// Bytes of scratch memory. Words are made from the last to the first, and vectors reach a little in front of them.
+inline constexpr u32 kWriteScratchBytes = 64 + kMaxWords * kWordBytes;
+inline constexpr u32 kReadScratchBytes = kMaxBlocks;
+
+// Room that write_codes needs in `out`. That the words need no more than their cost: a state is at least 32 times a
+// symbol's frequency when the symbol is coded, so rounding makes it at most 33/32 times too large, 0.045 bit; rounding
+// of costs hides at most 1/32 bit more. A tile has at most 33792 symbols and classes: 322 bytes. And 32 bytes because
+// states count as 3 bytes, 3 of padding, and 64 because vectors write further.
+constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 448; }
+
+// The same for any codes, far more than a tile has.
+template <class I>
+inline constexpr u32 kMaxCodedBytes =
+    kMaxLanes * kStateBytes + kMaxWords * kWordBytes + 3 + static_cast<u32>(sizeof(I)) * kTileValues +
+    (kMostRawPlanes<I> + kMostClassPlanes) * kMaxBlocks * 4;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tables
+
+// How to code a symbol: a state x, below 2^21 times the frequency, becomes
+//   (x / frequency << 11) + x % frequency + sum = x + sum + x / frequency * (2048 - frequency).
+// The quotient is x * reciprocal >> 43: the reciprocal is 2^43 / frequency, rounded up by less than 1, so the product is
+// too large by less than x, and x is below 2^43 / frequency. It stays below 2^64.
+struct Rate {
+  u64 reciprocal;
+  u32 limit;  // states from here on put out a word first
+  u16 frequency;
+  u16 sum;  // of the frequencies before
+};
+
+struct Rates {
+  Rate symbols[kSymbolTables][kSymbols];
+  Rate classes[kClassModels][kClassContexts][kClasses];
+};
+
+constexpr void make_rates(const u16 (&frequencies)[kSymbols], Rate (&rates)[kSymbols]) {
+  u32 sum = 0;
+  for (u32 s = 0; s < kSymbols; ++s) {
+    const u32 frequency = frequencies[s];
+    rates[s] = {((u64{1} << 43) + frequency - 1) / frequency, frequency << (32 - kFrequencyBits),
+                static_cast<u16>(frequency), static_cast<u16>(sum)};
+    sum += frequency;
+  }
+}
+
+constexpr Rates make_rates() {
+  Rates rates = {};
+  for (u32 t = 0; t < kSymbolTables; ++t) make_rates(kSymbolFrequencies[t], rates.symbols[t]);
+  for (u32 m = 0; m < kClassModels; ++m) {
+    for (u32 c = 0; c < kClassContexts; ++c) make_rates(kClassFrequencies[m][c], rates.classes[m][c]);
+  }
+  return rates;
+}
+inline constexpr Rates kRates = make_rates();
+
+constexpr bool frequencies_are_complete() {
+  for (const auto& table : kRates.symbols) {
+    if (table[kSymbols - 1].sum + table[kSymbols - 1].frequency != kFrequencySum) return false;
+  }
+  for (const auto& model : kRates.classes) {
+    for (const auto& table : model) {
+      if (table[kClasses - 1].sum + table[kClasses - 1].frequency != kFrequencySum) return false;
+    }
+  }
+  return true;
+}
+static_assert(frequencies_are_complete());
+
+// The symbol of each slot.
+struct SlotTables {
+  u8 symbols[kSymbolTables][kFrequencySum];
+};
+
+constexpr SlotTables make_slot_tables() {
+  SlotTables slots = {};
+  for (u32 t = 0; t < kSymbolTables; ++t) {
+    u32 slot = 0;
+    for (u32 s = 0; s < kSymbols; ++s) {
+      for (u32 i = 0; i < kSymbolFrequencies[t][s]; ++i) slots.symbols[t][slot++] = static_cast<u8>(s);
+    }
+  }
+  return slots;
+}
+inline constexpr SlotTables kSlots = make_slot_tables();
+
+// Sums of the frequencies of classes before each class, for searches.
+struct ClassSums {
+  alignas(32) u16 before[kClassModels][kClassContexts][kClasses];
+};
+
+constexpr ClassSums make_class_sums() {
+  ClassSums sums = {};
+  for (u32 m = 0; m < kClassModels; ++m) {
+    for (u32 c = 0; c < kClassContexts; ++c) {
+      for (u32 s = 0; s < kClasses; ++s) sums.before[m][c][s] = kRates.classes[m][c][s].sum;
+    }
+  }
+  return sums;
+}
+inline constexpr ClassSums kClassSums = make_class_sums();
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Planning
+
+// Codes are measured in *sizes*: their zigzag without the planes that every block leaves raw.
+
+// The sum of the sizes' halves, rounded up, decides which three classes are compared: the mean of a class is near 0.1
+// times a power of two.
+constexpr u32 class_threshold(u32 j) { return ((4525u << j) + 999) / 1000; }
+inline constexpr u32 kClassThresholds = 14;
+
+constexpr u32 thresholds_reached(u32 halves) {
+  u32 k = 0;
+  while (k < kClassThresholds && halves >= class_threshold(k)) ++k;
+  return k;
+}
+
+struct Candidates {
+  u32 classes[3];
+};
+constexpr Candidates candidates_of(u32 reached) {
+  return {{reached > 1 ? reached : 1, reached + 1, reached + 2 < kClasses ? reached + 2 : kClasses - 1}};
+}
+
+inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the comparison of classes
+
+// Costs of one code in three classes at once, 16 bits for each: they sum to less than 2^16 in a block. The size is
+// shifted by the least number of raw planes of the three. From five thresholds on the three differ from the next three
+// only by this shift, but at the end.
+inline constexpr u32 kCostShifts = 7;
+inline constexpr u32 kCostSizes = 64;  // more are like the last
+constexpr u32 cost_row(u32 reached) { return reached == kClassThresholds ? 6 : reached < 5 ? reached : 5; }
+
+struct BlockCosts {
+  u64 three[kCostShifts][kCostSizes];
+};
+
+constexpr BlockCosts make_block_costs() {
+  BlockCosts costs = {};
+  for (u32 row = 0; row < kCostShifts; ++row) {
+    const u32 reached = row == 6 ? kClassThresholds : row;
+    const Candidates candidates = candidates_of(reached);
+    for (u32 size = 0; size < kCostSizes; ++size) {
+      for (u32 i = 0; i < 3; ++i) {
+        const u32 c = candidates.classes[i];
+        const u32 rest = size >> (raw_planes_of(c) - raw_planes_of(candidates.classes[0]));
+        const u64 cost =
+            rest < kEscape ? kCosts.symbols[table_of(c)][rest] : kCosts.symbols[table_of(c)][kEscape] + kEscapeCost;
+        costs.three[row][size] |= cost << 16 * i;
+      }
+    }
+  }
+  return costs;
+}
+inline constexpr BlockCosts kBlockCosts = make_block_costs();
+static_assert((kCostSizes - 1) >> 2 >= kEscape);
+
+// The class of the three with the least cost, the first of equals. `symbol_costs` are three sums of 16 bits.
+inline u32 least_of_three(const Candidates& candidates, u64 symbol_costs, u32& least) {
+  u32 best = 0;
+  least = ~0u;
+  for (u32 i = 0; i < 3; ++i) {
+    const u32 c = candidates.classes[i];
+    const u32 cost = (static_cast<u32>(symbol_costs >> 16 * i) & 0xFFFF) + kBlockCodes * 16 * raw_planes_of(c);
+    if (cost < least) {
+      least = cost;
+      best = c;
+    }
+  }
+  return best;
+}
+
+// What the blocks of a tile add up to.
+template <class I>
+struct Tally {
+  u64 cost = 0;  // of symbols and raw planes of classes, and kEscapeCost for each escape
+  u32 class_planes = 0;
+  u32 escapes = 0;
+  Unsigned<I> items = 0;  // bits that are set in some escape's item
+};
+
+template <class I>
+inline Unsigned<I> item_of(I code, i32 unit) {
+  using U = Unsigned<I>;
+  return zigzag(static_cast<U>(static_cast<U>(code) * static_cast<U>(unit)));
+}
+
+// Counts the escapes of a block, if `all_sizes`, the bits set in some size, say that there can be some.
+template <class I>
+inline void count_escapes(const I* codes, i32 unit, u32 raw_planes, u32 symbol_class, u32 all_sizes, Tally<I>& tally) {
+  if (all_sizes >> raw_planes_of(symbol_class) < kEscape) return;
+  const u32 planes = raw_planes + raw_planes_of(symbol_class);
+  for (u32 i = 0; i < kBlockCodes; ++i) {
+    if (zigzag(static_cast<Unsigned<I>>(codes[i])) >> planes < kEscape) continue;
+    tally.items |= item_of(codes[i], unit);
+    ++tally.escapes;
+  }
+}
+
+// The least R for which the sum of all zigzags, high * 2^32 + low, is at most 30000 * count * 2^R.
+inline u32 least_raw_planes(u64 high, u64 low, u32 count) {
+  u32 planes = 0;
+  for (; high >> 16 != 0; ++planes) {  // halves, rounded up
+    low = (low >> 1) + (low & 1) + ((high & 1) << 31);
+    high >>= 1;
+  }
+  u64 sum = (high << 32) + low;
+  for (; sum > u64{30000} * count; ++planes) sum -= sum >> 1;
+  return planes < kMaxRawPlanes ? planes : kMaxRawPlanes;
+}
+
+// The model whose classes cost the least, the first of equals; and their cost.
+inline u32 choose_model(const u8* classes, u32 blocks, u64& cost) {
+  u32 costs[kClassModels] = {};
+  u32 context = kClassContexts - 1;
+  for (u32 b = 0; b < blocks; ++b) {
+    for (u32 m = 0; m < kClassModels; ++m) costs[m] += kCosts.classes[m][context][classes[b]];
+    context = classes[b];
+  }
+  u32 best = 0;
+  for (u32 m = 1; m < kClassModels; ++m) best = costs[m] < costs[best] ? m : best;
+  cost = costs[best];
+  return best;
+}
+
+// The largest that costs at most 2 % of the words.
+inline u32 choose_lanes(u64 coded) {
+  u32 lanes = kMaxLanes;
+  while (lanes > 1 && u64{16384} * lanes > coded) lanes = lanes == 32 ? 16 : lanes / 4;
+  return lanes;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Words
+
+// Where the next word comes from, and the end, past which nothing is read. Before up to 32 words are read without a look
+// at the end, reserve() must have returned true.
+class Words {
+ public:
+  Words(const u8* in, u32 bytes) : begin_(in), next_(in), end_(in + bytes) {}
+
+  // False if words that are not there were read since the last call.
+  bool reserve() {
+    if (end_ - next_ >= static_cast<i64>(kMostBytes)) [[likely]]
+      return true;
+    return reserve_in_rest();
+  }
+
+  // The next word, if it is wanted.
+  u32 take(u32 state, bool is_wanted) {
+    const u32 refilled = state << 16 | load<u16>(next_);
+    next_ += is_wanted ? kWordBytes : 0;
+    return is_wanted ? refilled : state;
+  }
+
+  const u8* next() const { return next_; }
+  void skip(u32 words) { next_ += words * kWordBytes; }
+
+  // Bytes taken. At most as many as there are, if reserve() returns true.
+  u32 taken() const { return static_cast<u32>(next_ - begin_) + moved_; }
+
+  static constexpr u32 kMostBytes = kMaxLanes * kWordBytes;
+
+ private:
+  // The last bytes are moved to where zeros follow them.
+  bool reserve_in_rest() {
+    if (begin_ != rest_) {
+      moved_ = static_cast<u32>(next_ - begin_);
+      const u32 left = static_cast<u32>(end_ - next_);
+      memcpy(rest_, next_, left);
+      begin_ = next_ = rest_;
+      end_ = rest_ + left;
+    }
+    return next_ <= end_;
+  }
+
+  const u8* begin_;
+  const u8* next_;
+  const u8* end_;
+  u32 moved_ = 0;
+  u8 rest_[2 * kMostBytes] = {};
+};
+
+// Codes one symbol, after which its state is smaller than 2^32 again. A word is put in front of `words` if necessary.
+inline void push(const Rate& rate, u32& state, u8*& words) {
+  u32 x = state;
+  const bool is_full = x >= rate.limit;
+  store(words - kWordBytes, static_cast<u16>(x));
+  words -= is_full ? kWordBytes : 0;
+  x = is_full ? x >> 16 : x;
+  state = x + rate.sum + static_cast<u32>(x * rate.reciprocal >> 43) * (kFrequencySum - rate.frequency);
+}
+
+inline u32 after(const Rate& rate, u32 state) {
+  return rate.frequency * (state >> kFrequencyBits) + (state & (kFrequencySum - 1)) - rate.sum;
+}
+
+// Classes: lane i has the blocks i * share to (i + 1) * share - 1; the lanes take turns.
+inline void write_classes(const Coding& plan, u32 blocks, u32* states, u8*& words) {
+  const u32 share = (blocks + plan.lanes - 1) / plan.lanes;
+  for (u32 j = share; j-- > 0;) {
+    for (u32 lane = plan.lanes; lane-- > 0;) {
+      const u32 b = lane * share + j;
+      if (b >= blocks) continue;
+      const u32 context = j != 0 ? plan.classes[b - 1] : kClassContexts - 1;
+      push(kRates.classes[plan.model][context][plan.classes[b]], states[lane], words);
+    }
+  }
+}
+
+// The class whose slots include this one.
+inline u32 class_of_slot(const u16 (&before)[kClasses], u32 slot) {
+  u32 c = 0;
+  for (u32 step = kClasses / 2; step != 0; step /= 2) c += before[c + step] <= slot ? step : 0;
+  return c;
+}
+
+template <class Search>
+inline bool read_classes(const Head& head, u32 blocks, u32* states, Words& words, u8* classes, Search search) {
+  const u32 share = (blocks + head.lanes - 1) / head.lanes;
+  for (u32 j = 0; j < share; ++j) {
+    if (!words.reserve()) return false;
+    for (u32 lane = 0, b = j; lane < head.lanes && b < blocks; ++lane, b += share) {
+      const u32 context = j != 0 ? classes[b - 1] : kClassContexts - 1;
+      const u32 c = search(kClassSums.before[head.model][context], states[lane] & (kFrequencySum - 1));
+      const u32 x = after(kRates.classes[head.model][context][c], states[lane]);
+      states[lane] = words.take(x, x < kFirstState);
+      classes[b] = static_cast<u8>(c);
+    }
+  }
+  return words.reserve();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Raw planes: bit i of word p is bit p of code i of a block
+
+// Bit 0 of each byte, gathered: that of byte i becomes bit i.
+inline u32 gather_bits(u64 bytes) {
+  return static_cast<u32>((bytes & 0x0101010101010101ull) * 0x0102040810204080ull >> 56);
+}
+// The reverse.
+inline u64 spread_bits(u32 bits) {
+  const u64 each = (bits * 0x0101010101010101ull) & 0x8040201008040201ull;
+  return (each + 0x7F7F7F7F7F7F7F7Full) >> 7 & 0x0101010101010101ull;
+}
+
+template <class U>
+inline void write_planes(const U (&numbers)[kBlockCodes], u32 planes, u8* out) {
+  for (u32 first = 0; first < planes; first += 8) {
+    u64 bytes[kBlockCodes / 8] = {};
+    for (u32 i = 0; i < kBlockCodes; ++i) bytes[i / 8] |= u64{static_cast<u8>(numbers[i] >> first)} << 8 * (i % 8);
+    for (u32 p = first; p < planes && p < first + 8; ++p) {
+      u32 word = 0;
+      for (u32 i = 0; i < kBlockCodes / 8; ++i) word |= gather_bits(bytes[i] >> (p - first)) << 8 * i;
+      store(out + u64{4} * p, word);
+    }
+  }
+}
+
+// Adds bits to numbers that have none there.
+template <class U>
+inline void read_planes(const u8* in, u32 planes, U (&numbers)[kBlockCodes]) {
+  for (u32 first = 0; first < planes; first += 8) {
+    u64 bytes[kBlockCodes / 8] = {};
+    for (u32 p = first; p < planes && p < first + 8; ++p) {
+      const u32 word = load<u32>(in + u64{4} * p);
+      for (u32 i = 0; i < kBlockCodes / 8; ++i) bytes[i] |= spread_bits(word >> 8 * i & 0xFF) << (p - first);
+    }
+    for (u32 i = 0; i < kBlockCodes; ++i) numbers[i] |= static_cast<U>(bytes[i / 8] >> 8 * (i % 8) & 0xFF) << first;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Escapes: the first one last
+
+inline u8* write_escape(u64 item, u32 bytes, u8* out) {
+  memcpy(out, &item, bytes);
+  return out + bytes;
+}
+
+template <class U>
+inline U read_escape(const u8* in, u32 bytes) {
+  u64 item = 0;
+  memcpy(&item, in, bytes);
+  return static_cast<U>(item);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Blocks. simd/interp_coder.h has twins of these
+
+// Where writing has come to. It goes backwards in the codes: words and planes are put in front of those that are there,
+// escapes behind them.
+struct Output {
+  u8* words;
+  u8* planes;
+  u8* escapes;
+};
+
+struct Input {
+  const u8* planes;        // the next block's
+  const u8* escapes;       // the end of the next one
+  const u8* first_escape;  // none begins in front of this
+};
+
+struct Definition {
+  template <class I>
+  static void sum_zigzags(const I* codes, u32 count, u64& high, u64& low) {
+    high = low = 0;
+    for (u32 i = 0; i < count; ++i) {
+      const u64 number = zigzag(static_cast<Unsigned<I>>(codes[i]));
+      high += number >> 32;
+      low += number & 0xFFFFFFFF;
+    }
+  }
+
+  // Sizes are below 2^30 here, since the sum of all is.
+  template <class I>
+  static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+      u32 sizes[kBlockCodes], all_sizes = 0, halves = 0;
+      for (u32 i = 0; i < kBlockCodes; ++i) {
+        sizes[i] = static_cast<u32>(zigzag(static_cast<Unsigned<I>>(codes[i])) >> plan.raw_planes);
+        all_sizes |= sizes[i];
+        halves += (sizes[i] + 1) >> 1;
+      }
+      plan.classes[b] = 0;
+      if (all_sizes == 0) continue;
+      const u32 reached = thresholds_reached(halves);
+      const Candidates candidates = candidates_of(reached);
+      const u32 shift = raw_planes_of(candidates.classes[0]);
+      const u64(&costs)[kCostSizes] = kBlockCosts.three[cost_row(reached)];
+      u64 sums = 0;
+      for (const u32 size : sizes) {
+        const u32 rest = size >> shift;
+        sums += costs[rest < kCostSizes ? rest : kCostSizes - 1];
+      }
+      u32 cost;
+      const u32 c = least_of_three(candidates, sums, cost);
+      plan.classes[b] = static_cast<u8>(c);
+      tally.cost += cost;
+      tally.class_planes += raw_planes_of(c);
+      count_escapes(codes, unit, plan.raw_planes, c, all_sizes, tally);
+    }
+  }
+
+  // All symbols, raw planes and escapes.
+  template <u32 lanes, class I>
+  static void write_blocks(const I* codes, u32 blocks, i32 unit, const Coding& plan, u32* states, Output& out) {
+    using U = Unsigned<I>;
+    u32 x[lanes];
+    memcpy(x, states, sizeof x);
+    u8* words = out.words;
+    for (u32 b = blocks; b-- > 0;) {
+      const u32 c = plan.classes[b];
+      const u32 planes = plan.raw_planes + raw_planes_of(c);
+      if (c == 0 && planes == 0) continue;
+      U numbers[kBlockCodes];
+      for (u32 i = 0; i < kBlockCodes; ++i) numbers[i] = zigzag(static_cast<U>(codes[u64{b} * kBlockCodes + i]));
+      if (c != 0) {
+        const Rate(&rates)[kSymbols] = kRates.symbols[table_of(c)];
+        for (u32 i = kBlockCodes; i-- > 0;) {
+          const U rest = numbers[i] >> planes;
+          const u32 symbol = rest < kEscape ? static_cast<u32>(rest) : kEscape;
+          push(rates[symbol], x[i % lanes], words);
+          if (symbol == kEscape) [[unlikely]] {
+            out.escapes = write_escape(item_of(codes[u64{b} * kBlockCodes + i], unit), plan.escape_bytes, out.escapes);
+            numbers[i] = 0;
+          }
+        }
+      }
+      out.planes -= 4 * planes;
+      write_planes(numbers, planes, out.planes);
+    }
+    out.words = words;
+    memcpy(states, x, sizeof x);
+  }
+
+  static u32 find_class(const u16 (&before)[kClasses], u32 slot) { return class_of_slot(before, slot); }
+
+  // The reverse. False if words or escapes are missing.
+  template <u32 lanes, class I>
+  static bool read_blocks(const Head& head, const u8* classes, u32 blocks, u32* states, Words& words, Input& in,
+                          I* steps) {
+    using U = Unsigned<I>;
+    u32 x[lanes];
+    memcpy(x, states, sizeof x);
+    const U unit = static_cast<U>(head.unit());
+    for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
+      const u32 c = classes[b];
+      const u32 planes = head.raw_planes + raw_planes_of(c);
+      if (c == 0 && planes == 0) {
+        memset(steps, 0, kBlockCodes * sizeof(I));
+        continue;
+      }
+      U numbers[kBlockCodes] = {};
+      u32 escaped = 0;
+      if (c != 0) {
+        if (!words.reserve()) return false;
+        const u8(&slots)[kFrequencySum] = kSlots.symbols[table_of(c)];
+        const Rate(&rates)[kSymbols] = kRates.symbols[table_of(c)];
+        for (u32 i = 0; i < kBlockCodes; ++i) {
+          u32& state = x[i % lanes];
+          const u32 symbol = slots[state & (kFrequencySum - 1)];
+          const u32 next = after(rates[symbol], state);
+          state = words.take(next, next < kFirstState);
+          numbers[i] = static_cast<U>(symbol) << planes;
+          escaped |= (symbol + 1) >> 4 << i;
+        }
+      }
+      read_planes(in.planes, planes, numbers);
+      in.planes += 4 * planes;
+      for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = static_cast<I>(unzigzag(numbers[i]) * unit);
+      if (escaped != 0 && !read_escapes(escaped, head.escape_bytes, in, steps)) return false;
+    }
+    memcpy(states, x, sizeof x);
+    return words.reserve();
+  }
+
+  template <class I>
+  static bool read_escapes(u32 escaped, u32 bytes, Input& in, I* steps) {
+    for (; escaped != 0; escaped &= escaped - 1) {
+      if (in.escapes - in.first_escape < static_cast<i64>(bytes)) return false;
+      in.escapes -= bytes;
+      steps[count_ones((escaped & -escaped) - 1)] =
+          static_cast<I>(unzigzag(read_escape<Unsigned<I>>(in.escapes, bytes)));
+    }
+    return true;
+  }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A tile's codes. `Blocks` is Definition or a twin of it
+
+template <class Blocks, class I>
+inline void plan_coding_with(const I* codes, u32 count, i32 unit, Coding& plan) {
+  const u32 blocks = blocks_of(count);
+  u64 high, low;
+  Blocks::sum_zigzags(codes, blocks * kBlockCodes, high, low);
+  plan.raw_planes = least_raw_planes(high, low, count);
+  Tally<I> tally;
+  Blocks::choose_classes(codes, blocks, unit, plan, tally);
+  plan.raw_words = blocks * plan.raw_planes + tally.class_planes;
+  plan.escapes = tally.escapes;
+  plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
+  u64 class_cost;
+  plan.model = choose_model(plan.classes, blocks, class_cost);
+  const u64 coded =
+      class_cost + tally.cost - u64{kEscapeCost} * tally.escapes - u64{16} * kBlockCodes * tally.class_planes;
+  plan.lanes = choose_lanes(coded);
+  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes + 24 * plan.lanes);
+}
+
+// Writes states, words, padding, escapes and raw planes to `out`, which has room_of(plan) bytes; `scratch` has
+// kWriteScratchBytes. Returns the number of bytes.
+template <class Blocks, class I>
+inline u32 write_codes_with(const I* codes, u32 count, i32 unit, const Coding& plan, u8* out, u8* scratch) {
+  const u32 blocks = blocks_of(count);
+  // Words are made last first, and how many there are is known at the end: escapes and planes move then.
+  const u32 tail_bytes = plan.escape_bytes * plan.escapes + 4 * plan.raw_words;
+  const u32 tail_room = room_of(plan) / 4 * 4;
+  u8* const words_end = scratch + kWriteScratchBytes;
+  Output output = {words_end, out + tail_room, out + tail_room - tail_bytes};
+  u32 states[kMaxLanes];
+  for (u32& state : states) state = kFirstState;
+  switch (plan.lanes) {
+    case 1:
+      Blocks::template write_blocks<1>(codes, blocks, unit, plan, states, output);
+      break;
+    case 4:
+      Blocks::template write_blocks<4>(codes, blocks, unit, plan, states, output);
+      break;
+    case 16:
+      Blocks::template write_blocks<16>(codes, blocks, unit, plan, states, output);
+      break;
+    default:
+      Blocks::template write_blocks<32>(codes, blocks, unit, plan, states, output);
+  }
+  write_classes(plan, blocks, states, output.words);
+  const u32 word_bytes = static_cast<u32>(words_end - output.words);
+  u32 written = plan.lanes * kStateBytes;
+  memcpy(out, states, written);
+  memcpy(out + written, output.words, word_bytes);
+  written += word_bytes;
+  for (; (written + tail_bytes) % 4 != 0; ++written) out[written] = 0;
+  memmove(out + written, out + tail_room - tail_bytes, tail_bytes);
+  return written + tail_bytes;
+}
+
+// Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0 from
+// `count` up to a multiple of 32; `scratch` has kReadScratchBytes. Returns false if the bytes are corrupt.
+template <class Blocks, class I>
+inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, u8* scratch) {
+  if (head.raw_planes > kMostRawPlanes<I> || head.escape_bytes > sizeof(I)) return false;
+  const u32 blocks = blocks_of(count);
+  const u32 state_bytes = head.lanes * kStateBytes;
+  if (bytes < state_bytes) return false;
+  u32 states[kMaxLanes] = {};
+  memcpy(states, in, state_bytes);
+  Words words(in + state_bytes, bytes - state_bytes);
+  u8* const classes = scratch;
+  if (!read_classes(head, blocks, states, words, classes, Blocks::find_class)) return false;
+  u32 plane_bytes = 0;
+  for (u32 b = 0; b < blocks; ++b) plane_bytes += 4 * (head.raw_planes + raw_planes_of(classes[b]));
+  if (bytes - state_bytes - words.taken() < plane_bytes) return false;
+  const u8* const planes = in + bytes - plane_bytes;
+  Input input = {planes, planes, in + state_bytes};
+  bool is_complete;
+  switch (head.lanes) {
+    case 1:
+      is_complete = Blocks::template read_blocks<1>(head, classes, blocks, states, words, input, steps);
+      break;
+    case 4:
+      is_complete = Blocks::template read_blocks<4>(head, classes, blocks, states, words, input, steps);
+      break;
+    case 16:
+      is_complete = Blocks::template read_blocks<16>(head, classes, blocks, states, words, input, steps);
+      break;
+    default:
+      is_complete = Blocks::template read_blocks<32>(head, classes, blocks, states, words, input, steps);
+  }
+  if (!is_complete) return false;
+  const u8* padding = in + state_bytes + words.taken();
+  if (input.escapes - padding < 0 || input.escapes - padding > 3) return false;
+  for (; padding != input.escapes; ++padding) {
+    if (*padding != 0) return false;
+  }
+  for (u32 lane = 0; lane < head.lanes; ++lane) {
+    if (states[lane] != kFirstState) return false;
+  }
+  for (u32 i = count; i < blocks * kBlockCodes; ++i) {
+    if (steps[i] != 0) return false;
+  }
+  return true;
+}
+
+template <class I>
+inline void plan_coding(const I* codes, u32 count, i32 unit, Coding& plan) {
+  plan_coding_with<Definition>(codes, count, unit, plan);
+}
+
+template <class I>
+inline u32 write_codes(const I* codes, u32 count, i32 unit, const Coding& plan, u8* out, u8* scratch) {
+  return write_codes_with<Definition>(codes, count, unit, plan, out, scratch);
+}
+
+template <class I>
+inline bool read_codes(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, u8* scratch) {
+  return read_codes_with<Definition>(head, in, bytes, count, steps, scratch);
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp

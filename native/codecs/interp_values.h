@@ -1,0 +1,480 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Interp's values and integers: where a value lies on the lattice, what stands for it there, and back. The rules are in
+// docs/format/interp.md, "What a value is" and "The encoder", their proofs in docs/design/bound.md.
+//
+// All functions take any part of a tile. They are plain loops that compilers vectorize, so they have no branches, no
+// conversions between doubles and 64-bit integers, which few instruction sets have, and no rounding functions: a number
+// that is added to a large one with the right exponent is rounded to nearest, ties to even, and appears as an integer in
+// the low bits of the sum.
+#pragma once
+
+#include "codecs/block_tiles.h"
+#include "codecs/blocks.h"
+#include "codecs/bounds.h"
+#include "codecs/interp.h"
+#include "codecs/portable.h"
+#include "codecs/simd/block_bins.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+template <class T>
+using Int = typename FloatTraits<T>::Int;
+using i8 = signed char;
+
+// Stands for a value that has no position, or no bin.
+template <class I>
+inline constexpr I kNone = static_cast<I>(u64{1} << (8 * sizeof(I) - 1));
+
+// Integers of a narrow tile differ from its base by less than this.
+inline constexpr u32 kNarrowBits = 22;
+
+// Values that are done at once, and looked at one by one only if one of them is unusual.
+inline constexpr u32 kSomeValues = 64;
+
+H5L_FN u32 some_of(u32 first, u32 count) { return count - first < kSomeValues ? count - first : kSomeValues; }
+
+// The place of the lowest bit of a word that is not 0.
+template <class W>
+H5L_FN u32 lowest_bit(W word) {
+  return 8 * static_cast<u32>(sizeof(W)) - 1 - count_leading_zeros(static_cast<W>(word & (~word + 1)));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// One value
+
+// Rounds numbers of a magnitude below 2^(m - 1) to integers.
+template <class T>
+inline constexpr T kRounding = static_cast<T>(u64{3} << (kMantissaBits<T> - 1));
+// Rounds to parts of the distance of fine points.
+template <class T>
+inline constexpr T kRoundingParts = kRounding<T> / kParts;
+
+// No number has the bits of this one if there is no fill value: it stands for a NaN, which is an exception anyway.
+template <class T>
+H5L_FN Word<T> fill_of(const Lattice<T>& lattice) {
+  return lattice.has_fill ? lattice.fill_bits : static_cast<Word<T>>(~Word<T>{0});
+}
+
+template <class T>
+H5L_FN T value_of(T integer, T unit) {
+  return add(multiply(integer, unit), T{0});  // never -0.0
+}
+
+H5L_FN i32 fine_point_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kParts / 2) >> 6; }
+H5L_FN i32 bin_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kUnit * kParts / 2) >> 10; }
+static_assert(kParts == 1 << 6 && kUnit * kParts == 1 << 10);
+
+// What is left of a position when its bin is taken away. Of a value that is a fine point but no bin, this is neither 0
+// nor, for float and double alike, anything but a multiple of kParts (docs/design/bound.md).
+H5L_FN bool is_beside_bin(i32 position) { return (position & (kUnit * kParts - 1)) != 0; }
+
+// The bin of a value, as a floating-point integer. False if it has none.
+template <class T>
+H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 position, T& bin) {
+  constexpr T limit = static_cast<T>(kInterpBinLimit<T>);
+  const T x = bit_cast<T>(bits);
+  const T s = multiply(x, lattice.inverse_step);
+  const bool has_position = position != kNone<i32>;
+  const T nearest = subtract(add(s, kRounding<T>), kRounding<T>);
+  bin = has_position ? static_cast<T>(bin_of(position)) : nearest;
+  const T rebuilt = value_of(bin, lattice.step);
+  const bool close = magnitude(subtract(x, rebuilt)) < lattice.bound;
+  const bool in_range = has_position | (magnitude(s) < limit);
+  return in_range & close & (bits != fill) & (bit_cast<Word<T>>(rebuilt) != fill);
+}
+
+// A bin as an integer.
+template <class T>
+H5L_FN Word<T> integer_of(T bin) {
+  return bit_cast<Word<T>>(add(bin, kRounding<T>)) - bit_cast<Word<T>>(kRounding<T>);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Positions: values in parts
+
+// What the values of a tile are; of parts of a tile, the sums.
+struct Summary {
+  u32 exceptions = 0;    // neither a bin nor a fine point stands for it
+  u32 without_fine = 0;  // others that no fine point stands for
+  u32 beside_bins = 0;   // kept values (fine points) that are no bins
+};
+
+template <bool has_fill, class T>
+u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
+  using W = Word<T>;
+  constexpr T lowest = kRoundingParts<T> - kFineLimit<T> - T{32} / kParts;
+  constexpr T highest = kRoundingParts<T> + kFineLimit<T> + T{31} / kParts;
+  const T inverse_fine = lattice.inverse_fine, distance = lattice.fine;
+  const W fill = fill_of(lattice);
+  W missing = 0, beside = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const W bits = load<W>(values + i * sizeof(T));
+    const T x = bit_cast<T>(bits);
+    const T shifted = add(multiply(x, inverse_fine), kRoundingParts<T>);
+    const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>)));
+    const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), distance);
+    bool found = (shifted >= lowest) & (shifted <= highest);  // false for NaN
+    if constexpr (has_fill) found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill);
+    missing += found ? 0 : 1;
+    beside += (found & (rebuilt == x) & is_beside_bin(position)) ? 1 : 0;
+    positions[i] = found ? position : kNone<i32>;
+  }
+  beside_bins += static_cast<u32>(beside);
+  return static_cast<u32>(missing);
+}
+
+template <class T>
+u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count) {
+  const Lattice<T> l = lattice;
+  const Word<T> fill = fill_of(l);
+  Word<T> found = 0;
+  for (u32 i = 0; i < count; ++i) {
+    T bin;
+    const bool has_bin = find_bin(l, fill, load<Word<T>>(values + i * sizeof(T)), kNone<i32>, bin);
+    found += ((positions[i] == kNone<i32>)&!has_bin) ? 1 : 0;
+  }
+  return static_cast<u32>(found);
+}
+
+// The position of each value that a fine point stands for, kNone of others. That a fine point is close enough needs no
+// check (docs/design/bound.md).
+template <class T>
+void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
+  constexpr u32 some = 8 * kSomeValues;
+  for (u32 first = 0; first < count; first += some) {
+    const u8* const from = values + first * sizeof(T);
+    const u32 n = count - first < some ? count - first : some;
+    const u32 missing = lattice.has_fill
+                            ? find_positions<true>(lattice, from, n, positions + first, summary.beside_bins)
+                            : find_positions<false>(lattice, from, n, positions + first, summary.beside_bins);
+    if (missing == 0) continue;
+    const u32 exceptions = count_exceptions(lattice, from, positions + first, n);
+    summary.exceptions += exceptions;
+    summary.without_fine += missing - exceptions;
+  }
+}
+
+// Fine points relative to `base`, for a form that is not closed.
+inline void fine_points(const i32* positions, u32 count, i32 base, i32* integers) {
+  for (u32 i = 0; i < count; ++i) {
+    integers[i] = positions[i] == kNone<i32> ? kNone<i32> : fine_point_of(positions[i]) - base;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Bins
+
+struct BinSummary {
+  u32 exceptions = 0;  // of forms on bins: values without a bin
+  bool is_narrow = true;
+};
+
+// Bits above the lowest kNarrowBits of the distance of an integer from the base; 0 for distances below 2^22.
+template <class W>
+H5L_FN W narrow_excess(W difference) {
+  constexpr W limit = W{1} << kNarrowBits;
+  return (difference + limit) | (difference + (limit - 1));
+}
+template <class W>
+H5L_FN bool is_narrow_excess(W excess) {
+  return excess >> (kNarrowBits + 1) == 0;
+}
+
+// Bins relative to `base`; kNone for values that have none. With 32-bit integers the bins are only right if the result is
+// narrow.
+template <class T, class I>
+void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count, i64 base, I* bins,
+               BinSummary& summary) {
+  using W = Word<T>;
+  constexpr u32 some = 8 * kSomeValues;
+  const Lattice<T> l = lattice;
+  const W fill = fill_of(l), offset = static_cast<W>(base);
+  const bool is_near = !l.has_fill && base > -(1 << 21) && base < 1 << 21;  // bins of fine points are narrow
+  for (u32 first = 0; first < count; first += some) {
+    const u32 end = count - first < some ? count : first + some;
+    u32 missing = 0;
+    if (is_near) {
+      const i32 near = static_cast<i32>(base);
+      for (u32 i = first; i < end; ++i) {
+        missing |= positions[i] == kNone<i32> ? 1 : 0;
+        bins[i] = bin_of(positions[i]) - near;
+      }
+      if (missing == 0) continue;
+    }
+    W excess = 0, none = 0;
+    for (u32 i = first; i < end; ++i) {
+      T bin;
+      const bool has_bin = find_bin(l, fill, load<W>(values + i * sizeof(T)), positions[i], bin);
+      const W difference = integer_of(bin) - offset;
+      excess |= has_bin ? narrow_excess(difference) : 0;
+      none += has_bin ? 0 : 1;
+      bins[i] = has_bin ? static_cast<I>(difference) : kNone<I>;
+    }
+    summary.exceptions += static_cast<u32>(none);
+    summary.is_narrow &= is_narrow_excess(excess);
+  }
+}
+
+// The bin of the first value that has one, 0 if none has.
+template <class T>
+i64 first_bin(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count) {
+  T bin;
+  for (u32 i = 0; i < count; ++i) {
+    if (find_bin(lattice, fill_of(lattice), load<Word<T>>(values + i * sizeof(T)), positions[i], bin)) {
+      return static_cast<Int<T>>(integer_of(bin));
+    }
+  }
+  return 0;
+}
+
+// Pointwise-relative: no fine points, so no positions either.
+template <class T, class I>
+void find_bins(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*, u32 count, i64 base, I* bins,
+               BinSummary& summary) {
+  using W = Word<T>;
+  constexpr u32 some = 32;
+  const simd::Bins<T, blocks::FoldedQuantizer<T>> lanes(q);
+  const W offset = static_cast<W>(base);
+  W excess = 0;
+  for (u32 first = 0; first < count; first += some) {
+    const u8* const from = values + first * sizeof(T);
+    const u32 n = count - first < some ? count - first : some;
+    W words[some];
+    u64 exceptions = 0;
+    if (n == some) {
+      simd::Rows<some, W> rows;
+      if (!lanes.template from_values<some>(from, rows)) exceptions = lanes.template exceptions<some>(from, rows);
+      simd::store_rows(rows, words);
+    } else {
+      for (u32 i = 0; i < n; ++i) {
+        if (!blocks::bin_of(q, load<W>(from + i * sizeof(T)), words[i])) exceptions |= u64{1} << i;
+      }
+    }
+    if (exceptions == 0) {
+      for (u32 i = 0; i < n; ++i) {
+        words[i] -= offset;
+        excess |= narrow_excess(words[i]);
+        bins[first + i] = static_cast<I>(words[i]);
+      }
+      continue;
+    }
+    summary.exceptions += count_ones(exceptions);
+    for (u32 i = 0; i < n; ++i) {
+      const bool has_bin = (exceptions >> i & 1) == 0;
+      excess |= has_bin ? narrow_excess(static_cast<W>(words[i] - offset)) : 0;
+      bins[first + i] = has_bin ? static_cast<I>(words[i] - offset) : kNone<I>;
+    }
+  }
+  summary.is_narrow &= is_narrow_excess(excess);
+}
+
+template <class T>
+i64 first_bin(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*, u32 count) {
+  Word<T> bin;
+  for (u32 i = 0; i < count; ++i) {
+    if (blocks::bin_of(q, load<Word<T>>(values + i * sizeof(T)), bin)) return static_cast<Int<T>>(bin);
+  }
+  return 0;
+}
+
+// Whether all values have the same bin, `base`. Ends early if not.
+template <class T, class Q>
+bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i64 base) {
+  Int<T> bins[kSomeValues];
+  for (u32 first = 0; first < count; first += kSomeValues) {
+    const u32 n = some_of(first, count);
+    BinSummary summary;
+    find_bins<T>(q, values + first * sizeof(T), positions + first, n, base, bins, summary);
+    Int<T> any = 0;
+    for (u32 i = 0; i < n; ++i) any |= bins[i];
+    if (any != 0 || summary.exceptions != 0) return false;
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Patches: values that are another fine point than their integer says
+
+struct Patch {
+  u16 place;  // in the tile
+  i8 delta;   // -8 to 8, not 0
+};
+
+struct Patches {
+  Patch* at;
+  u32 capacity;
+  u32 count = 0;
+};
+
+// Appends the differences that are not 0. False if there is no room.
+inline bool add_patches(const i8 (&deltas)[kSomeValues], u32 first, Patches& patches) {
+  for (u32 eight = 0; eight < kSomeValues; eight += 8) {
+    u64 word = load<u64>(reinterpret_cast<const u8*>(deltas) + eight);
+    while (word != 0) {
+      const u32 byte = lowest_bit(word) / 8;
+      if (patches.count == patches.capacity) return false;
+      patches.at[patches.count++] = {static_cast<u16>(first + eight + byte), deltas[eight + byte]};
+      word &= ~(u64{0xFF} << (8 * byte));
+    }
+  }
+  return true;
+}
+
+// The patches of bins: kept values that are no bins. `bins` may be relative to any base. False if there is no room.
+// `place` is that of the first value. A kept value is at most eight fine points from its bin (docs/design/bound.md).
+template <class T, class I>
+bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, const I* bins, u32 place, u32 count,
+                Patches& patches) {
+  const T distance = lattice.fine;
+  for (u32 first = 0; first < count; first += kSomeValues) {
+    const u32 n = some_of(first, count);
+    i8 deltas[kSomeValues] = {};
+    i32 any = 0;
+    for (u32 i = first; i < first + n; ++i) {
+      const i32 position = positions[i], fine = fine_point_of(position);
+      const bool is_kept = multiply(static_cast<T>(fine), distance) == load<T>(values + i * sizeof(T));
+      const bool is_patched = is_kept & (position != kNone<i32>)&(bins[i] != kNone<I>);
+      const i32 delta = is_patched ? fine - kUnit * bin_of(position) : 0;
+      any |= delta;
+      deltas[i - first] = static_cast<i8>(delta);
+    }
+    if (any != 0 && !add_patches(deltas, place + first, patches)) return false;
+  }
+  return true;
+}
+
+// The check of a closed form: whether what stands for a value is close enough and not the fill value, and a kept value
+// is kept. Otherwise it is patched to its own fine point.
+template <bool has_fill, class T>
+H5L_FN bool is_good(const Lattice<T>& l, Word<T> fill, T x, i32 position, i32 integer) {
+  const T rebuilt = value_of(static_cast<T>(integer), l.fine);
+  const i32 fine = fine_point_of(position);
+  const bool is_kept = multiply(static_cast<T>(fine), l.fine) == x;
+  const bool close = magnitude(subtract(x, rebuilt)) < l.bound;
+  const bool kept_if_needed = !is_kept | (integer == fine);
+  bool good = close & kept_if_needed;
+  if constexpr (has_fill) good &= bit_cast<Word<T>>(rebuilt) != fill;
+  return good;
+}
+
+template <class T>
+H5L_FN bool is_fine_point(i32 integer) {
+  constexpr u32 limit = kFineLimit<T>;
+  return static_cast<u32>(integer) + limit <= 2 * limit;
+}
+
+enum class Closed : u32 { good, too_many_patches, out_of_range };
+
+// Whether none of these values needs a patch, and all integers are in range.
+template <bool has_fill, class T>
+H5L_ROWS_FN bool all_good(const Lattice<T>& lattice, const u8* values, const i32* positions, const i32* integers,
+                          u32 count) {
+  const Lattice<T> l = lattice;
+  const Word<T> fill = fill_of(l);
+  Word<T> bad = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const T x = load<T>(values + i * sizeof(T));
+    const bool good = (positions[i] == kNone<i32>) | is_good<has_fill>(l, fill, x, positions[i], integers[i]);
+    bad |= (good & is_fine_point<T>(integers[i])) ? 0 : 1;
+  }
+  return bad == 0;
+}
+
+template <bool has_fill, class T>
+Closed check_some(const Lattice<T>& l, const u8* values, const i32* positions, const i32* integers, u32 place,
+                  u32 count, Patches& patches) {
+  const Word<T> fill = fill_of(l);
+  i8 deltas[kSomeValues] = {};
+  u32 out_of_range = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const T x = load<T>(values + i * sizeof(T));
+    const bool is_fine = is_fine_point<T>(integers[i]), is_exception = positions[i] == kNone<i32>;
+    const bool good = is_exception | (is_fine & is_good<has_fill>(l, fill, x, positions[i], integers[i]));
+    out_of_range |= (is_exception & !is_fine) ? 1 : 0;
+    deltas[i] = static_cast<i8>(good ? 0 : fine_point_of(positions[i]) - integers[i]);
+  }
+  if (out_of_range != 0) return Closed::out_of_range;
+  return add_patches(deltas, place, patches) ? Closed::good : Closed::too_many_patches;
+}
+
+template <bool has_fill, class T>
+Closed check_closed(const Lattice<T>& l, const u8* values, const i32* positions, const i32* integers, u32 place,
+                    u32 count, Patches& patches) {
+  for (u32 first = 0; first < count; first += kSomeValues) {
+    const u32 n = some_of(first, count);
+    const u8* const from = values + first * sizeof(T);
+    const bool good = n == kSomeValues  // so that the compiler knows the count
+                          ? all_good<has_fill>(l, from, positions + first, integers + first, kSomeValues)
+                          : all_good<has_fill>(l, from, positions + first, integers + first, n);
+    if (good) [[likely]] {
+      continue;
+    }
+    const Closed result = check_some<has_fill>(l, from, positions + first, integers + first, place + first, n, patches);
+    if (result != Closed::good) return result;
+  }
+  return Closed::good;
+}
+
+// Appends the patches that a closed form needs; `integers` are what it predicted, of exceptions too. `place` is that of
+// the first value.
+template <class T>
+Closed check_closed(const Lattice<T>& lattice, const u8* values, const i32* positions, const i32* integers, u32 place,
+                    u32 count, Patches& patches) {
+  return lattice.has_fill ? check_closed<true>(lattice, values, positions, integers, place, count, patches)
+                          : check_closed<false>(lattice, values, positions, integers, place, count, patches);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Decoding
+
+// Any integer, correctly rounded. Its two halves are exact as doubles, as is the sum of the upper one and the constants,
+// so only the last sum rounds.
+H5L_FN double double_of(u64 integer) {
+#if defined(__AVX512DQ__) || defined(__aarch64__) || defined(__CUDACC__)
+  return static_cast<double>(static_cast<i64>(integer));
+#else
+  const double low = bit_cast<double>((integer & 0xFFFFFFFFu) | bit_cast<u64>(0x1p52));
+  const double high = bit_cast<double>((integer >> 32) ^ bit_cast<u64>(0x1p84 + 0x1p63));
+  return add(low, subtract(high, 0x1p84 + 0x1p63 + 0x1p52));
+#endif
+}
+
+// The integers are relative to `base`. All arithmetic wraps, modulo 2^32 for float and 2^64 for double.
+template <class T, class I>
+void to_values(const Lattice<T>& lattice, const I* integers, u32 count, i64 base, bool is_fine, u8* values) {
+  static_assert(sizeof(I) <= sizeof(T));
+  using W = Word<T>;
+  const T unit = is_fine ? lattice.fine : lattice.step;
+  const W offset = static_cast<W>(base);
+  for (u32 i = 0; i < count; ++i) {
+    const W integer = static_cast<W>(static_cast<Int<T>>(integers[i])) + offset;
+    if constexpr (sizeof(T) == 4) {
+      store(values + i * sizeof(T), value_of(static_cast<T>(static_cast<Int<T>>(integer)), unit));
+    } else {
+      store(values + i * sizeof(T), value_of(double_of(integer), unit));
+    }
+  }
+}
+
+template <class T, class I>
+void to_values(const blocks::FoldedQuantizer<T>& q, const I* integers, u32 count, i64 base, bool, u8* values) {
+  using W = Word<T>;
+  constexpr u32 some = 32;
+  const simd::Bins<T, blocks::FoldedQuantizer<T>> lanes(q);
+  const W offset = static_cast<W>(base);
+  for (u32 first = 0; first < count; first += some) {
+    const u32 n = count - first < some ? count - first : some;
+    u8* const to = values + first * sizeof(T);
+    W words[some];
+    for (u32 i = 0; i < n; ++i) words[i] = static_cast<W>(static_cast<Int<T>>(integers[first + i])) + offset;
+    if (n == some) {
+      lanes.template to_values<some>(simd::load_rows<some, W>(words), to);
+    } else {
+      for (u32 i = 0; i < n; ++i) store(to + i * sizeof(T), blocks::bits_of(q, words[i]));
+    }
+  }
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Interp's coder, compiled for one backend, makes the same choices and the same bytes as the naive one, and reads them: for
+// codes of all magnitudes and both widths, with every class, number of lanes and size of escapes, with planes that are raw
+// in every block, and for any number of codes.
+
+#include "codecs/simd/interp_coder.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "check.h"
+#include "guarded_memory.h"
+#include "interp_naive_coder.h"
+#include "random.h"
+#include "runs_here.h"
+
+namespace h5lossy::test {
+namespace {
+
+namespace interp = H5L_TARGET::interp;
+
+// What has been tried.
+struct Seen {
+  std::set<unsigned> classes, lanes, models, escape_bytes;
+  unsigned most_raw_planes = 0;
+};
+
+template <class I>
+I* codes_at(std::span<std::uint8_t> memory) {
+  return reinterpret_cast<I*>(memory.data());
+}
+
+template <class I>
+class Coder {
+ public:
+  // `seen` gets what the coder chose.
+  void check(const std::vector<I>& codes, int unit, Seen& seen) {
+    const auto count = static_cast<u32>(codes.size());
+    const u32 padded = interp::blocks_of(count) * interp::kBlockCodes;
+    I* const in = codes_at<I>(codes_.at_end(padded * sizeof(I)));
+    std::copy(codes.begin(), codes.end(), in);
+    std::fill(in + count, in + padded, I{0});
+
+    const naive::Plan expected = naive::plan(codes, unit);
+    interp::Coding plan;
+    interp::simd::plan_coding(in, count, unit, plan);
+    CHECK(std::equal(expected.classes.begin(), expected.classes.end(), plan.classes), "%u codes", count);
+    CHECK(plan.raw_planes == expected.raw_planes, "%u codes: %u, %u", count, plan.raw_planes, expected.raw_planes);
+    CHECK(plan.model == expected.model, "%u codes: %u, %u", count, plan.model, expected.model);
+    CHECK(plan.lanes == expected.lanes, "%u codes: %u, %u", count, plan.lanes, expected.lanes);
+    CHECK(plan.escape_bytes == expected.escape_bytes, "%u codes: %u, %u", count, plan.escape_bytes,
+          expected.escape_bytes);
+    CHECK(plan.cost == expected.cost, "%u codes: %llu, %llu", count, plan.cost,
+          static_cast<unsigned long long>(expected.cost));
+
+    const naive::Bytes bytes = naive::encode(codes, unit, expected);
+    CHECK(interp::room_of(plan) <= interp::kMaxCodedBytes<I> + 448, "%u codes", count);
+    const std::span<std::uint8_t> out = out_.at_end(interp::room_of(plan));
+    const u32 written = interp::simd::write_codes(in, count, unit, plan, out.data(),
+                                                  scratch_.at_end(interp::kWriteScratchBytes).data());
+    CHECK(written == bytes.size(), "%u codes: %u, %zu bytes", count, written, bytes.size());
+    CHECK(std::equal(bytes.begin(), bytes.end(), out.begin()), "%u codes", count);
+
+    interp::Head head;
+    head.lanes = plan.lanes;
+    head.model = plan.model;
+    head.escape_bytes = plan.escape_bytes;
+    head.raw_planes = plan.raw_planes;
+    head.is_closed = unit != 1;
+    const std::span<std::uint8_t> payload = out_.at_end(written);
+    std::copy(bytes.begin(), bytes.end(), payload.begin());
+    I* const steps = codes_at<I>(steps_.at_end(padded * sizeof(I)));
+    CHECK(interp::simd::read_codes(head, payload.data(), written, count, steps,
+                                   scratch_.at_end(interp::kReadScratchBytes).data()),
+          "%u codes", count);
+    for (u32 i = 0; i < padded; ++i) {
+      const I step = i < count ? naive::Wrapping<I>::times(codes[i], unit) : I{0};
+      CHECK(steps[i] == step, "code %u of %u: %lld, %lld", i, count, static_cast<long long>(steps[i]),
+            static_cast<long long>(step));
+    }
+
+    for (const unsigned c : expected.classes) seen.classes.insert(c);
+    seen.lanes.insert(plan.lanes);
+    seen.models.insert(plan.model);
+    seen.escape_bytes.insert(plan.escape_bytes);
+    seen.most_raw_planes = std::max(seen.most_raw_planes, plan.raw_planes);
+  }
+
+ private:
+  GuardedMemory codes_{interp::kTileValues * sizeof(I)};
+  GuardedMemory steps_{interp::kTileValues * sizeof(I)};
+  GuardedMemory out_{interp::kMaxCodedBytes<I> + 1024};
+  GuardedMemory scratch_{interp::kWriteScratchBytes};
+};
+
+template <class I>
+void check_all() {
+  Random random(23);
+  Coder<I> coder;
+  Seen seen;
+  const auto check = [&](naive::Codes kind, std::size_t count, double bits) {
+    const std::vector<I> codes = naive::make_codes<I>(random, kind, count, bits);
+    coder.check(codes, random.one_in(2) ? 16 : 1, seen);
+  };
+  for (const naive::Codes kind : naive::kAllCodes) {
+    for (std::size_t count = 1; count <= 100; ++count) check(kind, count, 8 * random.fraction() - 4);
+    for (const std::size_t count : {1000u, 4097u, 12345u, 32767u, 32768u})
+      check(kind, count, 8 * random.fraction() - 4);
+  }
+  for (double bits = -5; bits < 12; bits += 0.5) check(naive::Codes::laplacian, interp::kTileValues, bits);
+  CHECK(seen.classes.size() == interp::kClasses, "%zu classes", seen.classes.size());
+  CHECK(seen.lanes.size() == 4, "%zu numbers of lanes", seen.lanes.size());
+  CHECK(seen.models.size() == interp::kClassModels, "%zu models", seen.models.size());
+  CHECK(seen.escape_bytes.size() == (sizeof(I) == 4 ? 2 : 3), "%zu sizes of escapes", seen.escape_bytes.size());
+  CHECK(seen.most_raw_planes == (sizeof(I) == 4 ? 17 : 48), "%u raw planes", seen.most_raw_planes);
+}
+
+// Bytes that must never change. An escape of 4 bytes, two blocks, raw planes.
+void check_golden() {
+  std::vector<i32> codes(40);
+  for (int i = 0; i < 40; ++i) codes[static_cast<std::size_t>(i)] = (i * i * 7 % 23 - 11) * (i < 32 ? 3 : 0);
+  codes[5] = 100000;
+  codes[39] = -1;
+  const naive::Bytes golden = {0x7D, 0x07, 0xC0, 0xBB, 0x33, 0x60, 0xD6, 0x1A, 0xFB, 0xC1, 0x00, 0x00, 0x00, 0xD4,
+                               0x30, 0x00, 0x07, 0x24, 0xE0, 0x03, 0x56, 0x00, 0x6E, 0x3B, 0x9A, 0x24, 0x59, 0x4D,
+                               0x80, 0x42, 0x01, 0x40, 0x92, 0x5A, 0x4D, 0x59, 0x9C, 0x18, 0x39, 0x4E, 0x41, 0x00,
+                               0x82, 0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
+  const naive::Bytes bytes = naive::encode(codes, 16, naive::plan(codes, 16));
+  CHECK(bytes == golden, "%zu bytes", bytes.size());
+  Seen seen;
+  Coder<i32>().check(codes, 16, seen);
+}
+
+}  // namespace
+}  // namespace h5lossy::test
+
+int main(int, char** arguments) {
+  using namespace h5lossy::test;
+  if (!runs_here(arguments[1])) return kSkipped;
+  check_golden();
+  check_all<h5lossy::i32>();
+  check_all<h5lossy::i64>();
+}

@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Interp's coder as docs/format/interp.md says it, one number at a time, without a thought for speed; and tiles of codes to
+// try it on.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "codecs/interp_coder.h"
+#include "random.h"
+
+namespace h5lossy::test::naive {
+
+namespace interp = H5L_TARGET::interp;
+
+using Bytes = std::vector<std::uint8_t>;
+
+// Numbers of either width: arithmetic wraps modulo 2^32 or 2^64.
+template <class I>
+struct Wrapping {
+  static constexpr unsigned kBits = 8 * sizeof(I);
+  static std::uint64_t zigzag(I d) { return d < 0 ? 2 * (~static_cast<std::uint64_t>(d)) + 1 : 2 * std::uint64_t(d); }
+  static I unzigzag(std::uint64_t z) { return static_cast<I>((z & 1) != 0 ? ~(z >> 1) : z >> 1); }
+  static I times(I d, int unit) {
+    return static_cast<I>(static_cast<std::uint64_t>(d) * static_cast<std::uint64_t>(unit));
+  }
+};
+
+struct Plan {
+  std::vector<unsigned> classes;
+  unsigned raw_planes = 0, model = 0, lanes = 0, escape_bytes = 0;
+  std::uint64_t cost = 0;
+};
+
+inline unsigned raw(unsigned c) { return c > 4 ? c - 4 : 0; }
+inline const u16 (&table(unsigned c))[16] { return interp::kSymbolFrequencies[std::min(c, 5u) - 1]; }
+inline unsigned cost(unsigned frequency) {
+  return static_cast<unsigned>(std::lround(16 * std::log2(2048.0 / static_cast<double>(frequency))));
+}
+
+template <class I>
+Plan plan(const std::vector<I>& codes, int unit) {
+  using N = Wrapping<I>;
+  Plan found;
+  const std::size_t n = codes.size();
+  std::vector<std::uint64_t> z((n + 31) / 32 * 32);
+  long double sum = 0;  // of at most 2^15 numbers of 2^64: 79 bits, of which the upper ones decide
+  for (std::size_t i = 0; i < n; ++i) sum += static_cast<long double>(z[i] = N::zigzag(codes[i]));
+  while (found.raw_planes < 48 && sum > std::ldexp(static_cast<long double>(30000 * n), int(found.raw_planes))) {
+    ++found.raw_planes;
+  }
+  std::uint64_t symbols = 0, escapes = 0, raw_words = 0, widest = 0;
+  for (std::size_t b = 0; b < z.size() / 32; ++b) {
+    const auto size = [&](std::size_t i) { return z[32 * b + i] >> found.raw_planes; };
+    std::uint64_t halves = 0;
+    bool any = false;
+    for (std::size_t i = 0; i < 32; ++i) any |= size(i) != 0, halves += (size(i) + 1) >> 1;
+    unsigned best = 0;
+    if (any) {
+      unsigned k = 0;
+      while (k < 14 && 1000 * halves >= std::uint64_t{4525} << k) ++k;
+      std::uint64_t least = ~std::uint64_t{0};
+      for (const unsigned c : {std::max(1u, k), k + 1, std::min(15u, k + 2)}) {
+        std::uint64_t total = 32 * 16 * raw(c);
+        for (std::size_t i = 0; i < 32; ++i) {
+          const std::uint64_t y = size(i) >> raw(c);
+          total += cost(table(c)[std::min<std::uint64_t>(y, 15)]) + (y >= 15 ? 256 : 0);
+        }
+        if (total < least) least = total, best = c;
+      }
+      for (std::size_t i = 0; i < 32; ++i) {
+        const std::uint64_t y = size(i) >> raw(best);
+        symbols += cost(table(best)[std::min<std::uint64_t>(y, 15)]);
+        if (y < 15) continue;
+        ++escapes;
+        widest = std::max(widest, N::zigzag(N::times(codes[32 * b + i], unit)));
+      }
+    }
+    found.classes.push_back(best);
+    raw_words += found.raw_planes + raw(best);
+  }
+  found.escape_bytes = widest < 1u << 16 ? 2 : widest >> 32 == 0 ? 4 : 8;
+  std::uint64_t least = ~std::uint64_t{0};
+  for (unsigned m = 0; m < 4; ++m) {
+    std::uint64_t total = 0;
+    unsigned before = 16;
+    for (const unsigned c : found.classes) total += cost(interp::kClassFrequencies[m][before][c]), before = c;
+    if (total < least) least = total, found.model = m;
+  }
+  for (const unsigned lanes : {1u, 4u, 16u, 32u}) {
+    if (lanes == 1 || 16384 * lanes <= least + symbols) found.lanes = lanes;
+  }
+  found.cost = least + symbols + 16 * (32 * raw_words + 8 * found.escape_bytes * escapes + 24 * found.lanes);
+  return found;
+}
+
+// What the coder codes: in this order for the decoder, and backwards for the encoder. f(lane, frequencies, symbol) gets
+// each symbol, and returns it.
+template <class F>
+void for_classes(std::size_t blocks, unsigned lanes, F f) {
+  const std::size_t share = (blocks + lanes - 1) / lanes;
+  for (std::size_t j = 0; j < share; ++j) {
+    for (unsigned i = 0; i < lanes; ++i) {
+      if (i * share + j < blocks) f(i, i * share + j, j == 0);
+    }
+  }
+}
+
+template <class I>
+Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
+  using N = Wrapping<I>;
+  struct Symbol {
+    unsigned lane;
+    const u16* frequencies;
+    unsigned symbol;
+  };
+  const std::size_t n = codes.size(), blocks = plan.classes.size();
+  std::vector<Symbol> symbols;
+  for_classes(blocks, plan.lanes, [&](unsigned lane, std::size_t b, bool first) {
+    symbols.push_back({lane, interp::kClassFrequencies[plan.model][first ? 16 : plan.classes[b - 1]], plan.classes[b]});
+  });
+  std::vector<std::uint64_t> items;
+  std::vector<std::uint32_t> planes;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const unsigned c = plan.classes[b], bits = plan.raw_planes + raw(c);
+    std::vector<std::uint32_t> words(bits);
+    for (unsigned i = 0; i < 32; ++i) {
+      const I d = 32 * b + i < n ? codes[32 * b + i] : 0;
+      const std::uint64_t z = N::zigzag(d);
+      const unsigned y = static_cast<unsigned>(std::min<std::uint64_t>(z >> bits, 15));
+      if (c != 0) symbols.push_back({i % plan.lanes, table(c), y});
+      if (y == 15) {
+        items.push_back(N::zigzag(N::times(d, unit)));
+      } else {
+        for (unsigned p = 0; p < bits; ++p) words[p] |= static_cast<std::uint32_t>(z >> p & 1) << i;
+      }
+    }
+    planes.insert(planes.end(), words.begin(), words.end());
+  }
+  std::vector<std::uint64_t> states(plan.lanes, 1u << 16);
+  std::vector<std::uint64_t> words;
+  for (std::size_t i = symbols.size(); i-- > 0;) {
+    const Symbol& s = symbols[i];
+    std::uint64_t& x = states[s.lane];
+    const std::uint64_t f = s.frequencies[s.symbol];
+    std::uint64_t sum = 0;
+    for (unsigned k = 0; k < s.symbol; ++k) sum += s.frequencies[k];
+    if (x >= f << 21) words.push_back(x & 0xFFFF), x >>= 16;
+    x = ((x / f) << 11) + x % f + sum;
+  }
+  Bytes out;
+  const auto put = [&out](std::uint64_t number, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(number >> 8 * i));
+  };
+  for (const std::uint64_t x : states) put(x, 4);
+  for (std::size_t i = words.size(); i-- > 0;) put(words[i], 2);
+  while ((out.size() + items.size() * plan.escape_bytes) % 4 != 0) put(0, 1);
+  for (std::size_t i = items.size(); i-- > 0;) put(items[i], plan.escape_bytes);
+  for (const std::uint32_t word : planes) put(word, 4);
+  return out;
+}
+
+// Empty if the decoder refuses.
+template <class I>
+std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, std::size_t n) {
+  using N = Wrapping<I>;
+  const unsigned lanes = head.lanes;
+  if (head.raw_planes > (sizeof(I) == 4 ? 18 : 48) || head.escape_bytes > sizeof(I)) return {};
+  std::size_t at = 0, end = in.size();
+  bool is_complete = true;
+  const auto get = [&in](std::size_t from, std::size_t bytes) {
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < bytes; ++i) number |= std::uint64_t{in[from + i]} << 8 * i;
+    return number;
+  };
+  if (end < 4 * lanes) return {};
+  std::vector<std::uint64_t> states;
+  for (; at < 4 * lanes; at += 4) states.push_back(get(at, 4));
+  const auto next_symbol = [&](unsigned lane, const u16* frequencies) {
+    std::uint64_t& x = states[lane];
+    std::uint64_t rest = x % 2048;
+    unsigned s = 0;
+    for (; rest >= frequencies[s]; ++s) rest -= frequencies[s];
+    x = frequencies[s] * (x / 2048) + rest;
+    if (x >= 1u << 16) return s;
+    is_complete &= end - at >= 2;
+    if (is_complete) x = x << 16 | get(at, 2), at += 2;
+    return s;
+  };
+  const std::size_t blocks = (n + 31) / 32;
+  std::vector<unsigned> classes(blocks);
+  for_classes(blocks, lanes, [&](unsigned lane, std::size_t b, bool first) {
+    classes[b] = next_symbol(lane, interp::kClassFrequencies[head.model][first ? 16 : classes[b - 1]]);
+  });
+  std::size_t planes = 0;
+  for (const unsigned c : classes) planes += 4 * (head.raw_planes + raw(c));
+  if (!is_complete || end - at < planes) return {};
+  std::size_t plane = end - planes;
+  end = plane;
+  std::size_t escapes = end;
+  std::vector<I> steps;
+  for (const unsigned c : classes) {
+    const unsigned bits = head.raw_planes + raw(c);
+    for (unsigned i = 0; i < 32; ++i) {
+      const unsigned y = c != 0 ? next_symbol(i % lanes, table(c)) : 0;
+      if (!is_complete) return {};
+      std::uint64_t z = std::uint64_t{y} << bits;
+      for (unsigned p = 0; p < bits; ++p) z |= (get(plane + std::size_t{4} * p, 4) >> i & 1) << p;
+      if (sizeof(I) == 4) z &= 0xFFFFFFFF;
+      steps.push_back(N::times(N::unzigzag(z), head.is_closed ? 16 : 1));
+      if (y != 15) continue;
+      if (escapes - at < head.escape_bytes) return {};
+      escapes -= head.escape_bytes;
+      steps.back() = N::unzigzag(get(escapes, head.escape_bytes));
+    }
+    plane += std::size_t{4} * bits;
+  }
+  if (escapes < at || escapes - at > 3 || get(at, escapes - at) != 0) return {};
+  for (const std::uint64_t x : states) {
+    if (x != 1u << 16) return {};
+  }
+  for (std::size_t i = n; i < steps.size(); ++i) {
+    if (steps[i] != 0) return {};
+  }
+  return steps;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+enum class Codes { laplacian, any_width, few_blocks, full_range, every_class, zeros };
+inline constexpr Codes kAllCodes[] = {Codes::laplacian,  Codes::any_width,   Codes::few_blocks,
+                                      Codes::full_range, Codes::every_class, Codes::zeros};
+
+// `bits`: how wide the codes of Codes::laplacian are.
+template <class I>
+std::vector<I> make_codes(Random& random, Codes kind, std::size_t count, double bits) {
+  using U = std::make_unsigned_t<I>;
+  constexpr unsigned width = 8 * sizeof(I);
+  std::vector<I> codes(count);
+  const auto exponential = [&random](double scale) {
+    const double magnitude = -std::log(1 - random.fraction()) * scale + 0.5;
+    return static_cast<I>(random.one_in(2) ? -magnitude : magnitude);
+  };
+  double local = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t block = i / 32;
+    switch (kind) {
+      case Codes::laplacian:
+        if (i % 64 == 0) local = 0.9 * local + 2 * random.fraction() - 1;
+        codes[i] = exponential(std::exp2(bits + local));
+        break;
+      case Codes::any_width:
+        codes[i] = static_cast<I>(static_cast<I>(random.next()) >> random.below(width));
+        break;
+      case Codes::few_blocks:
+        codes[i] = static_cast<I>(block % 7 == 3 ? random.between(-4, 4) : 0);
+        break;
+      case Codes::full_range:
+        codes[i] = random.one_in(50) ? static_cast<I>(U{1} << (width - 1)) : static_cast<I>(random.next());
+        break;
+      case Codes::every_class:
+        codes[i] = exponential(0.1 * std::exp2(static_cast<double>(block * 7 % 16)));
+        if (random.one_in(500)) codes[i] = static_cast<I>(random.next() >> random.between(48, 63));
+        if (random.one_in(20000)) codes[i] = static_cast<I>(static_cast<I>(random.next()) >> random.below(width));
+        break;
+      case Codes::zeros:
+        break;
+    }
+  }
+  return codes;
+}
+
+}  // namespace h5lossy::test::naive

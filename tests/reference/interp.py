@@ -1,0 +1,651 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Codec 4, Interp, as docs/format/interp.md has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from . import blocks
+from .common import Array, Corrupt, FloatType, Kind, Quantiser, Tiling
+from .interp_coder import (
+    ESCAPE_BYTES,
+    LANES,
+    LARGEST_RAW,
+    MODELS,
+    CoderHead,
+    decode_residuals,
+    encode_residuals,
+)
+from .interp_exceptions import pack_exceptions, pack_patches, take_exceptions, unpack_patches
+from .interp_lattice import UNIT, Values, fine_limit, lattice_values, own_quantiser, values_of
+from .interp_prediction import (
+    AXES,
+    LORENZO,
+    WEIGHTS,
+    Form,
+    Shape,
+    active_axes,
+    fill_exceptions,
+    has_axis,
+    interpolate,
+    lorenzo,
+    passes_of,
+    predict,
+    undo_lorenzo,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "AUTO_MODES",
+    "HAS_LOSSLESS",
+    "MODES",
+    "NUMBER",
+    "REQUESTS",
+    "chosen_mode",
+    "decode_tile",
+    "encode_tile",
+    "own_quantiser",
+    "tiling",
+]
+
+NUMBER = 4
+
+REWRITABLE = 16
+"""Bit 4 of a mode."""
+
+MODES = {
+    rewritable | axes: 4
+    for rewritable in (0, REWRITABLE)
+    for axes in range(1, 16)
+    if axes.bit_count() <= 3
+}
+"""Modes the codec knows, and how many dims a frame of that mode has."""
+
+REQUESTS = {0, REWRITABLE, *MODES}
+"""Modes that an encoder can be asked for: without axes, it picks them."""
+
+HAS_LOSSLESS = False
+
+AUTO_MODES: list[int] = []
+"""Modes that codec auto compares."""
+
+PER_TILE = 32768
+"""Values that a tile can have."""
+
+
+# ------------------------------------------------------------------------------------------------
+# Modes and tiles
+# ------------------------------------------------------------------------------------------------
+
+
+def chosen_mode(mode: int, extents: Sequence[int]) -> int:
+    """
+    Give the mode that an encoder takes for a chunk.
+
+    Parameters
+    ----------
+    mode : int
+        The mode that was asked for; without axes, the encoder picks them.
+    extents : sequence of int
+        The chunk's extents other than 1.
+
+    Returns
+    -------
+    int
+        The mode, with at least one axis.
+    """
+    if mode & ~REWRITABLE:
+        return mode
+    return mode | (1 << min(3, max(1, len(extents)))) - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Boxes:
+    """
+    Tiles that are boxes.
+
+    Parameters
+    ----------
+    dims : tuple of int
+        The chunk's w, z, y, x.
+    piece : tuple of int
+        A full tile's.
+    """
+
+    dims: Shape
+    piece: Shape
+
+    @property
+    def grid(self) -> Shape:
+        """Number of tiles along each axis."""
+        return tuple(-(-n // p) for n, p in zip(self.dims, self.piece, strict=True))
+
+    @property
+    def tile_count(self) -> int:
+        """Number of tiles."""
+        return math.prod(self.grid)
+
+    def box(self, tile: int) -> tuple[slice, ...]:
+        """
+        Say where a tile lies.
+
+        Parameters
+        ----------
+        tile : int
+            Number of the tile.
+
+        Returns
+        -------
+        tuple of slice
+            Its coordinates along each axis.
+        """
+        corner = np.unravel_index(tile, self.grid)
+        return tuple(
+            slice(int(at) * p, min((int(at) + 1) * p, n))
+            for at, p, n in zip(corner, self.piece, self.dims, strict=True)
+        )
+
+    def places(self, tile: int) -> Array:
+        """
+        Say which values a tile holds.
+
+        Parameters
+        ----------
+        tile : int
+            Number of the tile.
+
+        Returns
+        -------
+        numpy.ndarray
+            Numbers of its values in the chunk.
+        """
+        ranges = np.ix_(*(np.arange(s.start, s.stop) for s in self.box(tile)))
+        return np.ravel_multi_index(np.broadcast_arrays(*ranges), self.dims).ravel()
+
+    def inside(self, tile: int) -> Array:
+        """
+        Say which positions of a tile's box hold a value: all of them.
+
+        Parameters
+        ----------
+        tile : int
+            Number of the tile.
+
+        Returns
+        -------
+        numpy.ndarray
+            An array of the shape of the box.
+        """
+        return np.ones([s.stop - s.start for s in self.box(tile)], bool)
+
+
+def tiling(
+    count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, ...] | None = None
+) -> Tiling:
+    """
+    Say how a chunk is cut into tiles.
+
+    Parameters
+    ----------
+    count : int
+        Number of values; only looked at without dims.
+    float_type : FloatType
+        Not looked at: both types have as many values in a tile.
+    mode : int
+        The frame's mode.
+    dims : tuple of int, optional
+        The frame's dims.
+
+    Returns
+    -------
+    Tiling
+        The tiles.
+    """
+    dims = dims or (1, 1, 1, count)
+    pieces, parts = list(dims), [1] * 4
+    while math.prod(pieces) > PER_TILE:
+        long = [axis for axis in AXES if pieces[axis] > 1]
+        candidates = [axis for axis in long if not has_axis(mode, axis)] or long
+        axis = max(candidates, key=lambda axis: pieces[axis])
+        parts[axis] *= 2
+        pieces[axis] = -(-dims[axis] // parts[axis])
+    return Boxes(tuple(dims), tuple(pieces))
+
+
+# ------------------------------------------------------------------------------------------------
+# The head
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """
+    A payload's head and base.
+
+    Parameters
+    ----------
+    form : Form
+        How the tile is coded.
+    coder : CoderHead
+        What is said of the coder.
+    has_exceptions, is_narrow : bool
+        The flags.
+    entries : int
+        Number of entries of the patches.
+    base : int
+        Base.
+    """
+
+    form: Form
+    coder: CoderHead
+    has_exceptions: bool
+    is_narrow: bool
+    entries: int
+    base: int
+
+    def pack(self, float_type: FloatType) -> bytes:
+        """
+        Write head and base.
+
+        Parameters
+        ----------
+        float_type : FloatType
+            Type of the values.
+
+        Returns
+        -------
+        bytes
+            The bytes.
+        """
+        form, coder = self.form, self.coder
+        flags = form.predictor | form.is_fine << 2 | form.is_closed << 3
+        flags |= LANES.index(coder.lanes) << 4 | self.has_exceptions << 6 | self.is_narrow << 7
+        sizes = coder.model | ESCAPE_BYTES.index(coder.escape_bytes) << 4
+        rule = form.axes | sum(code << 3 * i for i, code in enumerate(form.weight_codes))
+        head = bytes([flags, sizes, coder.raw, 0])
+        head += rule.to_bytes(2, "little") + self.entries.to_bytes(2, "little")
+        return head + self.base.to_bytes(float_type.size, "little", signed=True)
+
+
+def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: Kind) -> Head:
+    """
+    Read head and base.
+
+    Parameters
+    ----------
+    reader : blocks.Reader
+        The payload; head and base are taken from it.
+    active : int
+        Number of active axes.
+    float_type : FloatType
+        Type of the values.
+    kind : Kind
+        Bound kind.
+
+    Returns
+    -------
+    Head
+        The head.
+
+    Raises
+    ------
+    Corrupt
+        No encoder writes such a head.
+    """
+    flags, sizes, raw, zero = reader.take(4)
+    rule = int.from_bytes(reader.take(2), "little")
+    entries = int.from_bytes(reader.take(2), "little")
+    base = int.from_bytes(reader.take(float_type.size), "little", signed=True)
+    is_fine, is_closed, is_narrow = (bool(flags >> bit & 1) for bit in (2, 3, 7))
+    is_lorenzo = flags & 3 == LORENZO
+    weight_codes = tuple(rule >> 3 * i & 7 for i in range(active))
+    model, escape = sizes & 15, sizes >> 4
+    if zero or model >= MODELS or escape >= len(ESCAPE_BYTES) or raw > LARGEST_RAW:
+        raise Corrupt("a head that is out of range")
+    if is_lorenzo and rule > 15:
+        raise Corrupt(f"axes {rule:#x}")
+    if not is_lorenzo:
+        if rule >> 3 * active or max(weight_codes, default=0) >= len(WEIGHTS):
+            raise Corrupt(f"weight codes {rule:#o} of {active} axes")
+        if float_type.size == 4 and not is_narrow:
+            raise Corrupt("interpolation of float32 that is not narrow")
+    if is_closed and (is_lorenzo or not is_fine):
+        raise Corrupt("a closed form without interpolation on fine points")
+    if entries and is_fine and not is_closed:
+        raise Corrupt("patches on fine points that are not closed")
+    if kind == Kind.POINTWISE_RELATIVE and (is_fine or entries):
+        raise Corrupt("fine points with a pointwise-relative bound")
+    form = Form(
+        predictor=flags & 3,
+        weight_codes=() if is_lorenzo else weight_codes,
+        axes=rule if is_lorenzo else 0,
+        is_fine=is_fine,
+        is_closed=is_closed,
+    )
+    coder = CoderHead(LANES[flags >> 4 & 3], model, ESCAPE_BYTES[escape], raw)
+    return Head(form, coder, bool(flags >> 6 & 1), is_narrow, entries, base)
+
+
+# ------------------------------------------------------------------------------------------------
+# Decoding tiles
+# ------------------------------------------------------------------------------------------------
+
+
+def decode_tile(
+    payload: bytes,
+    count: int,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    *,
+    mode: int = 0,
+    inside: Array | None = None,
+) -> Array:
+    """
+    Decode one tile that is neither empty nor stored.
+
+    Parameters
+    ----------
+    payload : bytes
+        The tile's payload.
+    count : int
+        Number of its values.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind and step.
+    mode : int
+        The frame's mode.
+    inside : numpy.ndarray, optional
+        An array of the tile's shape; without it, the tile is a line.
+
+    Returns
+    -------
+    numpy.ndarray
+        Patterns of the values.
+
+    Raises
+    ------
+    Corrupt
+        The payload contradicts itself.
+    """
+    shape: Shape = (1, 1, 1, count) if inside is None else inside.shape
+    if len(payload) % 4:
+        raise Corrupt(f"a payload of {len(payload)} bytes, no multiple of 4")
+    if len(payload) == float_type.size:
+        return np.frombuffer(payload * count, float_type.word_dtype)
+    reader = blocks.Reader(payload)
+    head = take_head(reader, len(active_axes(shape, mode)), float_type, quantiser.kind)
+    form = head.form
+    is_exception, bits = np.zeros(count, bool), np.zeros(count, float_type.word_dtype)
+    if head.has_exceptions:
+        is_exception, bits = take_exceptions(reader, shape, float_type)
+    entries = np.frombuffer(reader.take(2 * head.entries), "<u2").tolist()
+    reader.take_padding(2 * (head.entries % 2))
+    patches = unpack_patches(entries, count)
+    dtype = np.dtype("<i4" if head.is_narrow else f"<i{float_type.size}")
+    residuals, is_escape = decode_residuals(reader.take(reader.left()), head.coder, count, dtype)
+    is_from_base = head.is_narrow and not form.is_closed
+    changes = np.where(is_escape, residuals, residuals * dtype.type(form.unit))
+    changes[0] = 0 if is_from_base else _wrapped(head.base, dtype)
+    if form.predictor == LORENZO:
+        q = undo_lorenzo(changes, form.axes, shape)
+    else:
+        q = interpolate(changes, form, shape, mode)
+    q = q.astype(f"<i{float_type.size}")
+    if is_from_base:
+        q += _wrapped(head.base, q.dtype)
+    values = lattice_values(q, float_type, quantiser, is_fine=form.is_fine)
+    if patches.any():
+        near = q * q.dtype.type(1 if form.is_fine else UNIT) + patches.astype(q.dtype)
+        patched = lattice_values(near, float_type, quantiser, is_fine=True)
+        values = np.where(patches != 0, patched, values)
+    return np.where(is_exception, bits, values)
+
+
+def _wrapped(number: int, dtype: np.dtype[Any]) -> Any:
+    """Give the lowest bits of a number as a signed one."""
+    return np.array([number & (1 << 8 * dtype.itemsize) - 1], "<u8").astype(dtype)[0]
+
+
+# ------------------------------------------------------------------------------------------------
+# Encoding tiles
+# ------------------------------------------------------------------------------------------------
+
+
+class InForm(NamedTuple):
+    """A tile in a form: its integers, exceptions, patches and residuals."""
+
+    base: int
+    q: Array
+    is_exception: Array
+    patches: Array
+    residuals: Array
+
+
+def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
+    """
+    Predict the values of a tile in a form.
+
+    Parameters
+    ----------
+    values : Values
+        What the values are.
+    form : Form
+        The form.
+    mode : int
+        The mode.
+
+    Returns
+    -------
+    InForm or None
+        The tile; None where the form fails.
+    """
+    shape, limit = values.shape, fine_limit(values.float_type)
+    is_exception = ~(values.has_fine if form.is_fine else values.has_bin)
+    q = np.where(is_exception, 0, values.g if form.is_fine else values.k)
+    patches = np.zeros_like(q)
+    if not form.is_fine:
+        off_bins = values.is_off_bins & ~is_exception
+        patches[off_bins] = (values.g - UNIT * values.k)[off_bins]
+    kept = np.flatnonzero(~is_exception)
+    base = int(q[kept[0]]) if kept.size else 0
+    if form.predictor == LORENZO:
+        q = fill_exceptions(q, is_exception, base, shape)
+        residuals = lorenzo(q, form.axes, shape)
+        residuals[0] = 0
+    else:
+        q, residuals = _interpolated(values, form, mode, q, is_exception=is_exception, base=base)
+    if form.is_closed:
+        if np.any(np.abs(q[is_exception]) > limit):
+            return None
+        right = (np.abs(q) <= limit) & values.is_good(q, is_fine=True)
+        right &= ~values.is_kept | (q == values.g)
+        patches = np.where(right | is_exception, 0, values.g - q)
+    is_narrow = bool(np.all(np.abs(q - base) < 1 << 22))
+    if form.predictor != LORENZO and values.float_type.size == 4 and not is_narrow:
+        return None
+    return InForm(base, q, is_exception, patches, residuals)
+
+
+def _interpolated(
+    values: Values, form: Form, mode: int, wanted: Array, *, is_exception: Array, base: int
+) -> tuple[Array, Array]:
+    """
+    Interpolate the values of a tile.
+
+    Parameters
+    ----------
+    values : Values
+        What the values are.
+    form : Form
+        The form.
+    mode : int
+        The mode.
+    wanted : numpy.ndarray
+        Their integers, where the form is not closed.
+    is_exception : numpy.ndarray
+        Of each value, whether it is an exception of the form.
+    base : int
+        Base.
+
+    Returns
+    -------
+    q : numpy.ndarray
+        The integers, in raster order.
+    residuals : numpy.ndarray
+        d, in coding order.
+    """
+    first, passes = passes_of(values.shape, mode)
+    active = active_axes(values.shape, mode)
+    q = np.zeros_like(wanted)
+
+    def residuals_at(places: Array, predictions: Array) -> Array:
+        """Give d, and set the integers."""
+        if form.is_closed:
+            d = (values.parts[places] - 64 * predictions + 512) >> 10
+        else:
+            d = wanted[places] - predictions
+        d = np.where(is_exception[places], 0, d)
+        q[places] = predictions + form.unit * d
+        return d
+
+    q[first[0]] = base
+    residuals = [np.zeros(1, "<i8")]
+    residuals += [residuals_at(first[i : i + 1], q[first[i - 1 : i]]) for i in range(1, first.size)]
+    for step in passes:
+        residuals.append(residuals_at(step.places, predict(q, form, values.shape, active, step)))
+    return q, np.concatenate(residuals)
+
+
+class Payload(NamedTuple):
+    """A tile's payload, and the cost of its form in 16ths of a bit."""
+
+    data: bytes
+    cost: int
+
+
+def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
+    """
+    Encode a tile in a form.
+
+    Parameters
+    ----------
+    values : Values
+        What the values are.
+    form : Form
+        The form.
+    mode : int
+        The mode.
+
+    Returns
+    -------
+    Payload or None
+        The payload; None where the form fails.
+    """
+    tile = apply_form(values, form, mode)
+    if tile is None:
+        return None
+    entries = pack_patches(tile.patches)
+    if len(entries) > 65535:
+        return None
+    coded = encode_residuals(tile.residuals, form.unit)
+    has_exceptions = bool(tile.is_exception.any())
+    sections = b""
+    if has_exceptions:
+        sections += pack_exceptions(values.bits, tile.is_exception, values.shape)
+    sections += np.array(entries, "<u2").tobytes() + bytes(2 * (len(entries) % 2))
+    head = Head(
+        form=form,
+        coder=coded.head,
+        has_exceptions=has_exceptions,
+        is_narrow=bool(np.all(np.abs(tile.q - tile.base) < 1 << 22)),
+        entries=len(entries),
+        base=tile.base,
+    )
+    data = head.pack(values.float_type) + sections + coded.data
+    return Payload(data, coded.cost + 128 * len(sections))
+
+
+def forms_of(values: Values, mode: int) -> list[Form]:
+    """
+    Say which forms are tried.
+
+    Parameters
+    ----------
+    values : Values
+        What the values of the tile are.
+    mode : int
+        The mode.
+
+    Returns
+    -------
+    list of Form
+        The forms.
+    """
+    axes = sum(8 >> axis for axis in AXES if values.shape[axis] > 1)
+    codes = (0,) * len(active_axes(values.shape, mode))
+    can_close = bool(np.all(values.has_fine | values.is_exception)) and not mode & REWRITABLE
+    return [
+        *(Form(p, codes, is_fine=can_close, is_closed=can_close) for p in range(3)),
+        Form(LORENZO, axes=axes or 1),
+    ]
+
+
+def encode_tile(
+    bits: Array,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    fill_bits: int | None = None,
+    *,
+    mode: int = 0,
+    inside: Array | None = None,
+    forms: Iterable[Form] | None = None,
+) -> bytes | None:
+    """
+    Encode one tile.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of the tile's values.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind, step and B.
+    fill_bits : int, optional
+        The fill value's pattern.
+    mode : int
+        The frame's mode.
+    inside : numpy.ndarray, optional
+        An array of the tile's shape; without it, the tile is a line.
+    forms : iterable of Form, optional
+        Forms to try instead of those that the encoder would choose.
+
+    Returns
+    -------
+    bytes or None
+        The payload, of any length; None where the tile has to be stored.
+    """
+    shape: Shape = (1, 1, 1, bits.size) if inside is None else inside.shape
+    if fill_bits is None and not bits.any():
+        return b""
+    values = values_of(bits, shape, float_type, quantiser, fill_bits)
+    if bits.size > 1:
+        if values.is_exception.all() and np.all(bits == bits[0]):
+            return bits[:1].tobytes()
+        is_held = values.has_bin & ~values.is_off_bins
+        if is_held.all() and np.all(values.k == values.k[0]):
+            value = lattice_values(values.k[:1], float_type, quantiser, is_fine=False)
+            return value.tobytes() if values.k[0] else b""
+    if forms is None:
+        forms = forms_of(values, mode)
+    payloads = [encode_form(values, form, mode) for form in forms]
+    possible = [payload for payload in payloads if payload is not None]
+    return min(possible, key=lambda payload: payload.cost).data if possible else None

@@ -1,0 +1,461 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Interp's coder of residuals, as docs/format/interp.md has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from . import interp_tables
+from .common import Array, Corrupt, zigzag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+BLOCK = 32
+"""Residuals of a block."""
+
+LANES = (1, 4, 16, 32)
+
+ESCAPE_BYTES = (2, 4, 8)
+
+ESCAPE = 15
+"""The symbol of an escape."""
+
+MODELS = len(interp_tables.CLASSES)
+
+LARGEST_RAW = 48
+"""Raw words that every block can have."""
+
+
+def raw_words_of(classes: Array, of_all: int) -> Array:
+    """Give the number of raw words of blocks, from their classes and from R."""
+    words: Array = of_all + np.maximum(0, classes - 4)
+    return words
+
+
+def table_of(symbol_class: int) -> int:
+    """Give the number of the table that has the symbols of a class that is not 0."""
+    return min(symbol_class, 5) - 1
+
+
+def class_order(count: int, lanes: int) -> Iterator[tuple[int, int, bool]]:
+    """
+    Go through the blocks of a tile in the order of their classes.
+
+    Parameters
+    ----------
+    count : int
+        Number of blocks.
+    lanes : int
+        Number of lanes.
+
+    Yields
+    ------
+    lane : int
+        The lane that codes a class.
+    block : int
+        Number of its block.
+    is_first : bool
+        It is the lane's first.
+    """
+    each = -(-count // lanes)
+    for j, lane in itertools.product(range(each), range(lanes)):
+        block = lane * each + j
+        if block < count:
+            yield lane, block, j == 0
+
+
+def context_of(classes: Sequence[int], block: int, is_first: bool) -> int:
+    """Give the context of a block's class."""
+    return 16 if is_first else classes[block - 1]
+
+
+def _sums_before(frequencies: Sequence[int]) -> list[int]:
+    """Give C: for each symbol, the sum of the frequencies before its own."""
+    return [0, *itertools.accumulate(frequencies)][:-1]
+
+
+@functools.cache
+def _slots(frequencies: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Give the symbol of each slot, and C."""
+    symbols = [symbol for symbol, f in enumerate(frequencies) for _ in range(f)]
+    return symbols, _sums_before(frequencies)
+
+
+class Decoder:
+    """
+    The lanes of a payload.
+
+    Parameters
+    ----------
+    data : bytes
+        The payload from the states on.
+    lanes : int
+        Number of lanes.
+
+    Raises
+    ------
+    Corrupt
+        The states do not fit.
+    """
+
+    def __init__(self, data: bytes, lanes: int) -> None:
+        if len(data) < 4 * lanes:
+            raise Corrupt(f"{len(data)} bytes for {lanes} states")
+        self._states = np.frombuffer(data, "<u4", lanes).tolist()
+        self._words = np.frombuffer(data[4 * lanes :], "<u2").tolist()
+        self._at = 0
+        self._begin = 4 * lanes
+
+    @property
+    def end(self) -> int:
+        """Where the words end that were taken."""
+        return self._begin + 2 * self._at
+
+    @property
+    def is_at_rest(self) -> bool:
+        """All states are what they were before the encoder's first symbol."""
+        return all(state == 1 << 16 for state in self._states)
+
+    def symbol(self, lane: int, frequencies: tuple[int, ...]) -> int:
+        """
+        Decode a symbol.
+
+        Parameters
+        ----------
+        lane : int
+            Number of the lane.
+        frequencies : tuple of int
+            Those of the symbols.
+
+        Returns
+        -------
+        int
+            The symbol.
+
+        Raises
+        ------
+        Corrupt
+            There are no more words.
+        """
+        symbols, before = _slots(frequencies)
+        state = self._states[lane]
+        slot = state & 2047
+        symbol: int = symbols[slot]
+        state = frequencies[symbol] * (state >> 11) + slot - before[symbol]
+        if state < 1 << 16:
+            if self._at == len(self._words):
+                raise Corrupt("words run into the end of the payload")
+            state = state << 16 | self._words[self._at]
+            self._at += 1
+        self._states[lane] = state
+        return symbol
+
+
+class Encoder:
+    """
+    The lanes of a payload that is being made, from its last symbol to its first.
+
+    Parameters
+    ----------
+    lanes : int
+        Number of lanes.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self._states = [1 << 16] * lanes
+        self._words: list[int] = []
+
+    def put(self, lane: int, symbol: int, frequencies: tuple[int, ...]) -> None:
+        """
+        Encode a symbol.
+
+        Parameters
+        ----------
+        lane : int
+            Number of the lane.
+        symbol : int
+            The symbol.
+        frequencies : tuple of int
+            Those of the symbols.
+        """
+        frequency, before = frequencies[symbol], _slots(frequencies)[1][symbol]
+        state = self._states[lane]
+        if state >= frequency << 21:
+            self._words.append(state & 0xFFFF)
+            state >>= 16
+        self._states[lane] = (state // frequency << 11) + state % frequency + before
+
+    def result(self) -> bytes:
+        """
+        Give what a decoder begins with.
+
+        Returns
+        -------
+        bytes
+            States and words.
+        """
+        words = np.array(self._words[::-1], "<u2")
+        return np.array(self._states, "<u4").tobytes() + words.tobytes()
+
+
+@dataclasses.dataclass(frozen=True)
+class CoderHead:
+    """
+    What the head says of the coder.
+
+    Parameters
+    ----------
+    lanes : int
+        L.
+    model : int
+        Model of the classes.
+    escape_bytes : int
+        Bytes of an escape's item.
+    raw : int
+        R.
+    """
+
+    lanes: int
+    model: int
+    escape_bytes: int
+    raw: int
+
+
+def decode_residuals(
+    data: bytes, head: CoderHead, count: int, dtype: np.dtype[Any]
+) -> tuple[Array, Array]:
+    """
+    Read the residuals of a tile.
+
+    Parameters
+    ----------
+    data : bytes
+        The payload from the states on.
+    head : CoderHead
+        What the head says of them.
+    count : int
+        Number of values of the tile.
+    dtype : numpy.dtype
+        Signed type of V bits.
+
+    Returns
+    -------
+    residuals : numpy.ndarray
+        d or e of each value, in coding order.
+    is_escape : numpy.ndarray
+        Of each, whether it is e.
+
+    Raises
+    ------
+    Corrupt
+        The bytes contradict themselves.
+    """
+    block_count = -(-count // BLOCK)
+    decoder = Decoder(data, head.lanes)
+    classes = [0] * block_count
+    for lane, block, is_first in class_order(block_count, head.lanes):
+        context = context_of(classes, block, is_first)
+        classes[block] = decoder.symbol(lane, interp_tables.CLASSES[head.model][context])
+    symbols = np.zeros((block_count, BLOCK), "<u8")
+    for block, symbol_class in enumerate(classes):
+        if symbol_class:
+            frequencies = interp_tables.SYMBOLS[table_of(symbol_class)]
+            symbols[block] = [decoder.symbol(i % head.lanes, frequencies) for i in range(BLOCK)]
+    raw_words = raw_words_of(np.array(classes), head.raw)
+    is_escape = symbols == ESCAPE
+    raw_begin = len(data) - 4 * int(raw_words.sum())
+    items_begin = raw_begin - head.escape_bytes * int(is_escape.sum())
+    if not decoder.end <= items_begin < decoder.end + 4 or any(data[decoder.end : items_begin]):
+        raise Corrupt("words, items and raw words do not fit the payload")
+    if not decoder.is_at_rest:
+        raise Corrupt("states that are not 2^16 at the end")
+    z = symbols << raw_words.astype("<u8")[:, None]
+    z |= unpack_raw(data[raw_begin:], raw_words)
+    items = np.frombuffer(data[items_begin:raw_begin], f"<u{head.escape_bytes}")
+    z[is_escape] = items[::-1]
+    unsigned = z.astype(f"<u{dtype.itemsize}")
+    one, zero = unsigned.dtype.type(1), unsigned.dtype.type(0)
+    residuals = ((unsigned >> one) ^ (zero - (unsigned & one))).view(dtype).ravel()
+    is_escape = is_escape.ravel()
+    if residuals[count:].any() or is_escape[count:].any():
+        raise Corrupt("residuals behind the values of the tile")
+    return residuals[:count], is_escape[:count]
+
+
+def unpack_raw(data: bytes, raw_words: Array) -> Array:
+    """
+    Read raw words.
+
+    Parameters
+    ----------
+    data : bytes
+        The words.
+    raw_words : numpy.ndarray
+        Number of them of each block.
+
+    Returns
+    -------
+    numpy.ndarray
+        The number that is made of the raw bits of each residual.
+    """
+    words = np.frombuffer(data, np.uint8).reshape(-1, 4)
+    bits = np.unpackbits(words, axis=1, bitorder="little").astype("<u8")
+    starts = np.cumsum(raw_words) - raw_words
+    numbers = np.zeros((raw_words.size, BLOCK), "<u8")
+    for p in range(int(raw_words.max(initial=0))):
+        here = raw_words > p
+        numbers[here] |= bits[starts[here] + p] << np.uint64(p)
+    return numbers
+
+
+def pack_raw(numbers: Array, raw_words: Array) -> bytes:
+    """
+    Undo `unpack_raw`.
+
+    Parameters
+    ----------
+    numbers : numpy.ndarray
+        Numbers of which raw words have the lowest bits, by block.
+    raw_words : numpy.ndarray
+        Number of raw words of each block.
+
+    Returns
+    -------
+    bytes
+        The words.
+    """
+    bits = np.zeros((int(raw_words.sum()), BLOCK), np.uint8)
+    starts = np.cumsum(raw_words) - raw_words
+    for p in range(int(raw_words.max(initial=0))):
+        here = raw_words > p
+        bits[starts[here] + p] = numbers[here] >> np.uint64(p) & np.uint64(1)
+    return np.packbits(bits, axis=1, bitorder="little").tobytes()
+
+
+def cost_of(frequency: int) -> int:
+    """
+    Give the cost of a symbol or class in 16ths of a bit.
+
+    Parameters
+    ----------
+    frequency : int
+        Its frequency, of 2048.
+
+    Returns
+    -------
+    int
+        The integer nearest to 16 log2(2048 / frequency), found without a logarithm.
+    """
+    # c - 1/2 <= 16 log2(2048 / f) is 2^(2c - 1) <= (2048 / f)^32.
+    cost = 0
+    while frequency**32 << (2 * cost + 1) <= 2048**32:
+        cost += 1
+    return cost
+
+
+SYMBOL_COSTS = np.array([[cost_of(f) for f in row] for row in interp_tables.SYMBOLS])
+
+CLASS_COSTS = np.array([[[cost_of(f) for f in row] for row in m] for m in interp_tables.CLASSES])
+
+
+def classes_of(z: Array) -> Array:
+    """
+    Choose the classes of blocks.
+
+    Parameters
+    ----------
+    z : numpy.ndarray
+        Folded residuals without the bits that are raw in every block, by block; uint64.
+
+    Returns
+    -------
+    numpy.ndarray
+        The class of each block.
+    """
+    mean = ((z + np.uint64(1)) >> np.uint64(1)).sum(axis=1)
+    thresholds = np.array([4525 << j for j in range(14)], "<u8")
+    k = (np.uint64(1000) * mean[:, None] >= thresholds).sum(axis=1)
+    costs = np.full((3, len(z)), np.iinfo("<i8").max)
+    candidates = np.array([np.maximum(1, k), k + 1, np.minimum(15, k + 2)])
+    for symbol_class in range(1, 16):
+        raw = max(0, symbol_class - 4)
+        symbols = np.minimum(z >> np.uint64(raw), ESCAPE).astype(int)
+        cost = SYMBOL_COSTS[table_of(symbol_class)][symbols] + 256 * (symbols == ESCAPE)
+        total = 512 * raw + cost.sum(axis=1)
+        costs = np.where(candidates == symbol_class, total, costs)
+    best = np.take_along_axis(candidates, costs.argmin(axis=0)[None], axis=0)[0]
+    chosen: Array = np.where(z.any(axis=1), best, 0)
+    return chosen
+
+
+class Coded(NamedTuple):
+    """Coded residuals: what the head says of them, their bytes, and their cost."""
+
+    head: CoderHead
+    data: bytes
+    cost: int
+
+
+def encode_residuals(residuals: Array, unit: int) -> Coded:
+    """
+    Write the residuals of a tile.
+
+    Parameters
+    ----------
+    residuals : numpy.ndarray
+        d of each value, in coding order, as int64.
+    unit : int
+        What they count.
+
+    Returns
+    -------
+    Coded
+        The payload from the states on.
+    """
+    count = residuals.size
+    folded = np.zeros((-(-count // BLOCK), BLOCK), "<u8")
+    folded.ravel()[:count] = zigzag(residuals)
+    total, raw = sum(folded.ravel().tolist()), 0
+    while total > 30000 * count << raw:
+        raw += 1
+    classes = classes_of(folded >> np.uint64(raw))
+    raw_words = raw_words_of(classes, raw)
+    symbols = np.minimum(folded >> raw_words.astype("<u8")[:, None], ESCAPE).astype(int)
+    symbols[classes == 0] = 0
+    is_escape = symbols == ESCAPE
+    changes = (residuals * unit)[is_escape.ravel()[:count]]
+    items = zigzag(changes)
+    largest = int(items.max(initial=0))
+    escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
+    contexts = np.concatenate([[16], classes[:-1]])
+    class_costs = [int(costs[contexts, classes].sum()) for costs in CLASS_COSTS]
+    model = class_costs.index(min(class_costs))
+    used = np.flatnonzero(classes)
+    tables = np.minimum(classes, 5) - 1
+    coded = class_costs[model] + int(SYMBOL_COSTS[tables[used, None], symbols[used]].sum())
+    lanes = max(number for number in LANES if number == 1 or 16384 * number <= coded)
+    head = CoderHead(lanes, model, escape_bytes, raw)
+    cost = coded + 512 * int(raw_words.sum()) + 128 * escape_bytes * items.size + 384 * lanes
+
+    encoder = Encoder(lanes)
+    listed = classes.tolist()
+    for block in used[::-1].tolist():
+        frequencies = interp_tables.SYMBOLS[table_of(listed[block])]
+        for i, symbol in reversed([*enumerate(symbols[block].tolist())]):
+            encoder.put(i % lanes, symbol, frequencies)
+    for lane, block, is_first in reversed([*class_order(len(listed), lanes)]):
+        context = context_of(listed, block, is_first)
+        encoder.put(lane, listed[block], interp_tables.CLASSES[model][context])
+    words = encoder.result()
+    tail = items[::-1].astype(f"<u{escape_bytes}").tobytes()
+    pad = bytes(-(len(words) + len(tail)) % 4)
+    return Coded(
+        head, words + pad + tail + pack_raw(np.where(is_escape, 0, folded), raw_words), cost
+    )

@@ -1,0 +1,259 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Interp's lattice, and what a value is on it, as docs/format/interp.md has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import blocks
+from .common import Array, FloatType, Kind, Quantiser, bits_to_float, float_to_bits
+
+if TYPE_CHECKING:
+    from .interp_prediction import Shape
+
+STEP_FACTOR = 4057 / 4096
+"""c."""
+
+UNIT = 16
+"""Fine points to a step."""
+
+
+def own_quantiser(quantiser: Quantiser, float_type: FloatType) -> Quantiser:
+    """
+    Give the quantiser that goes with a bound.
+
+    Parameters
+    ----------
+    quantiser : Quantiser
+        PFPL's.
+    float_type : FloatType
+        Type of the values.
+
+    Returns
+    -------
+    Quantiser
+        This codec's, with its smaller step and B; lossless where B is too small.
+    """
+    if quantiser.kind in {Kind.POINTWISE_RELATIVE, Kind.LOSSLESS}:
+        return quantiser
+    bound = bits_to_float(quantiser.step) / 2.0
+    if bound < 2.0 ** (6 - float_type.bias):
+        return Quantiser(Kind.LOSSLESS, 0)
+    half = float_type.number(bound) * float_type.number(STEP_FACTOR)
+    return Quantiser(quantiser.kind, float_to_bits(2.0 * float(half)), bound)
+
+
+def fine_limit(float_type: FloatType) -> int:
+    """Give G, the largest number of a fine point that an encoder uses."""
+    return 2**15 - 1 if float_type.size == 4 else 2**20
+
+
+def lattice_values(
+    q: Array, float_type: FloatType, quantiser: Quantiser, *, is_fine: bool
+) -> Array:
+    """
+    Give the patterns of lattice points.
+
+    Parameters
+    ----------
+    q : numpy.ndarray
+        Their numbers, as signed integers of any size; the lowest W bits count.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind and step.
+    is_fine : bool
+        They are fine points, otherwise bins.
+
+    Returns
+    -------
+    numpy.ndarray
+        The patterns.
+    """
+    if not is_fine:
+        return blocks.dequantise(q, float_type, quantiser)
+    step = float_type.number(bits_to_float(quantiser.step))
+    with np.errstate(all="ignore"):
+        fine = step * float_type.number(1 / UNIT)
+        values = q.astype(f"<i{float_type.size}").astype(float_type.float_dtype) * fine
+    patterns: Array = values.view(float_type.word_dtype)
+    return patterns
+
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """
+    What the values of a tile are.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Their patterns.
+    shape : tuple of int
+        Extents of the tile.
+    float_type : FloatType
+        Their type.
+    quantiser : Quantiser
+        Bound kind, step and B.
+    fill_bits : int or None
+        The fill value's pattern, if it counts.
+    k, g, parts : numpy.ndarray
+        Number of the bin, of the fine point, and the place in 64ths of the distance of fine points
+        (X), as int64; 0 where there is none.
+    has_bin, has_fine, is_kept : numpy.ndarray
+        Of each value, whether it has them, and whether it is kept.
+    """
+
+    bits: Array
+    shape: Shape
+    float_type: FloatType
+    quantiser: Quantiser
+    fill_bits: int | None
+    k: Array
+    g: Array
+    parts: Array
+    has_bin: Array
+    has_fine: Array
+    is_kept: Array
+
+    def is_good(self, q: Array, *, is_fine: bool) -> Array:
+        """
+        Say of lattice points whether they are good for the values.
+
+        Parameters
+        ----------
+        q : numpy.ndarray
+            Number of a lattice point for each value.
+        is_fine : bool
+            They are fine points, otherwise bins.
+
+        Returns
+        -------
+        numpy.ndarray
+            A boolean for each value.
+        """
+        return _is_good(
+            self.bits, q, self.float_type, self.quantiser, self.fill_bits, is_fine=is_fine
+        )
+
+    @property
+    def is_exception(self) -> Array:
+        """Of each value, whether it is an exception in every form."""
+        result: Array = ~self.has_bin & ~self.has_fine
+        return result
+
+    @property
+    def is_off_bins(self) -> Array:
+        """Of each value, whether it is kept, and no bin."""
+        result: Array = self.is_kept & (self.g != UNIT * self.k)
+        return result
+
+
+def _is_good(
+    bits: Array,
+    q: Array,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    fill_bits: int | None,
+    *,
+    is_fine: bool,
+) -> Array:
+    """
+    Say of lattice points whether they are good for values.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of the values.
+    q : numpy.ndarray
+        Number of a lattice point for each value.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind, step and B.
+    fill_bits : int or None
+        The fill value's pattern, if it counts.
+    is_fine : bool
+        They are fine points, otherwise bins.
+
+    Returns
+    -------
+    numpy.ndarray
+        A boolean for each value.
+    """
+    points = lattice_values(q, float_type, quantiser, is_fine=is_fine)
+    with np.errstate(all="ignore"):
+        error = bits.view(float_type.float_dtype) - points.view(float_type.float_dtype)
+    good: Array = np.abs(error) < float_type.number(quantiser.bound)
+    return good if fill_bits is None else good & (points != fill_bits)
+
+
+def values_of(
+    bits: Array,
+    shape: Shape,
+    float_type: FloatType,
+    quantiser: Quantiser,
+    fill_bits: int | None = None,
+) -> Values:
+    """
+    Find bins and fine points of a tile's values.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        Patterns of the values.
+    shape : tuple of int
+        Extents of the tile.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        Bound kind, step and B.
+    fill_bits : int, optional
+        The fill value's pattern.
+
+    Returns
+    -------
+    Values
+        What they are.
+    """
+    if quantiser.kind == Kind.POINTWISE_RELATIVE:
+        q, is_exception = blocks.quantise(bits, float_type, quantiser, fill_bits)
+        nothing, none = np.zeros(bits.size, "<i8"), np.zeros(bits.size, bool)
+        return Values(
+            bits, shape, float_type, quantiser, fill_bits,
+            q.astype("<i8"), nothing, nothing, ~is_exception, none, none,
+        )  # fmt: skip
+    is_good = functools.partial(
+        _is_good, float_type=float_type, quantiser=quantiser, fill_bits=fill_bits
+    )
+    x = bits.view(float_type.float_dtype)
+    step = float_type.number(bits_to_float(quantiser.step))
+    inverse = float_type.number(1.0) / step
+    zero = float_type.number(0.0)
+    limit, bin_limit = fine_limit(float_type), 1 << (float_type.mantissa_bits - 2)
+    with np.errstate(all="ignore"):
+        can_be = np.isfinite(x)
+        if fill_bits is not None:
+            can_be &= bits != fill_bits
+        t = x * (inverse * float_type.number(UNIT))
+        has_fine = can_be & (np.abs(t) < float_type.number(limit + 1))
+        parts = np.rint(np.where(has_fine, t, zero) * float_type.number(64)).astype("<i8")
+        g = (parts + 32) >> 6
+        has_fine &= (np.abs(g) <= limit) & is_good(bits, g, is_fine=True)
+        parts, g = np.where(has_fine, parts, 0), np.where(has_fine, g, 0)
+        points = lattice_values(g, float_type, quantiser, is_fine=True)
+        is_kept = has_fine & (x == points.view(float_type.float_dtype))
+        s = x * inverse
+        has_bin = can_be & (has_fine | (np.abs(s) < float_type.number(bin_limit)))
+        k = np.rint(np.where(has_bin & ~has_fine, s, zero)).astype("<i8")
+        k = np.where(has_fine, (parts + 512) >> 10, k)
+        has_bin &= is_good(bits, k, is_fine=False)
+    k = np.where(has_bin | has_fine, k, 0)
+    return Values(
+        bits, shape, float_type, quantiser, fill_bits, k, g, parts, has_bin, has_fine, is_kept
+    )
