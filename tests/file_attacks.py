@@ -29,6 +29,7 @@ CODECS: dict[str, Codec] = {
     "pfpl": h5lossy.PFPL(absolute=0.01),
     "cuszp2-pointwise": h5lossy.CuSZp2(pointwise_relative=1e-3),
     "aatrox-range": h5lossy.AATROX(range_relative=1e-3),
+    "interp": h5lossy.Interp(absolute=0.01),
     "auto": h5lossy.Auto(absolute=0.01),
     "lossless": h5lossy.PFPL(lossless=True),
 }

@@ -71,6 +71,19 @@ For what every mode keeps alike: tests/native has all modes. Codec auto is not h
 frames are those of another codec (test_auto.py).
 """
 
+
+def codec_options(codec: Codec) -> list[str]:
+    """Return the options that ask for a codec and its own settings."""
+    chosen: list[str] = []
+    for own in codec.choices():
+        option, value = f"--{own.name.replace('_', '-')}", getattr(codec, own.name)
+        if isinstance(value, bool):
+            chosen += [option] if value else []
+        else:
+            chosen += [option, choice_text(value)]
+    return ["--codec", codec.codec_name, *chosen]
+
+
 FRAMES_MAY_CHANGE = {"interp"}
 """Codecs that promise to encode what they decoded to the same values, and not to the same frame."""
 
@@ -79,6 +92,9 @@ def repeats_its_frames(codec: Codec) -> bool:
     """Return whether what was decoded is encoded to the same frame again."""
     return codec.codec_name not in FRAMES_MAY_CHANGE
 
+
+NOT_IN_AUTO = {"interp"}
+"""Codecs that codec auto does not try."""
 
 SMALLEST_BOUNDS = {"interp": 32.0}
 """The least bounds that have bins, in smallest normal numbers of the type, where it is not 1."""

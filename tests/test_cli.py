@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import json
 import math
 import re
@@ -25,7 +26,7 @@ from h5lossy._device_speeds import expected_speedups, measure
 from h5lossy.bound_checker import BoundChecker
 from h5lossy.cli import main
 from h5lossy.cli._options import DEFAULT_CODEC
-from h5lossy.codecs import CODECS, choice_text
+from h5lossy.codecs import CODECS
 from hdf5_helpers import (
     bound_of,
     cd_values,
@@ -42,7 +43,7 @@ from hdf5_helpers import (
     tool,
     with_plugin,
 )
-from matrix import SETTINGS
+from matrix import SETTINGS, codec_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from click.testing import Result
 
     from h5lossy.codecs import Codec
+
+HAS_SZ3 = importlib.util.find_spec("hdf5plugin") is not None
 
 ABSOLUTE = PFPL(absolute=1e-3)
 
@@ -128,18 +131,6 @@ BOUND_OPTIONS = {
         CuSZp2(lossless=True, mode="plain", checksum=False),
     ),
 }
-
-
-def codec_options(codec: Codec) -> list[str]:
-    """Return the options that ask for a codec and its own settings."""
-    chosen: list[str] = []
-    for own in codec.choices():
-        option, value = f"--{own.name.replace('_', '-')}", getattr(codec, own.name)
-        if isinstance(value, bool):
-            chosen += [option] if value else []
-        else:
-            chosen += [option, choice_text(value)]
-    return ["--codec", codec.codec_name, *chosen]
 
 
 def forms(*arguments: str) -> dict[str, list[str]]:
@@ -429,6 +420,7 @@ def test_demo_shows_the_codec_that_was_named(tmp_path: Path) -> None:
         "gzip-4.h5",
         "plain.h5",
         "shuffle-gzip-4.h5",
+        *(["sz3.h5"] if HAS_SZ3 else []),
     ]
     assert table_row(said, "CuSZp2(mode=plain, dimensions=2)")["bound"] == "absolute 0.01"
     with h5py.File(tmp_path / "cuszp2.h5") as file:
@@ -459,6 +451,20 @@ def test_demo_compares_with_gzip_and_shows_speeds() -> None:
     assert "absolute 0.01" in said
 
 
+def test_demo_shows_sz3_where_it_is_installed_and_has_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small = ["demo", "--size", "1", "--codec", "interp"]
+    if HAS_SZ3:
+        said = h5lossy_cli(*small, "--range-relative", "1e-3").output
+        assert table_row(said, "SZ3")["bound"] == table_row(said, "Interp")["bound"]
+        assert float(table_row(said, "SZ3")["ratio"]) > 1
+    for bound in (["--pointwise-relative", "1e-3"], ["--lossless"]):
+        assert "SZ3" not in h5lossy_cli(*small, *bound).output
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    assert "SZ3" not in h5lossy_cli(*small).output
+
+
 def test_demo_leaves_nothing_behind(tmp_path: Path) -> None:
     h5lossy_command("demo", "--size", "1", env=environment(TMPDIR=str(tmp_path)))
 
@@ -479,7 +485,7 @@ def test_demo_shows_a_progress_bar_on_a_terminal(tmp_path: Path) -> None:
     said = run("script", "-qec", ours, "/dev/null", env=environment(TERM="xterm", COLUMNS="200"))
 
     assert "━━━" in said.stdout
-    ways = len(CODECS) + 3
+    ways = len(CODECS) + 3 + HAS_SZ3
     assert f"/{ways * 2 * 4.194304:.1f} MB" in said.stdout  # written and read, in so many ways
 
 

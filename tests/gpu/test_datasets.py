@@ -13,7 +13,7 @@ import pytest
 import gpu_data as data
 import h5lossy
 from h5lossy import _native
-from matrix import BOUNDS, SETTINGS
+from matrix import BOUNDS, KERNEL_SETTINGS, SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +117,7 @@ def test_chunks_of_many_codecs_are_decoded_on_the_gpu(tmp_path: Path) -> None:
         dataset = file.create_dataset(
             "a", values.shape, "f4", chunks=(1, 4096), compression=h5lossy.Auto(absolute=1e-3)
         )
-        codecs = [cls(absolute=1e-3) for cls in SETTINGS.values()]
+        codecs = [cls(absolute=1e-3) for cls in KERNEL_SETTINGS.values()]
         codecs += [h5lossy.PFPL(lossless=True), h5lossy.Auto(range_relative=1e-3)]
         for i, row in enumerate(values):
             frame = h5lossy.encode(row.reshape(1, -1), codecs[i % len(codecs)])
@@ -126,6 +126,23 @@ def test_chunks_of_many_codecs_are_decoded_on_the_gpu(tmp_path: Path) -> None:
         before = _native.counts()
         found = h5lossy.read(file["a"], out="cupy")
         assert _native.counts() == before, "some were decoded on the host"
+        assert found.get().tobytes() == file["a"][...].tobytes()
+
+
+def test_chunks_of_codecs_without_kernels_are_decoded_on_the_host(tmp_path: Path) -> None:
+    pytest.importorskip("cupy")
+    without = [cls for name, cls in SETTINGS.items() if name not in KERNEL_SETTINGS]
+    values = data.make("masked", (20, 4096), "f4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset(
+            "a", values.shape, "f4", chunks=(1, 4096), compression=h5lossy.PFPL(absolute=1e-3)
+        )
+        codecs = [h5lossy.PFPL(absolute=1e-3), *(cls(absolute=1e-3) for cls in without)]
+        for i, row in enumerate(values):
+            frame = h5lossy.encode(row.reshape(1, -1), codecs[i % len(codecs)])
+            dataset.id.write_direct_chunk((i, 0), frame)
+    with h5py.File(tmp_path / "a.h5") as file:
+        found = h5lossy.read(file["a"], out="cupy")
         assert found.get().tobytes() == file["a"][...].tobytes()
 
 

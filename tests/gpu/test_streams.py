@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpu_data as data
-from matrix import BOUNDS, SETTINGS
+from matrix import BOUNDS, KERNEL_SETTINGS
 
 cupy: Any = pytest.importorskip("cupy")
 
@@ -33,9 +33,9 @@ def chunks_of(seed: int, dtype: str = "f4") -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("bound", BOUNDS)
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", KERNEL_SETTINGS)
 def test_a_captured_graph_does_its_work_again(setting: str, bound: str, dtype: str) -> None:
-    codec = SETTINGS[setting](**BOUNDS[bound])
+    codec = KERNEL_SETTINGS[setting](**BOUNDS[bound])
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         batch = Batch(codec, CHUNKS, VALUES, dtype, stream.ptr)
@@ -67,7 +67,7 @@ def test_nobody_waits() -> None:
     slow = cupy.RawKernel(SLOW, "slow")
     chunks = chunks_of(3)
     for setting in ("pfpl", "auto"):
-        codec = SETTINGS[setting](absolute=1e-3)
+        codec = KERNEL_SETTINGS[setting](absolute=1e-3)
         for stream in (
             cupy.cuda.Stream(non_blocking=True),
             cupy.cuda.Stream(),
@@ -92,10 +92,10 @@ def test_nobody_waits() -> None:
 def test_streams_at_the_same_time() -> None:
     def work(seed: int) -> None:
         cupy.cuda.Device(0).use()
-        name = list(SETTINGS)[seed % len(SETTINGS)]
+        name = list(KERNEL_SETTINGS)[seed % len(KERNEL_SETTINGS)]
         stream = cupy.cuda.Stream(non_blocking=True)
         with stream:
-            batch = Batch(SETTINGS[name](absolute=1e-3), CHUNKS, VALUES, "f4", stream.ptr)
+            batch = Batch(KERNEL_SETTINGS[name](absolute=1e-3), CHUNKS, VALUES, "f4", stream.ptr)
             for again in range(3):
                 chunks = chunks_of(seed + 100 * again)
                 batch.raw.set(chunks)

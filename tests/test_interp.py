@@ -1,0 +1,259 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What Interp has of its own: its axes, its step, its dims, and its promise about rewriting."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+
+import h5lossy
+from checks import assert_kept, assert_same_bits
+from h5lossy import PFPL, Interp, InvalidArgumentError, UnsupportedError, _native
+from h5lossy.codecs import FILTER_ID, from_filter_options
+from h5lossy.frames import keeping_missing
+from h5lossy.missing import Missing
+from hdf5_helpers import field, frames
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ONE = (0, 0x3FF00000)  # 1.0
+
+# ------------------------------------------------------------------------------------------------
+# The class
+# ------------------------------------------------------------------------------------------------
+
+#: Bits 0 to 3 are x, y, z, w: the last axis first.
+MODES = {
+    ("auto", False): 0,
+    ("auto", True): 16,
+    ((-1,), False): 1,
+    ((-2,), False): 2,
+    ((-2, -1), False): 3,
+    ((-3,), False): 4,
+    ((-3, -2, -1), False): 7,
+    ((-4,), True): 24,
+    ((-4, -3, -1), True): 29,
+    ((-4, -3, -2), True): 30,
+}
+
+
+@pytest.mark.parametrize(("chosen", "mode"), MODES.items(), ids=str)
+def test_modes_are_those_of_its_page(chosen: tuple[Any, bool], mode: int) -> None:
+    setting = Interp(absolute=1.0, axes=chosen[0], rewritable=chosen[1])
+    assert setting.params().mode == mode
+    assert setting.filter_options == ((4, 0, *ONE, mode) if mode else (4, 0, *ONE))
+    again = from_filter_options(FILTER_ID, setting.filter_options)
+    assert (again.axes, again.rewritable) == chosen
+
+
+def test_there_are_fourteen_sets_of_axes() -> None:
+    modes = {mode for mode in range(256) if mode == 0 or _is_taken(mode)}
+    assert modes == {m for m in range(32) if (m & 15).bit_count() <= 3}
+
+
+def _is_taken(mode: int) -> bool:
+    try:
+        return Interp.chosen_by(mode) is not None
+    except UnsupportedError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        (-1, -2),
+        [-2, -1],
+        np.array([-1, -2]),
+        (np.int64(-2), np.int8(-1)),
+        np.array([-2, -1], np.int16),
+    ],
+    ids=repr,
+)
+def test_axes_may_be_written_in_any_order_and_type(axes: Any) -> None:
+    setting = Interp(absolute=1.0, axes=axes)
+    assert setting.axes == (-2, -1)
+    assert [type(axis) for axis in setting.axes] == [int, int]
+    assert setting == Interp(absolute=1.0, axes=(-2, -1))
+    assert repr(setting) == "Interp(absolute=1.0, axes=(-2, -1))"
+
+
+@pytest.mark.parametrize("axis", [-1, -4, np.int64(-3), np.array(-2)], ids=repr)
+def test_a_single_axis_needs_no_tuple(axis: Any) -> None:
+    assert Interp(absolute=1.0, axes=axis).axes == (int(axis),)
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [0, 1, -5, (0,), (1, 2), (-1, -1), (), (-4, -3, -2, -1), "x", "Auto", "", 2**70, [-1, -5]],
+    ids=repr,
+)
+def test_axes_that_are_not_there_are_refused(axes: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^axes must be \"auto\", or one to three of"):
+        Interp(absolute=1.0, axes=axes)
+
+
+@pytest.mark.parametrize(
+    "axes", [None, True, (True,), -1.0, (-1.0,), b"auto", ("auto",), {-1}, ((-1,),)], ids=repr
+)
+def test_what_are_no_axes_is_refused(axes: Any) -> None:
+    with pytest.raises(TypeError, match=r"^axes must be \"auto\", or one to three of") as raised:
+        Interp(absolute=1.0, axes=axes)
+    assert str(raised.value).endswith(f"got {axes!r}")
+
+
+# ------------------------------------------------------------------------------------------------
+# Chunks and dims
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "tiles"),
+    [
+        ((64, 64, 64), (1, 64, 64, 64), 8),
+        ((1, 64, 1, 64, 64), (1, 64, 64, 64), 8),
+        ((262144,), (1, 1, 1, 262144), 8),
+        ((2, 3, 4, 50, 60), (6, 4, 50, 60), 3),
+    ],
+)
+def test_frames_have_four_dims(
+    shape: tuple[int, ...], dims: tuple[int, ...], tiles: int, dtype: np.dtype[Any]
+) -> None:
+    data = field(shape, dtype)
+    frame = h5lossy.encode(data, Interp(absolute=1e-2, axes=(-3, -2, -1)))
+    info = h5lossy.inspect(frame)
+    assert (info.codec, info.header_bytes) == ("interp", 56)
+    assert (info.dims, info.tiles) == (dims, tiles)
+    assert info.settings == {"axes": (-3, -2, -1), "rewritable": False}
+    assert_kept(data, h5lossy.decode(frame, shape=shape), {"absolute": 1e-2})
+
+
+@pytest.mark.parametrize("rewritable", [False, True])
+def test_a_frame_says_which_axes_were_picked(rewritable: bool) -> None:
+    for shape in ((1000,), (60, 50), (20, 30, 10), (4, 10, 20, 10), (2, 2, 4, 10, 10)):
+        data = field(shape, np.dtype("f4"))
+        codec = Interp(absolute=1e-2, rewritable=rewritable)
+        settings = h5lossy.inspect(h5lossy.encode(data, codec)).settings
+        assert settings["rewritable"] is rewritable
+        assert set(settings["axes"]) <= set(range(-min(4, len(shape)), 0))
+
+
+# ------------------------------------------------------------------------------------------------
+# The step
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_step_is_somewhat_less_than_twice_the_bound(dtype: np.dtype[Any]) -> None:
+    rng = np.random.default_rng(7)
+    for bound in [1.0, 0.1, 1e-3, *np.exp(rng.uniform(-60, 60, 50))]:
+        narrow = dtype.type(bound)
+        if float(narrow) > bound:
+            narrow = np.nextafter(narrow, dtype.type(0))
+        frame = h5lossy.encode(np.zeros(1000, dtype), Interp(absolute=bound))
+        expected = 2 * (narrow * dtype.type(Interp.step_share))
+        assert h5lossy.inspect(frame).step == float(expected)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("f4", 2.0**-121), ("f8", 2.0**-1017)])
+def test_smaller_bounds_are_lossless(dtype: str, least: float) -> None:
+    values = np.concatenate([np.arange(50) * 3 * least, np.zeros(1000)]).astype(dtype)
+    for bound in (least, np.nextafter(least, 0)):
+        frame = h5lossy.encode(values, Interp(absolute=bound))
+        info = h5lossy.inspect(frame)
+        assert info.requested_bound == bound
+        assert_kept(values, h5lossy.decode(frame), {"absolute": bound})
+        if bound == least:
+            assert (info.codec, info.step) == ("interp", 2 * least * Interp.step_share)
+        else:
+            assert (info.codec, str(info.bound)) == ("pfpl", "lossless")
+            assert_same_bits(h5lossy.decode(frame), values)
+
+
+def test_lossless_frames_are_those_of_pfpl() -> None:
+    data = field((40, 50), np.dtype("f4"))
+    assert h5lossy.encode(data, Interp(lossless=True, axes=-1)) == h5lossy.encode(
+        data, PFPL(lossless=True)
+    )
+
+
+def test_a_range_is_resolved_to_the_same_bound_as_for_other_codecs() -> None:
+    data = field((40, 50), np.dtype("f4"))
+    ours, theirs = (cls(range_relative=1e-3).resolve(data) for cls in (Interp, PFPL))
+    assert ours.absolute == theirs.absolute
+    by_filter = h5lossy.inspect(h5lossy.encode(data, Interp(range_relative=1e-3))).step
+    assert by_filter == h5lossy.inspect(h5lossy.encode(data, ours)).step
+
+
+@pytest.mark.parametrize("missing", [(-999.0,), (1e20,), (-9999.0, 273.15)])
+def test_missing_values_are_kept_by_a_slightly_smaller_bound(missing: tuple[float, ...]) -> None:
+    dtype = np.dtype("f4")
+    kept = keeping_missing(Interp(absolute=0.01), Missing(dtype, values=missing))
+    assert 0.9 * 0.01 < kept.absolute <= 0.01
+    if len(missing) == 1:
+        values = np.full(5000, missing[0], dtype)
+        assert_same_bits(h5lossy.decode(h5lossy.encode(values, kept)), values)
+
+
+# ------------------------------------------------------------------------------------------------
+# Nothing drifts
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rewritable", [False, True])
+def test_overwriting_a_part_moves_no_other_value(tmp_path: Path, rewritable: bool) -> None:
+    rng = np.random.default_rng(5)
+    data = field((24, 40, 50), np.dtype("f4"))
+    bound = {"absolute": 1e-2}
+    codec = Interp(**bound, rewritable=rewritable)
+    with h5py.File(tmp_path / "a.h5", "w", rdcc_nbytes=0) as file:
+        dataset = file.create_dataset("x", data=data, chunks=(12, 40, 50), compression=codec)
+        before = dataset[...]
+        for _ in range(10):
+            starts = [n // 8 * int(rng.integers(7)) for n in data.shape]
+            box = tuple(slice(at, at + n // 4) for at, n in zip(starts, data.shape, strict=True))
+            data[box] += rng.normal(0, 0.1, data[box].shape).astype("f4")
+            dataset[box] = data[box]
+            after = dataset[...]
+            outside = np.ones(data.shape, bool)
+            outside[box] = False
+            assert_same_bits(after[outside], before[outside])
+            assert_kept(data, after, bound)
+            before = after
+        assert {h5lossy.inspect(frame).codec for frame in frames(dataset).values()} == {"interp"}
+
+
+# ------------------------------------------------------------------------------------------------
+# No kernels, and not among auto's candidates
+# ------------------------------------------------------------------------------------------------
+
+
+def test_there_are_no_kernels() -> None:
+    on_gpu = {number: _native.has_kernels(number) for number in range(5)}
+    assert on_gpu == {0: True, 1: True, 2: True, 3: True, 4: False}
+    batch = _native.DeviceBatch(count=1, raw_bytes=4000)
+    for bound, mode in itertools.product(({"absolute": 1.0}, {"range_relative": 0.1}), (0, 7)):
+        params = Interp(**bound, **Interp.chosen_by(mode)).params()
+        with pytest.raises(UnsupportedError, match="interp has no GPU kernels"):
+            _native.device_encode_workspace(_with_type(params), batch)
+
+
+def _with_type(params: _native.Params) -> _native.Params:
+    return _native.Params(
+        codec=params.codec,
+        bound_kind=params.bound_kind,
+        bound=params.bound,
+        mode=params.mode,
+        value_bytes=4,
+    )
+
+
+def test_auto_never_picks_it() -> None:
+    data = field((64, 64, 64), np.dtype("f4"))
+    for bound in (1e-1, 1e-2, 1e-3):
+        info = h5lossy.inspect(h5lossy.encode(data, h5lossy.Auto(absolute=bound)))
+        assert info.codec != "interp"
