@@ -75,7 +75,7 @@ struct Prospects {
   u64 lorenzo_cost = 0;
   u64 second_cost = 0;  // Lorenzo along the second best axes
   u32 second_axes = 0;
-  Form closed;   // interpolation: closed if possible
+  Form interpolation;
   Form lorenzo;  // on bins
 };
 
@@ -102,7 +102,7 @@ class TileWriter {
   // The number of patches in a closed form, or kTileValues if the form is impossible.
   u32 patches_if_closed(const Form& form) {
     if constexpr (kHasFinePoints<Q>) {
-      const i64 base = first_fine_point();
+      const i64 base = first_fine_point(memory_.positions, count());
       i32* const integers = narrow(memory_.integers);
       code_interpolation<true>(shape_, form.rule, memory_.positions, static_cast<i32>(base), integers,
                                narrow(memory_.codes));
@@ -120,15 +120,8 @@ class TileWriter {
   // The same memory for 32-bit integers.
   static i32* narrow(Int<T>* integers) { return reinterpret_cast<i32*>(integers); }
 
-  i64 first_fine_point() const {
-    for (u32 i = 0; i < count(); ++i) {
-      if (memory_.positions[i] != kNone<i32>) return fine_point_of(memory_.positions[i]);
-    }
-    return 0;
-  }
-
   u64 attempt_fine(const Form& form) {
-    const i64 base = first_fine_point();
+    const i64 base = first_fine_point(memory_.positions, count());
     i32* const integers = narrow(memory_.integers);
     i32* const codes = narrow(memory_.codes);
     Patches patches = {memory_.patches, kMaxPatches};
@@ -262,7 +255,7 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
   static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(memory.codes));
   surveyor.run(groups, reinterpret_cast<u8*>(memory.codes), survey);
   Prospects prospects;
-  prospects.closed.rule = weights_of(survey.errors, shape.axes).rule;
+  prospects.interpolation.rule = weights_of(survey.errors, shape.axes).rule;
   prospects.interpolation_cost = interpolation_cost(survey, shape.extents, shape.axes);
   prospects.lorenzo.is_lorenzo = true;
   prospects.lorenzo_cost = lorenzo_cost(survey, shape.extents, prospects.lorenzo.lorenzo_axes);
@@ -374,20 +367,18 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>&, const Qua
   }
   const AbsolutePositions<T> positions(quantizer, can_close);
   const Prospects prospects = survey_tile<T>(shape, values, positions, memory);
-  if (beside <= count / 4) {
-    Form interpolation = prospects.closed;
-    interpolation.is_fine = interpolation.is_closed = can_close;
-    attempt_both(writer, interpolation, prospects, shape.active != 0);
-  }
-  if (is_decoded && summary.without_fine == 0) {
-    Form form = prospects.lorenzo;
-    form.is_fine = true;
-    writer.attempt(form);
-    if (shape.active == 0) return;
-    form = prospects.closed;
-    form.is_fine = true;
-    writer.attempt(form);
-  }
+  Form interpolation = prospects.interpolation;
+  interpolation.is_fine = interpolation.is_closed = can_close;
+  attempt_both(writer, interpolation, prospects, shape.active != 0);
+  if (!is_decoded) return;
+  // Fine points one by one: no value needs a patch.
+  Form form = prospects.lorenzo;
+  form.is_fine = true;
+  writer.attempt(form);
+  if (shape.active == 0) return;
+  form = prospects.interpolation;
+  form.is_fine = true;
+  writer.attempt(form);
 }
 
 template <class T>
@@ -395,7 +386,7 @@ void choose_form(TileWriter<T, blocks::FoldedQuantizer<T>>& writer, const blocks
                  const Quantizer& quantizer, bool, const Shape& shape, const u8* values, const Summary&,
                  Memory<T>& memory) {
   const Prospects prospects = survey_tile<T>(shape, values, PointwisePositions<T>(quantizer), memory);
-  attempt_both(writer, prospects.closed, prospects, shape.active != 0);
+  attempt_both(writer, prospects.interpolation, prospects, shape.active != 0);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -419,15 +410,6 @@ Summary summarize(const blocks::FoldedQuantizer<T>& q, const u8* values, u32 cou
   return summary;
 }
 
-template <class T>
-Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
-  return bit_cast<Word<T>>(value_of(static_cast<T>(bin), lattice.step));
-}
-template <class T>
-Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
-  return blocks::bits_of(q, static_cast<Word<T>>(bin));
-}
-
 template <class T, class Q>
 u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload,
                 u8* workspace) {
@@ -435,14 +417,9 @@ u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& ti
   Memory<T>& memory = *new (workspace) Memory<T>;
   const u32 count = shape.count;
   const Summary summary = summarize<T>(q, values, count, memory.positions);
-  if (summary.exceptions == count && blocks::all_equal<Word<T>>(values, count)) {
-    return blocks::write_constant<T>(load<Word<T>>(values), count, payload);
-  }
-  if (summary.exceptions == 0 && summary.beside_bins == 0) {
-    const i64 bin = first_bin<T>(q, values, memory.positions, count);
-    if (all_in_bin<T>(q, values, memory.positions, count, bin)) {
-      return blocks::write_constant<T>(bits_of_bin<T>(q, bin), count, payload);
-    }
+  Word<T> constant;
+  if (find_constant<T>(q, values, memory.positions, count, summary.exceptions, summary.beside_bins, constant)) {
+    return blocks::write_constant<T>(constant, count, payload);
   }
   TileWriter<T, Q> writer(q, shape, values, payload, memory);
   choose_form<T>(writer, q, quantizer, (mode & kRewritable) != 0, shape, values, summary, memory);
