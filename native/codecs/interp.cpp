@@ -102,10 +102,9 @@ class TileWriter {
   // The number of patches in a closed form, or kTileValues if the form is impossible.
   u32 patches_if_closed(const Form& form) {
     if constexpr (kHasFinePoints<Q>) {
-      const i64 base = first_fine_point(memory_.positions, count());
+      const i32 base = closed_base(memory_.positions, count());
       i32* const integers = narrow(memory_.integers);
-      code_interpolation<true>(shape_, form.rule, memory_.positions, static_cast<i32>(base), integers,
-                               narrow(memory_.codes));
+      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, narrow(memory_.codes));
       Patches patches = {memory_.patches, kMaxPatches};
       if (check_closed(q_, values_, memory_.positions, integers, 0, count(), patches) == Closed::good) {
         return patches.count;
@@ -121,16 +120,17 @@ class TileWriter {
   static i32* narrow(Int<T>* integers) { return reinterpret_cast<i32*>(integers); }
 
   u64 attempt_fine(const Form& form) {
-    const i64 base = first_fine_point(memory_.positions, count());
+    const i32 base =
+        form.is_closed ? closed_base(memory_.positions, count()) : first_fine_point(memory_.positions, count());
     i32* const integers = narrow(memory_.integers);
     i32* const codes = narrow(memory_.codes);
     Patches patches = {memory_.patches, kMaxPatches};
     if (form.is_closed) {
-      code_interpolation<true>(shape_, form.rule, memory_.positions, static_cast<i32>(base), integers, codes);
+      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes);
       if (check_closed(q_, values_, memory_.positions, integers, 0, count(), patches) != Closed::good) return kNoCost;
       find_exceptions(memory_.positions, count(), memory_.mask);
     } else {
-      fine_points(memory_.positions, count(), static_cast<i32>(base), integers);
+      fine_points(memory_.positions, count(), base, integers);
       find_exceptions(integers, count(), memory_.mask);
       if (!code_open(form, integers, codes)) return kNoCost;
     }
@@ -288,69 +288,6 @@ void attempt_both(Writer& writer, const Form& interpolation, const Prospects& pr
   }
 }
 
-// Encoding decoded data again should find the form that it was decoded from: there, every integer differs from its
-// prediction by whole steps. The weights for which most of a sample of values does.
-template <class T>
-Form recognised_form(const Shape& shape, const i32* positions) {
-  constexpr u32 kSamples = 64;  // for each set of odd axes
-  u32 matches[216] = {};
-  const u32 active = shape.active;
-  for (u32 odd = 1; odd < 1u << active; ++odd) {
-    if (count_ones(odd) < 2) continue;
-    for (u32 n = 0; n < kSamples; ++n) {
-      constexpr u32 kSteps[kAxes] = {3679390609u, 3152041523u, 2700274806u, 2313257605u};
-      u32 at[kAxes], position = 0;
-      bool is_there = true;
-      for (u32 a = 0; a < kAxes; ++a) at[a] = static_cast<u32>(u64{(n + 1) * kSteps[a]} * shape.extents[a] >> 32);
-      for (u32 i = 0; i < active; ++i) {
-        const u32 a = shape.active_axes[i], is_odd = odd >> i & 1, last = shape.extents[a] - 1;
-        at[a] = (at[a] & ~1u) | is_odd;
-        if (at[a] >= last) is_there = false;
-      }
-      for (u32 a = 0; a < kAxes; ++a) position += at[a] * shape.strides[a];
-      if (!is_there || positions[position] == kNone<i32>) continue;
-      u32 along[kMaxActiveAxes] = {};
-      for (u32 i = 0; i < active; ++i) {
-        if ((odd >> i & 1) == 0) continue;
-        const u32 a = shape.active_axes[i];
-        const Row row = row_of(at[a], 1, shape.extents[a], kFourPoints, false);
-        i32 near[6];
-        for (u32 k = 0; k < row.points; ++k) {
-          const i32 from = positions[static_cast<i64>(position) + i64{row.distances[k]} * shape.strides[a]];
-          is_there = is_there && from != kNone<i32>;
-          near[k] = fine_point_of(from);
-          along[i] += static_cast<u32>(row.weights[k] * near[k]);
-        }
-      }
-      if (!is_there) continue;
-      u32 index = 0;
-      Rule rule = {kFourPoints, {}};
-      const u32 forms = active == 3 ? 216 : 36;
-      for (u32 f = 0; f < forms; ++f, ++index) {
-        rule.weights[0] = f % 6;
-        rule.weights[1] = f / 6 % 6;
-        rule.weights[2] = f / 36;
-        const Blend blend = blend_of(rule, active, odd);
-        u32 sum = 128;
-        for (u32 i = 0; i < active; ++i) sum += blend.weights[i] * along[i];
-        const i32 prediction = static_cast<i32>(sum) >> 8;
-        matches[f] += ((fine_point_of(positions[position]) - prediction) & (kUnit - 1)) == 0;
-      }
-    }
-  }
-  Form form = {.is_fine = true, .is_closed = true};
-  u32 best = 0;
-  const u32 forms = active == 3 ? 216 : active == 2 ? 36 : 1;
-  for (u32 f = 1; f < forms; ++f) {
-    const bool has_zero = f % 6 == 0 || (active > 1 && f / 6 % 6 == 0) || (active > 2 && f / 36 == 0);
-    if (has_zero && matches[f] > matches[best]) best = f;
-  }
-  form.rule.weights[0] = best % 6;
-  form.rule.weights[1] = best / 6 % 6;
-  form.rule.weights[2] = best / 36;
-  return form;
-}
-
 // The form of a tile with more than one integer. `beside` kept values are no bins.
 template <class T>
 void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>&, const Quantizer& quantizer, bool is_rewritable,
@@ -359,7 +296,8 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>&, const Qua
   const bool can_close = !is_rewritable && summary.without_fine <= count / 128 && shape.active != 0;
   const bool is_decoded = beside > count / 128;  // mostly values that were decoded before
   if (can_close && is_decoded) {
-    const Form form = recognised_form<T>(shape, memory.positions);
+    Form form = {.is_fine = true, .is_closed = true};
+    form.rule = recognise_rule(shape, memory.positions);
     if (writer.patches_if_closed(form) < count / 8) {
       writer.attempt(form);
       return;

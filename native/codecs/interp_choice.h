@@ -12,6 +12,7 @@
 #include "codecs/interp.h"
 #include "codecs/interp_prediction.h"
 #include "codecs/interp_tables.h"
+#include "codecs/interp_values.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
@@ -21,6 +22,9 @@ inline constexpr u32 kTileGroups = 32;
 inline constexpr u32 kAxisSets = 1u << kAxes;
 inline constexpr u32 kSurveyLevels = 2;
 inline constexpr u32 kNoError = 0;  // an axis on which no error was measured
+
+// Multiples of these, as fractions of 2^32, cover a box evenly: one for each axis.
+inline constexpr u32 kSpread[kAxes] = {3679390609u, 3152041523u, 2700274806u, 2313257605u};
 
 // Costs of a value are in 1/8192 bit.
 inline constexpr u32 kCostsPerBit = 8192;
@@ -311,11 +315,9 @@ class Surveyor {
   }
 
   void visit(u32 g, Group& group) {
-    // Multiples of irrational numbers, one for each axis, cover a box evenly.
-    constexpr u32 kSteps[kAxes] = {3679390609u, 3152041523u, 2700274806u, 2313257605u};
     u32 origin[kAxes];
     for (u32 a = 0; a < kAxes; ++a) {
-      const u32 place = (g + 1) * kSteps[a] + 0x9E3779B9u;
+      const u32 place = (g + 1) * kSpread[a] + 0x9E3779B9u;
       origin[a] = static_cast<u32>(u64{place} * (dims_[a] - shape_[a] + 1) >> 32);
     }
     constexpr i32 kHere[kAxes] = {0, 0, 0, 0};
@@ -582,6 +584,81 @@ inline u64 bitmap_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
     least = cost < least ? cost : least;
   }
   return least * count;
+}
+
+// Encoding decoded data again should find the weights that it was decoded with: with them, predicted values differ from
+// their predictions by whole steps. These are the weights for which most of a sample does. Values whose predictions along
+// the axes are the same say nothing.
+inline constexpr u32 kWeightSets = kWeightCodes * kWeightCodes * kWeightCodes;
+
+inline Rule rule_of(u32 weight_set) {
+  return {
+      kFourPoints,
+      {weight_set % kWeightCodes, weight_set / kWeightCodes % kWeightCodes, weight_set / kWeightCodes / kWeightCodes}};
+}
+
+inline Rule recognise_rule(const Shape& shape, const i32* positions) {
+  constexpr u32 kPlaces = 4096, kSamples = 128;  // for each set of odd axes: looked at, and used
+  constexpr u32 kSets[] = {1, 1, kWeightCodes * kWeightCodes, kWeightSets};
+  const u32 sets = kSets[shape.active];
+  u32 matches[kWeightSets] = {};
+  for (u32 odd = 1; odd < 1u << shape.active; ++odd) {
+    if (count_ones(odd) < 2) continue;
+    Blend blends[kWeightSets];
+    for (u32 set = 0; set < sets; ++set) blends[set] = blend_of(rule_of(set), shape.active, odd);
+    u32 samples = 0;
+    for (u32 n = 0; n < kPlaces && samples < kSamples; ++n) {
+      u32 at[kAxes], place = 0;
+      bool is_usable = true;
+      for (u32 a = 0; a < kAxes; ++a) at[a] = static_cast<u32>(u64{(n + 1) * kSpread[a]} * shape.extents[a] >> 32);
+      for (u32 i = 0; i < shape.active; ++i) {
+        const u32 a = shape.active_axes[i];
+        at[a] = (at[a] & ~1u) | (odd >> i & 1);
+        is_usable = is_usable && at[a] + 1 < shape.extents[a];
+      }
+      for (u32 a = 0; a < kAxes; ++a) place += at[a] * shape.strides[a];
+      if (!is_usable || positions[place] == kNone<i32>) continue;
+      u32 along[kMaxActiveAxes] = {};
+      bool differ = false;
+      u32 first = kMaxActiveAxes;
+      for (u32 i = 0; i < shape.active; ++i) {
+        if ((odd >> i & 1) == 0) continue;
+        const u32 a = shape.active_axes[i];
+        const Row row = row_of(at[a], 1, shape.extents[a], kFourPoints, false);
+        for (u32 k = 0; k < row.points; ++k) {
+          const i32 from = positions[i64{place} + i64{row.distances[k]} * shape.strides[a]];
+          is_usable = is_usable && from != kNone<i32>;
+          along[i] += static_cast<u32>(row.weights[k]) * static_cast<u32>(fine_point_of(from));
+        }
+        first = first == kMaxActiveAxes ? i : first;
+        differ = differ || along[i] != along[first];
+      }
+      if (!is_usable || !differ) continue;
+      ++samples;
+      for (u32 set = 0; set < sets; ++set) {
+        u32 sum = 128;
+        for (u32 i = 0; i < shape.active; ++i) sum += blends[set].weights[i] * along[i];
+        const i32 prediction = static_cast<i32>(sum) >> 8;
+        matches[set] += ((fine_point_of(positions[place]) - prediction) & (kUnit - 1)) == 0;
+      }
+    }
+  }
+  u32 best = 0;
+  for (u32 set = 1; set < sets; ++set) {
+    const Rule rule = rule_of(set);
+    bool has_heaviest = false;
+    for (u32 i = 0; i < shape.active; ++i) has_heaviest = has_heaviest || rule.weights[i] == 0;
+    if (has_heaviest && matches[set] > matches[best]) best = set;
+  }
+  return rule_of(best);
+}
+
+// The base of a closed form: the first value's fine point. If that is an exception, the next value's, but rounded to 16
+// steps: decoded, that value may lie on another fine point, and the base should be the same.
+inline i32 closed_base(const i32* positions, u32 count) {
+  if (positions[0] != kNone<i32>) return fine_point_of(positions[0]);
+  constexpr i32 round = 16 * kUnit;
+  return (first_fine_point(positions, count) + round / 2) & -round;
 }
 
 // The axes for a chunk: those for which a full tile costs least by value. Of equals, the first of those with three axes,
