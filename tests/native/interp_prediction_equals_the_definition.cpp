@@ -6,6 +6,7 @@
 // wraps. Every position is coded once, decoding inverts encoding, and a closed form stays within half a step.
 
 #include <algorithm>
+#include <array>
 #include <cinttypes>
 #include <cstdlib>
 #include <limits>
@@ -357,6 +358,8 @@ std::vector<I> hostile_integers(Random& random, const Grid& box) {
   return integers;
 }
 
+alignas(64) std::array<u8, interp::levels::kScratchBytes> scratch;
+
 // Memory with room to spare, as the functions ask for.
 template <class I>
 std::vector<I> room(size_t count) {
@@ -381,14 +384,14 @@ void check_interpolation(const Setting& setting, const std::vector<I>& targets, 
   std::vector<I> integers = room<I>(targets.size()), codes = room<I>(targets.size()), rebuilt = integers;
   std::vector<I> given = targets;
   given.resize(integers.size(), I{0x55});
-  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data());
+  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch.data());
   check_equal(expected.integers, integers, setting, "integer");
   check_equal(expected.codes, codes, setting, "code");
 
   std::vector<I> steps = codes;
   for (I& step : steps) step = wrapped<I>(static_cast<std::uint64_t>(step) * (kClosed ? 16 : 1));
   steps[0] = 77;  // not used
-  interp::rebuild_interpolation(shape, rule, steps.data(), base, rebuilt.data());
+  interp::rebuild_interpolation(shape, rule, steps.data(), base, rebuilt.data(), scratch.data());
   check_equal(expected.integers, rebuilt, setting, "rebuilt integer");
 
   for (size_t i = 1; i < targets.size() && !is_hostile; ++i) {
@@ -410,12 +413,12 @@ void check_lorenzo(const Setting& setting, const std::vector<I>& given, I base, 
     while (a >= 0 && i / box.stride[a] % box.n[a] == 0) --a;
     expected[at] = a < 0 ? base : expected[static_cast<size_t>(i - box.stride[a])];
   }
-  std::vector<I> integers = given, codes = room<I>(given.size()), scratch = room<I>(given.size());
+  std::vector<I> integers = given, codes = room<I>(given.size()), differences = room<I>(given.size());
   integers.resize(codes.size(), I{0x55});
   std::vector<I> rebuilt = codes;
   interp::fill_exceptions(shape, base, integers.data());
   check_equal(expected, integers, setting, "stand-in");
-  interp::code_lorenzo(shape, axes, integers.data(), codes.data(), scratch.data());
+  interp::code_lorenzo(shape, axes, integers.data(), codes.data(), differences.data());
   std::vector<I> expected_codes = code_lorenzo_naively(box, axes, expected);
   check_equal(expected_codes, codes, setting, "Lorenzo code");
   codes[0] = 77;  // not used
@@ -452,7 +455,7 @@ void check_shift(Random& random, const Setting& setting) {
   const i32 shift = static_cast<i32>(random.between(-(1 << 20), 1 << 20)), base = targets[0] / 64;
   for (int k = 0; k < 2; ++k) {
     interp::code_interpolation<true>(shape, rule_of(setting), targets.data(), base + k * shift, integers[k].data(),
-                                     codes[k].data());
+                                     codes[k].data(), scratch.data());
     for (i32& x : targets) x += 64 * shift;
   }
   for (size_t i = 0; i < static_cast<size_t>(box.count); ++i) {

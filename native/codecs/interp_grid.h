@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What Interp's predictions work on (docs/format/interp.md, "Prediction"): a tile's box, its coding order, the lists of
+// coordinates of each level, and the rules by coordinate.
+#pragma once
+
+#include "codecs/codec.h"
+#include "codecs/interp.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+template <class I>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<i32> {
+  using Type = u32;
+};
+template <>
+struct UnsignedOf<i64> {
+  using Type = u64;
+};
+template <class I>
+using Unsigned = typename UnsignedOf<I>::Type;
+
+// Marks an exception among the encoder's integers.
+template <class I>
+inline constexpr I kNone = static_cast<I>(Unsigned<I>{1} << (8 * sizeof(I) - 1));
+
+// Arrays of integers and codes have room for this many more behind the tile's values, which may be read and written.
+inline constexpr u32 kSpareCodes = 32;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Boxes
+
+// A tile's box, and the axes that it is interpolated along.
+struct Shape {
+  u32 extents[kAxes];  // w, z, y, x
+  u32 strides[kAxes];
+  u32 count;
+  u32 axes;                         // the bits of the mode's axes that have more than one value here
+  u32 active;                       // how many they are
+  u32 active_axes[kMaxActiveAxes];  // and which, in the order w, z, y, x
+};
+
+inline Shape shape_of(const u16 (&extents)[kAxes], u32 mode) {
+  Shape shape = {};
+  shape.count = 1;
+  for (u32 a = kAxes; a-- > 0;) {
+    shape.extents[a] = extents[a];
+    shape.strides[a] = shape.count;
+    shape.count *= extents[a];
+  }
+  for (u32 a = 0; a < kAxes; ++a) {
+    if ((mode & axis_bit(a)) == 0 || extents[a] == 1 || shape.active == kMaxActiveAxes) continue;
+    shape.axes |= axis_bit(a);
+    shape.active_axes[shape.active++] = a;
+  }
+  return shape;
+}
+
+// Calls piece(w, z, y, x, length) for the rows of all sub-blocks of a grid, in coding order.
+template <class F>
+inline void for_pieces(const u32 (&counts)[kAxes], F&& piece) {
+  const u32 depth = counts[1] > 1 ? 2 : 1;
+  const u32 height = counts[1] == 1 && counts[2] == 1 ? 1 : 4;
+  const u32 width = counts[1] > 1 ? 4 : counts[2] > 1 ? 8 : counts[3];
+  for (u32 w = 0; w < counts[0]; ++w) {
+    for (u32 z = 0; z < counts[1]; z += depth) {
+      const u32 z_end = z + depth < counts[1] ? z + depth : counts[1];
+      for (u32 y = 0; y < counts[2]; y += height) {
+        const u32 y_end = y + height < counts[2] ? y + height : counts[2];
+        for (u32 x = 0; x < counts[3]; x += width) {
+          const u32 length = x + width < counts[3] ? width : counts[3] - x;
+          for (u32 i = z; i < z_end; ++i) {
+            for (u32 j = y; j < y_end; ++j) piece(w, i, j, x, length);
+          }
+        }
+      }
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Interpolation
+
+struct Rule {
+  u32 predictor;                // two, four or six points
+  u32 weights[kMaxActiveAxes];  // weight codes of the active axes
+};
+
+// What the odd axes of a pass weigh, in 16ths; 0 for the others.
+struct Blend {
+  u32 weights[kMaxActiveAxes];
+};
+
+inline Blend blend_of(const Rule& rule, u32 active, u32 odd) {
+  constexpr u32 kWeights[kWeightCodes] = {16, 8, 4, 2, 1, 0};
+  u32 sum = 0, count = 0;
+  for (u32 i = 0; i < active; ++i) {
+    if ((odd >> i & 1) == 0) continue;
+    sum += kWeights[rule.weights[i]];
+    ++count;
+  }
+  Blend blend = {};
+  u32 rest = 16, largest = kMaxActiveAxes;
+  for (u32 i = 0; i < active; ++i) {
+    if ((odd >> i & 1) == 0) continue;
+    const u32 weight = sum == 0 ? 1 : kWeights[rule.weights[i]];
+    const u32 of = sum == 0 ? count : sum;
+    blend.weights[i] = (16 * weight + of / 2) / of;
+    rest -= blend.weights[i];
+    if (largest == kMaxActiveAxes || rule.weights[i] < rule.weights[largest]) largest = i;
+  }
+  blend.weights[largest] += rest;  // may wrap on the way
+  return blend;
+}
+
+// The coordinates of an axis in a level of half step s, as a list: even ones are known, odd ones are predicted.
+struct List {
+  u32 count;
+  u32 first, step;
+  u32 last;  // the last entry
+  u32 at(u32 i) const { return i + 1 == count ? last : first + i * step; }
+};
+
+inline List all_of(u32 extent) { return {extent, 0, 1, extent - 1}; }
+
+inline List even_of(u32 extent, u32 s, bool is_top) {
+  const u32 last = extent - 1;
+  if (is_top) return {1, 0, 0, 0};
+  return {last / (2 * s) + 1 + (last % (2 * s) != 0 ? 1 : 0), 0, 2 * s, last};
+}
+
+inline List odd_of(u32 extent, u32 s, bool is_top) {
+  const u32 last = extent - 1;
+  if (is_top) return {1, last, 0, last};
+  const u32 count = last > s ? (last - 1 - s) / (2 * s) + 1 : 0;
+  return {count, s, 2 * s, count == 0 ? 0 : s + (count - 1) * 2 * s};
+}
+
+inline u32 top_level(const Shape& shape) {
+  u32 most = 1;
+  for (u32 i = 0; i < shape.active; ++i) {
+    const u32 extent = shape.extents[shape.active_axes[i]];
+    most = extent > most ? extent : most;
+  }
+  u32 top = 1;
+  while ((1u << top) < most - 1) ++top;
+  return top;
+}
+
+// How an odd coordinate is predicted: the sum of weights times the integers at these distances, in 16ths. With six
+// points in 256ths.
+struct Row {
+  u32 points;
+  i32 distances[6];
+  i32 weights[6];
+};
+
+inline Row row_of(u32 i, u32 s, u32 extent, u32 predictor, bool is_top) {
+  const i32 at = static_cast<i32>(i), step = static_cast<i32>(s), last = static_cast<i32>(extent) - 1;
+  if (is_top) return {1, {-at}, {16}};
+  const bool has_left = at - 3 * step >= 0, has_right = at + 3 * step <= last;
+  if (at + step > last) {  // the neighbour is the last coordinate
+    const i32 d = last - at;
+    if (predictor == kTwoPoints || !has_left) {
+      const i32 a = (16 * d + (step + d) / 2) / (step + d);
+      return {2, {-step, d}, {a, 16 - a}};
+    }
+    const i32 of = 2 * (3 * step + d);
+    const i32 a = -((16 * d - (3 * step + d) + of - 1) / of);  // rounded down; d is at least 1
+    const i32 b = (48 * d + step + d) / (2 * (step + d));
+    return {3, {-3 * step, -step, d}, {a, b, 16 - a - b}};
+  }
+  if (predictor == kTwoPoints || (!has_left && !has_right)) return {2, {-step, step}, {8, 8}};
+  if (predictor == kSixPoints && at - 5 * step >= 0 && at + 5 * step <= last) {
+    return {6, {-5 * step, -3 * step, -step, step, 3 * step, 5 * step}, {3, -25, 150, 150, -25, 3}};
+  }
+  if (has_left && has_right) return {4, {-3 * step, -step, step, 3 * step}, {-1, 9, 9, -1}};
+  if (has_left) return {3, {-3 * step, -step, step}, {-2, 12, 6}};
+  return {3, {-step, step, 3 * step}, {6, 12, -2}};
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp
