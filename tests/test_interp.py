@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -13,7 +14,8 @@ import pytest
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
-from h5lossy import PFPL, Interp, InvalidArgumentError, UnsupportedError, _native
+from h5lossy import PFPL, Interp, InvalidArgumentError, UnsupportedError, _device, _native
+from h5lossy.batched import gpu_decoder
 from h5lossy.codecs import FILTER_ID, from_filter_options
 from h5lossy.frames import keeping_missing
 from h5lossy.missing import Missing
@@ -250,6 +252,71 @@ def _with_type(params: _native.Params) -> _native.Params:
         mode=params.mode,
         value_bytes=4,
     )
+
+
+class HostLibrary:
+    """Stands for a library of GPU arrays; its arrays are NumPy's."""
+
+    def wrap(self, owner: Any) -> Any:
+        return SimpleNamespace(
+            owner=owner,
+            library=self,
+            dtype=owner.dtype,
+            shape=owner.shape,
+            size=owner.size,
+            nbytes=owner.nbytes,
+            address=owner.ctypes.data,
+            is_contiguous=owner.flags.c_contiguous,
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, _device: int) -> Any:
+        return self.wrap(np.empty(shape, dtype))
+
+    def upload(self, values: Any, _device: int) -> Any:
+        return self.wrap(values)
+
+    def to_host(self, memory: Any) -> Any:
+        return memory.owner
+
+    def assign(self, memory: Any, values: Any) -> None:
+        memory.owner[...] = values
+
+    def current_stream(self, _device: int) -> int:
+        return 0
+
+
+def test_arrays_on_a_gpu_go_through_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = HostLibrary()
+    monkeypatch.setattr(_device, "device_memory", library.wrap)
+    monkeypatch.setattr(_device, "device_of", lambda _memory: 0)
+    values = field((30, 40), np.dtype("f4"))
+    params = _with_type(Interp(absolute=1e-2).params())
+    for array in (values, np.asfortranarray(values)):
+        frame = _device.encode(array, lambda _memory: params)
+        assert frame.tobytes() == _native.encode(params, values)
+    info = _native.inspect_header(frame.tobytes(), frame.size)
+    for first, count in ((0, 1200), (7, 100)):
+        flat = library.empty((count,), "f4", 0)
+        _device.decode(library.wrap(frame), info, first, flat)
+        assert_kept(values.ravel()[first : first + count], flat.owner, {"absolute": 1e-2})
+
+
+def test_batches_leave_its_frames_to_the_host() -> None:
+    values = field((30, 40), np.dtype("f4"))
+    frames = [
+        h5lossy.encode(values, codec)
+        for codec in (Interp(absolute=1e-2), PFPL(absolute=1e-2), Interp(lossless=True))
+    ]
+    sizes = np.array([len(frame) for frame in frames])
+    buffers = np.zeros((len(frames), sizes.max()), np.uint8)
+    for buffer, frame in zip(buffers, frames, strict=True):
+        buffer[: len(frame)] = np.frombuffer(frame, np.uint8)
+    array = SimpleNamespace(start=(0, 0), shape=values.shape, chunk=values.shape)
+    chunks: Any = SimpleNamespace(chunk_bytes=values.nbytes, value_bytes=4, array=array)
+    decoder = gpu_decoder._Decoder(chunks, lambda *_: None)
+    kinds = decoder._kinds(buffers, sizes)
+    assert [(info.codec, info.bound_kind) for info in kinds] == [(1, 0)]
+    assert decoder._kinds(buffers[:1], sizes[:1]) == []
 
 
 def test_auto_never_picks_it() -> None:
