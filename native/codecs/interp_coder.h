@@ -382,10 +382,10 @@ class Words {
   u8 rest_[2 * kMostBytes] = {};
 };
 
-// With a single lane, each symbol waits for the one before, and words are rare: at most 256 of thousands of symbols. There
-// a branch, which the processor foresees, is faster than a chain of instructions that none can foresee.
+// With few lanes, each symbol waits for the one before of its lane, and words are rare: at most 256 a lane, of thousands of
+// symbols. There a branch that the processor foresees is faster than the instructions without.
 template <u32 lanes>
-inline constexpr bool kWordsAreRare = lanes == 1;
+inline constexpr bool kWordsAreRare = lanes <= 4;
 
 // A state that has become too small takes the next word.
 template <u32 lanes>
@@ -465,7 +465,7 @@ inline bool read_classes(const Head& head, u32 blocks, u32* states, Words& words
       const u32 context = j != 0 ? classes[b - 1] : kClassContexts - 1;
       const u32 slot = x[lane] & (kFrequencySum - 1);
       u32 c = 0;
-      // Most classes of tiles with a single lane are 0.
+      // Most classes of tiles with few lanes are 0.
       if (!kWordsAreRare<lanes> || slot >= sums[context][1]) c = search(sums[context], slot);
       x[lane] = refilled<lanes>(after(rates[context][c], x[lane]), next);
       classes[b] = static_cast<u8>(c);
@@ -502,7 +502,7 @@ inline void write_planes(const U (&numbers)[kBlockCodes], u32 planes, u8* out) {
   }
 }
 
-// Adds bits to numbers that have none there.
+// Sets the lower bits of numbers, and clears the others.
 template <class U>
 inline void read_planes(const u8* in, u32 planes, U (&numbers)[kBlockCodes]) {
   for (u32 first = 0; first < planes; first += 8) {
@@ -511,8 +511,21 @@ inline void read_planes(const u8* in, u32 planes, U (&numbers)[kBlockCodes]) {
       const u32 word = load<u32>(in + u64{4} * p);
       for (u32 i = 0; i < kBlockCodes / 8; ++i) bytes[i] |= spread_bits(word >> 8 * i & 0xFF) << (p - first);
     }
-    for (u32 i = 0; i < kBlockCodes; ++i) numbers[i] |= static_cast<U>(bytes[i / 8] >> 8 * (i % 8) & 0xFF) << first;
+    for (u32 i = 0; i < kBlockCodes; ++i) {
+      const U bits = static_cast<U>(bytes[i / 8] >> 8 * (i % 8) & 0xFF) << first;
+      numbers[i] = first == 0 ? bits : numbers[i] | bits;
+    }
   }
+}
+
+// Bit i: symbol i is an escape.
+inline u32 escapes_of(const u8 (&symbols)[kBlockCodes]) {
+  u32 escaped = 0;
+  for (u32 i = 0; i < kBlockCodes; i += 8) {
+    const u64 reaches_16 = (load<u64>(symbols + i) + 0x0101010101010101ull) >> 4;
+    if ((reaches_16 & 0x0101010101010101ull) != 0) escaped |= gather_bits(reaches_16) << i;
+  }
+  return escaped;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -553,10 +566,17 @@ struct Definition {
   static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
       u32 sizes[kBlockCodes], all_sizes = 0, halves = 0;
-      for (u32 i = 0; i < kBlockCodes; ++i) {
-        sizes[i] = static_cast<u32>(zigzag(static_cast<Unsigned<I>>(codes[i])) >> plan.raw_planes);
-        all_sizes |= sizes[i];
-        halves += (sizes[i] + 1) >> 1;
+      const auto measure = [&](u32 raw_planes) {
+        for (u32 i = 0; i < kBlockCodes; ++i) {
+          sizes[i] = static_cast<u32>(zigzag(static_cast<Unsigned<I>>(codes[i])) >> raw_planes);
+          all_sizes |= sizes[i];
+          halves += (sizes[i] + 1) >> 1;
+        }
+      };
+      if (plan.raw_planes == 0) {
+        measure(0);
+      } else {
+        measure(plan.raw_planes);
       }
       plan.classes[b] = 0;
       if (all_sizes == 0) continue;
@@ -627,22 +647,23 @@ struct Definition {
         memset(steps, 0, kBlockCodes * sizeof(I));
         continue;
       }
-      U numbers[kBlockCodes] = {};
-      u32 escaped = 0;
+      u8 symbols[kBlockCodes] = {};
       if (c != 0) {
         const u8* next = words.next();
         if (next == nullptr) return false;
-        u8 symbols[kBlockCodes];
         read_symbols<lanes>(kSlots.slots[table_of(c)], x, next, symbols);
         words.take(next);
-        for (u32 i = 0; i < kBlockCodes; ++i) {
-          numbers[i] = static_cast<U>(symbols[i]) << planes;
-          escaped |= u32{symbols[i] == kEscape} << i;
-        }
       }
-      read_planes(in.planes, planes, numbers);
-      in.planes += 4 * planes;
-      for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = static_cast<I>(unzigzag(numbers[i]) * unit);
+      const auto step_of = [unit](U number) { return static_cast<I>(unzigzag(number) * unit); };
+      if (planes == 0) {
+        for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = step_of(symbols[i]);
+      } else {
+        U numbers[kBlockCodes];
+        read_planes(in.planes, planes, numbers);
+        in.planes += 4 * planes;
+        for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = step_of(static_cast<U>(symbols[i]) << planes | numbers[i]);
+      }
+      const u32 escaped = escapes_of(symbols);
       if (escaped != 0 && !read_escapes(escaped, head.escape_bytes, in, steps)) return false;
     }
     memcpy(states, x, sizeof x);
