@@ -150,23 +150,47 @@ inline constexpr ClassSums kClassSums = make_class_sums();
 
 // Codes are measured in *sizes*: their zigzag without the planes that every block leaves raw.
 
-// The sum of the sizes' halves, rounded up, decides which three classes are compared: the mean of a class is near 0.1
-// times a power of two.
-constexpr u32 class_threshold(u32 j) { return ((4525u << j) + 999) / 1000; }
+// The sum of the sizes' halves, rounded up, decides which three classes are compared: by how many of these thresholds it
+// reaches. The mean of a class is near 0.1 times a power of two.
 inline constexpr u32 kClassThresholds = 14;
+struct Thresholds {
+  u32 at[kClassThresholds];
+};
+inline constexpr Thresholds kThresholds = [] {
+  Thresholds thresholds = {};
+  for (u32 j = 0; j < kClassThresholds; ++j) thresholds.at[j] = ((4525u << j) + 999) / 1000;
+  return thresholds;
+}();
 
-constexpr u32 thresholds_reached(u32 halves) {
-  u32 k = 0;
-  while (k < kClassThresholds && halves >= class_threshold(k)) ++k;
-  return k;
+inline u32 thresholds_reached(u32 halves) {
+  // Each lies between 4 and 8 times its power of two.
+  if (halves < 4) return 0;
+  const u32 j = 29 - count_leading_zeros(halves);
+  return j >= kClassThresholds ? kClassThresholds : j + (halves >= kThresholds.at[j]);
 }
 
 struct Candidates {
   u32 classes[3];
+  u32 planes[3];       // raw ones, of a class
+  u64 costs_of_planes;  // in a block, 16 bits each
 };
-constexpr Candidates candidates_of(u32 reached) {
-  return {{reached > 1 ? reached : 1, reached + 1, reached + 2 < kClasses ? reached + 2 : kClasses - 1}};
-}
+struct AllCandidates {
+  Candidates reached[kClassThresholds + 1];
+};
+inline constexpr AllCandidates kCandidates = [] {
+  AllCandidates all = {};
+  for (u32 k = 0; k <= kClassThresholds; ++k) {
+    Candidates& candidates = all.reached[k];
+    candidates.classes[0] = k > 1 ? k : 1;
+    candidates.classes[1] = k + 1;
+    candidates.classes[2] = k + 2 < kClasses ? k + 2 : kClasses - 1;
+    for (u32 i = 0; i < 3; ++i) {
+      candidates.planes[i] = raw_planes_of(candidates.classes[i]);
+      candidates.costs_of_planes |= u64{16} * kBlockCodes * candidates.planes[i] << 16 * i;
+    }
+  }
+  return all;
+}();
 
 inline constexpr u32 kMeanLimit = 30000;     // of sizes
 inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the comparison of classes
@@ -186,11 +210,11 @@ constexpr BlockCosts make_block_costs() {
   BlockCosts costs = {};
   for (u32 row = 0; row < kCostShifts; ++row) {
     const u32 reached = row == 6 ? kClassThresholds : row;
-    const Candidates candidates = candidates_of(reached);
+    const Candidates& candidates = kCandidates.reached[reached];
     for (u32 size = 0; size < kCostSizes; ++size) {
       for (u32 i = 0; i < 3; ++i) {
         const u32 c = candidates.classes[i];
-        const u32 rest = size >> (raw_planes_of(c) - raw_planes_of(candidates.classes[0]));
+        const u32 rest = size >> (candidates.planes[i] - candidates.planes[0]);
         const u64 cost =
             rest < kEscape ? kCosts.symbols[table_of(c)][rest] : kCosts.symbols[table_of(c)][kEscape] + kEscapeCost;
         costs.three[row][size] |= cost << 16 * i;
@@ -204,17 +228,13 @@ static_assert((kCostSizes - 1) >> 2 >= kEscape);
 
 // The class of the three with the least cost, the first of equals. `symbol_costs` are three sums of 16 bits.
 inline u32 least_of_three(const Candidates& candidates, u64 symbol_costs, u32& least) {
-  u32 best = 0;
-  least = ~0u;
-  for (u32 i = 0; i < 3; ++i) {
-    const u32 c = candidates.classes[i];
-    const u32 cost = (static_cast<u32>(symbol_costs >> 16 * i) & 0xFFFF) + kBlockCodes * 16 * raw_planes_of(c);
-    if (cost < least) {
-      least = cost;
-      best = c;
-    }
-  }
-  return best;
+  const u64 costs = symbol_costs + candidates.costs_of_planes;
+  const u32 ranked[] = {static_cast<u32>(costs & 0xFFFF) << 2, static_cast<u32>(costs >> 16 & 0xFFFF) << 2 | 1,
+                        static_cast<u32>(costs >> 32) << 2 | 2};
+  u32 best = ranked[0] < ranked[1] ? ranked[0] : ranked[1];
+  best = best < ranked[2] ? best : ranked[2];
+  least = best >> 2;
+  return candidates.classes[best & 3];
 }
 
 // What the blocks of a tile add up to.
@@ -351,21 +371,42 @@ class Words {
   u8 rest_[2 * kMostBytes] = {};
 };
 
+// With few lanes, each symbol waits for the one before of its lane, and words are rare: at most 256 a lane, of thousands of
+// symbols. There a branch that the processor foresees is faster than the instructions without.
+template <u32 lanes>
+inline constexpr bool kWordsAreRare = lanes <= 4;
+
 // A state that has become too small takes the next word.
+template <u32 lanes>
 inline u32 refilled(u32 state, const u8*& next) {
-  const bool is_empty = state < kFirstState;
-  const u32 full = state << 16 | load<u16>(next);
-  next += is_empty ? kWordBytes : 0;
-  return is_empty ? full : state;
+  if constexpr (kWordsAreRare<lanes>) {
+    if (state >= kFirstState) [[likely]]
+      return state;
+    next += kWordBytes;
+    return state << 16 | load<u16>(next - kWordBytes);
+  }
+  const u32 is_empty = state < kFirstState;
+  const u32 word = load<u16>(next) & (0 - is_empty);
+  next += is_empty * kWordBytes;
+  return state << 16 * is_empty | word;
 }
 
 // Codes one symbol, after which its state is smaller than 2^32 again. A word is put in front of `words` if necessary.
+template <u32 lanes>
 inline void push(const Rate& rate, u32& state, u8*& words) {
   u32 x = state;
-  const bool is_full = x >= rate.limit;
-  store(words - kWordBytes, static_cast<u16>(x));
-  words -= is_full ? kWordBytes : 0;
-  x = is_full ? x >> 16 : x;
+  if constexpr (kWordsAreRare<lanes>) {
+    if (x >= rate.limit) [[unlikely]] {
+      words -= kWordBytes;
+      store(words, static_cast<u16>(x));
+      x >>= 16;
+    }
+  } else {
+    const u32 is_full = x >= rate.limit;
+    store(words - kWordBytes, static_cast<u16>(x));
+    words -= is_full * kWordBytes;
+    x >>= 16 * is_full;
+  }
   state = x + rate.sum + static_cast<u32>(x * rate.reciprocal >> 43) * (kFrequencySum - rate.frequency);
 }
 
@@ -374,16 +415,22 @@ inline u32 after(const Rate& rate, u32 state) {
 }
 
 // Classes: lane i has the blocks i * share to (i + 1) * share - 1; the lanes take turns.
+template <u32 lanes>
 inline void write_classes(const Coding& plan, u32 blocks, u32* states, u8*& words) {
-  const u32 share = (blocks + plan.lanes - 1) / plan.lanes;
+  const u32 share = (blocks + lanes - 1) / lanes;
+  u32 x[lanes];
+  memcpy(x, states, sizeof x);
+  u8* next = words;
   for (u32 j = share; j-- > 0;) {
-    for (u32 lane = plan.lanes; lane-- > 0;) {
+    for (u32 lane = lanes; lane-- > 0;) {
       const u32 b = lane * share + j;
       if (b >= blocks) continue;
       const u32 context = j != 0 ? plan.classes[b - 1] : kClassContexts - 1;
-      push(kRates.classes[plan.model][context][plan.classes[b]], states[lane], words);
+      push<lanes>(kRates.classes[plan.model][context][plan.classes[b]], x[lane], next);
     }
   }
+  words = next;
+  memcpy(states, x, sizeof x);
 }
 
 // The class whose slots include this one.
@@ -393,20 +440,28 @@ inline u32 class_of_slot(const u16 (&before)[kClasses], u32 slot) {
   return c;
 }
 
-template <class Search>
+template <u32 lanes, class Search>
 inline bool read_classes(const Head& head, u32 blocks, u32* states, Words& words, u8* classes, Search search) {
-  const u32 share = (blocks + head.lanes - 1) / head.lanes;
+  const u32 share = (blocks + lanes - 1) / lanes;
+  u32 x[lanes];
+  memcpy(x, states, sizeof x);
+  const auto& sums = kClassSums.before[head.model];
+  const auto& rates = kRates.classes[head.model];
   for (u32 j = 0; j < share; ++j) {
     const u8* next = words.next();
     if (next == nullptr) return false;
-    for (u32 lane = 0, b = j; lane < head.lanes && b < blocks; ++lane, b += share) {
+    for (u32 lane = 0, b = j; lane < lanes && b < blocks; ++lane, b += share) {
       const u32 context = j != 0 ? classes[b - 1] : kClassContexts - 1;
-      const u32 c = search(kClassSums.before[head.model][context], states[lane] & (kFrequencySum - 1));
-      states[lane] = refilled(after(kRates.classes[head.model][context][c], states[lane]), next);
+      const u32 slot = x[lane] & (kFrequencySum - 1);
+      u32 c = 0;
+      // Most classes of tiles with few lanes are 0.
+      if (!kWordsAreRare<lanes> || slot >= sums[context][1]) c = search(sums[context], slot);
+      x[lane] = refilled<lanes>(after(rates[context][c], x[lane]), next);
       classes[b] = static_cast<u8>(c);
     }
     words.take(next);
   }
+  memcpy(states, x, sizeof x);
   return words.next() != nullptr;
 }
 
@@ -436,7 +491,7 @@ inline void write_planes(const U (&numbers)[kBlockCodes], u32 planes, u8* out) {
   }
 }
 
-// Adds bits to numbers that have none there.
+// Sets the lower bits of numbers, and clears the others.
 template <class U>
 inline void read_planes(const u8* in, u32 planes, U (&numbers)[kBlockCodes]) {
   for (u32 first = 0; first < planes; first += 8) {
@@ -445,8 +500,21 @@ inline void read_planes(const u8* in, u32 planes, U (&numbers)[kBlockCodes]) {
       const u32 word = load<u32>(in + u64{4} * p);
       for (u32 i = 0; i < kBlockCodes / 8; ++i) bytes[i] |= spread_bits(word >> 8 * i & 0xFF) << (p - first);
     }
-    for (u32 i = 0; i < kBlockCodes; ++i) numbers[i] |= static_cast<U>(bytes[i / 8] >> 8 * (i % 8) & 0xFF) << first;
+    for (u32 i = 0; i < kBlockCodes; ++i) {
+      const U bits = static_cast<U>(bytes[i / 8] >> 8 * (i % 8) & 0xFF) << first;
+      numbers[i] = first == 0 ? bits : numbers[i] | bits;
+    }
   }
+}
+
+// Bit i: symbol i is an escape.
+inline u32 escapes_of(const u8 (&symbols)[kBlockCodes]) {
+  u32 escaped = 0;
+  for (u32 i = 0; i < kBlockCodes; i += 8) {
+    const u64 reaches_16 = (load<u64>(symbols + i) + 0x0101010101010101ull) >> 4;
+    if ((reaches_16 & 0x0101010101010101ull) != 0) escaped |= gather_bits(reaches_16) << i;
+  }
+  return escaped;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -487,16 +555,23 @@ struct Definition {
   static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
       u32 sizes[kBlockCodes], all_sizes = 0, halves = 0;
-      for (u32 i = 0; i < kBlockCodes; ++i) {
-        sizes[i] = static_cast<u32>(zigzag(static_cast<Unsigned<I>>(codes[i])) >> plan.raw_planes);
-        all_sizes |= sizes[i];
-        halves += (sizes[i] + 1) >> 1;
+      const auto measure = [&](u32 raw_planes) {
+        for (u32 i = 0; i < kBlockCodes; ++i) {
+          sizes[i] = static_cast<u32>(zigzag(static_cast<Unsigned<I>>(codes[i])) >> raw_planes);
+          all_sizes |= sizes[i];
+          halves += (sizes[i] + 1) >> 1;
+        }
+      };
+      if (plan.raw_planes == 0) {
+        measure(0);
+      } else {
+        measure(plan.raw_planes);
       }
       plan.classes[b] = 0;
       if (all_sizes == 0) continue;
       const u32 reached = thresholds_reached(halves);
-      const Candidates candidates = candidates_of(reached);
-      const u32 shift = raw_planes_of(candidates.classes[0]);
+      const Candidates& candidates = kCandidates.reached[reached];
+      const u32 shift = candidates.planes[0];
       const u64(&costs)[kCostSizes] = kBlockCosts.three[cost_row(reached)];
       u64 sums = 0;
       for (const u32 size : sizes) {
@@ -530,7 +605,7 @@ struct Definition {
         for (u32 i = kBlockCodes; i-- > 0;) {
           const U rest = numbers[i] >> planes;
           const u32 symbol = rest < kEscape ? static_cast<u32>(rest) : kEscape;
-          push(rates[symbol], x[i % lanes], words);
+          push<lanes>(rates[symbol], x[i % lanes], words);
           if (symbol == kEscape) [[unlikely]] {
             out.escapes = write_escape(item_of(codes[u64{b} * kBlockCodes + i], unit), plan.escape_bytes, out.escapes);
             numbers[i] = 0;
@@ -561,22 +636,23 @@ struct Definition {
         memset(steps, 0, kBlockCodes * sizeof(I));
         continue;
       }
-      U numbers[kBlockCodes] = {};
-      u32 escaped = 0;
+      u8 symbols[kBlockCodes] = {};
       if (c != 0) {
         const u8* next = words.next();
         if (next == nullptr) return false;
-        u8 symbols[kBlockCodes];
         read_symbols<lanes>(kSlots.slots[table_of(c)], x, next, symbols);
         words.take(next);
-        for (u32 i = 0; i < kBlockCodes; ++i) {
-          numbers[i] = static_cast<U>(symbols[i]) << planes;
-          escaped |= u32{symbols[i] == kEscape} << i;
-        }
       }
-      read_planes(in.planes, planes, numbers);
-      in.planes += 4 * planes;
-      for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = static_cast<I>(unzigzag(numbers[i]) * unit);
+      const auto step_of = [unit](U number) { return static_cast<I>(unzigzag(number) * unit); };
+      if (planes == 0) {
+        for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = step_of(symbols[i]);
+      } else {
+        U numbers[kBlockCodes];
+        read_planes(in.planes, planes, numbers);
+        in.planes += 4 * planes;
+        for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = step_of(static_cast<U>(symbols[i]) << planes | numbers[i]);
+      }
+      const u32 escaped = escapes_of(symbols);
       if (escaped != 0 && !read_escapes(escaped, head.escape_bytes, in, steps)) return false;
     }
     memcpy(states, x, sizeof x);
@@ -590,7 +666,7 @@ struct Definition {
       for (u32 lane = 0; lane < lanes; ++lane) {
         const u32 x = states[lane];
         const u32 slot = slots[x & (kFrequencySum - 1)];
-        states[lane] = refilled((slot & 0xFFF) * (x >> kFrequencyBits) + (slot >> 16), next);
+        states[lane] = refilled<lanes>((slot & 0xFFF) * (x >> kFrequencyBits) + (slot >> 16), next);
         symbols[first + lane] = static_cast<Symbol>(slot >> 12 & 15);
       }
     }
@@ -607,6 +683,20 @@ struct Definition {
     return true;
   }
 };
+
+template <u32 lanes>
+struct LanesOf {};
+
+// Calls f(LanesOf<lanes>()).
+template <class F>
+inline bool with_lanes(u32 lanes, F f) {
+  switch (lanes) {
+    case 1: return f(LanesOf<1>());
+    case 4: return f(LanesOf<4>());
+    case 16: return f(LanesOf<16>());
+    default: return f(LanesOf<32>());
+  }
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // A tile's codes. `Blocks` is Definition or a twin of it
@@ -640,20 +730,11 @@ inline u32 write_codes_with(const I* codes, u32 count, i32 unit, const Coding& p
   Output output = {words_end, out + tail_room, out + tail_room - tail_bytes};
   u32 states[kMaxLanes];
   for (u32& state : states) state = kFirstState;
-  switch (plan.lanes) {
-    case 1:
-      Blocks::template write_blocks<1>(codes, blocks, unit, plan, states, output);
-      break;
-    case 4:
-      Blocks::template write_blocks<4>(codes, blocks, unit, plan, states, output);
-      break;
-    case 16:
-      Blocks::template write_blocks<16>(codes, blocks, unit, plan, states, output);
-      break;
-    default:
-      Blocks::template write_blocks<32>(codes, blocks, unit, plan, states, output);
-  }
-  write_classes(plan, blocks, states, output.words);
+  with_lanes(plan.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
+    Blocks::template write_blocks<lanes>(codes, blocks, unit, plan, states, output);
+    write_classes<lanes>(plan, blocks, states, output.words);
+    return true;
+  });
   const u32 word_bytes = static_cast<u32>(words_end - output.words);
   u32 written = plan.lanes * kStateBytes;
   memcpy(out, states, written);
@@ -676,26 +757,18 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
   memcpy(states, in, state_bytes);
   Words words(in + state_bytes, bytes - state_bytes);
   u8* const classes = scratch;
-  if (!read_classes(head, blocks, states, words, classes, Blocks::find_class)) return false;
+  const bool has_classes = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
+    return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
+  });
+  if (!has_classes) return false;
   u32 plane_bytes = 0;
   for (u32 b = 0; b < blocks; ++b) plane_bytes += 4 * (head.raw_planes + raw_planes_of(classes[b]));
   if (bytes - state_bytes - words.taken() < plane_bytes) return false;
   const u8* const planes = in + bytes - plane_bytes;
   Input input = {planes, planes, in + state_bytes};
-  bool is_complete;
-  switch (head.lanes) {
-    case 1:
-      is_complete = Blocks::template read_blocks<1>(head, classes, blocks, states, words, input, steps);
-      break;
-    case 4:
-      is_complete = Blocks::template read_blocks<4>(head, classes, blocks, states, words, input, steps);
-      break;
-    case 16:
-      is_complete = Blocks::template read_blocks<16>(head, classes, blocks, states, words, input, steps);
-      break;
-    default:
-      is_complete = Blocks::template read_blocks<32>(head, classes, blocks, states, words, input, steps);
-  }
+  const bool is_complete = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
+    return Blocks::template read_blocks<lanes>(head, classes, blocks, states, words, input, steps);
+  });
   if (!is_complete) return false;
   const u8* padding = in + state_bytes + words.taken();
   if (input.escapes - padding < 0 || input.escapes - padding > 3) return false;

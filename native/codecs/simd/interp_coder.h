@@ -98,29 +98,22 @@ constexpr Searches make_searches() {
 }
 inline constexpr Searches kSearches = make_searches();
 
-// Costs of the symbols as in the comparison of classes, twice.
+// Costs of the symbols of a class as in the comparison of classes, twice.
 struct CostTables {
-  alignas(64) u16 costs[kSymbolTables][2 * kSymbols];
+  alignas(64) u16 classes[kClasses][2 * kSymbols];
 };
 
 constexpr CostTables make_cost_tables() {
   CostTables tables = {};
-  for (u32 t = 0; t < kSymbolTables; ++t) {
+  for (u32 c = 1; c < kClasses; ++c) {
     for (u32 s = 0; s < 2 * kSymbols; ++s) {
-      const u32 cost = kCosts.symbols[t][s % kSymbols];
-      tables.costs[t][s] = static_cast<u16>(s % kSymbols == kEscape ? cost + kEscapeCost : cost);
+      const u32 cost = kCosts.symbols[table_of(c)][s % kSymbols];
+      tables.classes[c][s] = static_cast<u16>(s % kSymbols == kEscape ? cost + kEscapeCost : cost);
     }
   }
   return tables;
 }
 inline constexpr CostTables kCostTables = make_cost_tables();
-
-inline u32 thresholds_reached(u32 halves) {
-  // A threshold lies between 4 and 8 times each power of two.
-  if (halves < 4) return 0;
-  const u32 j = 29 - count_leading_zeros(halves);
-  return j >= kClassThresholds ? kClassThresholds : j + (halves >= class_threshold(j));
-}
 
 // Up to this many planes of a block, numbers that are no escapes fit in 16 bits.
 inline constexpr u32 kMostSmallPlanes = 12;
@@ -237,14 +230,14 @@ struct Avx512 {
       const __m512i halves = _mm512_add_epi32(_mm512_srli_epi32(_mm512_add_epi32(sizes.low, ones), 1),
                                               _mm512_srli_epi32(_mm512_add_epi32(sizes.high, ones), 1));
       const u32 reached = thresholds_reached(static_cast<u32>(_mm512_reduce_add_epi32(halves)));
-      const Candidates candidates = candidates_of(reached);
+      const Candidates& candidates = kCandidates.reached[reached];
       // In any order.
       const __m512i small = _mm512_packus_epi32(sizes.low, sizes.high);
       __m512i costs[3];
       for (u32 i = 0; i < 3; ++i) {
-        const u32 c = candidates.classes[i];
-        const __m512i rest = _mm512_srl_epi16(small, _mm_cvtsi32_si128(static_cast<int>(raw_planes_of(c))));
-        const __m512i table = _mm512_load_si512(kCostTables.costs[table_of(c)]);
+        const __m512i planes = _mm512_set1_epi32(static_cast<int>(candidates.planes[i] * 0x10001));
+        const __m512i rest = _mm512_srlv_epi16(small, planes);
+        const __m512i table = _mm512_load_si512(kCostTables.classes[candidates.classes[i]]);
         costs[i] =
             _mm512_madd_epi16(_mm512_permutexvar_epi16(_mm512_min_epu16(rest, last), table), _mm512_set1_epi16(1));
       }
@@ -312,7 +305,7 @@ struct Avx512 {
         } else {
           alignas(64) u16 each[kBlockCodes];
           _mm512_store_si512(each, symbols);
-          for (u32 i = kBlockCodes; i-- > 0;) push(kRates.symbols[table_of(c)][each[i]], x[i % lanes], words);
+          for (u32 i = kBlockCodes; i-- > 0;) push<lanes>(kRates.symbols[table_of(c)][each[i]], x[i % lanes], words);
         }
         u32 escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));
         if (escaped != 0) [[unlikely]] {
@@ -628,13 +621,13 @@ struct Avx2 {
       sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
       sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
       const u32 reached = thresholds_reached(static_cast<u32>(_mm_cvtsi128_si32(sum)));
-      const Candidates candidates = candidates_of(reached);
+      const Candidates& candidates = kCandidates.reached[reached];
       // In any order.
       const __m256i first = _mm256_packus_epi32(sizes[0], sizes[1]), second = _mm256_packus_epi32(sizes[2], sizes[3]);
       __m256i costs = _mm256_setzero_si256();
       for (u32 i = 3; i-- > 0;) {
         const u32 c = candidates.classes[i];
-        const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes_of(c)));
+        const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(candidates.planes[i]));
         const __m256i symbols = _mm256_packus_epi16(_mm256_min_epu16(_mm256_srl_epi16(first, shift), last),
                                                     _mm256_min_epu16(_mm256_srl_epi16(second, shift), last));
         const ByteCosts& table = kByteCosts.tables[table_of(c)];
@@ -720,7 +713,7 @@ struct Avx2 {
         } else {
           u8 each[kBlockCodes];
           store_half(each, in_order);
-          for (u32 i = kBlockCodes; i-- > 0;) push(kRates.symbols[table_of(c)][each[i]], x[i % lanes], words);
+          for (u32 i = kBlockCodes; i-- > 0;) push<lanes>(kRates.symbols[table_of(c)][each[i]], x[i % lanes], words);
         }
         escaped = static_cast<u32>(
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(in_order, _mm256_set1_epi8(static_cast<char>(kEscape)))));
