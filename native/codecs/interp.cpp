@@ -55,13 +55,19 @@ struct Coded {
   u64 cost;  // in 1/16 bit
 };
 
+// What predictions need: parts of levels, or a copy of the integers.
+template <class T>
+inline constexpr u32 kPredictionScratch = levels::kScratchBytes > sizeof(Int<T>) * kTileValues
+                                              ? levels::kScratchBytes
+                                              : sizeof(Int<T>) * kTileValues;
+
 // The encoder's workspace for a tile.
 template <class T>
 struct Memory {
-  i32 positions[kTileValues];
-  Int<T> integers[kTileValues];
-  Int<T> codes[kTileValues];
-  Int<T> scratch[kTileValues];  // of the predictor, then of the coder
+  i32 positions[kTileValues + kSpareCodes];
+  Int<T> integers[kTileValues + kSpareCodes];
+  Int<T> codes[kTileValues + kSpareCodes];
+  alignas(64) u8 scratch[kPredictionScratch<T>];  // of the predictor, then of the coder
   Patch patches[kMaxPatches];
   u32 mask[kMaxMaskWords];
   u32 mask_scratch[kMaxMaskWords];
@@ -104,7 +110,8 @@ class TileWriter {
     if constexpr (kHasFinePoints<Q>) {
       const i32 base = closed_base(memory_.positions, count());
       i32* const integers = narrow(memory_.integers);
-      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, narrow(memory_.codes));
+      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, narrow(memory_.codes),
+                               memory_.scratch);
       Patches patches = {memory_.patches, kMaxPatches};
       if (check_closed(q_, values_, memory_.positions, integers, 0, count(), patches) == Closed::good) {
         return patches.count;
@@ -126,7 +133,7 @@ class TileWriter {
     i32* const codes = narrow(memory_.codes);
     Patches patches = {memory_.patches, kMaxPatches};
     if (form.is_closed) {
-      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes);
+      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, memory_.scratch);
       if (check_closed(q_, values_, memory_.positions, integers, 0, count(), patches) != Closed::good) return kNoCost;
       find_exceptions(memory_.positions, count(), memory_.mask);
     } else {
@@ -167,11 +174,10 @@ class TileWriter {
       code_lorenzo(shape_, form.lorenzo_axes, integers, codes, reinterpret_cast<I*>(memory_.scratch));
       return true;
     }
-    I* const predicted = reinterpret_cast<I*>(memory_.scratch);
-    code_interpolation<false>(shape_, form.rule, integers, I{0}, predicted, codes);
+    code_interpolation<false>(shape_, form.rule, integers, I{0}, integers, codes, memory_.scratch);
     if (sizeof(I) == 8) return true;
     u32 excess = 0;
-    for (u32 i = 0; i < count(); ++i) excess |= narrow_excess(static_cast<u32>(predicted[i]));
+    for (u32 i = 0; i < count(); ++i) excess |= narrow_excess(static_cast<u32>(integers[i]));
     return is_narrow_excess(excess);
   }
 
@@ -223,7 +229,7 @@ class TileWriter {
       next = write_exceptions(coded.section, memory_.mask, values_, count(), memory_.mask_scratch, next);
     }
     next = write_patches(patches, next);
-    next += write_codes(codes, count(), head.unit(), coded.coding, next, reinterpret_cast<u8*>(memory_.scratch));
+    next += write_codes(codes, count(), head.unit(), coded.coding, next, memory_.scratch);
     const u32 size = static_cast<u32>(next - payload_);
     least_ = coded.cost;
     size_ = size < raw_bytes && size != sizeof(T) ? size : kStoreTile;
@@ -251,7 +257,7 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
   Survey survey;
   const u32 fit = shape.count / 1024;
   const u32 groups = fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit;
-  Surveyor<T, Positions> surveyor(values, false, shape.extents, positions);
+  Surveyor<T, Positions> surveyor({values, false}, shape.extents, positions);
   static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(memory.codes));
   surveyor.run(groups, reinterpret_cast<u8*>(memory.codes), survey);
   Prospects prospects;
@@ -367,8 +373,9 @@ u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& ti
 // The decoder's workspace.
 template <class T>
 struct DecodeMemory {
-  Int<T> steps[kTileValues];
-  Int<T> integers[kTileValues];
+  Int<T> steps[kTileValues + kSpareCodes];
+  Int<T> integers[kTileValues + kSpareCodes];
+  alignas(64) u8 prediction[kPredictionScratch<T>];
   u32 mask[kMaxMaskWords];
   u32 others[kMaxMaskWords];
   u8 scratch[kReadScratchBytes];
@@ -384,7 +391,7 @@ bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base,
     rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers);
   } else {
     const Rule rule = {head.predictor, {head.weights[0], head.weights[1], head.weights[2]}};
-    rebuild_interpolation(shape, rule, steps, I{0}, integers);
+    rebuild_interpolation(shape, rule, steps, I{0}, integers, memory.prediction);
   }
   to_values<T>(q, integers, shape.count, base, head.is_fine, values);
   if constexpr (kHasFinePoints<Q>) {
@@ -458,19 +465,21 @@ bool has_mode(u32 requested) {
 }
 
 template <class T, class Positions>
-u32 survey_chunk(const Chunk& chunk, const Positions& positions, u8* workspace) {
+u32 survey_chunk(const Chunk& chunk, const Positions& positions, u32 allowed, u8* workspace) {
   Survey survey;
-  Surveyor<T, Positions> surveyor(chunk.values, chunk.big_endian, chunk.dims, positions);
+  Surveyor<T, Positions> surveyor({chunk.values, chunk.big_endian}, chunk.dims, positions);
   surveyor.run(kChunkGroups, workspace, survey);
-  return cheapest_axes(survey, chunk.dims);
+  return cheapest_axes(survey, chunk.dims, allowed);
 }
 
 template <class T>
 u32 choose_axes(const Chunk& chunk, bool is_rewritable, u8* workspace) {
   if (chunk.quantizer.kind == BoundKind::pointwise_relative) {
-    return survey_chunk<T>(chunk, PointwisePositions<T>(chunk.quantizer), workspace);
+    return survey_chunk<T>(chunk, PointwisePositions<T>(chunk.quantizer), ~0u, workspace);
   }
-  return survey_chunk<T>(chunk, AbsolutePositions<T>(chunk.quantizer, !is_rewritable), workspace);
+  const ValueReader<T> reader = {chunk.values, chunk.big_endian};
+  const u32 allowed = is_rewritable ? ~0u : recognise_axes(lattice_of<T>(chunk.quantizer), reader, chunk.dims);
+  return survey_chunk<T>(chunk, AbsolutePositions<T>(chunk.quantizer, !is_rewritable), allowed, workspace);
 }
 
 u32 choose_mode(const Chunk& chunk, u32 requested, u8* workspace) {

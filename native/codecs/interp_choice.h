@@ -188,6 +188,32 @@ class PointwisePositions {
   Word<T> reference_ = 0;
 };
 
+// Values of a chunk or a tile.
+template <class T>
+struct ValueReader {
+  const u8* values;
+  bool is_big_endian;
+
+  Word<T> bits(u64 i) const {
+    const auto word = load<Word<T>>(values + i * sizeof(T));
+    if (!is_big_endian) return word;
+    if constexpr (sizeof(T) == 4) {
+      return __builtin_bswap32(word);
+    } else {
+      return __builtin_bswap64(word);
+    }
+  }
+
+  // False if the value is no fine point.
+  bool fine_point(const Lattice<T>& lattice, u64 i, i32& fine) const {
+    const T x = bit_cast<T>(bits(i));
+    const T t = multiply(x, lattice.inverse_fine);
+    if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 1))) return false;
+    fine = static_cast<i32>(add(t, t < 0 ? T(-0.5) : T(0.5)));
+    return multiply(static_cast<T>(fine), lattice.fine) == x;
+  }
+};
+
 // ---------------------------------------------------------------------------------------------------------------------
 // The survey
 
@@ -222,8 +248,8 @@ class Surveyor {
 
   static constexpr u32 scratch_bytes(u32 groups) { return groups * static_cast<u32>(sizeof(Group)); }
 
-  Surveyor(const u8* values, bool is_big_endian, const u32 (&dims)[kAxes], Positions positions)
-      : values_(values), is_big_endian_(is_big_endian), positions_(positions) {
+  Surveyor(const ValueReader<T>& reader, const u32 (&dims)[kAxes], Positions positions)
+      : reader_(reader), positions_(positions) {
     u64 stride = 1;
     for (u32 a = kAxes; a-- > 0;) {
       dims_[a] = dims[a];
@@ -278,7 +304,7 @@ class Surveyor {
       first += begin * static_cast<i64>(strides_[a]);
     }
     if (is_inside) {
-      for (u32 i = 0; i < count_; ++i) bits[i] = bits_at(static_cast<u64>(first) + offsets_[i]);
+      for (u32 i = 0; i < count_; ++i) bits[i] = reader_.bits(static_cast<u64>(first) + offsets_[i]);
       return count_ == 32 ? ~0u : (1u << count_) - 1;
     }
     u32 inside = 0;
@@ -289,19 +315,9 @@ class Surveyor {
         is_in = is_in && at >= 0 && at < dims_[a];
       }
       inside |= u32{is_in} << i;
-      bits[i] = is_in ? bits_at(static_cast<u64>(first + static_cast<i64>(offsets_[i]))) : 0;
+      bits[i] = is_in ? reader_.bits(static_cast<u64>(first + static_cast<i64>(offsets_[i]))) : 0;
     }
     return inside;
-  }
-
-  Word<T> bits_at(u64 i) const {
-    const auto bits = load<Word<T>>(values_ + i * sizeof(T));
-    if (!is_big_endian_) return bits;
-    if constexpr (sizeof(T) == 4) {
-      return __builtin_bswap32(bits);
-    } else {
-      return __builtin_bswap64(bits);
-    }
   }
 
   void positions_at(const u32 (&origin)[kAxes], const i32 (&move)[kAxes], i32* positions) const {
@@ -478,8 +494,7 @@ class Surveyor {
     }
   }
 
-  const u8* values_;
-  bool is_big_endian_;
+  ValueReader<T> reader_;
   Positions positions_;
   u32 dims_[kAxes];
   u64 strides_[kAxes];
@@ -588,7 +603,7 @@ inline u64 bitmap_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
 
 // Encoding decoded data again should find the weights that it was decoded with: with them, predicted values differ from
 // their predictions by whole steps. These are the weights for which most of a sample does. Values whose predictions along
-// the axes are the same say nothing.
+// the axes are nearly the same say nothing.
 inline constexpr u32 kWeightSets = kWeightCodes * kWeightCodes * kWeightCodes;
 
 inline Rule rule_of(u32 weight_set) {
@@ -599,6 +614,8 @@ inline Rule rule_of(u32 weight_set) {
 
 inline Rule recognise_rule(const Shape& shape, const i32* positions) {
   constexpr u32 kPlaces = 4096, kSamples = 128;  // for each set of odd axes: looked at, and used
+  // The more predictions along the axes differ, in 16ths, the more a value says: those are used first.
+  constexpr u32 kRounds = 3, kLeast[kRounds] = {1024, 64, 1};
   constexpr u32 kSets[] = {1, 1, kWeightCodes * kWeightCodes, kWeightSets};
   const u32 sets = kSets[shape.active];
   u32 matches[kWeightSets] = {};
@@ -607,7 +624,8 @@ inline Rule recognise_rule(const Shape& shape, const i32* positions) {
     Blend blends[kWeightSets];
     for (u32 set = 0; set < sets; ++set) blends[set] = blend_of(rule_of(set), shape.active, odd);
     u32 samples = 0;
-    for (u32 n = 0; n < kPlaces && samples < kSamples; ++n) {
+    for (u32 step = 0; step < kPlaces * kRounds && samples < kSamples; ++step) {
+      const u32 n = step % kPlaces, round = step / kPlaces;
       u32 at[kAxes], place = 0;
       bool is_usable = true;
       for (u32 a = 0; a < kAxes; ++a) at[a] = static_cast<u32>(u64{(n + 1) * kSpread[a]} * shape.extents[a] >> 32);
@@ -619,8 +637,8 @@ inline Rule recognise_rule(const Shape& shape, const i32* positions) {
       for (u32 a = 0; a < kAxes; ++a) place += at[a] * shape.strides[a];
       if (!is_usable || positions[place] == kNone<i32>) continue;
       u32 along[kMaxActiveAxes] = {};
-      bool differ = false;
-      u32 first = kMaxActiveAxes;
+      i32 lowest = 0, highest = 0;
+      bool is_first = true;
       for (u32 i = 0; i < shape.active; ++i) {
         if ((odd >> i & 1) == 0) continue;
         const u32 a = shape.active_axes[i];
@@ -630,10 +648,13 @@ inline Rule recognise_rule(const Shape& shape, const i32* positions) {
           is_usable = is_usable && from != kNone<i32>;
           along[i] += static_cast<u32>(row.weights[k]) * static_cast<u32>(fine_point_of(from));
         }
-        first = first == kMaxActiveAxes ? i : first;
-        differ = differ || along[i] != along[first];
+        const i32 sum = static_cast<i32>(along[i]);
+        lowest = is_first || sum < lowest ? sum : lowest;
+        highest = is_first || sum > highest ? sum : highest;
+        is_first = false;
       }
-      if (!is_usable || !differ) continue;
+      const u32 spread = static_cast<u32>(highest) - static_cast<u32>(lowest);
+      if (!is_usable || spread < kLeast[round] || (round > 0 && spread >= kLeast[round - 1])) continue;
       ++samples;
       for (u32 set = 0; set < sets; ++set) {
         u32 sum = 128;
@@ -661,32 +682,112 @@ inline i32 closed_base(const i32* positions, u32 count) {
   return (first_fine_point(positions, count) + round / 2) & -round;
 }
 
-// The axes for a chunk: those for which a full tile costs least by value. Of equals, the first of those with three axes,
-// then with two, then with one, in the order of w, z, y, x. More than two axes are not reduced to one.
-inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes]) {
+// Sets of axes for a chunk: those of three axes, then of two, then of one, in the order of w, z, y, x. More than two axes
+// are not reduced to one.
+struct AxisCandidates {
+  u32 count = 0;
+  u32 axes[kAxisSets];
+};
+inline AxisCandidates candidates_of(const u32 (&dims)[kAxes]) {
+  AxisCandidates candidates;
   u32 all = 0;
   for (u32 a = 0; a < kAxes; ++a) all |= dims[a] > 1 ? axis_bit(a) : 0;
   const u32 rank = count_ones(all);
-  if (rank <= 1) return all == 0 ? axis_bit(kAxes - 1) : all;
-  u64 least = ~u64{0};
-  u32 best = 0;
-  for (u32 size = rank<kMaxActiveAxes ? rank : kMaxActiveAxes; size>(rank > 2 ? 1u : 0u); --size) {
+  for (u32 size = kMaxActiveAxes; size > (rank > 2 ? 1u : 0u); --size) {
     for (u32 axes = kAxesMask; axes > 0; --axes) {
-      if ((axes & ~all) != 0 || count_ones(axes) != size) continue;
-      u32 extents[kAxes], unused;
-      cut(dims, axes, extents);
-      const u64 interpolation = interpolation_cost(survey, extents, axes);
-      const u64 lorenzo = lorenzo_cost(survey, extents, unused);
-      u64 values = 1;
-      for (const u32 extent : extents) values *= extent;
-      const u64 cost = (interpolation < lorenzo ? interpolation : lorenzo) + bitmap_cost(survey, extents) + kTileCost;
-      const u64 per_value = cost * 256 / values;
-      if (per_value >= least) continue;
-      least = per_value;
-      best = axes;
+      if ((axes & ~all) == 0 && count_ones(axes) == size) candidates.axes[candidates.count++] = axes;
     }
   }
+  return candidates;
+}
+
+// The one of the `allowed` sets, a bit each, for which a full tile costs least by value; the first of equals.
+inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 allowed) {
+  const AxisCandidates candidates = candidates_of(dims);
+  u64 least = ~u64{0};
+  u32 best = 0;
+  for (u32 c = 0; c < candidates.count; ++c) {
+    if ((allowed >> candidates.axes[c] & 1) == 0) continue;
+    u32 extents[kAxes], unused;
+    cut(dims, candidates.axes[c], extents);
+    const u64 interpolation = interpolation_cost(survey, extents, candidates.axes[c]);
+    const u64 lorenzo = lorenzo_cost(survey, extents, unused);
+    u64 values = 1;
+    for (const u32 extent : extents) values *= extent;
+    const u64 cost = (interpolation < lorenzo ? interpolation : lorenzo) + bitmap_cost(survey, extents) + kTileCost;
+    const u64 per_value = cost * 256 / values;
+    if (per_value >= least) continue;
+    least = per_value;
+    best = candidates.axes[c];
+  }
   return best;
+}
+
+// Sets of axes that decoded data may have been interpolated along, a bit each; all if it is not decoded data, or has
+// changed too much. Where one coordinate is odd in its tile and the others are even, no weights are needed to say whether a value differs from its
+// prediction by whole steps. Places where all values lie on bins say nothing.
+template <class T>
+u32 recognise_axes(const Lattice<T>& lattice, const ValueReader<T>& reader, const u32 (&dims)[kAxes]) {
+  constexpr u32 kPlaces = 512, kSamples = 64;  // for each set of axes: looked at, and used
+  u64 strides[kAxes];
+  u64 count = 1;
+  for (u32 a = kAxes; a-- > 0; count *= dims[a]) strides[a] = count;
+  const AxisCandidates candidates = candidates_of(dims);
+  u32 shares[kAxisSets] = {};  // of matches, in 256ths
+  u32 most = 0;
+  for (u32 c = 0; c < candidates.count; ++c) {
+    u32 extents[kAxes], active[kMaxActiveAxes], actives = 0;
+    cut(dims, candidates.axes[c], extents);
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((candidates.axes[c] & axis_bit(a)) != 0) active[actives++] = a;
+    }
+    u32 samples = 0, matches = 0;
+    for (u32 n = 0; n < kPlaces && samples < kSamples; ++n) {
+      const u32 odd = active[n % actives];
+      u64 place = 0;
+      u32 local = 0, extent = 0;  // along the odd axis, in the tile
+      for (u32 a = 0; a < kAxes; ++a) {
+        u32 at = static_cast<u32>(u64{(n + 1) * kSpread[a]} * dims[a] >> 32);
+        const u32 begin = at - at % extents[a];
+        if ((candidates.axes[c] & axis_bit(a)) != 0) at = begin + ((at - begin) & ~1u);
+        if (a == odd) {
+          local = at - begin + 1;
+          extent = dims[a] - begin < extents[a] ? dims[a] - begin : extents[a];
+          at = begin + local;
+        }
+        place += at * strides[a];
+      }
+      if (local + 1 >= extent) continue;
+      i32 value;
+      if (!reader.fine_point(lattice, place, value)) {
+        ++samples;
+        continue;
+      }
+      const Row row = row_of(local, 1, extent, kFourPoints, false);
+      u32 sum = 0;
+      bool is_usable = true;
+      i32 bits = value;
+      for (u32 k = 0; k < row.points && is_usable; ++k) {
+        i32 near = 0;
+        const i64 distance = i64{row.distances[k]} * static_cast<i64>(strides[odd]);
+        is_usable = reader.fine_point(lattice, place + static_cast<u64>(distance), near);
+        sum += static_cast<u32>(row.weights[k]) * static_cast<u32>(near);
+        bits |= near;
+      }
+      if (is_usable && (bits & (kUnit - 1)) == 0) continue;
+      ++samples;
+      const i32 prediction = static_cast<i32>(16 * sum + 128) >> 8;
+      matches += is_usable && ((value - prediction) & (kUnit - 1)) == 0;
+    }
+    if (samples < kSamples / 4) continue;
+    u32& share = shares[candidates.axes[c]];
+    share = 256 * matches / samples;
+    most = share > most ? share : most;
+  }
+  if (most < 128) return ~0u;
+  u32 found = 0;
+  for (u32 axes = 0; axes < kAxisSets; ++axes) found |= shares[axes] + 32 >= most ? 1u << axes : 0;
+  return found;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -171,7 +171,7 @@ inline u32 thresholds_reached(u32 halves) {
 
 struct Candidates {
   u32 classes[3];
-  u32 planes[3];       // raw ones, of a class
+  u32 planes[3];        // raw ones, of a class
   u64 costs_of_planes;  // in a block, 16 bits each
 };
 struct AllCandidates {
@@ -691,10 +691,14 @@ struct LanesOf {};
 template <class F>
 inline bool with_lanes(u32 lanes, F f) {
   switch (lanes) {
-    case 1: return f(LanesOf<1>());
-    case 4: return f(LanesOf<4>());
-    case 16: return f(LanesOf<16>());
-    default: return f(LanesOf<32>());
+    case 1:
+      return f(LanesOf<1>());
+    case 4:
+      return f(LanesOf<4>());
+    case 16:
+      return f(LanesOf<16>());
+    default:
+      return f(LanesOf<32>());
   }
 }
 

@@ -10,23 +10,6 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-template <class I>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<i32> {
-  using Type = u32;
-};
-template <>
-struct UnsignedOf<i64> {
-  using Type = u64;
-};
-template <class I>
-using Unsigned = typename UnsignedOf<I>::Type;
-
-// Marks an exception among the encoder's integers.
-template <class I>
-inline constexpr I kNone = static_cast<I>(Unsigned<I>{1} << (8 * sizeof(I) - 1));
-
 // Arrays of integers and codes have room for this many more behind the tile's values, which may be read and written.
 inline constexpr u32 kSpareCodes = 32;
 

@@ -121,12 +121,12 @@ inline void code_interpolation(const Shape& shape, const Rule& rule, const I* ta
 
 // The decoder's side: `steps` in coding order lead from predictions to integers. The first one is not used.
 template <class I>
-inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers, u8* scratch) {
+inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers,
+                                  u8* scratch) {
   if constexpr (sizeof(I) == 4) {
     if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
-      levels::with_predictor(rule.predictor, [&](auto predictor) {
-        levels::rebuild<predictor()>(*space, steps, base, integers);
-      });
+      levels::with_predictor(rule.predictor,
+                             [&](auto predictor) { levels::rebuild<predictor()>(*space, steps, base, integers); });
       return;
     }
   }
