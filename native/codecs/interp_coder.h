@@ -289,10 +289,6 @@ inline u32 least_raw_planes(u64 high, u64 low, u32 count) {
 
 template <class I>
 inline u32 choose_raw_planes(const I* codes, u32 count) {
-  I widest = 0;
-  for (u32 i = 0; i < count; ++i) widest |= codes[i] ^ (codes[i] >> (8 * sizeof(I) - 1));
-  if (widest < static_cast<I>(kMeanLimit / 2)) [[likely]]
-    return 0;
   u64 high = 0, low = 0;
   for (u32 i = 0; i < count; ++i) {
     const u64 number = zigzag(static_cast<Unsigned<I>>(codes[i]));
@@ -561,15 +557,20 @@ struct Input {
 };
 
 struct Definition {
-  // Sizes are below 2^30 here, since the sum of all is.
+  // Returns the bits that are set in some size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes
+  // need be raw in all blocks. If such planes have been chosen, or need not be, all sizes are below 2^30, since their sum
+  // is; otherwise the classes and the tally mean nothing.
   template <class I>
-  static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+  static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+    Unsigned<I> all = 0;
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
-      u32 sizes[kBlockCodes], all_sizes = 0, halves = 0;
+      u32 sizes[kBlockCodes], halves = 0;
+      Unsigned<I> bits = 0;
       const auto measure = [&](u32 raw_planes) {
         for (u32 i = 0; i < kBlockCodes; ++i) {
-          sizes[i] = static_cast<u32>(zigzag(static_cast<Unsigned<I>>(codes[i])) >> raw_planes);
-          all_sizes |= sizes[i];
+          const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[i])) >> raw_planes;
+          bits |= size;
+          sizes[i] = static_cast<u32>(size);
           halves += (sizes[i] + 1) >> 1;
         }
       };
@@ -579,7 +580,8 @@ struct Definition {
         measure(plan.raw_planes);
       }
       plan.classes[b] = 0;
-      if (all_sizes == 0) continue;
+      if (bits == 0) continue;
+      all |= bits;
       const u32 reached = thresholds_reached(halves);
       const Candidates& candidates = kCandidates.reached[reached];
       const u32 shift = candidates.planes[0];
@@ -594,8 +596,9 @@ struct Definition {
       plan.classes[b] = static_cast<u8>(c);
       tally.cost += cost;
       tally.class_planes += raw_planes_of(c);
-      count_escapes(codes, unit, plan.raw_planes, c, all_sizes, tally);
+      count_escapes(codes, unit, plan.raw_planes, c, static_cast<u32>(bits), tally);
     }
+    return u64{all} >> 32 == 0 ? static_cast<u32>(all) : ~0u;
   }
 
   // All symbols, raw planes and escapes.
@@ -715,9 +718,13 @@ inline bool with_lanes(u32 lanes, F f) {
 template <class Blocks, class I>
 inline void plan_coding_with(const I* codes, u32 count, i32 unit, Coding& plan) {
   const u32 blocks = blocks_of(count);
-  plan.raw_planes = choose_raw_planes(codes, count);
+  plan.raw_planes = 0;
   Tally<I> tally;
-  Blocks::choose_classes(codes, blocks, unit, plan, tally);
+  if (Blocks::choose_classes(codes, blocks, unit, plan, tally) > kMeanLimit) [[unlikely]] {
+    plan.raw_planes = choose_raw_planes(codes, count);
+    tally = {};
+    Blocks::choose_classes(codes, blocks, unit, plan, tally);
+  }
   plan.raw_words = blocks * plan.raw_planes + tally.class_planes;
   plan.escapes = tally.escapes;
   plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
