@@ -57,13 +57,13 @@ inline constexpr u32 kMaxWords = kTileValues + kMaxBlocks;
 inline constexpr u32 kWriteScratchBytes = 64 + kMaxWords * kWordBytes;
 inline constexpr u32 kReadScratchBytes = kMaxBlocks;
 
-// Room that write_codes needs in `out`. That the words need no more than their cost: a state is at least 32 times a
-// symbol's frequency when the symbol is coded, so rounding makes it at most 33/32 times too large, 0.045 bit; rounding
-// of costs hides at most 1/32 bit more. A tile has at most 33792 symbols and classes: 322 bytes. And 32 bytes because
-// states count as 3 bytes, 3 of padding, and 64 because vectors write further.
-constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 448; }
+// Room that write_codes needs in `out`. Words need little more than what they cost: a state is at least 32 times the
+// frequency of the symbol that it takes, so rounding makes it at most 33/32 times too large, by 0.045 bit; and a rounded
+// cost is at most 1/32 bit too small. A tile has at most 33792 symbols and classes: 322 bytes. A state costs 3 bytes and
+// takes 4, which is 32 bytes more, and there are up to 6 of padding.
+constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 384; }
 
-// The same for any codes, far more than a tile has.
+// No plan needs more room than this.
 template <class I>
 inline constexpr u32 kMaxCodedBytes =
     kMaxLanes * kStateBytes + kMaxWords * kWordBytes + 3 + static_cast<u32>(sizeof(I)) * kTileValues +
@@ -182,7 +182,7 @@ inline u32 thresholds_reached(u32 halves) {
 
 struct Candidates {
   u32 classes[3];
-  u32 planes[3];       // raw ones, of a class
+  u32 planes[3];        // raw ones, of a class
   u64 costs_of_planes;  // in a block, 16 bits each
 };
 struct AllCandidates {
@@ -342,6 +342,8 @@ inline u32 choose_lanes(u64 coded) {
 class Words {
  public:
   Words(const u8* in, u32 bytes) : begin_(in), next_(in), end_(in + bytes) {}
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
 
   static constexpr u32 kMostBytes = kMaxLanes * kWordBytes;
 
@@ -705,10 +707,14 @@ struct LanesOf {};
 template <class F>
 inline bool with_lanes(u32 lanes, F f) {
   switch (lanes) {
-    case 1: return f(LanesOf<1>());
-    case 4: return f(LanesOf<4>());
-    case 16: return f(LanesOf<16>());
-    default: return f(LanesOf<32>());
+    case 1:
+      return f(LanesOf<1>());
+    case 4:
+      return f(LanesOf<4>());
+    case 16:
+      return f(LanesOf<16>());
+    default:
+      return f(LanesOf<32>());
   }
 }
 

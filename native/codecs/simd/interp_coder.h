@@ -69,12 +69,14 @@ constexpr AllLaneRates make_lane_rates() {
 inline constexpr AllLaneRates kLaneRates = make_lane_rates();
 static_assert(kLaneRates.are_exact);
 
-// For finding the symbol of a slot in lanes of 16 bits, in two steps: the number n of the last four symbols that begin at or
-// before the slot, then the one of these. Sums of frequencies are times 16, with a number in the low bits: what is nearest
-// to the slot then also says which it is.
+// For finding the symbol of a slot in lanes of 16 bits, in two steps: first which of the symbols 0, 4, 8 and 12 is the last
+// that begins at or before the slot, then which of this and the next three. Sums of frequencies are times 16, with a number
+// in the low bits: the sum that is nearest to the slot then also says whose it is.
 struct Search {
-  u32 quarters[3];                    // before the symbols 4, 8 and 12, with 1, 2 and 3 in the low bits; twice
-  alignas(64) u16 sums[5][kSymbols];  // row j: before the symbols 4n + j, with j + 4n; 2048 stands behind the last. n counts modulo 4
+  // By n - 1, twice: the sum before symbol 4n, with n.
+  u32 quarters[3];
+  // Row j, by n, four times: the sum before symbol 4n + j, with 4n + j; behind the last one 2048, with 0.
+  alignas(32) u16 sums[5][kSymbols];
 };
 
 struct Searches {
@@ -115,6 +117,8 @@ constexpr CostTables make_cost_tables() {
 }
 inline constexpr CostTables kCostTables = make_cost_tables();
 
+inline void store_half(void* to, __m256i vector) { _mm256_storeu_si256(static_cast<__m256i*>(to), vector); }
+
 // Up to this many planes of a block, numbers that are no escapes fit in 16 bits.
 inline constexpr u32 kMostSmallPlanes = 12;
 
@@ -124,14 +128,6 @@ inline constexpr u32 kMostSmallPlanes = 12;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // AVX-512
-
-inline void store_half(void* to, __m256i vector) { _mm256_storeu_si256(static_cast<__m256i*>(to), vector); }
-
-// Keeps a vector in a register: compilers make constants anew in each round of a loop.
-inline __m512i kept(__m512i vector) {
-  asm("" : "+v"(vector));
-  return vector;
-}
 
 inline __m512i zigzag_lanes(__m512i codes, i32) {
   return _mm512_xor_si512(_mm512_slli_epi32(codes, 1), _mm512_srai_epi32(codes, 31));
@@ -179,7 +175,7 @@ inline __m512i small_numbers(const i64* codes) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-// A transposed square of bits: gf2p8affine takes the data as matrix.
+// Transposes squares of 8 x 8 bits, whose rows are bytes and come in reverse order: gf2p8affine takes the data as matrix.
 inline __m512i transpose_squares(__m512i squares) {
   const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
   return _mm512_gf2p8affine_epi64_epi8(identity, squares, 0);
@@ -188,7 +184,7 @@ inline __m512i transpose_squares(__m512i squares) {
 struct Bytes64 {
   alignas(64) u8 sources[64];
 };
-// In each 16 bytes: the squares' rows come in reverse order.
+// Moves of bytes for that, by destination. Halves: in each 16 bytes, the low bytes of 8 numbers, then their high bytes.
 inline constexpr Bytes64 kHalvesOfNumbers = [] {
   Bytes64 bytes = {};
   for (u32 i = 0; i < 64; ++i) bytes.sources[i] = static_cast<u8>(2 * (7 - i % 8) + i % 16 / 8);
@@ -210,6 +206,7 @@ inline constexpr Bytes64 kNumbersOfHalves = [] {
   return bytes;
 }();
 
+// 16 planes of 32 numbers of 16 bits.
 inline __m512i to_planes(__m512i numbers) {
   const __m512i squares = _mm512_shuffle_epi8(numbers, _mm512_load_si512(kHalvesOfNumbers.sources));
   return _mm512_permutexvar_epi8(_mm512_load_si512(kPlanesOfHalves.sources), transpose_squares(squares));
@@ -268,6 +265,8 @@ inline __m512i sums_of_vectors(const __m512i (&vectors)[16]) {
 }
 
 struct Avx512 {
+  static constexpr u32 kGroup = 16;
+
   // Sixteen blocks at a time, so that sums across a vector are made for all of them together: first to find the blocks that
   // are not 0 and their candidates, then for these blocks to choose one.
   template <class I>
@@ -301,8 +300,6 @@ struct Avx512 {
     return static_cast<u32>(_mm512_reduce_or_epi32(all));
   }
 
-  static constexpr u32 kGroup = 16;
-
   template <class I>
   static void choose_some(const I* codes, const u16* used, u32 count, i32 unit, Coding& plan, Tally<I>& tally) {
     __m512i sizes[kGroup], two[kGroup], third[kGroup];
@@ -330,18 +327,16 @@ struct Avx512 {
       return _mm512_or_si512(_mm512_slli_epi32(cost, 2), _mm512_set1_epi32(static_cast<int>(candidate)));
     };
     const __m512i firsts = sums_of_vectors(two);
-    const __m512i best =
-        _mm512_min_epu32(_mm512_min_epu32(rank(0, _mm512_and_si512(firsts, _mm512_set1_epi32(0xFFFF))),
-                                          rank(1, _mm512_srli_epi32(firsts, 16))),
-                         rank(2, sums_of_vectors(third)));
+    const __m512i best = _mm512_min_epu32(_mm512_min_epu32(rank(0, _mm512_and_si512(firsts, _mm512_set1_epi32(0xFFFF))),
+                                                           rank(1, _mm512_srli_epi32(firsts, 16))),
+                                          rank(2, sums_of_vectors(third)));
     const auto class_of = [&](u32 candidate) {
       return _mm512_permutexvar_epi32(reached, _mm512_load_si512(kCandidateLanes.classes[candidate]));
     };
     __m512i chosen = class_of(0);
     chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(1)), class_of(1));
     chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(2)), class_of(2));
-    const __m512i planes =
-        _mm512_sub_epi32(_mm512_max_epi32(chosen, _mm512_set1_epi32(4)), _mm512_set1_epi32(4));
+    const __m512i planes = _mm512_sub_epi32(_mm512_max_epi32(chosen, _mm512_set1_epi32(4)), _mm512_set1_epi32(4));
     tally.cost += static_cast<u32>(_mm512_mask_reduce_add_epi32(is_used, _mm512_srli_epi32(best, 2)));
     tally.class_planes += static_cast<u32>(_mm512_mask_reduce_add_epi32(is_used, planes));
     alignas(64) u32 classes[kGroup];
@@ -359,10 +354,13 @@ struct Avx512 {
     // The exponent is exact below 2^24; above, all thresholds are reached.
     const __m512i exponents = _mm512_srli_epi32(_mm512_castps_si512(_mm512_cvtepi32_ps(halves)), 23);
     const __m512i above_4 = _mm512_sub_epi32(exponents, _mm512_set1_epi32(127 + 2));
-    const __m512i j = _mm512_min_epi32(_mm512_max_epi32(above_4, _mm512_setzero_si512()),
-                                       _mm512_set1_epi32(kClassThresholds));
+    const __m512i j =
+        _mm512_min_epi32(_mm512_max_epi32(above_4, _mm512_setzero_si512()), _mm512_set1_epi32(kClassThresholds));
     const __m512i thresholds = _mm512_permutexvar_epi32(j, _mm512_load_si512(kCandidateLanes.thresholds));
-    return _mm512_mask_add_epi32(j, _mm512_cmpge_epu32_mask(halves, thresholds), j, _mm512_set1_epi32(1));
+    const __mmask16 is_above = _mm512_cmpge_epu32_mask(halves, thresholds);
+    // Not more than there are: sums that mean nothing, of sizes that are too large, may be anything.
+    return _mm512_min_epu32(_mm512_mask_add_epi32(j, is_above, j, _mm512_set1_epi32(1)),
+                            _mm512_set1_epi32(kClassThresholds));
   }
 
   // One symbol of 16 lanes; puts the words of lanes that are full in front.
@@ -468,17 +466,17 @@ struct Avx512 {
   // One symbol of each lane.
   template <u32 lanes>
   static __m512i take_symbols(const Search& search, States& states, const u8*& next) {
-    constexpr __mmask32 unused = lanes == 32 ? 0 : ~((1u << lanes % 32) - 1);
     const __m512i slots = _mm512_slli_epi16(states.low, 4);
     // Without the state's higher bits, and as the distance of the sum 0: 16 * (-1 - slot).
-    const __m512i start = _mm512_ternarylogic_epi32(slots, kept(_mm512_set1_epi16(0x7FF0)),
-                                                    kept(_mm512_set1_epi16(static_cast<short>(0x8000))), 0xAE);
+    const __m512i start = _mm512_ternarylogic_epi32(slots, _mm512_set1_epi16(0x7FF0),
+                                                    _mm512_set1_epi16(static_cast<short>(0x8000)), 0xAE);
     // Distances from the slot: 16 * (sum - slot - 1) + number. They are negative up to the slot, so as unsigned numbers
     // above the others.
     const auto quarter = [&](u32 i) {
       return _mm512_add_epi16(start, _mm512_set1_epi32(static_cast<int>(search.quarters[i])));
     };
-    const __m512i four = _mm512_max_epu16(_mm512_max_epu16(start, quarter(0)), _mm512_max_epu16(quarter(1), quarter(2)));
+    const __m512i four =
+        _mm512_max_epu16(_mm512_max_epu16(start, quarter(0)), _mm512_max_epu16(quarter(1), quarter(2)));
     const auto distance = [&](u32 j) {
       const __m256i sums = _mm256_load_si256(reinterpret_cast<const __m256i*>(search.sums[j]));
       return _mm512_add_epi16(start, _mm512_permutexvar_epi16(four, _mm512_broadcast_i64x4(sums)));
@@ -496,18 +494,19 @@ struct Avx512 {
     const __m512i product_high =
         _mm512_add_epi16(_mm512_mulhi_epu16(frequency, x_low), _mm512_mullo_epi16(frequency, x_high));
     const __mmask32 carries = _mm512_cmplt_epu16_mask(low, in_symbol);
-    const __m512i high = _mm512_mask_add_epi16(product_high, carries, product_high, kept(_mm512_set1_epi16(1)));
-    const __mmask32 is_empty = _kandn_mask32(_kor_mask32(carries, unused), _mm512_testn_epi16_mask(product_high, product_high));
+    const __m512i high = _mm512_mask_add_epi16(product_high, carries, product_high, _mm512_set1_epi16(1));
+    __mmask32 is_empty = _kandn_mask32(carries, _mm512_testn_epi16_mask(product_high, product_high));
+    if constexpr (lanes < 32) is_empty &= (1u << lanes % 32) - 1;
     __m512i words;
     if constexpr (lanes == 32) {
-      words = kept(_mm512_loadu_si512(next));
+      words = _mm512_loadu_si512(next);
     } else {
       words = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(next)));
     }
     states.low = _mm512_mask_expand_epi16(low, is_empty, words);
     states.high = _mm512_mask_mov_epi16(high, is_empty, low);
     next += count_ones(is_empty) * kWordBytes;
-    return _mm512_and_si512(before, kept(_mm512_set1_epi16(15)));
+    return _mm512_and_si512(before, _mm512_set1_epi16(15));
   }
 
   static void store_steps(__m512i differences, u32 unit_bits, i32* steps) {
@@ -592,7 +591,6 @@ using Blocks = Avx512;
 // AVX2
 
 inline __m256i load_half(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
-inline void store_half(void* to, __m256i vector) { _mm256_storeu_si256(static_cast<__m256i*>(to), vector); }
 inline __m128i load_quarter(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
 
 // The zigzags of a block without the lowest planes, in order, in lanes of 32 bits. Larger ones become 2^32 - 1.
