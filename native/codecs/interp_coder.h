@@ -617,15 +617,17 @@ struct Definition {
       U numbers[kBlockCodes];
       for (u32 i = 0; i < kBlockCodes; ++i) numbers[i] = zigzag(static_cast<U>(codes[u64{b} * kBlockCodes + i]));
       if (c != 0) {
-        const Rate(&rates)[kSymbols] = kRates.symbols[table_of(c)];
-        for (u32 i = kBlockCodes; i-- > 0;) {
+        u8 symbols[kBlockCodes];
+        for (u32 i = 0; i < kBlockCodes; ++i) {
           const U rest = numbers[i] >> planes;
-          const u32 symbol = rest < kEscape ? static_cast<u32>(rest) : kEscape;
-          push<lanes>(rates[symbol], x[i % lanes], words);
-          if (symbol == kEscape) [[unlikely]] {
-            out.escapes = write_escape(item_of(codes[u64{b} * kBlockCodes + i], unit), plan.escape_bytes, out.escapes);
-            numbers[i] = 0;
-          }
+          symbols[i] = static_cast<u8>(rest < kEscape ? rest : kEscape);
+        }
+        push_symbols<lanes>(kRates.symbols[table_of(c)], symbols, x, words);
+        const u32 escaped = escapes_of(symbols);
+        for (u32 i = kBlockCodes; escaped != 0 && i-- > 0;) {
+          if ((escaped >> i & 1) == 0) continue;
+          out.escapes = write_escape(item_of(codes[u64{b} * kBlockCodes + i], unit), plan.escape_bytes, out.escapes);
+          numbers[i] = 0;
         }
       }
       out.planes -= 4 * planes;
@@ -633,6 +635,14 @@ struct Definition {
     }
     out.words = words;
     memcpy(states, x, sizeof x);
+  }
+
+  template <u32 lanes, class Symbol>
+  static void push_symbols(const Rate (&rates)[kSymbols], const Symbol (&symbols)[kBlockCodes], u32 (&states)[lanes],
+                           u8*& words) {
+    for (u32 end = kBlockCodes; end != 0; end -= lanes) {
+      for (u32 lane = lanes; lane-- > 0;) push<lanes>(rates[symbols[end - lanes + lane]], states[lane], words);
+    }
   }
 
   static u32 find_class(const u16 (&before)[kClasses], u32 slot) { return class_of_slot(before, slot); }

@@ -414,7 +414,7 @@ struct Avx512 {
         } else {
           alignas(64) u16 each[kBlockCodes];
           _mm512_store_si512(each, symbols);
-          for (u32 i = kBlockCodes; i-- > 0;) push<lanes>(kRates.symbols[table_of(c)][each[i]], x[i % lanes], words);
+          Definition::push_symbols<lanes>(kRates.symbols[table_of(c)], each, x, words);
         }
         u32 escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));
         if (escaped != 0) [[unlikely]] {
@@ -827,7 +827,7 @@ struct Avx2 {
         } else {
           u8 each[kBlockCodes];
           store_half(each, in_order);
-          for (u32 i = kBlockCodes; i-- > 0;) push<lanes>(kRates.symbols[table_of(c)][each[i]], x[i % lanes], words);
+          Definition::push_symbols<lanes>(kRates.symbols[table_of(c)], each, x, words);
         }
         escaped = static_cast<u32>(
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(in_order, _mm256_set1_epi8(static_cast<char>(kEscape)))));
