@@ -46,13 +46,13 @@ inline constexpr u32 kMaxWords = kTileValues + kMaxBlocks;
 inline constexpr u32 kWriteScratchBytes = 64 + kMaxWords * kWordBytes;
 inline constexpr u32 kReadScratchBytes = kMaxBlocks;
 
-// Room that write_codes needs in `out`. That the words need no more than their cost: a state is at least 32 times a
-// symbol's frequency when the symbol is coded, so rounding makes it at most 33/32 times too large, 0.045 bit; rounding
-// of costs hides at most 1/32 bit more. A tile has at most 33792 symbols and classes: 322 bytes. And 32 bytes because
-// states count as 3 bytes, 3 of padding, and 64 because vectors write further.
-constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 448; }
+// Room that write_codes needs in `out`. Words need little more than what they cost: a state is at least 32 times the
+// frequency of the symbol that it takes, so rounding makes it at most 33/32 times too large, by 0.045 bit; and a rounded
+// cost is at most 1/32 bit too small. A tile has at most 33792 symbols and classes: 322 bytes. A state costs 3 bytes and
+// takes 4, which is 32 bytes more, and there are up to 6 of padding.
+constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 384; }
 
-// The same for any codes, far more than a tile has.
+// No plan needs more room than this.
 template <class I>
 inline constexpr u32 kMaxCodedBytes =
     kMaxLanes * kStateBytes + kMaxWords * kWordBytes + 3 + static_cast<u32>(sizeof(I)) * kTileValues +
@@ -278,10 +278,6 @@ inline u32 least_raw_planes(u64 high, u64 low, u32 count) {
 
 template <class I>
 inline u32 choose_raw_planes(const I* codes, u32 count) {
-  I widest = 0;
-  for (u32 i = 0; i < count; ++i) widest |= codes[i] ^ (codes[i] >> (8 * sizeof(I) - 1));
-  if (widest < static_cast<I>(kMeanLimit / 2)) [[likely]]
-    return 0;
   u64 high = 0, low = 0;
   for (u32 i = 0; i < count; ++i) {
     const u64 number = zigzag(static_cast<Unsigned<I>>(codes[i]));
@@ -335,6 +331,8 @@ inline u32 choose_lanes(u64 coded) {
 class Words {
  public:
   Words(const u8* in, u32 bytes) : begin_(in), next_(in), end_(in + bytes) {}
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
 
   static constexpr u32 kMostBytes = kMaxLanes * kWordBytes;
 
@@ -550,15 +548,20 @@ struct Input {
 };
 
 struct Definition {
-  // Sizes are below 2^30 here, since the sum of all is.
+  // Returns the bits that are set in some size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes
+  // need be raw in all blocks. If such planes have been chosen, or need not be, all sizes are below 2^30, since their sum
+  // is; otherwise the classes and the tally mean nothing.
   template <class I>
-  static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+  static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+    Unsigned<I> all = 0;
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
-      u32 sizes[kBlockCodes], all_sizes = 0, halves = 0;
+      u32 sizes[kBlockCodes], halves = 0;
+      Unsigned<I> bits = 0;
       const auto measure = [&](u32 raw_planes) {
         for (u32 i = 0; i < kBlockCodes; ++i) {
-          sizes[i] = static_cast<u32>(zigzag(static_cast<Unsigned<I>>(codes[i])) >> raw_planes);
-          all_sizes |= sizes[i];
+          const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[i])) >> raw_planes;
+          bits |= size;
+          sizes[i] = static_cast<u32>(size);
           halves += (sizes[i] + 1) >> 1;
         }
       };
@@ -568,7 +571,8 @@ struct Definition {
         measure(plan.raw_planes);
       }
       plan.classes[b] = 0;
-      if (all_sizes == 0) continue;
+      if (bits == 0) continue;
+      all |= bits;
       const u32 reached = thresholds_reached(halves);
       const Candidates& candidates = kCandidates.reached[reached];
       const u32 shift = candidates.planes[0];
@@ -583,8 +587,9 @@ struct Definition {
       plan.classes[b] = static_cast<u8>(c);
       tally.cost += cost;
       tally.class_planes += raw_planes_of(c);
-      count_escapes(codes, unit, plan.raw_planes, c, all_sizes, tally);
+      count_escapes(codes, unit, plan.raw_planes, c, static_cast<u32>(bits), tally);
     }
+    return u64{all} >> 32 == 0 ? static_cast<u32>(all) : ~0u;
   }
 
   // All symbols, raw planes and escapes.
@@ -601,15 +606,17 @@ struct Definition {
       U numbers[kBlockCodes];
       for (u32 i = 0; i < kBlockCodes; ++i) numbers[i] = zigzag(static_cast<U>(codes[u64{b} * kBlockCodes + i]));
       if (c != 0) {
-        const Rate(&rates)[kSymbols] = kRates.symbols[table_of(c)];
-        for (u32 i = kBlockCodes; i-- > 0;) {
+        u8 symbols[kBlockCodes];
+        for (u32 i = 0; i < kBlockCodes; ++i) {
           const U rest = numbers[i] >> planes;
-          const u32 symbol = rest < kEscape ? static_cast<u32>(rest) : kEscape;
-          push<lanes>(rates[symbol], x[i % lanes], words);
-          if (symbol == kEscape) [[unlikely]] {
-            out.escapes = write_escape(item_of(codes[u64{b} * kBlockCodes + i], unit), plan.escape_bytes, out.escapes);
-            numbers[i] = 0;
-          }
+          symbols[i] = static_cast<u8>(rest < kEscape ? rest : kEscape);
+        }
+        push_symbols<lanes>(kRates.symbols[table_of(c)], symbols, x, words);
+        const u32 escaped = escapes_of(symbols);
+        for (u32 i = kBlockCodes; escaped != 0 && i-- > 0;) {
+          if ((escaped >> i & 1) == 0) continue;
+          out.escapes = write_escape(item_of(codes[u64{b} * kBlockCodes + i], unit), plan.escape_bytes, out.escapes);
+          numbers[i] = 0;
         }
       }
       out.planes -= 4 * planes;
@@ -617,6 +624,14 @@ struct Definition {
     }
     out.words = words;
     memcpy(states, x, sizeof x);
+  }
+
+  template <u32 lanes, class Symbol>
+  static void push_symbols(const Rate (&rates)[kSymbols], const Symbol (&symbols)[kBlockCodes], u32 (&states)[lanes],
+                           u8*& words) {
+    for (u32 end = kBlockCodes; end != 0; end -= lanes) {
+      for (u32 lane = lanes; lane-- > 0;) push<lanes>(rates[symbols[end - lanes + lane]], states[lane], words);
+    }
   }
 
   static u32 find_class(const u16 (&before)[kClasses], u32 slot) { return class_of_slot(before, slot); }
@@ -708,9 +723,13 @@ inline bool with_lanes(u32 lanes, F f) {
 template <class Blocks, class I>
 inline void plan_coding_with(const I* codes, u32 count, i32 unit, Coding& plan) {
   const u32 blocks = blocks_of(count);
-  plan.raw_planes = choose_raw_planes(codes, count);
+  plan.raw_planes = 0;
   Tally<I> tally;
-  Blocks::choose_classes(codes, blocks, unit, plan, tally);
+  if (Blocks::choose_classes(codes, blocks, unit, plan, tally) > kMeanLimit) [[unlikely]] {
+    plan.raw_planes = choose_raw_planes(codes, count);
+    tally = {};
+    Blocks::choose_classes(codes, blocks, unit, plan, tally);
+  }
   plan.raw_words = blocks * plan.raw_planes + tally.class_planes;
   plan.escapes = tally.escapes;
   plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;

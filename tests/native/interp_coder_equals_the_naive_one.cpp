@@ -59,7 +59,7 @@ class Coder {
           static_cast<unsigned long long>(expected.cost));
 
     const naive::Bytes bytes = naive::encode(codes, unit, expected);
-    CHECK(interp::room_of(plan) <= interp::kMaxCodedBytes<I> + 448, "%u codes", count);
+    CHECK(interp::room_of(plan) <= interp::kMaxCodedBytes<I>, "%u codes", count);
     const std::span<std::uint8_t> out = out_.at_end(interp::room_of(plan));
     const u32 written = interp::simd::write_codes(in, count, unit, plan, out.data(),
                                                   scratch_.at_end(interp::kWriteScratchBytes).data());

@@ -69,12 +69,14 @@ constexpr AllLaneRates make_lane_rates() {
 inline constexpr AllLaneRates kLaneRates = make_lane_rates();
 static_assert(kLaneRates.are_exact);
 
-// For finding the symbol of a slot in lanes of 16 bits, in two steps: the number n of the last four symbols that begin at or
-// before the slot, then the one of these. Sums of frequencies are times 16, with a number in the low bits: what is nearest
-// to the slot then also says which it is.
+// For finding the symbol of a slot in lanes of 16 bits, in two steps: first which of the symbols 0, 4, 8 and 12 is the last
+// that begins at or before the slot, then which of this and the next three. Sums of frequencies are times 16, with a number
+// in the low bits: the sum that is nearest to the slot then also says whose it is.
 struct Search {
-  u32 quarters[3];                    // before the symbols 4, 8 and 12, with 1, 2 and 3 in the low bits; twice
-  alignas(64) u16 sums[5][kSymbols];  // row j: before the symbols 4n + j, with j + 4n; 2048 stands behind the last. n counts modulo 4
+  // By n - 1, twice: the sum before symbol 4n, with n.
+  u32 quarters[3];
+  // Row j, by n, four times: the sum before symbol 4n + j, with 4n + j; behind the last one 2048, with 0.
+  alignas(32) u16 sums[5][kSymbols];
 };
 
 struct Searches {
@@ -115,6 +117,8 @@ constexpr CostTables make_cost_tables() {
 }
 inline constexpr CostTables kCostTables = make_cost_tables();
 
+inline void store_half(void* to, __m256i vector) { _mm256_storeu_si256(static_cast<__m256i*>(to), vector); }
+
 // Up to this many planes of a block, numbers that are no escapes fit in 16 bits.
 inline constexpr u32 kMostSmallPlanes = 12;
 
@@ -125,12 +129,6 @@ inline constexpr u32 kMostSmallPlanes = 12;
 // ---------------------------------------------------------------------------------------------------------------------
 // AVX-512
 
-// Keeps a vector in a register: compilers make constants anew in each round of a loop.
-inline __m512i kept(__m512i vector) {
-  asm("" : "+v"(vector));
-  return vector;
-}
-
 inline __m512i zigzag_lanes(__m512i codes, i32) {
   return _mm512_xor_si512(_mm512_slli_epi32(codes, 1), _mm512_srai_epi32(codes, 31));
 }
@@ -138,7 +136,7 @@ inline __m512i zigzag_lanes(__m512i codes, i64) {
   return _mm512_xor_si512(_mm512_slli_epi64(codes, 1), _mm512_srai_epi64(codes, 63));
 }
 
-// The zigzags of a block, without the lowest planes, in lanes of 32 bits: they are below 2^30.
+// The zigzags of a block, without the lowest planes, in lanes of 32 bits. Larger ones become 2^32 - 1.
 struct Sizes {
   __m512i low, high;
 };
@@ -154,7 +152,7 @@ inline Sizes sizes_of(const i64* codes, u32 raw_planes) {
   __m256i parts[4];
   for (u32 i = 0; i < 4; ++i) {
     const __m512i numbers = zigzag_lanes(_mm512_loadu_si512(codes + 8 * i), i64{});
-    parts[i] = _mm512_cvtepi64_epi32(_mm512_srl_epi64(numbers, shift));
+    parts[i] = _mm512_cvtusepi64_epi32(_mm512_srl_epi64(numbers, shift));
   }
   return {_mm512_inserti64x4(_mm512_castsi256_si512(parts[0]), parts[1], 1),
           _mm512_inserti64x4(_mm512_castsi256_si512(parts[2]), parts[3], 1)};
@@ -177,7 +175,7 @@ inline __m512i small_numbers(const i64* codes) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-// A transposed square of bits: gf2p8affine takes the data as matrix.
+// Transposes squares of 8 x 8 bits, whose rows are bytes and come in reverse order: gf2p8affine takes the data as matrix.
 inline __m512i transpose_squares(__m512i squares) {
   const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
   return _mm512_gf2p8affine_epi64_epi8(identity, squares, 0);
@@ -186,7 +184,7 @@ inline __m512i transpose_squares(__m512i squares) {
 struct Bytes64 {
   alignas(64) u8 sources[64];
 };
-// In each 16 bytes: the squares' rows come in reverse order.
+// Moves of bytes for that, by destination. Halves: in each 16 bytes, the low bytes of 8 numbers, then their high bytes.
 inline constexpr Bytes64 kHalvesOfNumbers = [] {
   Bytes64 bytes = {};
   for (u32 i = 0; i < 64; ++i) bytes.sources[i] = static_cast<u8>(2 * (7 - i % 8) + i % 16 / 8);
@@ -208,6 +206,7 @@ inline constexpr Bytes64 kNumbersOfHalves = [] {
   return bytes;
 }();
 
+// 16 planes of 32 numbers of 16 bits.
 inline __m512i to_planes(__m512i numbers) {
   const __m512i squares = _mm512_shuffle_epi8(numbers, _mm512_load_si512(kHalvesOfNumbers.sources));
   return _mm512_permutexvar_epi8(_mm512_load_si512(kPlanesOfHalves.sources), transpose_squares(squares));
@@ -218,40 +217,150 @@ inline __m512i from_planes(__m512i planes) {
   return _mm512_shuffle_epi8(transpose_squares(squares), _mm512_load_si512(kNumbersOfHalves.sources));
 }
 
-struct Avx512 {
-  template <class I>
-  static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
-    const __m512i ones = _mm512_set1_epi32(1), last = _mm512_set1_epi16(kEscape);
-    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
-      const Sizes sizes = sizes_of(codes, plan.raw_planes);
-      const __m512i any = _mm512_or_si512(sizes.low, sizes.high);
-      plan.classes[b] = 0;
-      if (_mm512_test_epi32_mask(any, any) == 0) continue;
-      const __m512i halves = _mm512_add_epi32(_mm512_srli_epi32(_mm512_add_epi32(sizes.low, ones), 1),
-                                              _mm512_srli_epi32(_mm512_add_epi32(sizes.high, ones), 1));
-      const u32 reached = thresholds_reached(static_cast<u32>(_mm512_reduce_add_epi32(halves)));
-      const Candidates& candidates = kCandidates.reached[reached];
-      // In any order.
-      const __m512i small = _mm512_packus_epi32(sizes.low, sizes.high);
-      __m512i costs[3];
-      for (u32 i = 0; i < 3; ++i) {
-        const __m512i planes = _mm512_set1_epi32(static_cast<int>(candidates.planes[i] * 0x10001));
-        const __m512i rest = _mm512_srlv_epi16(small, planes);
-        const __m512i table = _mm512_load_si512(kCostTables.classes[candidates.classes[i]]);
-        costs[i] =
-            _mm512_madd_epi16(_mm512_permutexvar_epi16(_mm512_min_epu16(rest, last), table), _mm512_set1_epi16(1));
-      }
-      const __m512i two = _mm512_add_epi32(costs[0], _mm512_slli_epi32(costs[1], 16));
-      const __m512i pairs =
-          _mm512_add_epi32(_mm512_unpacklo_epi32(two, costs[2]), _mm512_unpackhi_epi32(two, costs[2]));
-      u32 cost;
-      const u32 c = least_of_three(candidates, static_cast<u64>(_mm512_reduce_add_epi64(pairs)), cost);
-      plan.classes[b] = static_cast<u8>(c);
-      tally.cost += cost;
-      tally.class_planes += raw_planes_of(c);
-      const __m512i escape = _mm512_set1_epi16(static_cast<short>(kEscape << raw_planes_of(c)));
-      if (_mm512_cmpge_epu16_mask(small, escape) != 0) count_escapes(codes, unit, plan.raw_planes, c, ~0u, tally);
+// The least size that is an escape, by class and twice; in class 0, none is.
+struct EscapesFrom {
+  u32 sizes[kClasses];
+};
+inline constexpr EscapesFrom kEscapesFrom = [] {
+  EscapesFrom from = {};
+  for (u32 c = 0; c < kClasses; ++c) from.sizes[c] = (kEscape << raw_planes_of(c)) * 0x10001u;
+  return from;
+}();
+
+// What kCandidates says, and the thresholds, by the number of thresholds reached.
+struct CandidateLanes {
+  alignas(64) u32 thresholds[16];
+  alignas(64) u32 classes[3][16];
+  alignas(64) u32 costs_of_planes[3][16];
+};
+inline constexpr CandidateLanes kCandidateLanes = [] {
+  CandidateLanes lanes = {};
+  for (u32 k = 0; k <= kClassThresholds; ++k) {
+    lanes.thresholds[k] = k < kClassThresholds ? kThresholds.at[k] : ~0u;
+    for (u32 i = 0; i < 3; ++i) {
+      lanes.classes[i][k] = kCandidates.reached[k].classes[i];
+      lanes.costs_of_planes[i][k] = 16 * kBlockCodes * kCandidates.reached[k].planes[i];
     }
+  }
+  return lanes;
+}();
+
+// Lane i: the sum of the lanes of vector i.
+inline __m512i sums_of_vectors(const __m512i (&vectors)[16]) {
+  __m512i eight[8], four[4];
+  for (u32 i = 0; i < 8; ++i) {
+    const __m512i a = vectors[i], b = vectors[i + 8];
+    eight[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  }
+  for (u32 i = 0; i < 4; ++i) {
+    const __m512i a = eight[i], b = eight[i + 4];
+    four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+  }
+  const auto add_quarters = [](__m512i a, __m512i b) {
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
+  };
+  const __m512i sums = add_quarters(add_quarters(four[0], four[1]), add_quarters(four[2], four[3]));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order, sums);
+}
+
+struct Avx512 {
+  static constexpr u32 kGroup = 16;
+
+  // Sixteen blocks at a time, so that sums across a vector are made for all of them together: first to find the blocks that
+  // are not 0 and their candidates, then for these blocks to choose one.
+  template <class I>
+  static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+    alignas(64) u16 used[kMaxBlocks + kGroup];  // blocks times 16, and how many thresholds they reach
+    u32 count = 0;
+    const __m512i ones = _mm512_set1_epi32(1);
+    __m512i all = _mm512_setzero_si512();
+    __m512i places = _mm512_setr_epi32(0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240);
+    for (u32 first = 0; first < blocks; first += kGroup) {
+      __m512i sums[kGroup];
+      for (u32 i = 0; i < kGroup; ++i) {
+        sums[i] = _mm512_setzero_si512();
+        if (first + i >= blocks) continue;
+        const Sizes block = sizes_of(codes + u64{first + i} * kBlockCodes, plan.raw_planes);
+        all = _mm512_ternarylogic_epi32(all, block.low, block.high, 0xFE);
+        sums[i] = _mm512_add_epi32(_mm512_srli_epi32(_mm512_add_epi32(block.low, ones), 1),
+                                   _mm512_srli_epi32(_mm512_add_epi32(block.high, ones), 1));
+      }
+      const __m512i halves = sums_of_vectors(sums);
+      const __mmask16 is_used = _mm512_test_epi32_mask(halves, halves);
+      const __m512i entries = _mm512_or_si512(places, thresholds_reached(halves));
+      store_half(used + count, _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(is_used, entries)));
+      count += count_ones(is_used);
+      places = _mm512_add_epi32(places, _mm512_set1_epi32(16 * kGroup));
+    }
+    memset(plan.classes, 0, blocks);
+    for (u32 first = 0; first < count; first += kGroup) {
+      choose_some(codes, used + first, count - first < kGroup ? count - first : kGroup, unit, plan, tally);
+    }
+    return static_cast<u32>(_mm512_reduce_or_epi32(all));
+  }
+
+  template <class I>
+  static void choose_some(const I* codes, const u16* used, u32 count, i32 unit, Coding& plan, Tally<I>& tally) {
+    __m512i sizes[kGroup], two[kGroup], third[kGroup];
+    for (u32 i = 0; i < kGroup; ++i) {
+      two[i] = third[i] = _mm512_setzero_si512();
+      if (i >= count) continue;
+      const Sizes block = sizes_of(codes + u64{used[i] / 16u} * kBlockCodes, plan.raw_planes);
+      sizes[i] = _mm512_packus_epi32(block.low, block.high);  // in any order, and at most 65535
+      const Candidates& candidates = kCandidates.reached[used[i] % 16];
+      const auto costs_in = [&](u32 candidate) {
+        const __m512i planes = _mm512_set1_epi32(static_cast<int>(candidates.planes[candidate] * 0x10001));
+        const __m512i symbols = _mm512_min_epu16(_mm512_srlv_epi16(sizes[i], planes), _mm512_set1_epi16(kEscape));
+        const __m512i table = _mm512_load_si512(kCostTables.classes[candidates.classes[candidate]]);
+        return _mm512_madd_epi16(_mm512_permutexvar_epi16(symbols, table), _mm512_set1_epi16(1));
+      };
+      two[i] = _mm512_add_epi32(costs_in(0), _mm512_slli_epi32(costs_in(1), 16));
+      third[i] = costs_in(2);
+    }
+    const __mmask16 is_used = static_cast<__mmask16>((1u << count) - 1);
+    const __m512i entries = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(is_used, used));
+    const __m512i reached = _mm512_and_si512(entries, _mm512_set1_epi32(15));
+    const auto rank = [&](u32 candidate, __m512i symbols) {
+      const __m512i of_planes = _mm512_load_si512(kCandidateLanes.costs_of_planes[candidate]);
+      const __m512i cost = _mm512_add_epi32(symbols, _mm512_permutexvar_epi32(reached, of_planes));
+      return _mm512_or_si512(_mm512_slli_epi32(cost, 2), _mm512_set1_epi32(static_cast<int>(candidate)));
+    };
+    const __m512i firsts = sums_of_vectors(two);
+    const __m512i best = _mm512_min_epu32(_mm512_min_epu32(rank(0, _mm512_and_si512(firsts, _mm512_set1_epi32(0xFFFF))),
+                                                           rank(1, _mm512_srli_epi32(firsts, 16))),
+                                          rank(2, sums_of_vectors(third)));
+    const auto class_of = [&](u32 candidate) {
+      return _mm512_permutexvar_epi32(reached, _mm512_load_si512(kCandidateLanes.classes[candidate]));
+    };
+    __m512i chosen = class_of(0);
+    chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(1)), class_of(1));
+    chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(2)), class_of(2));
+    const __m512i planes = _mm512_sub_epi32(_mm512_max_epi32(chosen, _mm512_set1_epi32(4)), _mm512_set1_epi32(4));
+    tally.cost += static_cast<u32>(_mm512_mask_reduce_add_epi32(is_used, _mm512_srli_epi32(best, 2)));
+    tally.class_planes += static_cast<u32>(_mm512_mask_reduce_add_epi32(is_used, planes));
+    alignas(64) u32 classes[kGroup];
+    _mm512_store_si512(classes, chosen);
+    for (u32 i = 0; i < count; ++i) {
+      const u32 b = used[i] / 16u, c = classes[i];
+      plan.classes[b] = static_cast<u8>(c);
+      const __m512i least = _mm512_set1_epi32(static_cast<int>(kEscapesFrom.sizes[c]));
+      if (_mm512_cmpge_epu16_mask(sizes[i], least) == 0) continue;
+      count_escapes(codes + u64{b} * kBlockCodes, unit, plan.raw_planes, c, ~0u, tally);
+    }
+  }
+
+  static __m512i thresholds_reached(__m512i halves) {
+    // The exponent is exact below 2^24; above, all thresholds are reached.
+    const __m512i exponents = _mm512_srli_epi32(_mm512_castps_si512(_mm512_cvtepi32_ps(halves)), 23);
+    const __m512i above_4 = _mm512_sub_epi32(exponents, _mm512_set1_epi32(127 + 2));
+    const __m512i j =
+        _mm512_min_epi32(_mm512_max_epi32(above_4, _mm512_setzero_si512()), _mm512_set1_epi32(kClassThresholds));
+    const __m512i thresholds = _mm512_permutexvar_epi32(j, _mm512_load_si512(kCandidateLanes.thresholds));
+    const __mmask16 is_above = _mm512_cmpge_epu32_mask(halves, thresholds);
+    // Not more than there are: sums that mean nothing, of sizes that are too large, may be anything.
+    return _mm512_min_epu32(_mm512_mask_add_epi32(j, is_above, j, _mm512_set1_epi32(1)),
+                            _mm512_set1_epi32(kClassThresholds));
   }
 
   // One symbol of 16 lanes; puts the words of lanes that are full in front.
@@ -305,7 +414,7 @@ struct Avx512 {
         } else {
           alignas(64) u16 each[kBlockCodes];
           _mm512_store_si512(each, symbols);
-          for (u32 i = kBlockCodes; i-- > 0;) push<lanes>(kRates.symbols[table_of(c)][each[i]], x[i % lanes], words);
+          Definition::push_symbols<lanes>(kRates.symbols[table_of(c)], each, x, words);
         }
         u32 escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));
         if (escaped != 0) [[unlikely]] {
@@ -357,17 +466,17 @@ struct Avx512 {
   // One symbol of each lane.
   template <u32 lanes>
   static __m512i take_symbols(const Search& search, States& states, const u8*& next) {
-    constexpr __mmask32 unused = lanes == 32 ? 0 : ~((1u << lanes % 32) - 1);
     const __m512i slots = _mm512_slli_epi16(states.low, 4);
     // Without the state's higher bits, and as the distance of the sum 0: 16 * (-1 - slot).
-    const __m512i start = _mm512_ternarylogic_epi32(slots, kept(_mm512_set1_epi16(0x7FF0)),
-                                                    kept(_mm512_set1_epi16(static_cast<short>(0x8000))), 0xAE);
+    const __m512i start = _mm512_ternarylogic_epi32(slots, _mm512_set1_epi16(0x7FF0),
+                                                    _mm512_set1_epi16(static_cast<short>(0x8000)), 0xAE);
     // Distances from the slot: 16 * (sum - slot - 1) + number. They are negative up to the slot, so as unsigned numbers
     // above the others.
     const auto quarter = [&](u32 i) {
       return _mm512_add_epi16(start, _mm512_set1_epi32(static_cast<int>(search.quarters[i])));
     };
-    const __m512i four = _mm512_max_epu16(_mm512_max_epu16(start, quarter(0)), _mm512_max_epu16(quarter(1), quarter(2)));
+    const __m512i four =
+        _mm512_max_epu16(_mm512_max_epu16(start, quarter(0)), _mm512_max_epu16(quarter(1), quarter(2)));
     const auto distance = [&](u32 j) {
       const __m256i sums = _mm256_load_si256(reinterpret_cast<const __m256i*>(search.sums[j]));
       return _mm512_add_epi16(start, _mm512_permutexvar_epi16(four, _mm512_broadcast_i64x4(sums)));
@@ -385,18 +494,19 @@ struct Avx512 {
     const __m512i product_high =
         _mm512_add_epi16(_mm512_mulhi_epu16(frequency, x_low), _mm512_mullo_epi16(frequency, x_high));
     const __mmask32 carries = _mm512_cmplt_epu16_mask(low, in_symbol);
-    const __m512i high = _mm512_mask_add_epi16(product_high, carries, product_high, kept(_mm512_set1_epi16(1)));
-    const __mmask32 is_empty = _kandn_mask32(_kor_mask32(carries, unused), _mm512_testn_epi16_mask(product_high, product_high));
+    const __m512i high = _mm512_mask_add_epi16(product_high, carries, product_high, _mm512_set1_epi16(1));
+    __mmask32 is_empty = _kandn_mask32(carries, _mm512_testn_epi16_mask(product_high, product_high));
+    if constexpr (lanes < 32) is_empty &= (1u << lanes % 32) - 1;
     __m512i words;
     if constexpr (lanes == 32) {
-      words = kept(_mm512_loadu_si512(next));
+      words = _mm512_loadu_si512(next);
     } else {
       words = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(next)));
     }
     states.low = _mm512_mask_expand_epi16(low, is_empty, words);
     states.high = _mm512_mask_mov_epi16(high, is_empty, low);
     next += count_ones(is_empty) * kWordBytes;
-    return _mm512_and_si512(before, kept(_mm512_set1_epi16(15)));
+    return _mm512_and_si512(before, _mm512_set1_epi16(15));
   }
 
   static void store_steps(__m512i differences, u32 unit_bits, i32* steps) {
@@ -481,7 +591,6 @@ using Blocks = Avx512;
 // AVX2
 
 inline __m256i load_half(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
-inline void store_half(void* to, __m256i vector) { _mm256_storeu_si256(static_cast<__m256i*>(to), vector); }
 inline __m128i load_quarter(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
 
 // The zigzags of a block without the lowest planes, in order, in lanes of 32 bits. Larger ones become 2^32 - 1.
@@ -605,12 +714,14 @@ inline void look_up(const u8 (&table)[4][kSymbols], __m256i symbols, __m256i (&n
 
 struct Avx2 {
   template <class I>
-  static void choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+  static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
     const __m256i ones = _mm256_set1_epi32(1), last = _mm256_set1_epi16(kEscape);
+    __m256i all = _mm256_setzero_si256();
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
       __m256i sizes[4];
       numbers_of(codes, plan.raw_planes, sizes);
       const __m256i any = _mm256_or_si256(_mm256_or_si256(sizes[0], sizes[1]), _mm256_or_si256(sizes[2], sizes[3]));
+      all = _mm256_or_si256(all, any);
       plan.classes[b] = 0;
       if (_mm256_testz_si256(any, any) != 0) continue;
       __m256i halves = _mm256_setzero_si256();
@@ -647,6 +758,9 @@ struct Avx2 {
                                               _mm256_set1_epi16(static_cast<short>((kEscape << raw_planes_of(c)) - 1)));
       if (_mm256_testz_si256(above, above) == 0) count_escapes(codes, unit, plan.raw_planes, c, ~0u, tally);
     }
+    u32 bits = 0;
+    for (u32 i = 0; i < kLanes<u32>; ++i) bits |= bit_cast<Vector<u32>>(all)[i];
+    return bits;
   }
 
   // One symbol of eight lanes.
@@ -713,7 +827,7 @@ struct Avx2 {
         } else {
           u8 each[kBlockCodes];
           store_half(each, in_order);
-          for (u32 i = kBlockCodes; i-- > 0;) push<lanes>(kRates.symbols[table_of(c)][each[i]], x[i % lanes], words);
+          Definition::push_symbols<lanes>(kRates.symbols[table_of(c)], each, x, words);
         }
         escaped = static_cast<u32>(
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(in_order, _mm256_set1_epi8(static_cast<char>(kEscape)))));
