@@ -41,6 +41,11 @@ template <class F>
   store_lanes(at + length, behind);
 }
 
+template <u32 kNumber>
+struct Constant {
+  constexpr u32 operator()() const { return kNumber; }
+};
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Geometry of a level
 
@@ -62,6 +67,7 @@ struct Axis {
   u32 six_begin = 0, six_end = 0;    // odd places with six points
   u32 four_begin = 0, four_end = 0;  // with four
   u32 twist = 0;          // two points: the last odd place, if irregular, has the weights 8 + twist and 8 - twist
+  bool is_cubic = false;      // all ghosts but that of an irregular place continue three entries by a parabola
   bool is_irregular = false;  // the last odd place lies closer than s to the last even one
   u32 ghost_count = 0;
   Ghost ghosts[3];
@@ -158,6 +164,7 @@ inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
   axis.before = 1;
   axis.gap = axis.is_irregular ? 2 : 1;
   axis.places = 1 + regular + axis.gap + (ends_off ? 1 : 0);
+  if (a == 3) axis.places = (axis.places + 3) / 4 * 4;  // rows are copied in fours
   const i32 r = static_cast<i32>(regular), end = static_cast<i32>(no), at_last = static_cast<i32>(regular + axis.gap);
   if (predictor == kTwoPoints) {
     if (axis.is_irregular) add_ghost(axis, {r, {at_last}, {1}, 1});
@@ -188,6 +195,7 @@ inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
   if (no >= 2) {
     weights_of(plan, level, a, 0, kFourPoints, w);
     add_ghost(axis, {-1, {0, 1, 2}, {9 - w[1], 9 - w[2], 0u - 1 - w[3]}, 3});
+    axis.is_cubic = w[3] != 0 && (no >= 3 || !axis.is_irregular);
   } else {
     add_ghost(axis, {-1, {0}, {1}, 1});
   }
@@ -308,6 +316,31 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
   }
 }
 
+// The same for single places, `stride` apart, once for each of `count` rows.
+inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
+  const Ghost* const ghosts = axis.ghosts;
+  if (axis.is_cubic) {
+    const i32 end = static_cast<i32>(axis.regular);
+    const i32 last = end + static_cast<i32>(axis.gap);
+    const bool is_irregular = axis.is_irregular;
+    const u32 w0 = ghosts[1].weights[0], w1 = ghosts[1].weights[1], w3 = ghosts[1].weights[3];
+    for (u32 r = 0; r < count; ++r, at += stride) {
+      const u32 a = at[end - 3], b = at[end - 2], c = at[end - 1], ghost = 3 * (c - b) + a;
+      at[-1] = 3 * (at[0] - at[1]) + at[2];
+      at[end] = ghost;
+      if (is_irregular) at[end + 1] = w0 * b + w1 * c + 9 * ghost + w3 * at[last];
+    }
+    return;
+  }
+  for (u32 r = 0; r < count; ++r, at += stride) {
+    for (u32 g = 0; g < axis.ghost_count; ++g) {
+      u32 sum = 0;
+      for (u32 i = 0; i < ghosts[g].count; ++i) sum += ghosts[g].weights[i] * at[ghosts[g].from[i]];
+      at[ghosts[g].place] = sum;
+    }
+  }
+}
+
 // Fills the ghosts of an inner axis in a part with even places along it.
 inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a) {
   const Axis& axis = level.axes[a];
@@ -323,20 +356,17 @@ inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a) {
     for (u32 z = 0; z < counts[1]; ++z) {
       u32* const plane = level.parts[part] + place_of(level, part, 0, w) * strides[0] +
                          place_of(level, part, 1, z) * strides[1];
+      if (a == 3) {  // also in rows of ghosts
+        mix_rows(plane, level.axes[2].end((part >> 2 & 1) != 0), strides[2], axis);
+        continue;
+      }
       for (u32 y = 0; y < counts[2]; ++y) {
         u32* const at = plane + place_of(level, part, 2, y) * strides[2];
         for (u32 g = 0; g < axis.ghost_count; ++g) {
           const Ghost& ghost = axis.ghosts[g];
-          u32* const out = at + ghost.place * stride;
-          if (length == 1) {
-            u32 sum = 0;
-            for (u32 i = 0; i < ghost.count; ++i) sum += ghost.weights[i] * at[ghost.from[i] * stride];
-            *out = sum;
-          } else {
-            const u32* from[4] = {};
-            for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
-            mix(out, length, from, ghost.weights, ghost.count);
-          }
+          const u32* from[4] = {};
+          for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
+          mix(at + ghost.place * stride, length, from, ghost.weights, ghost.count);
         }
       }
     }
@@ -476,44 +506,17 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
 
-inline void copy_few(u32* to, const u32* from, u32 count) {
-  if ((count & 4) != 0) memcpy(to, from, 16);
-  to += count & 4, from += count & 4;
-  if ((count & 2) != 0) memcpy(to, from, 8);
-  to += count & 2, from += count & 2;
-  if ((count & 1) != 0) *to = *from;
-}
-
-// The rows of sub-blocks that lie side by side along x, kWidth entries of each row at a time. Codes are written, and
-// steps are read, up to kWidth beyond their end.
-template <bool kToParts, u32 kWidth, class Code>
-[[gnu::always_inline]] inline Code* move_rows(u32* const* rows, u32 count, u32 entries, Code* codes) {
-  u32 x = 0;
-  for (; x + kWidth <= entries; x += kWidth) {
-    for (u32 r = 0; r < count; ++r) {
-      if constexpr (kToParts) {
-        memcpy(rows[r] + x, codes, kWidth * sizeof(u32));
-      } else {
-        memcpy(codes, rows[r] + x, kWidth * sizeof(u32));
-      }
-      codes += kWidth;
-    }
+template <bool kToParts, u32 kWidth, class Place, class Code>
+[[gnu::always_inline]] inline void move_piece(Place* place, Code* code) {
+  if constexpr (kToParts) {
+    memcpy(place, code, kWidth * sizeof(u32));
+  } else {
+    memcpy(code, place, kWidth * sizeof(u32));
   }
-  if (const u32 rest = entries - x; rest != 0) {
-    for (u32 r = 0; r < count; ++r) {
-      if constexpr (kToParts) {
-        copy_few(rows[r] + x, codes, rest);
-      } else {
-        memcpy(codes, rows[r] + x, kWidth * sizeof(u32));
-      }
-      codes += rest;
-    }
-  }
-  return codes;
 }
 
 // Copies the entries of a part, or of an array with the places of a part, to or from coding order. Returns the end of
-// its codes.
+// its codes. Codes are read or written up to 8 beyond that.
 template <bool kToParts, class Code>
 inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* places, Code* codes) {
   u32 counts[kAxes], strides[kAxes];
@@ -523,36 +526,59 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* pla
   }
   const u32 entries = counts[3], last = place_of(level, part, 3, entries - 1);
   const bool has_gap = last != entries - 1;
-  const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] == 1 && counts[2] == 1 ? 1 : 4;
-  u32* rows[8];
+  const auto row_at = [&](u32 w, u32 z, u32 y) {
+    return places + place_of(level, part, 0, w) * strides[0] + place_of(level, part, 1, z) * strides[1] +
+           place_of(level, part, 2, y) * strides[2];
+  };
+  // One row of sub-blocks that lie side by side along x: `count` rows of entries.
+  const auto move_rows = [&](auto width, u32 w, u32 z, u32 z_end, u32 y, u32 y_end) {
+    constexpr u32 kWidth = width();
+    const u32 count = (z_end - z) * (y_end - y), pieces = entries / kWidth, rest = entries % kWidth;
+    Code* first = codes;
+    Code* tail = codes + pieces * kWidth * count;
+    for (u32 i = z; i < z_end; ++i) {
+      for (u32 j = y; j < y_end; ++j) {
+        u32* const row = row_at(w, i, j);
+        if (!kToParts && has_gap) row[entries - 1] = row[last];
+        Code* code = first;
+        for (u32 x = 0; x < pieces; ++x, code += kWidth * count) move_piece<kToParts, kWidth>(row + x * kWidth, code);
+        if (rest != 0) {
+          // What lies behind a row is still to come, but for the last rows of planes that are side by side.
+          u32* const place = row + pieces * kWidth;
+          if (kToParts && (counts[2] - 1 - j) * strides[2] < kWidth) {
+            for (u32 x = 0; x < rest; ++x) place[x] = tail[x];
+          } else {
+            move_piece<kToParts, kWidth>(place, tail);
+          }
+        }
+        if (kToParts && has_gap) row[last] = row[entries - 1];
+        first += kWidth;
+        tail += rest;
+      }
+    }
+    codes += count * entries;
+  };
+  const u32 depth = counts[1] > 1 ? 2 : 1;
   for (u32 w = 0; w < counts[0]; ++w) {
     for (u32 z = 0; z < counts[1]; z += depth) {
-      for (u32 y = 0; y < counts[2]; y += height) {
-        u32 count = 0;
-        for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
-          for (u32 j = y; j < y + height && j < counts[2]; ++j) {
-            u32* const row = places + place_of(level, part, 0, w) * strides[0] +
-                             place_of(level, part, 1, i) * strides[1] + place_of(level, part, 2, j) * strides[2];
-            if (!kToParts && has_gap) row[entries - 1] = row[last];
-            rows[count++] = row;
-          }
-        }
-        if (depth == 2) {
-          codes = count == 8 ? move_rows<kToParts, 4>(rows, 8, entries, codes)
-                             : move_rows<kToParts, 4>(rows, count, entries, codes);
-        } else if (height == 4) {
-          codes = count == 4 ? move_rows<kToParts, 8>(rows, 4, entries, codes)
-                             : move_rows<kToParts, 8>(rows, count, entries, codes);
+      if (counts[1] == 1 && counts[2] == 1) {
+        u32* const row = row_at(w, 0, 0);
+        if (!kToParts && has_gap) row[entries - 1] = row[last];
+        if constexpr (kToParts) {
+          memcpy(row, codes, entries * sizeof(u32));
         } else {
-          if constexpr (kToParts) {
-            memcpy(rows[0], codes, entries * sizeof(u32));
-          } else {
-            memcpy(codes, rows[0], entries * sizeof(u32));
-          }
-          codes += entries;
+          memcpy(codes, row, entries * sizeof(u32));
         }
-        if (kToParts && has_gap) {
-          for (u32 r = 0; r < count; ++r) rows[r][last] = rows[r][entries - 1];
+        if (kToParts && has_gap) row[last] = row[entries - 1];
+        codes += entries;
+        continue;
+      }
+      for (u32 y = 0; y < counts[2]; y += 4) {
+        const u32 y_end = y + 4 < counts[2] ? y + 4 : counts[2];
+        if (depth == 2) {
+          move_rows(Constant<4>{}, w, z, z + 2 < counts[1] ? z + 2 : counts[1], y, y_end);
+        } else {
+          move_rows(Constant<8>{}, w, z, z + 1, y, y_end);
         }
       }
     }
@@ -609,14 +635,61 @@ struct Grid {
 // Copies all rows between parts and a finer grid. Both are written up to two vectors beyond a row's end, where the next
 // row is still to come.
 template <bool kToParts>
-inline void move_level(const Plan& plan, const Level& level, const Grid& grid) {
-  u32 strides[8][3] = {};
-  for (u32 part = 0; part < 8; ++part) {
-    if (level.parts[part] == nullptr) continue;
-    for (u32 a = 0; a < 3; ++a) strides[part][a] = stride_of(plan, level, part, a);
-  }
+inline void move_level(const Plan& plan, const Level& level, Grid grid) {
   const Axis& x_axis = level.axes[3];
-  const u32 odd = x_axis.odd, even = x_axis.even, entries = grid.counts[3], last = grid.place(3, entries - 1);
+  const Axis& y_axis = level.axes[2];
+  u32 entries = grid.counts[3], rows = grid.counts[2];
+  const u32 odd = x_axis.odd, even = x_axis.even, last = grid.place(3, entries - 1);
+  const u32 stride = y_axis.stride == 0 ? stride_of(plan, level, 0, 2) : y_axis.stride;
+  const bool is_row = odd == 0 && y_axis.odd == 0 && stride == entries && grid.strides[2] == entries &&
+                      last == entries - 1 && grid.place(2, rows - 1) == rows - 1;
+  if (is_row) {
+    entries *= rows;
+    rows = 1;
+  }
+  // `odds` is not used if x has no odd entries.
+  const auto move_row = [&](u32* row, u32* evens, u32* odds) {
+    if (odd == 0) {
+      for (u32 x = 0; x < entries; x += kCount) {
+        if constexpr (kToParts) {
+          store_lanes(evens + x, load_lanes(row + x));
+        } else {
+          store_lanes(row + x, load_lanes(evens + x));
+        }
+      }
+      if (is_row) return;
+      if (kToParts) evens[entries - 1] = row[last];
+      if (!kToParts) row[last] = row[entries - 1];
+      return;
+    }
+    for (u32 x = 0; x < odd; x += kCount) {
+      if constexpr (kToParts) {
+        const Pair both = parted(load_lanes(row + 2 * x), load_lanes(row + 2 * x + kCount));
+        store_lanes(evens + x, both.first);
+        store_lanes(odds + x, both.second);
+      } else {
+        const Pair both = interleaved(load_lanes(evens + x), load_lanes(odds + x));
+        store_lanes(row + 2 * x, both.first);
+        store_lanes(row + 2 * x + kCount, both.second);
+      }
+    }
+    // One or two are left, and none on top.
+    if constexpr (kToParts) {
+      if (even == odd) {
+        odds[odd - 1] = row[last];
+        return;
+      }
+      if (even == odd + 2) evens[odd] = row[2 * odd];
+      evens[x_axis.place(even - 1)] = row[last];
+    } else {
+      if (even == odd) {
+        row[last] = row[entries - 1];
+        return;
+      }
+      if (even == odd + 2) row[2 * odd] = evens[odd];
+      row[last] = evens[x_axis.place(even - 1)];
+    }
+  };
   // Where an entry of the finer list is among the even and odd ones.
   const auto split = [&](u32 a, u32 i, u32& entry) {
     const u32 pairs = 2 * level.axes[a].odd;
@@ -625,48 +698,34 @@ inline void move_level(const Plan& plan, const Level& level, const Grid& grid) {
   };
   for (u32 w = 0; w < grid.counts[0]; ++w) {
     for (u32 z = 0; z < grid.counts[1]; ++z) {
-      for (u32 y = 0; y < grid.counts[2]; ++y) {
-        u32 i, j, k;
-        const u32 part = split(0, w, i) | split(1, z, j) << 1 | split(2, y, k) << 2;
-        u32* const row = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1] +
-                         grid.place(2, y) * grid.strides[2];
-        const u32 offset = place_of(level, part, 0, i) * strides[part][0] +
-                           place_of(level, part, 1, j) * strides[part][1] +
-                           place_of(level, part, 2, k) * strides[part][2];
-        u32* const evens = level.parts[part] + offset;
-        if (odd == 0) {
-          for (u32 x = 0; x < entries; x += kCount) {
-            if constexpr (kToParts) {
-              store_lanes(evens + x, load_lanes(row + x));
-            } else {
-              store_lanes(row + x, load_lanes(evens + x));
-            }
-          }
-          if (kToParts) evens[entries - 1] = row[last];
-        } else {
-          u32* const odds = level.parts[part | 8] + offset;
-          for (u32 x = 0; x < odd; x += kCount) {
-            if constexpr (kToParts) {
-              const Pair both = parted(load_lanes(row + 2 * x), load_lanes(row + 2 * x + kCount));
-              store_lanes(evens + x, both.first);
-              store_lanes(odds + x, both.second);
-            } else {
-              const Pair both = interleaved(load_lanes(evens + x), load_lanes(odds + x));
-              store_lanes(row + 2 * x, both.first);
-              store_lanes(row + 2 * x + kCount, both.second);
-            }
-          }
-          if (kToParts && 2 * odd == entries) odds[odd - 1] = row[last];  // on top
-          for (u32 x = odd; x < even; ++x) {
-            u32& entry = evens[x_axis.place(x)];
-            if constexpr (kToParts) {
-              entry = row[grid.place(3, x + odd)];
-            } else {
-              row[x + odd] = entry;
-            }
-          }
-        }
-        if (!kToParts) row[last] = row[entries - 1];
+      u32 i, j;
+      const u32 part = split(0, w, i) | split(1, z, j) << 1;
+      u32* row = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1];
+      // Rows of the parts with even and odd places along y.
+      u32* from[2][2] = {};
+      u32 strides[2] = {};
+      for (u32 side = 0; side < 2; ++side) {
+        const u32 p = part | side << 2;
+        if (level.parts[p] == nullptr) continue;
+        const u32 offset = place_of(level, p, 0, i) * stride_of(plan, level, p, 0) +
+                           place_of(level, p, 1, j) * stride_of(plan, level, p, 1);
+        strides[side] = stride_of(plan, level, p, 2);
+        from[side][0] = level.parts[p] + offset;
+        if (odd != 0) from[side][1] = level.parts[p | 8] + offset;
+      }
+      u32 y = 0;
+      for (; y < y_axis.odd; ++y) {
+        u32* const second = grid.place(2, 2 * y + 1) == 2 * y + 1
+                                ? row + grid.strides[2]
+                                : row + (grid.place(2, 2 * y + 1) - 2 * y) * grid.strides[2];
+        move_row(row, from[0][0] + y * strides[0], from[0][1] + y * strides[0]);
+        move_row(second, from[1][0] + y * strides[1], from[1][1] + y * strides[1]);
+        row += 2 * grid.strides[2];
+      }
+      const u32* const plane = row - 2 * y * grid.strides[2];
+      for (; y + y_axis.odd < rows; ++y) {
+        const u32 offset = y_axis.place(y) * strides[0];
+        move_row(const_cast<u32*>(plane) + grid.place(2, y + y_axis.odd) * grid.strides[2], from[0][0] + offset, from[0][1] + offset);
       }
     }
   }
@@ -833,11 +892,6 @@ struct TakeOpen {
 struct TakeSteps {
   u32* at;
   void operator()(u32 k, Lanes prediction) const { store_lanes(at + k, prediction + load_lanes(at + k)); }
-};
-
-template <u32 kPredictor>
-struct Constant {
-  constexpr u32 operator()() const { return kPredictor; }
 };
 
 // Calls visit with a constant.
