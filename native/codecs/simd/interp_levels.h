@@ -164,7 +164,8 @@ inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
   axis.before = 1;
   axis.gap = axis.is_irregular ? 2 : 1;
   axis.places = 1 + regular + axis.gap + (ends_off ? 1 : 0);
-  if (a == 3) axis.places = (axis.places + 3) / 4 * 4;  // rows are copied in fours
+  // Rows are copied in pieces of four or eight.
+  if (a == 3) axis.places = regular < 32 ? (axis.places + 3) / 4 * 4 : (axis.places + 7) / 8 * 8;
   const i32 r = static_cast<i32>(regular), end = static_cast<i32>(no), at_last = static_cast<i32>(regular + axis.gap);
   if (predictor == kTwoPoints) {
     if (axis.is_irregular) add_ghost(axis, {r, {at_last}, {1}, 1});
@@ -506,8 +507,8 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
 
-template <bool kToParts, u32 kWidth, class Place, class Code>
-[[gnu::always_inline]] inline void move_piece(Place* place, Code* code) {
+template <bool kToParts, u32 kWidth, class Code>
+[[gnu::always_inline]] inline void move_piece(u32* place, Code* code) {
   if constexpr (kToParts) {
     memcpy(place, code, kWidth * sizeof(u32));
   } else {
@@ -515,8 +516,47 @@ template <bool kToParts, u32 kWidth, class Place, class Code>
   }
 }
 
+inline void copy_few(u32* to, const u32* from, u32 count) {
+  if ((count & 4) != 0) memcpy(to, from, 16), to += 4, from += 4;
+  if ((count & 2) != 0) memcpy(to, from, 8), to += 2, from += 2;
+  if ((count & 1) != 0) *to = *from;
+}
+
+// Rows of sub-blocks that lie side by side along x. Codes are read or written up to kWidth beyond their end, and rows are
+// written within their `places`.
+template <bool kToParts, u32 kWidth, u32 kRows, class Code>
+inline Code* move_rows(u32* const* from, u32 entries, u32 places, Code* codes) {
+  u32* rows[kRows];
+  for (u32 r = 0; r < kRows; ++r) rows[r] = from[r];
+  const u32 rest = entries % kWidth;
+  u32 x = 0;
+  for (; x + kWidth <= entries; x += kWidth) {
+#pragma GCC unroll 8
+    for (u32 r = 0; r < kRows; ++r) move_piece<kToParts, kWidth>(rows[r] + x, codes + r * kWidth);
+    codes += kRows * kWidth;
+  }
+  if (rest == 0) return codes;
+  if (!kToParts || x + kWidth <= places) {
+#pragma GCC unroll 8
+    for (u32 r = 0; r < kRows; ++r) move_piece<kToParts, kWidth>(rows[r] + x, codes + r * rest);
+  } else {
+    for (u32 r = 0; r < kRows; ++r) copy_few(rows[r] + x, codes + r * rest, rest);
+  }
+  return codes + kRows * rest;
+}
+
+template <bool kToParts, u32 kWidth, u32 kRows, class Code>
+inline Code* move_rows_of(u32 count, u32* const* rows, u32 entries, u32 places, Code* codes) {
+  if constexpr (kRows == 0) {
+    return codes;
+  } else {
+    if (count == kRows) return move_rows<kToParts, kWidth, kRows>(rows, entries, places, codes);
+    return move_rows_of<kToParts, kWidth, kRows - 1>(count, rows, entries, places, codes);
+  }
+}
+
 // Copies the entries of a part, or of an array with the places of a part, to or from coding order. Returns the end of
-// its codes. Codes are read or written up to 8 beyond that.
+// its codes.
 template <bool kToParts, class Code>
 inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* places, Code* codes) {
   u32 counts[kAxes], strides[kAxes];
@@ -526,60 +566,41 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* pla
   }
   const u32 entries = counts[3], last = place_of(level, part, 3, entries - 1);
   const bool has_gap = last != entries - 1;
-  const auto row_at = [&](u32 w, u32 z, u32 y) {
-    return places + place_of(level, part, 0, w) * strides[0] + place_of(level, part, 1, z) * strides[1] +
-           place_of(level, part, 2, y) * strides[2];
-  };
-  // One row of sub-blocks that lie side by side along x: `count` rows of entries.
-  const auto move_rows = [&](auto width, u32 w, u32 z, u32 z_end, u32 y, u32 y_end) {
-    constexpr u32 kWidth = width();
-    const u32 count = (z_end - z) * (y_end - y), pieces = entries / kWidth, rest = entries % kWidth;
-    Code* first = codes;
-    Code* tail = codes + pieces * kWidth * count;
-    for (u32 i = z; i < z_end; ++i) {
-      for (u32 j = y; j < y_end; ++j) {
-        u32* const row = row_at(w, i, j);
-        if (!kToParts && has_gap) row[entries - 1] = row[last];
-        Code* code = first;
-        for (u32 x = 0; x < pieces; ++x, code += kWidth * count) move_piece<kToParts, kWidth>(row + x * kWidth, code);
-        if (rest != 0) {
-          // What lies behind a row is still to come, but for the last rows of planes that are side by side.
-          u32* const place = row + pieces * kWidth;
-          if (kToParts && (counts[2] - 1 - j) * strides[2] < kWidth) {
-            for (u32 x = 0; x < rest; ++x) place[x] = tail[x];
-          } else {
-            move_piece<kToParts, kWidth>(place, tail);
+  const u32 room = level.axes[3].before != 0 ? level.axes[3].places : entries;  // for a row
+  const u32 last_row = place_of(level, part, 2, counts[2] - 1);
+  const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] == 1 && counts[2] == 1 ? 1 : 4;
+  for (u32 w = 0; w < counts[0]; ++w) {
+    u32* const cube = places + place_of(level, part, 0, w) * strides[0];
+    for (u32 z = 0; z < counts[1]; z += depth) {
+      const u32 planes = counts[1] - z < depth ? 1 : depth;
+      for (u32 y = 0; y < counts[2]; y += height) {
+        u32* rows[8];
+        u32 count = 0;
+        for (u32 i = z; i < z + planes; ++i) {
+          u32* row = cube + place_of(level, part, 1, i) * strides[1] + y * strides[2];
+          for (u32 j = y; j < y + height; ++j, row += strides[2]) {
+            if (j + 1 == counts[2]) {
+              rows[count++] = row + (last_row - j) * strides[2];
+              break;
+            }
+            rows[count++] = row;
           }
         }
-        if (kToParts && has_gap) row[last] = row[entries - 1];
-        first += kWidth;
-        tail += rest;
-      }
-    }
-    codes += count * entries;
-  };
-  const u32 depth = counts[1] > 1 ? 2 : 1;
-  for (u32 w = 0; w < counts[0]; ++w) {
-    for (u32 z = 0; z < counts[1]; z += depth) {
-      if (counts[1] == 1 && counts[2] == 1) {
-        u32* const row = row_at(w, 0, 0);
-        if (!kToParts && has_gap) row[entries - 1] = row[last];
-        if constexpr (kToParts) {
-          memcpy(row, codes, entries * sizeof(u32));
-        } else {
-          memcpy(codes, row, entries * sizeof(u32));
-        }
-        if (kToParts && has_gap) row[last] = row[entries - 1];
-        codes += entries;
-        continue;
-      }
-      for (u32 y = 0; y < counts[2]; y += 4) {
-        const u32 y_end = y + 4 < counts[2] ? y + 4 : counts[2];
+        // The last entry is next to the others only here.
+        for (u32 r = 0; !kToParts && has_gap && r < count; ++r) rows[r][entries - 1] = rows[r][last];
         if (depth == 2) {
-          move_rows(Constant<4>{}, w, z, z + 2 < counts[1] ? z + 2 : counts[1], y, y_end);
+          codes = move_rows_of<kToParts, 4, 8>(count, rows, entries, room, codes);
+        } else if (height == 4) {
+          codes = move_rows_of<kToParts, 8, 4>(count, rows, entries, room, codes);
         } else {
-          move_rows(Constant<8>{}, w, z, z + 1, y, y_end);
+          if constexpr (kToParts) {
+            memcpy(rows[0], codes, entries * sizeof(u32));
+          } else {
+            memcpy(codes, rows[0], entries * sizeof(u32));
+          }
+          codes += entries;
         }
+        for (u32 r = 0; kToParts && has_gap && r < count; ++r) rows[r][last] = rows[r][entries - 1];
       }
     }
   }
