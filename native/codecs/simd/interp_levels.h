@@ -84,8 +84,9 @@ struct Level {
   Axis axes[kAxes];
   u32 s;
   bool is_top;
-  u32* parts[16];  // by the set of odd axes, bit a for axis a; where places and entries 0 are
+  u32 block;       // of all inner places, with ghosts
   u32 mask_length;
+  u32* parts[16];  // by the set of odd axes, bit a for axis a; where places and entries 0 are
 };
 
 struct Plan {
@@ -210,15 +211,10 @@ inline u32 place_of(const Level& level, u32 part, u32 a, u32 entry) {
 
 // The stride of an axis in a part: those of axes that are slower than the outer one depend on its parity.
 inline u32 stride_of(const Plan& plan, const Level& level, u32 part, u32 a) {
-  if (plan.outer == kNoAxis || a >= plan.outer) return level.axes[a].stride;
-  u32 stride = level.axes[plan.outer].stride * counts_of(level, part, plan.outer);
-  for (u32 b = plan.outer; --b > a;) stride *= level.axes[b].even;
+  if (a >= plan.first || a == plan.outer) return level.axes[a].stride;
+  u32 stride = plan.outer == kNoAxis ? level.block : level.block * counts_of(level, part, plan.outer);
+  for (u32 b = plan.outer == kNoAxis ? plan.first : plan.outer; --b > a;) stride *= level.axes[b].even;
   return stride;
-}
-
-// Of all inner places, with ghosts.
-inline u32 block_of(const Plan& plan, const Level& level) {
-  return plan.first == kAxes ? 1 : level.axes[plan.first].stride * level.axes[plan.first].places;
 }
 
 // From the first to the last entry of a block.
@@ -233,6 +229,7 @@ inline u32 length_of(const Plan& plan, const Level& level, u32 part) {
 // ---------------------------------------------------------------------------------------------------------------------
 // A pass
 
+inline constexpr u32 kLongBlock = 128;
 inline constexpr u32 kGhostLanes = 1024;
 inline constexpr u32 kMaskWords = 1024;
 inline constexpr u32 kMaxRepeats = 8;     // of an outer axis
@@ -387,8 +384,10 @@ inline void fill_mask(const Plan& plan, const Level& level) {
     const u32 begin = predictor == kTwoPoints ? axis.odd - 1 : axis.six_begin;
     const u32 end = predictor == kTwoPoints ? axis.odd : axis.six_end;
     const u32 period = axis.stride * axis.places;
-    for (u32 at = 0; at < length; at += period) {
-      for (u32 i = at + begin * axis.stride; i < at + end * axis.stride; ++i) mask[i] |= 1u << a;
+    for (u32 block = 0; block < length; block += level.block) {
+      for (u32 at = block; at + period <= block + level.block; at += period) {
+        for (u32 i = at + begin * axis.stride; i < at + end * axis.stride; ++i) mask[i] |= 1u << a;
+      }
     }
   }
 }
@@ -409,6 +408,7 @@ inline void run_terms(u32 count, const Term (&terms)[kMaxActiveAxes], const u32*
 // an offset in the part on.
 template <u32 kPredictor, class MakeUse>
 inline void predict_part(const Plan& plan, const Level& level, u32 part, const u32 (&blend)[kAxes], MakeUse make_use) {
+  constexpr u32 kFirst = kPredictor == kTwoPoints ? 2 : kPredictor == kFourPoints ? 1 : 0;  // neighbour that is used
   const u32 outer = plan.outer;
   Term terms[kMaxActiveAxes] = {};
   const u32* inner_from[kMaxActiveAxes] = {};
@@ -425,21 +425,25 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
     terms[inner].weight = blend[a];
     ++inner;
   }
-  const u32 block = block_of(plan, level), length = length_of(plan, level, part);
+  const u32 block = level.block, length = length_of(plan, level, part);
   u32* const at = level.parts[part];
 
   // Predicts places from `offset` on, `skip` places behind the beginning of a block.
   const auto predict = [&](u32 offset, u32 skip, u32 total, u32 count, u32 fixed) {
-    const u32 step = kPredictor == kFourPoints || total <= level.mask_length - skip ? total : level.mask_length;
+    u32 step = kPredictor == kFourPoints || total <= level.mask_length - skip ? total : level.mask_length, longest = step;
+    if (total > length && length >= kLongBlock && block - length >= kLongBlock / 2) {
+      step = block;  // leave out what has no entries
+      longest = length;
+    }
     for (u32 done = 0; done < total; done += step) {
       for (u32 i = 0; i < inner; ++i) {
-        for (u32 p = 0; p < 6; ++p) {
+        for (u32 p = kFirst; p < 6 - kFirst; ++p) {
           terms[i].from[p] = inner_from[i] + offset + done + (static_cast<i64>(p) - 2) * inner_strides[i];
         }
       }
       run_terms<kPredictor>(count, terms, plan.mask + skip, fixed, at + offset + done,
-                            total - done < step ? total - done : step, make_use(offset + done));
-      for (u32 p = 0; p < 6 && count > inner; ++p) terms[inner].from[p] += step;
+                            total - done < longest ? total - done : longest, make_use(offset + done));
+      for (u32 p = kFirst; p < 6 - kFirst && count > inner; ++p) terms[inner].from[p] += step;
     }
   };
 
@@ -779,7 +783,7 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   plan.first = plan.outer == kNoAxis ? slowest : slowest + 1;
 
   // The reach of a rule from the first and the last place of all is at most three strides.
-  u32 words[2], offset = 0, reach = 0, mask = 0;
+  u32 words[2] = {}, offset = 0, reach = 0, mask = 0;
   for (u32 l = plan.top + 1; l-- > 0;) {
     Level& level = space.levels[l];
     level.s = 1u << l;
@@ -793,15 +797,14 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
       lead += axis.before * stride;
       stride *= axis.places;
     }
-    words[0] = words[1] = plan.repeats * stride;
+    if (stride >= kLongBlock) stride = (stride + kCount - 1) / kCount * kCount;  // most loads and stores are aligned
+    const u32 block = level.block = stride;
+    if (plan.outer != kNoAxis) level.axes[plan.outer].stride = block;
+    words[0] = words[1] = plan.repeats * block;
     if (plan.outer != kNoAxis) {
-      level.axes[plan.outer].stride = stride;
       words[0] *= level.axes[plan.outer].even;
       words[1] *= level.axes[plan.outer].odd;
-    } else {
-      for (u32 a = plan.first; a-- > 0;) level.axes[a].stride = a + 1 == plan.first ? stride : level.axes[a + 1].stride * level.axes[a + 1].places;
     }
-    const u32 block = stride;
     level.mask_length = block > kMaskWords ? block : kMaskWords / block * block;
     if (level.mask_length > mask) mask = level.mask_length;
     for (u32 part = 0; part < 16; ++part) {
@@ -811,15 +814,16 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
       if (!exists) continue;
       const u32 size = words[plan.outer == kNoAxis ? 0 : part >> plan.outer & 1];
       if (size > shape.count + kSpareCodes - kCount) return nullptr;
-      level.parts[part] = reinterpret_cast<u32*>(scratch) + offset + lead;
-      offset += size + 2 * kCount;
+      offset = (offset + lead + 15) / 16 * 16;
+      level.parts[part] = reinterpret_cast<u32*>(scratch) + offset;
+      offset += size - lead + 2 * kCount;
     }
   }
   u32 before = (sizeof(Workspace) / sizeof(u32) + 15) / 16 * 16;
   plan.ghosts = reinterpret_cast<u32*>(scratch) + before;
   before += kGhostLanes + kCount;
   plan.mask = reinterpret_cast<u32*>(scratch) + before;
-  before += mask + kCount + reach;
+  before = (before + mask + kCount + reach + 15) / 16 * 16;
   if ((before + offset + reach + kCount) * sizeof(u32) > kScratchBytes) return nullptr;
   for (u32 l = 0; l <= plan.top; ++l) {
     for (u32*& part : space.levels[l].parts) {
