@@ -41,6 +41,11 @@ template <class F>
   store_lanes(at + length, behind);
 }
 
+template <u32 kNumber>
+struct Constant {
+  constexpr u32 operator()() const { return kNumber; }
+};
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Geometry of a level
 
@@ -62,6 +67,7 @@ struct Axis {
   u32 six_begin = 0, six_end = 0;    // odd places with six points
   u32 four_begin = 0, four_end = 0;  // with four
   u32 twist = 0;          // two points: the last odd place, if irregular, has the weights 8 + twist and 8 - twist
+  bool is_cubic = false;      // all ghosts but that of an irregular place continue three entries by a parabola
   bool is_irregular = false;  // the last odd place lies closer than s to the last even one
   u32 ghost_count = 0;
   Ghost ghosts[3];
@@ -78,8 +84,9 @@ struct Level {
   Axis axes[kAxes];
   u32 s;
   bool is_top;
-  u32* parts[16];  // by the set of odd axes, bit a for axis a; where places and entries 0 are
+  u32 block;       // of all inner places, with ghosts
   u32 mask_length;
+  u32* parts[16];  // by the set of odd axes, bit a for axis a; where places and entries 0 are
 };
 
 struct Plan {
@@ -158,6 +165,8 @@ inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
   axis.before = 1;
   axis.gap = axis.is_irregular ? 2 : 1;
   axis.places = 1 + regular + axis.gap + (ends_off ? 1 : 0);
+  // Rows are copied in pieces of four or eight.
+  if (a == 3) axis.places = regular < 32 ? (axis.places + 3) / 4 * 4 : (axis.places + 7) / 8 * 8;
   const i32 r = static_cast<i32>(regular), end = static_cast<i32>(no), at_last = static_cast<i32>(regular + axis.gap);
   if (predictor == kTwoPoints) {
     if (axis.is_irregular) add_ghost(axis, {r, {at_last}, {1}, 1});
@@ -188,6 +197,7 @@ inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
   if (no >= 2) {
     weights_of(plan, level, a, 0, kFourPoints, w);
     add_ghost(axis, {-1, {0, 1, 2}, {9 - w[1], 9 - w[2], 0u - 1 - w[3]}, 3});
+    axis.is_cubic = w[3] != 0 && (no >= 3 || !axis.is_irregular);
   } else {
     add_ghost(axis, {-1, {0}, {1}, 1});
   }
@@ -201,15 +211,10 @@ inline u32 place_of(const Level& level, u32 part, u32 a, u32 entry) {
 
 // The stride of an axis in a part: those of axes that are slower than the outer one depend on its parity.
 inline u32 stride_of(const Plan& plan, const Level& level, u32 part, u32 a) {
-  if (plan.outer == kNoAxis || a >= plan.outer) return level.axes[a].stride;
-  u32 stride = level.axes[plan.outer].stride * counts_of(level, part, plan.outer);
-  for (u32 b = plan.outer; --b > a;) stride *= level.axes[b].even;
+  if (a >= plan.first || a == plan.outer) return level.axes[a].stride;
+  u32 stride = plan.outer == kNoAxis ? level.block : level.block * counts_of(level, part, plan.outer);
+  for (u32 b = plan.outer == kNoAxis ? plan.first : plan.outer; --b > a;) stride *= level.axes[b].even;
   return stride;
-}
-
-// Of all inner places, with ghosts.
-inline u32 block_of(const Plan& plan, const Level& level) {
-  return plan.first == kAxes ? 1 : level.axes[plan.first].stride * level.axes[plan.first].places;
 }
 
 // From the first to the last entry of a block.
@@ -224,6 +229,7 @@ inline u32 length_of(const Plan& plan, const Level& level, u32 part) {
 // ---------------------------------------------------------------------------------------------------------------------
 // A pass
 
+inline constexpr u32 kLongBlock = 128;
 inline constexpr u32 kGhostLanes = 1024;
 inline constexpr u32 kMaskWords = 1024;
 inline constexpr u32 kMaxRepeats = 8;     // of an outer axis
@@ -308,6 +314,31 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
   }
 }
 
+// The same for single places, `stride` apart, once for each of `count` rows.
+inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
+  const Ghost* const ghosts = axis.ghosts;
+  if (axis.is_cubic) {
+    const i32 end = static_cast<i32>(axis.regular);
+    const i32 last = end + static_cast<i32>(axis.gap);
+    const bool is_irregular = axis.is_irregular;
+    const u32 w0 = ghosts[1].weights[0], w1 = ghosts[1].weights[1], w3 = ghosts[1].weights[3];
+    for (u32 r = 0; r < count; ++r, at += stride) {
+      const u32 a = at[end - 3], b = at[end - 2], c = at[end - 1], ghost = 3 * (c - b) + a;
+      at[-1] = 3 * (at[0] - at[1]) + at[2];
+      at[end] = ghost;
+      if (is_irregular) at[end + 1] = w0 * b + w1 * c + 9 * ghost + w3 * at[last];
+    }
+    return;
+  }
+  for (u32 r = 0; r < count; ++r, at += stride) {
+    for (u32 g = 0; g < axis.ghost_count; ++g) {
+      u32 sum = 0;
+      for (u32 i = 0; i < ghosts[g].count; ++i) sum += ghosts[g].weights[i] * at[ghosts[g].from[i]];
+      at[ghosts[g].place] = sum;
+    }
+  }
+}
+
 // Fills the ghosts of an inner axis in a part with even places along it.
 inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a) {
   const Axis& axis = level.axes[a];
@@ -323,20 +354,17 @@ inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a) {
     for (u32 z = 0; z < counts[1]; ++z) {
       u32* const plane = level.parts[part] + place_of(level, part, 0, w) * strides[0] +
                          place_of(level, part, 1, z) * strides[1];
+      if (a == 3) {  // also in rows of ghosts
+        mix_rows(plane, level.axes[2].end((part >> 2 & 1) != 0), strides[2], axis);
+        continue;
+      }
       for (u32 y = 0; y < counts[2]; ++y) {
         u32* const at = plane + place_of(level, part, 2, y) * strides[2];
         for (u32 g = 0; g < axis.ghost_count; ++g) {
           const Ghost& ghost = axis.ghosts[g];
-          u32* const out = at + ghost.place * stride;
-          if (length == 1) {
-            u32 sum = 0;
-            for (u32 i = 0; i < ghost.count; ++i) sum += ghost.weights[i] * at[ghost.from[i] * stride];
-            *out = sum;
-          } else {
-            const u32* from[4] = {};
-            for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
-            mix(out, length, from, ghost.weights, ghost.count);
-          }
+          const u32* from[4] = {};
+          for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
+          mix(at + ghost.place * stride, length, from, ghost.weights, ghost.count);
         }
       }
     }
@@ -356,8 +384,10 @@ inline void fill_mask(const Plan& plan, const Level& level) {
     const u32 begin = predictor == kTwoPoints ? axis.odd - 1 : axis.six_begin;
     const u32 end = predictor == kTwoPoints ? axis.odd : axis.six_end;
     const u32 period = axis.stride * axis.places;
-    for (u32 at = 0; at < length; at += period) {
-      for (u32 i = at + begin * axis.stride; i < at + end * axis.stride; ++i) mask[i] |= 1u << a;
+    for (u32 block = 0; block < length; block += level.block) {
+      for (u32 at = block; at + period <= block + level.block; at += period) {
+        for (u32 i = at + begin * axis.stride; i < at + end * axis.stride; ++i) mask[i] |= 1u << a;
+      }
     }
   }
 }
@@ -378,6 +408,7 @@ inline void run_terms(u32 count, const Term (&terms)[kMaxActiveAxes], const u32*
 // an offset in the part on.
 template <u32 kPredictor, class MakeUse>
 inline void predict_part(const Plan& plan, const Level& level, u32 part, const u32 (&blend)[kAxes], MakeUse make_use) {
+  constexpr u32 kFirst = kPredictor == kTwoPoints ? 2 : kPredictor == kFourPoints ? 1 : 0;  // neighbour that is used
   const u32 outer = plan.outer;
   Term terms[kMaxActiveAxes] = {};
   const u32* inner_from[kMaxActiveAxes] = {};
@@ -394,21 +425,25 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
     terms[inner].weight = blend[a];
     ++inner;
   }
-  const u32 block = block_of(plan, level), length = length_of(plan, level, part);
+  const u32 block = level.block, length = length_of(plan, level, part);
   u32* const at = level.parts[part];
 
   // Predicts places from `offset` on, `skip` places behind the beginning of a block.
   const auto predict = [&](u32 offset, u32 skip, u32 total, u32 count, u32 fixed) {
-    const u32 step = kPredictor == kFourPoints || total <= level.mask_length - skip ? total : level.mask_length;
+    u32 step = kPredictor == kFourPoints || total <= level.mask_length - skip ? total : level.mask_length, longest = step;
+    if (total > length && length >= kLongBlock && block - length >= kLongBlock / 2) {
+      step = block;  // leave out what has no entries
+      longest = length;
+    }
     for (u32 done = 0; done < total; done += step) {
       for (u32 i = 0; i < inner; ++i) {
-        for (u32 p = 0; p < 6; ++p) {
+        for (u32 p = kFirst; p < 6 - kFirst; ++p) {
           terms[i].from[p] = inner_from[i] + offset + done + (static_cast<i64>(p) - 2) * inner_strides[i];
         }
       }
       run_terms<kPredictor>(count, terms, plan.mask + skip, fixed, at + offset + done,
-                            total - done < step ? total - done : step, make_use(offset + done));
-      for (u32 p = 0; p < 6 && count > inner; ++p) terms[inner].from[p] += step;
+                            total - done < longest ? total - done : longest, make_use(offset + done));
+      for (u32 p = kFirst; p < 6 - kFirst && count > inner; ++p) terms[inner].from[p] += step;
     }
   };
 
@@ -476,40 +511,52 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
 
+template <bool kToParts, u32 kWidth, class Code>
+[[gnu::always_inline]] inline void move_piece(u32* place, Code* code) {
+  if constexpr (kToParts) {
+    memcpy(place, code, kWidth * sizeof(u32));
+  } else {
+    memcpy(code, place, kWidth * sizeof(u32));
+  }
+}
+
 inline void copy_few(u32* to, const u32* from, u32 count) {
-  if ((count & 4) != 0) memcpy(to, from, 16);
-  to += count & 4, from += count & 4;
-  if ((count & 2) != 0) memcpy(to, from, 8);
-  to += count & 2, from += count & 2;
+  if ((count & 4) != 0) memcpy(to, from, 16), to += 4, from += 4;
+  if ((count & 2) != 0) memcpy(to, from, 8), to += 2, from += 2;
   if ((count & 1) != 0) *to = *from;
 }
 
-// The rows of sub-blocks that lie side by side along x, kWidth entries of each row at a time. Codes are written, and
-// steps are read, up to kWidth beyond their end.
-template <bool kToParts, u32 kWidth, class Code>
-[[gnu::always_inline]] inline Code* move_rows(u32* const* rows, u32 count, u32 entries, Code* codes) {
+// Rows of sub-blocks that lie side by side along x. Codes are read or written up to kWidth beyond their end, and rows are
+// written within their `places`.
+template <bool kToParts, u32 kWidth, u32 kRows, class Code>
+inline Code* move_rows(u32* const* from, u32 entries, u32 places, Code* codes) {
+  u32* rows[kRows];
+  for (u32 r = 0; r < kRows; ++r) rows[r] = from[r];
+  const u32 rest = entries % kWidth;
   u32 x = 0;
   for (; x + kWidth <= entries; x += kWidth) {
-    for (u32 r = 0; r < count; ++r) {
-      if constexpr (kToParts) {
-        memcpy(rows[r] + x, codes, kWidth * sizeof(u32));
-      } else {
-        memcpy(codes, rows[r] + x, kWidth * sizeof(u32));
-      }
-      codes += kWidth;
-    }
+#pragma GCC unroll 8
+    for (u32 r = 0; r < kRows; ++r) move_piece<kToParts, kWidth>(rows[r] + x, codes + r * kWidth);
+    codes += kRows * kWidth;
   }
-  if (const u32 rest = entries - x; rest != 0) {
-    for (u32 r = 0; r < count; ++r) {
-      if constexpr (kToParts) {
-        copy_few(rows[r] + x, codes, rest);
-      } else {
-        memcpy(codes, rows[r] + x, kWidth * sizeof(u32));
-      }
-      codes += rest;
-    }
+  if (rest == 0) return codes;
+  if (!kToParts || x + kWidth <= places) {
+#pragma GCC unroll 8
+    for (u32 r = 0; r < kRows; ++r) move_piece<kToParts, kWidth>(rows[r] + x, codes + r * rest);
+  } else {
+    for (u32 r = 0; r < kRows; ++r) copy_few(rows[r] + x, codes + r * rest, rest);
   }
-  return codes;
+  return codes + kRows * rest;
+}
+
+template <bool kToParts, u32 kWidth, u32 kRows, class Code>
+inline Code* move_rows_of(u32 count, u32* const* rows, u32 entries, u32 places, Code* codes) {
+  if constexpr (kRows == 0) {
+    return codes;
+  } else {
+    if (count == kRows) return move_rows<kToParts, kWidth, kRows>(rows, entries, places, codes);
+    return move_rows_of<kToParts, kWidth, kRows - 1>(count, rows, entries, places, codes);
+  }
 }
 
 // Copies the entries of a part, or of an array with the places of a part, to or from coding order. Returns the end of
@@ -523,26 +570,32 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* pla
   }
   const u32 entries = counts[3], last = place_of(level, part, 3, entries - 1);
   const bool has_gap = last != entries - 1;
+  const u32 room = level.axes[3].before != 0 ? level.axes[3].places : entries;  // for a row
+  const u32 last_row = place_of(level, part, 2, counts[2] - 1);
   const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] == 1 && counts[2] == 1 ? 1 : 4;
-  u32* rows[8];
   for (u32 w = 0; w < counts[0]; ++w) {
+    u32* const cube = places + place_of(level, part, 0, w) * strides[0];
     for (u32 z = 0; z < counts[1]; z += depth) {
+      const u32 planes = counts[1] - z < depth ? 1 : depth;
       for (u32 y = 0; y < counts[2]; y += height) {
+        u32* rows[8];
         u32 count = 0;
-        for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
-          for (u32 j = y; j < y + height && j < counts[2]; ++j) {
-            u32* const row = places + place_of(level, part, 0, w) * strides[0] +
-                             place_of(level, part, 1, i) * strides[1] + place_of(level, part, 2, j) * strides[2];
-            if (!kToParts && has_gap) row[entries - 1] = row[last];
+        for (u32 i = z; i < z + planes; ++i) {
+          u32* row = cube + place_of(level, part, 1, i) * strides[1] + y * strides[2];
+          for (u32 j = y; j < y + height; ++j, row += strides[2]) {
+            if (j + 1 == counts[2]) {
+              rows[count++] = row + (last_row - j) * strides[2];
+              break;
+            }
             rows[count++] = row;
           }
         }
+        // The last entry is next to the others only here.
+        for (u32 r = 0; !kToParts && has_gap && r < count; ++r) rows[r][entries - 1] = rows[r][last];
         if (depth == 2) {
-          codes = count == 8 ? move_rows<kToParts, 4>(rows, 8, entries, codes)
-                             : move_rows<kToParts, 4>(rows, count, entries, codes);
+          codes = move_rows_of<kToParts, 4, 8>(count, rows, entries, room, codes);
         } else if (height == 4) {
-          codes = count == 4 ? move_rows<kToParts, 8>(rows, 4, entries, codes)
-                             : move_rows<kToParts, 8>(rows, count, entries, codes);
+          codes = move_rows_of<kToParts, 8, 4>(count, rows, entries, room, codes);
         } else {
           if constexpr (kToParts) {
             memcpy(rows[0], codes, entries * sizeof(u32));
@@ -551,9 +604,7 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* pla
           }
           codes += entries;
         }
-        if (kToParts && has_gap) {
-          for (u32 r = 0; r < count; ++r) rows[r][last] = rows[r][entries - 1];
-        }
+        for (u32 r = 0; kToParts && has_gap && r < count; ++r) rows[r][last] = rows[r][entries - 1];
       }
     }
   }
@@ -609,14 +660,61 @@ struct Grid {
 // Copies all rows between parts and a finer grid. Both are written up to two vectors beyond a row's end, where the next
 // row is still to come.
 template <bool kToParts>
-inline void move_level(const Plan& plan, const Level& level, const Grid& grid) {
-  u32 strides[8][3] = {};
-  for (u32 part = 0; part < 8; ++part) {
-    if (level.parts[part] == nullptr) continue;
-    for (u32 a = 0; a < 3; ++a) strides[part][a] = stride_of(plan, level, part, a);
-  }
+inline void move_level(const Plan& plan, const Level& level, Grid grid) {
   const Axis& x_axis = level.axes[3];
-  const u32 odd = x_axis.odd, even = x_axis.even, entries = grid.counts[3], last = grid.place(3, entries - 1);
+  const Axis& y_axis = level.axes[2];
+  u32 entries = grid.counts[3], rows = grid.counts[2];
+  const u32 odd = x_axis.odd, even = x_axis.even, last = grid.place(3, entries - 1);
+  const u32 stride = y_axis.stride == 0 ? stride_of(plan, level, 0, 2) : y_axis.stride;
+  const bool is_row = odd == 0 && y_axis.odd == 0 && stride == entries && grid.strides[2] == entries &&
+                      last == entries - 1 && grid.place(2, rows - 1) == rows - 1;
+  if (is_row) {
+    entries *= rows;
+    rows = 1;
+  }
+  // `odds` is not used if x has no odd entries.
+  const auto move_row = [&](u32* row, u32* evens, u32* odds) {
+    if (odd == 0) {
+      for (u32 x = 0; x < entries; x += kCount) {
+        if constexpr (kToParts) {
+          store_lanes(evens + x, load_lanes(row + x));
+        } else {
+          store_lanes(row + x, load_lanes(evens + x));
+        }
+      }
+      if (is_row) return;
+      if (kToParts) evens[entries - 1] = row[last];
+      if (!kToParts) row[last] = row[entries - 1];
+      return;
+    }
+    for (u32 x = 0; x < odd; x += kCount) {
+      if constexpr (kToParts) {
+        const Pair both = parted(load_lanes(row + 2 * x), load_lanes(row + 2 * x + kCount));
+        store_lanes(evens + x, both.first);
+        store_lanes(odds + x, both.second);
+      } else {
+        const Pair both = interleaved(load_lanes(evens + x), load_lanes(odds + x));
+        store_lanes(row + 2 * x, both.first);
+        store_lanes(row + 2 * x + kCount, both.second);
+      }
+    }
+    // One or two are left, and none on top.
+    if constexpr (kToParts) {
+      if (even == odd) {
+        odds[odd - 1] = row[last];
+        return;
+      }
+      if (even == odd + 2) evens[odd] = row[2 * odd];
+      evens[x_axis.place(even - 1)] = row[last];
+    } else {
+      if (even == odd) {
+        row[last] = row[entries - 1];
+        return;
+      }
+      if (even == odd + 2) row[2 * odd] = evens[odd];
+      row[last] = evens[x_axis.place(even - 1)];
+    }
+  };
   // Where an entry of the finer list is among the even and odd ones.
   const auto split = [&](u32 a, u32 i, u32& entry) {
     const u32 pairs = 2 * level.axes[a].odd;
@@ -625,48 +723,34 @@ inline void move_level(const Plan& plan, const Level& level, const Grid& grid) {
   };
   for (u32 w = 0; w < grid.counts[0]; ++w) {
     for (u32 z = 0; z < grid.counts[1]; ++z) {
-      for (u32 y = 0; y < grid.counts[2]; ++y) {
-        u32 i, j, k;
-        const u32 part = split(0, w, i) | split(1, z, j) << 1 | split(2, y, k) << 2;
-        u32* const row = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1] +
-                         grid.place(2, y) * grid.strides[2];
-        const u32 offset = place_of(level, part, 0, i) * strides[part][0] +
-                           place_of(level, part, 1, j) * strides[part][1] +
-                           place_of(level, part, 2, k) * strides[part][2];
-        u32* const evens = level.parts[part] + offset;
-        if (odd == 0) {
-          for (u32 x = 0; x < entries; x += kCount) {
-            if constexpr (kToParts) {
-              store_lanes(evens + x, load_lanes(row + x));
-            } else {
-              store_lanes(row + x, load_lanes(evens + x));
-            }
-          }
-          if (kToParts) evens[entries - 1] = row[last];
-        } else {
-          u32* const odds = level.parts[part | 8] + offset;
-          for (u32 x = 0; x < odd; x += kCount) {
-            if constexpr (kToParts) {
-              const Pair both = parted(load_lanes(row + 2 * x), load_lanes(row + 2 * x + kCount));
-              store_lanes(evens + x, both.first);
-              store_lanes(odds + x, both.second);
-            } else {
-              const Pair both = interleaved(load_lanes(evens + x), load_lanes(odds + x));
-              store_lanes(row + 2 * x, both.first);
-              store_lanes(row + 2 * x + kCount, both.second);
-            }
-          }
-          if (kToParts && 2 * odd == entries) odds[odd - 1] = row[last];  // on top
-          for (u32 x = odd; x < even; ++x) {
-            u32& entry = evens[x_axis.place(x)];
-            if constexpr (kToParts) {
-              entry = row[grid.place(3, x + odd)];
-            } else {
-              row[x + odd] = entry;
-            }
-          }
-        }
-        if (!kToParts) row[last] = row[entries - 1];
+      u32 i, j;
+      const u32 part = split(0, w, i) | split(1, z, j) << 1;
+      u32* row = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1];
+      // Rows of the parts with even and odd places along y.
+      u32* from[2][2] = {};
+      u32 strides[2] = {};
+      for (u32 side = 0; side < 2; ++side) {
+        const u32 p = part | side << 2;
+        if (level.parts[p] == nullptr) continue;
+        const u32 offset = place_of(level, p, 0, i) * stride_of(plan, level, p, 0) +
+                           place_of(level, p, 1, j) * stride_of(plan, level, p, 1);
+        strides[side] = stride_of(plan, level, p, 2);
+        from[side][0] = level.parts[p] + offset;
+        if (odd != 0) from[side][1] = level.parts[p | 8] + offset;
+      }
+      u32 y = 0;
+      for (; y < y_axis.odd; ++y) {
+        u32* const second = grid.place(2, 2 * y + 1) == 2 * y + 1
+                                ? row + grid.strides[2]
+                                : row + (grid.place(2, 2 * y + 1) - 2 * y) * grid.strides[2];
+        move_row(row, from[0][0] + y * strides[0], from[0][1] + y * strides[0]);
+        move_row(second, from[1][0] + y * strides[1], from[1][1] + y * strides[1]);
+        row += 2 * grid.strides[2];
+      }
+      const u32* const plane = row - 2 * y * grid.strides[2];
+      for (; y + y_axis.odd < rows; ++y) {
+        const u32 offset = y_axis.place(y) * strides[0];
+        move_row(const_cast<u32*>(plane) + grid.place(2, y + y_axis.odd) * grid.strides[2], from[0][0] + offset, from[0][1] + offset);
       }
     }
   }
@@ -699,7 +783,7 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   plan.first = plan.outer == kNoAxis ? slowest : slowest + 1;
 
   // The reach of a rule from the first and the last place of all is at most three strides.
-  u32 words[2], offset = 0, reach = 0, mask = 0;
+  u32 words[2] = {}, offset = 0, reach = 0, mask = 0;
   for (u32 l = plan.top + 1; l-- > 0;) {
     Level& level = space.levels[l];
     level.s = 1u << l;
@@ -713,15 +797,14 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
       lead += axis.before * stride;
       stride *= axis.places;
     }
-    words[0] = words[1] = plan.repeats * stride;
+    if (stride >= kLongBlock) stride = (stride + kCount - 1) / kCount * kCount;  // most loads and stores are aligned
+    const u32 block = level.block = stride;
+    if (plan.outer != kNoAxis) level.axes[plan.outer].stride = block;
+    words[0] = words[1] = plan.repeats * block;
     if (plan.outer != kNoAxis) {
-      level.axes[plan.outer].stride = stride;
       words[0] *= level.axes[plan.outer].even;
       words[1] *= level.axes[plan.outer].odd;
-    } else {
-      for (u32 a = plan.first; a-- > 0;) level.axes[a].stride = a + 1 == plan.first ? stride : level.axes[a + 1].stride * level.axes[a + 1].places;
     }
-    const u32 block = stride;
     level.mask_length = block > kMaskWords ? block : kMaskWords / block * block;
     if (level.mask_length > mask) mask = level.mask_length;
     for (u32 part = 0; part < 16; ++part) {
@@ -731,15 +814,16 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
       if (!exists) continue;
       const u32 size = words[plan.outer == kNoAxis ? 0 : part >> plan.outer & 1];
       if (size > shape.count + kSpareCodes - kCount) return nullptr;
-      level.parts[part] = reinterpret_cast<u32*>(scratch) + offset + lead;
-      offset += size + 2 * kCount;
+      offset = (offset + lead + 15) / 16 * 16;
+      level.parts[part] = reinterpret_cast<u32*>(scratch) + offset;
+      offset += size - lead + 2 * kCount;
     }
   }
   u32 before = (sizeof(Workspace) / sizeof(u32) + 15) / 16 * 16;
   plan.ghosts = reinterpret_cast<u32*>(scratch) + before;
   before += kGhostLanes + kCount;
   plan.mask = reinterpret_cast<u32*>(scratch) + before;
-  before += mask + kCount + reach;
+  before = (before + mask + kCount + reach + 15) / 16 * 16;
   if ((before + offset + reach + kCount) * sizeof(u32) > kScratchBytes) return nullptr;
   for (u32 l = 0; l <= plan.top; ++l) {
     for (u32*& part : space.levels[l].parts) {
@@ -833,11 +917,6 @@ struct TakeOpen {
 struct TakeSteps {
   u32* at;
   void operator()(u32 k, Lanes prediction) const { store_lanes(at + k, prediction + load_lanes(at + k)); }
-};
-
-template <u32 kPredictor>
-struct Constant {
-  constexpr u32 operator()() const { return kPredictor; }
 };
 
 // Calls visit with a constant.
