@@ -251,13 +251,15 @@ template <u32 kPredictor>
     return ((c + d) << 3) + twist * (c - d);
   } else {
     const Lanes b = load_lanes(term.from[1] + k), e = load_lanes(term.from[4] + k);
-    const Lanes inner = c + d, outer = b + e;
-    const Lanes four = (inner << 3) + (inner - outer);
+    const Lanes inner = c + d, outer = b + e, bend = inner - outer;
+    const Lanes four = (inner << 3) + bend;
     if constexpr (kPredictor == kFourPoints) {
       return four;
     } else {
       const Lanes a = load_lanes(term.from[0] + k), f = load_lanes(term.from[5] + k);
-      const Lanes six = shift_down(150 * inner - 25 * outer + 3 * (a + f) + 8, 4);
+      // 150, -25 and 3 are 16 times 9, -1 and 0, and 3 times 2, -3 and 1.
+      const Lanes rest = (bend << 1) + (a + f - outer);
+      const Lanes six = shift_down((four << 4) + (rest << 1) + rest + 8, 4);
       return (mask & term.bit) != 0 ? six : four;
     }
   }
