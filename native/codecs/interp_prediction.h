@@ -8,83 +8,14 @@
 #pragma once
 
 #include "codecs/interp_grid.h"
+#include "codecs/interp_walk.h"
 #include "codecs/simd/interp_levels.h"
 #include "codecs/simd/sums.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Interpolation, one value after the other
-
-// In 16ths.
-template <class I>
-inline Unsigned<I> predict(const Row& row, const I* at, u32 stride) {
-  using U = Unsigned<I>;
-  U sum = 0;
-  for (u32 i = 0; i < row.points; ++i) {
-    sum += static_cast<U>(static_cast<I>(row.weights[i])) *
-           static_cast<U>(at[i64{row.distances[i]} * static_cast<i64>(stride)]);
-  }
-  return row.points == 6 ? static_cast<U>(static_cast<I>(sum + 8) >> 4) : sum;
-}
-
-// Calls visit(position, prediction) for all values but the first in coding order; it has to set integers[position].
-template <class I, class F>
-inline void interpolate(const Shape& shape, const Rule& rule, const I* integers, F&& visit) {
-  using U = Unsigned<I>;
-  u32 counts[kAxes];
-  for (u32 a = 0; a < kAxes; ++a) counts[a] = (shape.axes & axis_bit(a)) != 0 ? 1 : shape.extents[a];
-  u32 before = 0;
-  for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-    const u32 at = w * shape.strides[0] + z * shape.strides[1] + y * shape.strides[2] + x;
-    for (u32 i = 0; i < length; ++i) {
-      if (at + i != 0) visit(at + i, integers[before]);
-      before = at + i;
-    }
-  });
-
-  const u32 top = top_level(shape);
-  for (u32 level = top + 1; level-- > 0;) {
-    const u32 s = 1u << level;
-    const bool is_top = level == top;
-    for (u32 odd_axes = 1; odd_axes <= shape.active; ++odd_axes) {
-      for (u32 m = 1; m < 1u << shape.active; ++m) {
-        if (count_ones(m) != odd_axes) continue;
-        u32 odd = 0;  // bit i: active axis i
-        for (u32 i = 0; i < shape.active; ++i) odd |= (m >> (shape.active - 1 - i) & 1) << i;
-        List lists[kAxes];
-        for (u32 a = 0; a < kAxes; ++a) lists[a] = all_of(shape.extents[a]);
-        for (u32 i = 0; i < shape.active; ++i) {
-          const u32 a = shape.active_axes[i];
-          lists[a] = (odd >> i & 1) != 0 ? odd_of(shape.extents[a], s, is_top) : even_of(shape.extents[a], s, is_top);
-        }
-        bool is_empty = false;
-        for (u32 a = 0; a < kAxes; ++a) {
-          counts[a] = lists[a].count;
-          is_empty |= counts[a] == 0;
-        }
-        if (is_empty) continue;
-        const Blend blend = blend_of(rule, shape.active, odd);
-        for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-          const u32 fixed[kAxes] = {lists[0].at(w), lists[1].at(z), lists[2].at(y), 0};
-          for (u32 k = 0; k < length; ++k) {
-            const u32 coordinates[kAxes] = {fixed[0], fixed[1], fixed[2], lists[3].at(x + k)};
-            u32 position = 0;
-            for (u32 a = 0; a < kAxes; ++a) position += coordinates[a] * shape.strides[a];
-            U sum = 0;
-            for (u32 i = 0; i < shape.active; ++i) {
-              if (blend.weights[i] == 0) continue;
-              const u32 a = shape.active_axes[i];
-              const Row row = row_of(coordinates[a], s, shape.extents[a], rule.predictor, is_top);
-              sum += U{blend.weights[i]} * predict(row, integers + position, shape.strides[a]);
-            }
-            visit(position, static_cast<I>(sum + 128) >> 8);
-          }
-        });
-      }
-    }
-  }
-}
+// Interpolation
 
 // The encoder's side. `targets` are in raster order, with kNone for exceptions, whose codes are 0. Closed: a target is
 // where the value lies, in 64ths of a fine point, and is met to half a step; open: it is the integer. Gives the integers
@@ -103,7 +34,7 @@ inline void code_interpolation(const Shape& shape, const Rule& rule, const I* ta
   using U = Unsigned<I>;
   integers[0] = base;
   *codes++ = 0;
-  interpolate(shape, rule, integers, [&](u32 position, I prediction) {
+  interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
     const I target = targets[position];
     U code = 0;
     if (target != kNone<I>) {
@@ -133,7 +64,7 @@ inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I*
   }
   using U = Unsigned<I>;
   integers[0] = base;
-  interpolate(shape, rule, integers, [&](u32 position, I prediction) {
+  interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
     integers[position] = static_cast<I>(static_cast<U>(prediction) + static_cast<U>(*++steps));
   });
 }
