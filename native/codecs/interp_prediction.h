@@ -31,22 +31,10 @@ inline void code_interpolation(const Shape& shape, const Rule& rule, const I* ta
       return;
     }
   }
-  using U = Unsigned<I>;
   integers[0] = base;
   *codes++ = 0;
   interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
-    const I target = targets[position];
-    U code = 0;
-    if (target != kNone<I>) {
-      if constexpr (kClosed) {
-        code = static_cast<U>(
-            static_cast<I>(static_cast<U>(target) - U{kParts} * static_cast<U>(prediction) + kParts * kUnit / 2) >> 10);
-      } else {
-        code = static_cast<U>(target) - static_cast<U>(prediction);
-      }
-    }
-    integers[position] = static_cast<I>(static_cast<U>(prediction) + (kClosed ? U{kUnit} : U{1}) * code);
-    *codes++ = static_cast<I>(code);
+    *codes++ = take_target<kClosed>(targets[position], prediction, integers[position]);
   });
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *codes++ = 0;
 }

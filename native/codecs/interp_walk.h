@@ -194,4 +194,21 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
   }
 }
 
+// The code of a target, and the integer that it leads to.
+template <bool kClosed, class I>
+inline I take_target(I target, I prediction, I& integer) {
+  using U = Unsigned<I>;
+  U code = 0;
+  if (target != kNone<I>) {
+    if constexpr (kClosed) {
+      code = static_cast<U>(
+          static_cast<I>(static_cast<U>(target) - U{kParts} * static_cast<U>(prediction) + kParts * kUnit / 2) >> 10);
+    } else {
+      code = static_cast<U>(target) - static_cast<U>(prediction);
+    }
+  }
+  integer = static_cast<I>(static_cast<U>(prediction) + (kClosed ? U{kUnit} : U{1}) * code);
+  return static_cast<I>(code);
+}
+
 }  // namespace h5lossy::H5L_TARGET::interp

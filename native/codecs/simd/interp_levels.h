@@ -17,6 +17,7 @@
 #include <new>
 
 #include "codecs/interp_grid.h"
+#include "codecs/interp_walk.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::interp::levels {
@@ -92,7 +93,7 @@ struct Level {
 struct Plan {
   Shape shape;
   Rule rule;
-  u32 top;
+  u32 levels;   // the finest ones; coarser ones are small
   u32 outer;    // an axis, or kNoAxis
   u32 first;    // the slowest one of a block: what is faster than the outer axis, or all active ones and what is faster
   u32 repeats;  // the product of extents that are slower than the outer axis, or than a block
@@ -717,19 +718,31 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
 struct Workspace {
   Plan plan;
   Level levels[16];
-  u32 blends[16][kAxes];  // by the set of odd axes
+  Passes passes{0};
+  u32 parts[7];          // by pass
+  u32 blends[7][kAxes];  // by axis
 };
 
+inline constexpr u32 kFewEntries = 200;  // are predicted one after the other
 inline constexpr u32 kScratchBytes = 352 * 1024;
 
 // Finds axes and levels, and places for all parts. Null if there is not enough memory: the box is too thin.
 inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {
-  if (shape.active == 0) return nullptr;
+  if (shape.active == 0 || shape.count <= kFewEntries) return nullptr;
   Workspace& space = *new (scratch) Workspace;
   Plan& plan = space.plan;
   plan.shape = shape;
   plan.rule = rule;
-  plan.top = top_level(shape);
+  const u32 top = top_level(shape);
+  plan.levels = top + 1;
+  for (u32 l = 0; l < plan.levels; ++l) {
+    u32 entries = 1;
+    for (u32 a = 0; a < kAxes; ++a) {
+      const bool is_active = (shape.axes & axis_bit(a)) != 0;
+      entries *= is_active ? even_of(shape.extents[a], 1u << l, l == top).count : shape.extents[a];
+    }
+    if (entries <= kFewEntries) plan.levels = l + 1;
+  }
   const u32 slowest = shape.active_axes[0];
   plan.repeats = 1;
   for (u32 a = 0; a < slowest; ++a) plan.repeats *= shape.extents[a];
@@ -738,10 +751,10 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
 
   // The reach of a rule from the first and the last place of all is at most three strides.
   u32 words[2] = {}, offset = 0, reach = 0, mask = 0;
-  for (u32 l = plan.top + 1; l-- > 0;) {
+  for (u32 l = plan.levels; l-- > 0;) {
     Level& level = space.levels[l];
     level.s = 1u << l;
-    level.is_top = l == plan.top;
+    level.is_top = l == top;
     for (u32 a = 0; a < kAxes; ++a) find_axis(plan, level, a, level.axes[a]);
     u32 stride = 1, lead = 0;
     for (u32 a = kAxes; a-- > plan.first;) {
@@ -779,17 +792,21 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   plan.mask = reinterpret_cast<u32*>(scratch) + before;
   before = (before + mask + kCount + reach + 15) / 16 * 16;
   if ((before + offset + reach + kCount) * sizeof(u32) > kScratchBytes) return nullptr;
-  for (u32 l = 0; l <= plan.top; ++l) {
+  for (u32 l = 0; l < plan.levels; ++l) {
     for (u32*& part : space.levels[l].parts) {
       if (part != nullptr) part += before;
     }
   }
-  for (u32 m = 1; m < 1u << shape.active; ++m) {
-    const Blend blend = blend_of(rule, shape.active, m);
-    u32 part = 0;
-    for (u32 i = 0; i < shape.active; ++i) part |= (m >> i & 1) << shape.active_axes[i];
-    for (u32& weight : space.blends[part]) weight = 0;
-    for (u32 i = 0; i < shape.active; ++i) space.blends[part][shape.active_axes[i]] = blend.weights[i];
+  space.passes = Passes(shape.active);
+  for (u32 p = 0; p < space.passes.count; ++p) {
+    const Blend blend = blend_of(rule, shape.active, space.passes.odd[p]);
+    space.parts[p] = 0;
+    for (u32& weight : space.blends[p]) weight = 0;
+    for (u32 i = 0; i < shape.active; ++i) {
+      const u32 a = shape.active_axes[i];
+      space.parts[p] |= (space.passes.odd[p] >> i & 1) << a;
+      space.blends[p][a] = blend.weights[i];
+    }
   }
   return &space;
 }
@@ -812,37 +829,24 @@ inline Grid grid_of(const Shape& shape, u32* at) {
   return grid;
 }
 
-// Calls visit(level, part, blend) for all passes of a level.
+// Calls visit(part, blend) for all passes of a level.
 template <class F>
 inline void for_parts(const Workspace& space, const Level& level, F&& visit) {
-  const Shape& shape = space.plan.shape;
-  for (u32 odd = 1; odd <= shape.active; ++odd) {
-    for (u32 m = 1; m < 1u << shape.active; ++m) {
-      if (count_ones(m) != odd) continue;
-      u32 part = 0;
-      for (u32 i = 0; i < shape.active; ++i) part |= (m >> (shape.active - 1 - i) & 1) << shape.active_axes[i];
-      if (level.parts[part] != nullptr) visit(part, space.blends[part]);
-    }
+  for (u32 p = 0; p < space.passes.count; ++p) {
+    if (level.parts[space.parts[p]] != nullptr) visit(space.parts[p], space.blends[p]);
   }
 }
 
-// Calls visit(integer, integer before) for the first values of the coarsest grid: those whose active coordinates are 0.
-template <class F>
-inline void for_first(const Workspace& space, F&& visit) {
-  const Level& level = space.levels[space.plan.top];
-  u32 counts[kAxes], strides[kAxes];
+// Where the entries of the part without odd axes are, of the coarsest level here.
+inline Places places_of(const Workspace& space) {
+  const Level& level = space.levels[space.plan.levels - 1];
+  Places places = {};
+  places.shift = space.plan.levels;
   for (u32 a = 0; a < kAxes; ++a) {
-    counts[a] = level.axes[a].even;
-    strides[a] = stride_of(space.plan, level, 0, a);
+    places.strides[a] = stride_of(space.plan, level, 0, a);
+    places.last[a] = level.axes[a].place(level.axes[a].even - 1);
   }
-  const u32* before = nullptr;
-  for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-    u32* const row = level.parts[0] + w * strides[0] + z * strides[1] + y * strides[2] + x;
-    for (u32 i = 0; i < length; ++i) {
-      visit(row[i], before);
-      before = row + i;
-    }
-  });
+  return places;
 }
 
 struct TakeClosed {
@@ -890,28 +894,19 @@ inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, 
   const Plan& plan = space.plan;
   // The targets are only read.
   Grid grid = grid_of(plan.shape, const_cast<u32*>(reinterpret_cast<const u32*>(targets)));
-  for (u32 l = 0; l <= plan.top; ++l) {
+  for (u32 l = 0; l < plan.levels; ++l) {
     move_level<true>(plan, space.levels[l], grid);
     grid = grid_of(plan, space.levels[l]);
   }
   u32* const places = reinterpret_cast<u32*>(integers);  // of codes, until all are in their order
   u32* next = reinterpret_cast<u32*>(codes);
-  for_first(space, [&](u32& integer, const u32* before) {
-    u32 code = 0;
-    if (before == nullptr) {
-      integer = static_cast<u32>(base);
-    } else {
-      if (static_cast<i32>(integer) != kNone<i32>) {
-        code = integer - *before;
-        if (kClosed) {
-          code = static_cast<u32>(static_cast<i32>(integer - u32{kParts} * *before + kParts * kUnit / 2) >> 10);
-        }
-      }
-      integer = *before + (kClosed ? u32{kUnit} : 1) * code;
-    }
-    *next++ = code;
+  i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
+  coarse[0] = base;
+  *next++ = 0;
+  interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, [&](u32 place, i32 prediction) {
+    *next++ = static_cast<u32>(take_target<kClosed>(coarse[place], prediction, coarse[place]));
   });
-  for (u32 l = plan.top + 1; l-- > 0;) {
+  for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     fill_mask(plan, level);
     for_parts(space, level, [&](u32 part, const u32 (&blend)[kAxes]) {
@@ -934,11 +929,13 @@ template <u32 kPredictor>
 inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers) {
   const Plan& plan = space.plan;
   const u32* next = reinterpret_cast<const u32*>(steps);
-  for_first(space, [&](u32& integer, const u32* before) {
-    integer = before == nullptr ? static_cast<u32>(base) : *before + *next;
-    ++next;
+  i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
+  coarse[0] = base;
+  interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, [&](u32 place, i32 prediction) {
+    coarse[place] = static_cast<i32>(static_cast<u32>(prediction) + *++next);
   });
-  for (u32 l = plan.top + 1; l-- > 0;) {
+  ++next;
+  for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     fill_mask(plan, level);
     for_parts(space, level, [&](u32 part, const u32 (&blend)[kAxes]) {
