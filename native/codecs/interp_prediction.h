@@ -41,12 +41,12 @@ inline void code_interpolation(const Shape& shape, const Rule& rule, const I* ta
 
 // The decoder's side: `steps` in coding order lead from predictions to integers. The first one is not used.
 template <class I>
-inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers, u8* scratch) {
+inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers,
+                                  u8* scratch) {
   if constexpr (sizeof(I) == 4) {
     if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
-      levels::with_predictor(rule.predictor, [&](auto predictor) {
-        levels::rebuild<predictor()>(*space, steps, base, integers);
-      });
+      levels::with_predictor(rule.predictor,
+                             [&](auto predictor) { levels::rebuild<predictor()>(*space, steps, base, integers); });
       return;
     }
   }
@@ -80,8 +80,8 @@ inline void fill_exceptions(const Shape& shape, I base, I* integers) {
 // Rows of a box to or from coding order. Returns the end of the codes.
 template <bool kToRows, class W, class Code>
 inline Code* move_box(const Shape& shape, W* box, Code* codes) {
-  const u32 (&counts)[kAxes] = shape.extents;
-  const u32 (&strides)[kAxes] = shape.strides;
+  const u32(&counts)[kAxes] = shape.extents;
+  const u32(&strides)[kAxes] = shape.strides;
   const u32 depth = counts[1] > 1 ? 2 : 1;
   if (counts[1] == 1 && counts[2] == 1) {  // raster order
     if constexpr (kToRows) {
@@ -223,7 +223,7 @@ inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* cod
     });
     out[0] = position == 0 ? 0 : row[0] - (from.axes == 0 ? *(row - back) : predicted_entry(from, 0));
   });
-  I* end = move_box<false>(shape, differences, codes);
+  U* end = move_box<false>(shape, reinterpret_cast<U*>(differences), reinterpret_cast<U*>(codes));
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *end++ = 0;
 }
 

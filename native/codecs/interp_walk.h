@@ -117,7 +117,7 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
   using U = Unsigned<I>;
   u32 counts[kAxes];
   for (u32 a = 0; a < kAxes; ++a) counts[a] = (shape.axes & axis_bit(a)) != 0 ? 1 : shape.extents[a];
-  const u32 (&strides)[kAxes] = places.strides;
+  const u32(&strides)[kAxes] = places.strides;
   u32 before = 0;
   for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
     const u32 at = w * strides[0] + z * strides[1] + y * strides[2] + x * strides[3];

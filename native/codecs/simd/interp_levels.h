@@ -59,15 +59,15 @@ struct Ghost {
 };
 
 struct Axis {
-  u32 even = 0, odd = 0;  // entries of the lists
-  u32 regular = 0;        // even entries at even distances: the last one may be closer
-  u32 gap = 0;            // ghosts between the regular entries and the last one, or behind the regular ones
-  u32 before = 0;         // ghosts in front
-  u32 places = 0;         // of even and odd parts, with ghosts
-  u32 stride = 0;         // of the inner axes
+  u32 even = 0, odd = 0;             // entries of the lists
+  u32 regular = 0;                   // even entries at even distances: the last one may be closer
+  u32 gap = 0;                       // ghosts between the regular entries and the last one, or behind the regular ones
+  u32 before = 0;                    // ghosts in front
+  u32 places = 0;                    // of even and odd parts, with ghosts
+  u32 stride = 0;                    // of the inner axes
   u32 six_begin = 0, six_end = 0;    // odd places with six points
   u32 four_begin = 0, four_end = 0;  // with four
-  u32 twist = 0;          // two points: the last odd place, if irregular, has the weights 8 + twist and 8 - twist
+  u32 twist = 0;              // two points: the last odd place, if irregular, has the weights 8 + twist and 8 - twist
   bool is_cubic = false;      // all ghosts but that of an irregular place continue three entries by a parabola
   bool is_irregular = false;  // the last odd place lies closer than s to the last even one
   u32 ghost_count = 0;
@@ -85,7 +85,7 @@ struct Level {
   Axis axes[kAxes];
   u32 s;
   bool is_top;
-  u32 block;       // of all inner places, with ghosts
+  u32 block;  // of all inner places, with ghosts
   u32 mask_length;
   u32* parts[16];  // by the set of odd axes, bit a for axis a; where places and entries 0 are
 };
@@ -268,8 +268,8 @@ template <u32 kPredictor>
 
 // Predicts `length` places. `use(k, prediction)` gets vectors of them, and the last one may be too long.
 template <u32 kPredictor, u32 kTerms, class F>
-[[gnu::always_inline]] inline void run(const Term (&terms)[kMaxActiveAxes], const u32* mask, u32 fixed, u32* at, u32 length,
-                                       F&& use) {
+[[gnu::always_inline]] inline void run(const Term (&terms)[kMaxActiveAxes], const u32* mask, u32 fixed, u32* at,
+                                       u32 length, F&& use) {
   const Term t0 = terms[0], t1 = terms[kTerms > 1 ? 1 : 0], t2 = terms[kTerms > 2 ? 2 : 0];
   for_lanes(at, length, [&](u32 k) __attribute__((always_inline)) {
     Lanes bits = {};
@@ -311,8 +311,8 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
     if (count < 3) c = a;
     if (count < 4) d = a;
     for_lanes(out, length, [&](u32 k) {
-      store_lanes(out + k, w0 * load_lanes(a + k) + w1 * load_lanes(b + k) + w2 * load_lanes(c + k) +
-                               w3 * load_lanes(d + k));
+      store_lanes(out + k,
+                  w0 * load_lanes(a + k) + w1 * load_lanes(b + k) + w2 * load_lanes(c + k) + w3 * load_lanes(d + k));
     });
   }
 }
@@ -355,8 +355,8 @@ inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a) {
   const i64 stride = axis.stride;
   for (u32 w = 0; w < counts[0]; ++w) {
     for (u32 z = 0; z < counts[1]; ++z) {
-      u32* const plane = level.parts[part] + place_of(level, part, 0, w) * strides[0] +
-                         place_of(level, part, 1, z) * strides[1];
+      u32* const plane =
+          level.parts[part] + place_of(level, part, 0, w) * strides[0] + place_of(level, part, 1, z) * strides[1];
       if (a == 3) {  // also in rows of ghosts
         mix_rows(plane, level.axes[2].end((part >> 2 & 1) != 0), strides[2], axis);
         continue;
@@ -433,7 +433,8 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
 
   // Predicts places from `offset` on, `skip` places behind the beginning of a block.
   const auto predict = [&](u32 offset, u32 skip, u32 total, u32 count, u32 fixed) {
-    u32 step = kPredictor == kFourPoints || total <= level.mask_length - skip ? total : level.mask_length, longest = step;
+    u32 step = kPredictor == kFourPoints || total <= level.mask_length - skip ? total : level.mask_length,
+        longest = step;
     if (total > length && length >= kLongBlock && block - length >= kLongBlock / 2) {
       step = block;  // leave out what has no entries
       longest = length;
@@ -484,7 +485,8 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
       }
       if (is_regular) {
         for (u32 p = 0; p < 6; ++p) {
-          const bool is_used = !level.is_top && (kPredictor == kTwoPoints ? p == 2 || p == 3 : fixed != 0 || (p > 0 && p < 5));
+          const bool is_used =
+              !level.is_top && (kPredictor == kTwoPoints ? p == 2 || p == 3 : fixed != 0 || (p > 0 && p < 5));
           term.from[p] = is_used ? here + (static_cast<i64>(p) - 2) * stride : here;
         }
         predict(offset, 0, (end - j - 1) * block + length, inner + 1, fixed);
@@ -573,35 +575,31 @@ struct Pair {
   Lanes first, second;
 };
 
-#if defined(__clang__) || __GNUC__ >= 12
-#define H5L_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define H5L_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Lanes{__VA_ARGS__})
-#endif
 // `interleaved` gives a0 b0 a1 b1 …; `parted` is its inverse.
 #if defined(__AVX512F__)
 inline Pair interleaved(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-          H5L_SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+          H5L_SHUFFLE(Lanes, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
 }
 inline Pair parted(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
-          H5L_SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+          H5L_SHUFFLE(Lanes, a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
 }
 #elif defined(__AVX2__)
 inline Pair interleaved(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11), H5L_SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 8, 1, 9, 2, 10, 3, 11), H5L_SHUFFLE(Lanes, a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
 }
 inline Pair parted(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14), H5L_SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 2, 4, 6, 8, 10, 12, 14), H5L_SHUFFLE(Lanes, a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
 }
 #else
 inline Pair interleaved(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 4, 1, 5), H5L_SHUFFLE(a, b, 2, 6, 3, 7)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 4, 1, 5), H5L_SHUFFLE(Lanes, a, b, 2, 6, 3, 7)};
 }
-inline Pair parted(Lanes a, Lanes b) { return {H5L_SHUFFLE(a, b, 0, 2, 4, 6), H5L_SHUFFLE(a, b, 1, 3, 5, 7)}; }
+inline Pair parted(Lanes a, Lanes b) {
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 2, 4, 6), H5L_SHUFFLE(Lanes, a, b, 1, 3, 5, 7)};
+}
 #endif
-#undef H5L_SHUFFLE
 
 // A finer grid: of the box itself, or of the part without odd axes of the level below.
 struct Grid {
@@ -705,7 +703,8 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
       const u32* const plane = row - 2 * y * grid.strides[2];
       for (; y + y_axis.odd < rows; ++y) {
         const u32 offset = y_axis.place(y) * strides[0];
-        move_row(const_cast<u32*>(plane) + grid.place(2, y + y_axis.odd) * grid.strides[2], from[0][0] + offset, from[0][1] + offset);
+        move_row(const_cast<u32*>(plane) + grid.place(2, y + y_axis.odd) * grid.strides[2], from[0][0] + offset,
+                 from[0][1] + offset);
       }
     }
   }
@@ -909,7 +908,7 @@ inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, 
   for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     fill_mask(plan, level);
-    for_parts(space, level, [&](u32 part, const u32 (&blend)[kAxes]) {
+    for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
       u32* const at = level.parts[part];
       predict_part<kPredictor>(plan, level, part, blend, [&](u32 offset) {
         if constexpr (kClosed) {
@@ -938,13 +937,14 @@ inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers)
   for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     fill_mask(plan, level);
-    for_parts(space, level, [&](u32 part, const u32 (&blend)[kAxes]) {
+    for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
       u32* const at = level.parts[part];
       next = move_codes<true>(plan, level, part, at, next);
       predict_part<kPredictor>(plan, level, part, blend, [&](u32 offset) { return TakeSteps{at + offset}; });
     });
-    move_level<false>(plan, level, l == 0 ? grid_of(plan.shape, reinterpret_cast<u32*>(integers))
-                                          : grid_of(plan, space.levels[l - 1]));
+    move_level<false>(
+        plan, level,
+        l == 0 ? grid_of(plan.shape, reinterpret_cast<u32*>(integers)) : grid_of(plan, space.levels[l - 1]));
   }
 }
 
