@@ -342,33 +342,34 @@ inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
   }
 }
 
+// Entries along w and z of a part, that are worked on while they are in the cache: all, or one or two planes of one w.
+struct Slab {
+  u32 w_begin, w_end;
+  u32 z_begin, z_end;
+};
+
 // Fills the ghosts of an inner axis in a part with even places along it.
-inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a) {
+inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a, const Slab& slab) {
   const Axis& axis = level.axes[a];
   u32 length = 1;  // of what is contiguous
   for (u32 b = a + 1; b < kAxes; ++b) length += (level.axes[b].end((part >> b & 1) != 0) - 1) * level.axes[b].stride;
-  u32 counts[kAxes] = {1, 1, 1, 1}, strides[kAxes] = {};
-  for (u32 b = 0; b < a; ++b) {
-    counts[b] = counts_of(level, part, b);
-    strides[b] = stride_of(plan, level, part, b);
-  }
+  const u32 w_stride = a > 0 ? stride_of(plan, level, part, 0) : 0,
+            z_stride = a > 1 ? stride_of(plan, level, part, 1) : 0;
+  const u32 y_stride = a > 2 ? stride_of(plan, level, part, 2) : 0, rows = a > 2 ? counts_of(level, part, 2) : 1;
   const i64 stride = axis.stride;
-  for (u32 w = 0; w < counts[0]; ++w) {
-    for (u32 z = 0; z < counts[1]; ++z) {
-      u32* const plane =
-          level.parts[part] + place_of(level, part, 0, w) * strides[0] + place_of(level, part, 1, z) * strides[1];
+  for (u32 w = a > 0 ? slab.w_begin : 0; w < (a > 0 ? slab.w_end : 1); ++w) {
+    for (u32 z = a > 1 ? slab.z_begin : 0; z < (a > 1 ? slab.z_end : 1); ++z) {
+      u32* const at =
+          level.parts[part] + place_of(level, part, 0, w) * w_stride + place_of(level, part, 1, z) * z_stride;
       if (a == 3) {  // also in rows of ghosts
-        mix_rows(plane, level.axes[2].end((part >> 2 & 1) != 0), strides[2], axis);
+        mix_rows(at, place_of(level, part, 2, rows - 1) + 1, y_stride, axis);
         continue;
       }
-      for (u32 y = 0; y < counts[2]; ++y) {
-        u32* const at = plane + place_of(level, part, 2, y) * strides[2];
-        for (u32 g = 0; g < axis.ghost_count; ++g) {
-          const Ghost& ghost = axis.ghosts[g];
-          const u32* from[4] = {};
-          for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
-          mix(at + ghost.place * stride, length, from, ghost.weights, ghost.count);
-        }
+      for (u32 g = 0; g < axis.ghost_count; ++g) {
+        const Ghost& ghost = axis.ghosts[g];
+        const u32* from[4] = {};
+        for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
+        mix(at + ghost.place * stride, length, from, ghost.weights, ghost.count);
       }
     }
   }
@@ -407,69 +408,91 @@ inline void run_terms(u32 count, const Term (&terms)[kMaxActiveAxes], const u32*
   }
 }
 
-// Predicts a part, whose other parts are complete. `make_use(offset)` gives the function that takes the predictions from
-// an offset in the part on.
+// Predicts a part, whose other parts are complete, slab by slab. MakeUse gives for an offset in the part the function that
+// takes the predictions from there on.
 template <u32 kPredictor, class MakeUse>
-inline void predict_part(const Plan& plan, const Level& level, u32 part, const u32 (&blend)[kAxes], MakeUse make_use) {
-  constexpr u32 kFirst = kPredictor == kTwoPoints ? 2 : kPredictor == kFourPoints ? 1 : 0;  // neighbour that is used
-  const u32 outer = plan.outer;
-  Term terms[kMaxActiveAxes] = {};
-  const u32* inner_from[kMaxActiveAxes] = {};
-  i64 inner_strides[kMaxActiveAxes] = {};
-  u32 inner = 0;
-  for (u32 a = plan.first; a < kAxes; ++a) {
-    if ((part >> a & 1) == 0 || blend[a] == 0) continue;
-    const u32 source = part & ~(1u << a);
-    fill_ghosts(plan, level, source, a);
-    inner_from[inner] = level.parts[source];
-    inner_strides[inner] = level.axes[a].stride;
-    terms[inner].bit = 1u << a;
-    terms[inner].twist = level.axes[a].twist;
-    terms[inner].weight = blend[a];
-    ++inner;
-  }
-  const u32 block = level.block, length = length_of(plan, level, part);
-  u32* const at = level.parts[part];
-
-  // Predicts places from `offset` on, `skip` places behind the beginning of a block.
-  const auto predict = [&](u32 offset, u32 skip, u32 total, u32 count, u32 fixed) {
-    u32 step = kPredictor == kFourPoints || total <= level.mask_length - skip ? total : level.mask_length,
-        longest = step;
-    if (total > length && length >= kLongBlock && block - length >= kLongBlock / 2) {
-      step = block;  // leave out what has no entries
-      longest = length;
+class Pass {
+ public:
+  Pass(const Plan& plan, const Level& level, u32 part, const u32 (&blend)[kAxes])
+      : plan_(plan), level_(level), part_(part), at_(level.parts[part]), length_(length_of(plan, level, part)) {
+    for (u32 a = plan.first; a < kAxes; ++a) {
+      if ((part >> a & 1) == 0 || blend[a] == 0) continue;
+      axes_[inner_] = a;
+      from_[inner_] = level.parts[part & ~(1u << a)];
+      strides_[inner_] = level.axes[a].stride;
+      terms_[inner_].bit = 1u << a;
+      terms_[inner_].twist = level.axes[a].twist;
+      terms_[inner_].weight = blend[a];
+      ++inner_;
     }
-    for (u32 done = 0; done < total; done += step) {
-      for (u32 i = 0; i < inner; ++i) {
-        for (u32 p = kFirst; p < 6 - kFirst; ++p) {
-          terms[i].from[p] = inner_from[i] + offset + done + (static_cast<i64>(p) - 2) * inner_strides[i];
+    if (plan.outer != kNoAxis && (part >> plan.outer & 1) != 0) outer_weight_ = blend[plan.outer];
+  }
+
+  void operator()(const Slab& slab, const MakeUse& make_use) {
+    for (u32 i = 0; i < inner_; ++i) fill_ghosts(plan_, level_, part_ & ~(1u << axes_[i]), axes_[i], slab);
+    if (plan_.outer == 0) {
+      predict_blocks(0, slab.w_begin, slab.w_end, make_use);
+    } else if (plan_.outer == 1) {
+      for (u32 w = slab.w_begin; w < slab.w_end; ++w) predict_blocks(w, slab.z_begin, slab.z_end, make_use);
+    } else if (plan_.outer == 2) {
+      const u32 planes = counts_of(level_, part_, 1);
+      for (u32 w = slab.w_begin; w < slab.w_end; ++w) {
+        for (u32 z = slab.z_begin; z < slab.z_end; ++z) {
+          predict_blocks(w * planes + z, 0, counts_of(level_, part_, 2), make_use);
         }
       }
-      run_terms<kPredictor>(count, terms, plan.mask + skip, fixed, at + offset + done,
-                            total - done < longest ? total - done : longest, make_use(offset + done));
-      for (u32 p = kFirst; p < 6 - kFirst && count > inner; ++p) terms[inner].from[p] += step;
+    } else {
+      predict(0, 0, (plan_.repeats - 1) * level_.block + length_, inner_, 0, make_use);
     }
-  };
-
-  if (outer == kNoAxis || (part >> outer & 1) == 0 || blend[outer] == 0) {
-    const u32 blocks = plan.repeats * (outer == kNoAxis ? 1 : counts_of(level, part, outer));
-    predict(0, 0, (blocks - 1) * block + length, inner, 0);
-    return;
   }
-  const Axis& axis = level.axes[outer];
-  Term& term = terms[inner];
-  term.bit = kOuterBit;
-  term.twist = axis.twist;
-  term.weight = blend[outer];
-  const i64 stride = block;
-  for (u32 repeat = 0; repeat < plan.repeats; ++repeat) {
-    const u32* const even = level.parts[part & ~(1u << outer)] + repeat * axis.even * block;
-    for (u32 j = 0, end; j < axis.odd; j = end) {
+
+ private:
+  static constexpr u32 kFirst = kPredictor == kTwoPoints ? 2 : kPredictor == kFourPoints ? 1 : 0;  // used neighbour
+
+  // Predicts places from `offset` on, `skip` places behind the beginning of a block.
+  void predict(u32 offset, u32 skip, u32 total, u32 count, u32 fixed, const MakeUse& make_use) {
+    const u32 block = level_.block;
+    u32 step = kPredictor == kFourPoints || total <= level_.mask_length - skip ? total : level_.mask_length,
+        longest = step;
+    if (total > length_ && length_ >= kLongBlock && block - length_ >= kLongBlock / 2) {
+      step = block;  // leave out what has no entries
+      longest = length_;
+    }
+    for (u32 done = 0; done < total; done += step) {
+      for (u32 i = 0; i < inner_; ++i) {
+        for (u32 p = kFirst; p < 6 - kFirst; ++p) {
+          terms_[i].from[p] = from_[i] + offset + done + (static_cast<i64>(p) - 2) * strides_[i];
+        }
+      }
+      run_terms<kPredictor>(count, terms_, plan_.mask + skip, fixed, at_ + offset + done,
+                            total - done < longest ? total - done : longest, make_use(offset + done));
+      for (u32 p = kFirst; p < 6 - kFirst && count > inner_; ++p) terms_[inner_].from[p] += step;
+    }
+  }
+
+  // Predicts the blocks of some entries of the outer axis.
+  void predict_blocks(u32 repeat, u32 begin, u32 stop, const MakeUse& make_use) {
+    const u32 outer = plan_.outer;
+    if (outer_weight_ == 0) {
+      const u32 count = counts_of(level_, part_, outer);
+      predict((repeat * count + begin) * level_.block, 0, (stop - begin - 1) * level_.block + length_, inner_, 0,
+              make_use);
+      return;
+    }
+    const Axis& axis = level_.axes[outer];
+    Term& term = terms_[inner_];
+    term.bit = kOuterBit;
+    term.twist = axis.twist;
+    term.weight = outer_weight_;
+    const u32 block = level_.block;
+    const i64 stride = block;
+    const u32* const even = level_.parts[part_ & ~(1u << outer)] + repeat * axis.even * block;
+    for (u32 j = begin, end; j < stop; j = end) {
       const u32 offset = (repeat * axis.odd + j) * block;
       const u32* const here = even + j * block;
       bool is_regular = true;
       u32 fixed = 0;
-      if (level.is_top) {
+      if (level_.is_top) {
         end = j + 1;
       } else if (kPredictor == kTwoPoints) {
         fixed = axis.is_irregular && j == axis.odd - 1 ? kOuterBit : 0;
@@ -483,43 +506,56 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
         end = j + 1;
         is_regular = false;
       }
+      if (end > stop) end = stop;
       if (is_regular) {
         for (u32 p = 0; p < 6; ++p) {
           const bool is_used =
-              !level.is_top && (kPredictor == kTwoPoints ? p == 2 || p == 3 : fixed != 0 || (p > 0 && p < 5));
+              !level_.is_top && (kPredictor == kTwoPoints ? p == 2 || p == 3 : fixed != 0 || (p > 0 && p < 5));
           term.from[p] = is_used ? here + (static_cast<i64>(p) - 2) * stride : here;
         }
-        predict(offset, 0, (end - j - 1) * block + length, inner + 1, fixed);
+        predict(offset, 0, (end - j - 1) * block + length_, inner_ + 1, fixed, make_use);
         continue;
       }
       // Another rule: the interior's with a ghost, the other neighbours being the entry before.
       u32 w[4];
-      weights_of(plan, level, outer, j, kFourPoints, w);
+      weights_of(plan_, level_, outer, j, kFourPoints, w);
       const u32* from[4];
       for (u32 i = 0; i < 4; ++i) {
         from[i] = w[i] == 0 ? here : here + (static_cast<i64>(i) - 1) * stride;
         w[i] = 0 - w[i];
       }
       w[1] += 17;
-      for (u32 done = 0; done < length; done += kGhostLanes) {
-        const u32 now = length - done < kGhostLanes ? length - done : kGhostLanes;
-        mix(plan.ghosts, now, from, w, 4);
+      for (u32 done = 0; done < length_; done += kGhostLanes) {
+        const u32 now = length_ - done < kGhostLanes ? length_ - done : kGhostLanes;
+        mix(plan_.ghosts, now, from, w, 4);
         for (const u32*& neighbour : from) neighbour += now;
         for (const u32*& neighbour : term.from) neighbour = here + done;
-        term.from[4] = plan.ghosts;
-        predict(offset + done, done, now, inner + 1, 0);
+        term.from[4] = plan_.ghosts;
+        predict(offset + done, done, now, inner_ + 1, 0, make_use);
       }
     }
   }
-}
+
+  const Plan& plan_;
+  const Level& level_;
+  const u32 part_;
+  u32* const at_;
+  const u32 length_;
+  u32 inner_ = 0;  // terms along inner axes
+  u32 outer_weight_ = 0;
+  u32 axes_[kMaxActiveAxes] = {};
+  const u32* from_[kMaxActiveAxes] = {};
+  i64 strides_[kMaxActiveAxes] = {};
+  Term terms_[kMaxActiveAxes] = {};
+};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
 
-// Copies the entries of a part, or of an array with the places of a part, to or from coding order. Returns the end of
-// its codes.
+// Copies the entries of a slab to or from coding order. `places` is where the part's entry 0 is, or would be. Returns the
+// end of the codes.
 template <bool kToParts, class Code>
-inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* places, Code* codes) {
+inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Slab& slab, u32* places, Code* codes) {
   u32 counts[kAxes], strides[kAxes];
   for (u32 a = 0; a < kAxes; ++a) {
     counts[a] = counts_of(level, part, a);
@@ -530,10 +566,10 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* pla
   const u32 room = level.axes[3].before != 0 ? level.axes[3].places : entries;  // for a row
   const u32 last_row = place_of(level, part, 2, counts[2] - 1);
   const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] == 1 && counts[2] == 1 ? 1 : 4;
-  for (u32 w = 0; w < counts[0]; ++w) {
+  for (u32 w = slab.w_begin; w < slab.w_end; ++w) {
     u32* const cube = places + place_of(level, part, 0, w) * strides[0];
-    for (u32 z = 0; z < counts[1]; z += depth) {
-      const u32 planes = counts[1] - z < depth ? 1 : depth;
+    for (u32 z = slab.z_begin; z < slab.z_end; z += depth) {
+      const u32 planes = slab.z_end - z < depth ? 1 : depth;
       for (u32 y = 0; y < counts[2]; y += height) {
         u32* rows[8];
         u32 count = 0;
@@ -848,6 +884,23 @@ inline Places places_of(const Workspace& space) {
   return places;
 }
 
+// Calls visit(slab, offset of its first entry) in coding order.
+template <class F>
+inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit) {
+  const u32 cubes = counts_of(level, part, 0), planes = counts_of(level, part, 1);
+  if (plan.outer == kNoAxis) {
+    visit(Slab{0, cubes, 0, planes}, 0u);
+    return;
+  }
+  const u32 w_stride = stride_of(plan, level, part, 0), z_stride = stride_of(plan, level, part, 1);
+  const u32 step = plan.outer == 0 ? planes : planes > 1 ? 2 : 1;
+  for (u32 w = 0; w < cubes; ++w) {
+    for (u32 z = 0; z < planes; z += step) {
+      visit(Slab{w, w + 1, z, z + step < planes ? z + step : planes}, w * w_stride + z * z_stride);
+    }
+  }
+}
+
 struct TakeClosed {
   u32* at;
   u32* codes;
@@ -888,6 +941,22 @@ inline void with_predictor(u32 predictor, F&& visit) {
   }
 }
 
+// What becomes of predictions: 0 open, 1 closed, 2 decoding.
+template <u32 kWhat>
+struct MakeTake {
+  u32* at;
+  u32* codes;
+  auto operator()(u32 offset) const {
+    if constexpr (kWhat == 0) {
+      return TakeOpen{at + offset, codes + offset};
+    } else if constexpr (kWhat == 1) {
+      return TakeClosed{at + offset, codes + offset};
+    } else {
+      return TakeSteps{at + offset};
+    }
+  }
+};
+
 template <bool kClosed, u32 kPredictor>
 inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes) {
   const Plan& plan = space.plan;
@@ -909,15 +978,13 @@ inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, 
     const Level& level = space.levels[l];
     fill_mask(plan, level);
     for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
-      u32* const at = level.parts[part];
-      predict_part<kPredictor>(plan, level, part, blend, [&](u32 offset) {
-        if constexpr (kClosed) {
-          return TakeClosed{at + offset, places + offset};
-        } else {
-          return TakeOpen{at + offset, places + offset};
-        }
+      using Make = MakeTake<kClosed ? 1 : 0>;
+      Pass<kPredictor, Make> pass(plan, level, part, blend);
+      for_slabs(plan, level, part, [&](const Slab& slab, u32 offset) {
+        u32* const entries = places - offset;
+        pass(slab, Make{level.parts[part], entries});
+        next = move_codes<false>(plan, level, part, slab, entries, next);
       });
-      next = move_codes<false>(plan, level, part, places, next);
     });
     move_level<false>(plan, level, l == 0 ? grid_of(plan.shape, places) : grid_of(plan, space.levels[l - 1]));
   }
@@ -938,9 +1005,12 @@ inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers)
     const Level& level = space.levels[l];
     fill_mask(plan, level);
     for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
-      u32* const at = level.parts[part];
-      next = move_codes<true>(plan, level, part, at, next);
-      predict_part<kPredictor>(plan, level, part, blend, [&](u32 offset) { return TakeSteps{at + offset}; });
+      using Make = MakeTake<2>;
+      Pass<kPredictor, Make> pass(plan, level, part, blend);
+      for_slabs(plan, level, part, [&](const Slab& slab, u32) {
+        next = move_codes<true>(plan, level, part, slab, level.parts[part], next);
+        pass(slab, Make{level.parts[part], nullptr});
+      });
     });
     move_level<false>(
         plan, level,
