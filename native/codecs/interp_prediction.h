@@ -31,22 +31,10 @@ inline void code_interpolation(const Shape& shape, const Rule& rule, const I* ta
       return;
     }
   }
-  using U = Unsigned<I>;
   integers[0] = base;
   *codes++ = 0;
   interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
-    const I target = targets[position];
-    U code = 0;
-    if (target != kNone<I>) {
-      if constexpr (kClosed) {
-        code = static_cast<U>(
-            static_cast<I>(static_cast<U>(target) - U{kParts} * static_cast<U>(prediction) + kParts * kUnit / 2) >> 10);
-      } else {
-        code = static_cast<U>(target) - static_cast<U>(prediction);
-      }
-    }
-    integers[position] = static_cast<I>(static_cast<U>(prediction) + (kClosed ? U{kUnit} : U{1}) * code);
-    *codes++ = static_cast<I>(code);
+    *codes++ = take_target<kClosed>(targets[position], prediction, integers[position]);
   });
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *codes++ = 0;
 }
@@ -92,8 +80,8 @@ inline void fill_exceptions(const Shape& shape, I base, I* integers) {
 // Rows of a box to or from coding order. Returns the end of the codes.
 template <bool kToRows, class W, class Code>
 inline Code* move_box(const Shape& shape, W* box, Code* codes) {
-  const u32 (&counts)[kAxes] = shape.extents;
-  const u32 (&strides)[kAxes] = shape.strides;
+  const u32(&counts)[kAxes] = shape.extents;
+  const u32(&strides)[kAxes] = shape.strides;
   const u32 depth = counts[1] > 1 ? 2 : 1;
   if (counts[1] == 1 && counts[2] == 1) {  // raster order
     if constexpr (kToRows) {
@@ -235,7 +223,7 @@ inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* cod
     });
     out[0] = position == 0 ? 0 : row[0] - (from.axes == 0 ? *(row - back) : predicted_entry(from, 0));
   });
-  I* end = move_box<false>(shape, differences, codes);
+  U* end = move_box<false>(shape, reinterpret_cast<U*>(differences), reinterpret_cast<U*>(codes));
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *end++ = 0;
 }
 
