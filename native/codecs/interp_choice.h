@@ -236,7 +236,7 @@ struct CostSum {
   u64 cost = 0, values = 0;
   void add(u64 sum, u32 usable, u32 ordinary) {
     if (usable == 0) return;
-    cost += group_cost(sum * ordinary / usable) * ordinary;
+    cost += group_cost(usable == ordinary ? sum : sum * ordinary / usable) * ordinary;
     values += ordinary;
   }
   // From 1/16 bit for 32 values.
@@ -483,24 +483,23 @@ class Surveyor {
       CostSum total;
       for (u32 g = 0; g < groups; ++g) {
         if (all[g].ordinary == 0) continue;
-        i32 sums[kGroupValues] = {};
-        i32 usable[kGroupValues];
-        for (i32& flag : usable) flag = -1;
+        u32 sums[kGroupValues] = {};
+        u32 unusable[kGroupValues] = {};
         for (u32 k = 0; k < weights.count; ++k) {
-          const i32 share = static_cast<i32>(blend.weights[k]);
+          const u32 share = blend.weights[k];
           if (share == 0) continue;
-          const i32* const errors = all[g].errors[weights.axes[k]][level];
+          u32 errors[kGroupValues];  // a copy cannot be what is written
+          memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
           for (u32 i = 0; i < kGroupValues; ++i) {
-            usable[i] &= errors[i] != kUnusable ? -1 : 0;
-            sums[i] += share * (errors[i] != kUnusable ? errors[i] : 0);
+            unusable[i] |= errors[i] == static_cast<u32>(kUnusable) ? ~0u : 0;
+            sums[i] += share * errors[i];
           }
         }
-        u64 sum = 0;
-        u32 count = 0;
+        u32 sum = 0, count = 0;
         for (u32 i = 0; i < kGroupValues; ++i) {
-          const i32 code = nearest_bin((sums[i] + 8) >> 4) & usable[i];
-          sum += static_cast<u32>(code < 0 ? -code : code);
-          count += usable[i] != 0;
+          const i32 code = nearest_bin(static_cast<i32>(sums[i] + 8) >> 4);
+          sum += static_cast<u32>(code < 0 ? -code : code) & ~unusable[i];
+          count += unusable[i] == 0 ? 1 : 0;
         }
         total.add(sum, count, all[g].ordinary);
       }
