@@ -101,7 +101,8 @@ inline u64 group_cost(u64 sum) {
   u64 least = ~u64{0};
   for (u32 c = 1; c < kClasses; ++c) {
     const u64 cost = kClassLines.of[c].cost + (kClassLines.of[c].slope * sum >> 8);
-    least = cost < least ? cost : least;
+    if (cost >= least) break;  // lines are ever flatter and start ever higher
+    least = cost;
   }
   return least;
 }
@@ -138,12 +139,16 @@ class AbsolutePositions {
   void convert(const Word<T>* bits, i32* positions) const {
     constexpr T limit = static_cast<T>(kFarthest);
     const i32 rounding = on_bins_ ? kWholeStep / 2 : 0, mask = on_bins_ ? -kWholeStep : -1;
+    const T reference = reference_, scale = scale_;
+    const Word<T> fill = fill_of(lattice_);
     for (u32 i = 0; i < kGroupValues; ++i) {
-      T t = multiply(subtract(bit_cast<T>(bits[i]), reference_), scale_);
+      const Word<T> word = bits[i];
+      T t = multiply(subtract(bit_cast<T>(word), reference), scale);
       t = t > limit ? limit : t;
       t = t > -limit ? t : -limit;  // also NaN
       const i32 position = (static_cast<i32>(t) + rounding) & mask;
-      positions[i] = is_exception(bits[i]) ? kUnusable : position;
+      const bool is_ordinary = ((word & ~kSignBit<T>) < kInfinity<T>)&(word != fill);
+      positions[i] = is_ordinary ? position : kUnusable;
     }
   }
 
@@ -231,7 +236,7 @@ struct CostSum {
   u64 cost = 0, values = 0;
   void add(u64 sum, u32 usable, u32 ordinary) {
     if (usable == 0) return;
-    cost += group_cost(sum * ordinary / usable) * ordinary;
+    cost += group_cost(usable == ordinary ? sum : sum * ordinary / usable) * ordinary;
     values += ordinary;
   }
   // From 1/16 bit for 32 values.
@@ -304,7 +309,19 @@ class Surveyor {
       first += begin * static_cast<i64>(strides_[a]);
     }
     if (is_inside) {
-      for (u32 i = 0; i < count_; ++i) bits[i] = reader_.bits(static_cast<u64>(first) + offsets_[i]);
+      switch (shape_[3]) {
+        case 4:
+          gather_rows<4>(static_cast<u64>(first), bits);
+          break;
+        case 8:
+          gather_rows<8>(static_cast<u64>(first), bits);
+          break;
+        case 32:
+          gather_rows<32>(static_cast<u64>(first), bits);
+          break;
+        default:
+          for (u32 i = 0; i < count_; ++i) bits[i] = reader_.bits(static_cast<u64>(first) + offsets_[i]);
+      }
       return count_ == 32 ? ~0u : (1u << count_) - 1;
     }
     u32 inside = 0;
@@ -318,6 +335,13 @@ class Surveyor {
       bits[i] = is_in ? reader_.bits(static_cast<u64>(first + static_cast<i64>(offsets_[i]))) : 0;
     }
     return inside;
+  }
+
+  template <u32 length>
+  void gather_rows(u64 first, Word<T>* bits) const {
+    for (u32 i = 0; i < count_; i += length) {
+      for (u32 k = 0; k < length; ++k) bits[i + k] = reader_.bits(first + offsets_[i] + k);
+    }
   }
 
   void positions_at(const u32 (&origin)[kAxes], const i32 (&move)[kAxes], i32* positions) const {
@@ -370,41 +394,32 @@ class Surveyor {
         move[axis] = moves[t];
         positions_at(origin, move, near[t]);
       }
-      const bool is_pair = dims_[axis] == 2;  // then one value predicts the other
-      u64 sum = 0;
-      u32 count = 0;
+      if (dims_[axis] == 2) {  // one value predicts the other
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          near[2][i] = near[2][i] == kUnusable ? near[1][i] : near[2][i];
+          near[1][i] = near[2][i];
+        }
+      }
+      const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly a value has four
+      u32 sum = 0, count = 0;
       for (u32 i = 0; i < kGroupValues; ++i) {
         const i32 a = near[0][i], b = near[1][i], c = near[2][i], d = near[3][i];
-        const bool has_two = b != kUnusable && c != kUnusable;
-        const bool is_inner = dims_[axis] >= 7 && inner(origin, axis, i, 3 * s);
-        const bool has_four = has_two && a != kUnusable && d != kUnusable;
-        i32 error = kUnusable;
-        if (here[i] == kUnusable) {
-        } else if (has_four) {
-          error = here[i] - ((9 * (b + c) - a - d) >> 4);
-        } else if (has_two && !is_inner) {
-          error = here[i] - ((b + c) >> 1);
-        } else if (is_pair && b != kUnusable) {
-          error = here[i] - b;
-        } else if (is_pair && c != kUnusable) {
-          error = here[i] - c;
-        }
-        errors[level][i] = error;
-        const bool is_typical = error != kUnusable && (has_four || (dims_[axis] < 7 && has_two));
+        const bool has_two = (here[i] != kUnusable) & (b != kUnusable) & (c != kUnusable);
+        const bool has_four = has_two & (a != kUnusable) & (d != kUnusable);
+        const u32 middle = static_cast<u32>(b) + static_cast<u32>(c);
+        const u32 outer = static_cast<u32>(a) + static_cast<u32>(d);
+        const i32 four = static_cast<i32>(9 * middle - outer) >> 4, two = static_cast<i32>(middle) >> 1;
+        const i32 error = static_cast<i32>(static_cast<u32>(here[i]) - static_cast<u32>(has_four ? four : two));
+        errors[level][i] = has_two ? error : kUnusable;
+        const bool is_typical = has_four | (takes_two & has_two);
         sum += is_typical ? static_cast<u32>(error < 0 ? -error : error) : 0;
-        count += is_typical;
+        count += is_typical ? 1 : 0;
       }
       if (level == 0) {
         error_sums_[axis] += sum;
         error_counts_[axis] += count;
       }
     }
-  }
-
-  // Whether both values this far away lie inside.
-  bool inner(const u32 (&origin)[kAxes], u32 axis, u32 i, i32 distance) const {
-    const i64 at = i64{origin[axis]} + steps_[i][axis];
-    return at >= distance && at + distance < dims_[axis];
   }
 
   // The differences along each set of axes: sums over the corners of a box, with alternating signs.
@@ -439,8 +454,7 @@ class Surveyor {
     }
     for (u32 set = 1; set < kAxisSets; ++set) {
       if ((set & ~set_) != 0) continue;
-      u64 sum = 0;
-      u32 count = 0;
+      u32 sum = 0, count = 0;
       for (u32 i = 0; i < kGroupValues; ++i) {
         const i32 difference = sums[set][i] & usable[set][i];
         sum += static_cast<u32>(difference < 0 ? -difference : difference);
@@ -469,24 +483,23 @@ class Surveyor {
       CostSum total;
       for (u32 g = 0; g < groups; ++g) {
         if (all[g].ordinary == 0) continue;
-        i32 sums[kGroupValues] = {};
-        i32 usable[kGroupValues];
-        for (i32& flag : usable) flag = -1;
+        u32 sums[kGroupValues] = {};
+        u32 unusable[kGroupValues] = {};
         for (u32 k = 0; k < weights.count; ++k) {
-          const i32 share = static_cast<i32>(blend.weights[k]);
+          const u32 share = blend.weights[k];
           if (share == 0) continue;
-          const i32* const errors = all[g].errors[weights.axes[k]][level];
+          u32 errors[kGroupValues];  // a copy cannot be what is written
+          memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
           for (u32 i = 0; i < kGroupValues; ++i) {
-            usable[i] &= errors[i] != kUnusable ? -1 : 0;
-            sums[i] += share * (errors[i] != kUnusable ? errors[i] : 0);
+            unusable[i] |= errors[i] == static_cast<u32>(kUnusable) ? ~0u : 0;
+            sums[i] += share * errors[i];
           }
         }
-        u64 sum = 0;
-        u32 count = 0;
+        u32 sum = 0, count = 0;
         for (u32 i = 0; i < kGroupValues; ++i) {
-          const i32 code = nearest_bin((sums[i] + 8) >> 4) & usable[i];
-          sum += static_cast<u32>(code < 0 ? -code : code);
-          count += usable[i] != 0;
+          const i32 code = nearest_bin(static_cast<i32>(sums[i] + 8) >> 4);
+          sum += static_cast<u32>(code < 0 ? -code : code) & ~unusable[i];
+          count += unusable[i] == 0 ? 1 : 0;
         }
         total.add(sum, count, all[g].ordinary);
       }

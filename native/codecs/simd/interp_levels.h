@@ -17,6 +17,7 @@
 #include <new>
 
 #include "codecs/interp_grid.h"
+#include "codecs/interp_walk.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::interp::levels {
@@ -58,15 +59,15 @@ struct Ghost {
 };
 
 struct Axis {
-  u32 even = 0, odd = 0;  // entries of the lists
-  u32 regular = 0;        // even entries at even distances: the last one may be closer
-  u32 gap = 0;            // ghosts between the regular entries and the last one, or behind the regular ones
-  u32 before = 0;         // ghosts in front
-  u32 places = 0;         // of even and odd parts, with ghosts
-  u32 stride = 0;         // of the inner axes
+  u32 even = 0, odd = 0;             // entries of the lists
+  u32 regular = 0;                   // even entries at even distances: the last one may be closer
+  u32 gap = 0;                       // ghosts between the regular entries and the last one, or behind the regular ones
+  u32 before = 0;                    // ghosts in front
+  u32 places = 0;                    // of even and odd parts, with ghosts
+  u32 stride = 0;                    // of the inner axes
   u32 six_begin = 0, six_end = 0;    // odd places with six points
   u32 four_begin = 0, four_end = 0;  // with four
-  u32 twist = 0;          // two points: the last odd place, if irregular, has the weights 8 + twist and 8 - twist
+  u32 twist = 0;              // two points: the last odd place, if irregular, has the weights 8 + twist and 8 - twist
   bool is_cubic = false;      // all ghosts but that of an irregular place continue three entries by a parabola
   bool is_irregular = false;  // the last odd place lies closer than s to the last even one
   u32 ghost_count = 0;
@@ -84,7 +85,7 @@ struct Level {
   Axis axes[kAxes];
   u32 s;
   bool is_top;
-  u32 block;       // of all inner places, with ghosts
+  u32 block;  // of all inner places, with ghosts
   u32 mask_length;
   u32* parts[16];  // by the set of odd axes, bit a for axis a; where places and entries 0 are
 };
@@ -92,7 +93,7 @@ struct Level {
 struct Plan {
   Shape shape;
   Rule rule;
-  u32 top;
+  u32 levels;   // the finest ones; coarser ones are small
   u32 outer;    // an axis, or kNoAxis
   u32 first;    // the slowest one of a block: what is faster than the outer axis, or all active ones and what is faster
   u32 repeats;  // the product of extents that are slower than the outer axis, or than a block
@@ -251,13 +252,15 @@ template <u32 kPredictor>
     return ((c + d) << 3) + twist * (c - d);
   } else {
     const Lanes b = load_lanes(term.from[1] + k), e = load_lanes(term.from[4] + k);
-    const Lanes inner = c + d, outer = b + e;
-    const Lanes four = (inner << 3) + (inner - outer);
+    const Lanes inner = c + d, outer = b + e, bend = inner - outer;
+    const Lanes four = (inner << 3) + bend;
     if constexpr (kPredictor == kFourPoints) {
       return four;
     } else {
       const Lanes a = load_lanes(term.from[0] + k), f = load_lanes(term.from[5] + k);
-      const Lanes six = shift_down(150 * inner - 25 * outer + 3 * (a + f) + 8, 4);
+      // 150, -25 and 3 are 16 times 9, -1 and 0, and 3 times 2, -3 and 1.
+      const Lanes rest = (bend << 1) + (a + f - outer);
+      const Lanes six = shift_down((four << 4) + (rest << 1) + rest + 8, 4);
       return (mask & term.bit) != 0 ? six : four;
     }
   }
@@ -265,8 +268,8 @@ template <u32 kPredictor>
 
 // Predicts `length` places. `use(k, prediction)` gets vectors of them, and the last one may be too long.
 template <u32 kPredictor, u32 kTerms, class F>
-[[gnu::always_inline]] inline void run(const Term (&terms)[kMaxActiveAxes], const u32* mask, u32 fixed, u32* at, u32 length,
-                                       F&& use) {
+[[gnu::always_inline]] inline void run(const Term (&terms)[kMaxActiveAxes], const u32* mask, u32 fixed, u32* at,
+                                       u32 length, F&& use) {
   const Term t0 = terms[0], t1 = terms[kTerms > 1 ? 1 : 0], t2 = terms[kTerms > 2 ? 2 : 0];
   for_lanes(at, length, [&](u32 k) __attribute__((always_inline)) {
     Lanes bits = {};
@@ -308,8 +311,8 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
     if (count < 3) c = a;
     if (count < 4) d = a;
     for_lanes(out, length, [&](u32 k) {
-      store_lanes(out + k, w0 * load_lanes(a + k) + w1 * load_lanes(b + k) + w2 * load_lanes(c + k) +
-                               w3 * load_lanes(d + k));
+      store_lanes(out + k,
+                  w0 * load_lanes(a + k) + w1 * load_lanes(b + k) + w2 * load_lanes(c + k) + w3 * load_lanes(d + k));
     });
   }
 }
@@ -339,33 +342,34 @@ inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
   }
 }
 
+// Entries along w and z of a part, that are worked on while they are in the cache: all, or one or two planes of one w.
+struct Slab {
+  u32 w_begin, w_end;
+  u32 z_begin, z_end;
+};
+
 // Fills the ghosts of an inner axis in a part with even places along it.
-inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a) {
+inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a, const Slab& slab) {
   const Axis& axis = level.axes[a];
   u32 length = 1;  // of what is contiguous
   for (u32 b = a + 1; b < kAxes; ++b) length += (level.axes[b].end((part >> b & 1) != 0) - 1) * level.axes[b].stride;
-  u32 counts[kAxes] = {1, 1, 1, 1}, strides[kAxes] = {};
-  for (u32 b = 0; b < a; ++b) {
-    counts[b] = counts_of(level, part, b);
-    strides[b] = stride_of(plan, level, part, b);
-  }
+  const u32 w_stride = a > 0 ? stride_of(plan, level, part, 0) : 0,
+            z_stride = a > 1 ? stride_of(plan, level, part, 1) : 0;
+  const u32 y_stride = a > 2 ? stride_of(plan, level, part, 2) : 0, rows = a > 2 ? counts_of(level, part, 2) : 1;
   const i64 stride = axis.stride;
-  for (u32 w = 0; w < counts[0]; ++w) {
-    for (u32 z = 0; z < counts[1]; ++z) {
-      u32* const plane = level.parts[part] + place_of(level, part, 0, w) * strides[0] +
-                         place_of(level, part, 1, z) * strides[1];
+  for (u32 w = a > 0 ? slab.w_begin : 0; w < (a > 0 ? slab.w_end : 1); ++w) {
+    for (u32 z = a > 1 ? slab.z_begin : 0; z < (a > 1 ? slab.z_end : 1); ++z) {
+      u32* const at =
+          level.parts[part] + place_of(level, part, 0, w) * w_stride + place_of(level, part, 1, z) * z_stride;
       if (a == 3) {  // also in rows of ghosts
-        mix_rows(plane, level.axes[2].end((part >> 2 & 1) != 0), strides[2], axis);
+        mix_rows(at, place_of(level, part, 2, rows - 1) + 1, y_stride, axis);
         continue;
       }
-      for (u32 y = 0; y < counts[2]; ++y) {
-        u32* const at = plane + place_of(level, part, 2, y) * strides[2];
-        for (u32 g = 0; g < axis.ghost_count; ++g) {
-          const Ghost& ghost = axis.ghosts[g];
-          const u32* from[4] = {};
-          for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
-          mix(at + ghost.place * stride, length, from, ghost.weights, ghost.count);
-        }
+      for (u32 g = 0; g < axis.ghost_count; ++g) {
+        const Ghost& ghost = axis.ghosts[g];
+        const u32* from[4] = {};
+        for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
+        mix(at + ghost.place * stride, length, from, ghost.weights, ghost.count);
       }
     }
   }
@@ -404,68 +408,91 @@ inline void run_terms(u32 count, const Term (&terms)[kMaxActiveAxes], const u32*
   }
 }
 
-// Predicts a part, whose other parts are complete. `make_use(offset)` gives the function that takes the predictions from
-// an offset in the part on.
+// Predicts a part, whose other parts are complete, slab by slab. MakeUse gives for an offset in the part the function that
+// takes the predictions from there on.
 template <u32 kPredictor, class MakeUse>
-inline void predict_part(const Plan& plan, const Level& level, u32 part, const u32 (&blend)[kAxes], MakeUse make_use) {
-  constexpr u32 kFirst = kPredictor == kTwoPoints ? 2 : kPredictor == kFourPoints ? 1 : 0;  // neighbour that is used
-  const u32 outer = plan.outer;
-  Term terms[kMaxActiveAxes] = {};
-  const u32* inner_from[kMaxActiveAxes] = {};
-  i64 inner_strides[kMaxActiveAxes] = {};
-  u32 inner = 0;
-  for (u32 a = plan.first; a < kAxes; ++a) {
-    if ((part >> a & 1) == 0 || blend[a] == 0) continue;
-    const u32 source = part & ~(1u << a);
-    fill_ghosts(plan, level, source, a);
-    inner_from[inner] = level.parts[source];
-    inner_strides[inner] = level.axes[a].stride;
-    terms[inner].bit = 1u << a;
-    terms[inner].twist = level.axes[a].twist;
-    terms[inner].weight = blend[a];
-    ++inner;
-  }
-  const u32 block = level.block, length = length_of(plan, level, part);
-  u32* const at = level.parts[part];
-
-  // Predicts places from `offset` on, `skip` places behind the beginning of a block.
-  const auto predict = [&](u32 offset, u32 skip, u32 total, u32 count, u32 fixed) {
-    u32 step = kPredictor == kFourPoints || total <= level.mask_length - skip ? total : level.mask_length, longest = step;
-    if (total > length && length >= kLongBlock && block - length >= kLongBlock / 2) {
-      step = block;  // leave out what has no entries
-      longest = length;
+class Pass {
+ public:
+  Pass(const Plan& plan, const Level& level, u32 part, const u32 (&blend)[kAxes])
+      : plan_(plan), level_(level), part_(part), at_(level.parts[part]), length_(length_of(plan, level, part)) {
+    for (u32 a = plan.first; a < kAxes; ++a) {
+      if ((part >> a & 1) == 0 || blend[a] == 0) continue;
+      axes_[inner_] = a;
+      from_[inner_] = level.parts[part & ~(1u << a)];
+      strides_[inner_] = level.axes[a].stride;
+      terms_[inner_].bit = 1u << a;
+      terms_[inner_].twist = level.axes[a].twist;
+      terms_[inner_].weight = blend[a];
+      ++inner_;
     }
-    for (u32 done = 0; done < total; done += step) {
-      for (u32 i = 0; i < inner; ++i) {
-        for (u32 p = kFirst; p < 6 - kFirst; ++p) {
-          terms[i].from[p] = inner_from[i] + offset + done + (static_cast<i64>(p) - 2) * inner_strides[i];
+    if (plan.outer != kNoAxis && (part >> plan.outer & 1) != 0) outer_weight_ = blend[plan.outer];
+  }
+
+  void operator()(const Slab& slab, const MakeUse& make_use) {
+    for (u32 i = 0; i < inner_; ++i) fill_ghosts(plan_, level_, part_ & ~(1u << axes_[i]), axes_[i], slab);
+    if (plan_.outer == 0) {
+      predict_blocks(0, slab.w_begin, slab.w_end, make_use);
+    } else if (plan_.outer == 1) {
+      for (u32 w = slab.w_begin; w < slab.w_end; ++w) predict_blocks(w, slab.z_begin, slab.z_end, make_use);
+    } else if (plan_.outer == 2) {
+      const u32 planes = counts_of(level_, part_, 1);
+      for (u32 w = slab.w_begin; w < slab.w_end; ++w) {
+        for (u32 z = slab.z_begin; z < slab.z_end; ++z) {
+          predict_blocks(w * planes + z, 0, counts_of(level_, part_, 2), make_use);
         }
       }
-      run_terms<kPredictor>(count, terms, plan.mask + skip, fixed, at + offset + done,
-                            total - done < longest ? total - done : longest, make_use(offset + done));
-      for (u32 p = kFirst; p < 6 - kFirst && count > inner; ++p) terms[inner].from[p] += step;
+    } else {
+      predict(0, 0, (plan_.repeats - 1) * level_.block + length_, inner_, 0, make_use);
     }
-  };
-
-  if (outer == kNoAxis || (part >> outer & 1) == 0 || blend[outer] == 0) {
-    const u32 blocks = plan.repeats * (outer == kNoAxis ? 1 : counts_of(level, part, outer));
-    predict(0, 0, (blocks - 1) * block + length, inner, 0);
-    return;
   }
-  const Axis& axis = level.axes[outer];
-  Term& term = terms[inner];
-  term.bit = kOuterBit;
-  term.twist = axis.twist;
-  term.weight = blend[outer];
-  const i64 stride = block;
-  for (u32 repeat = 0; repeat < plan.repeats; ++repeat) {
-    const u32* const even = level.parts[part & ~(1u << outer)] + repeat * axis.even * block;
-    for (u32 j = 0, end; j < axis.odd; j = end) {
+
+ private:
+  static constexpr u32 kFirst = kPredictor == kTwoPoints ? 2 : kPredictor == kFourPoints ? 1 : 0;  // used neighbour
+
+  // Predicts places from `offset` on, `skip` places behind the beginning of a block.
+  void predict(u32 offset, u32 skip, u32 total, u32 count, u32 fixed, const MakeUse& make_use) {
+    const u32 block = level_.block;
+    u32 step = kPredictor == kFourPoints || total <= level_.mask_length - skip ? total : level_.mask_length,
+        longest = step;
+    if (total > length_ && length_ >= kLongBlock && block - length_ >= kLongBlock / 2) {
+      step = block;  // leave out what has no entries
+      longest = length_;
+    }
+    for (u32 done = 0; done < total; done += step) {
+      for (u32 i = 0; i < inner_; ++i) {
+        for (u32 p = kFirst; p < 6 - kFirst; ++p) {
+          terms_[i].from[p] = from_[i] + offset + done + (static_cast<i64>(p) - 2) * strides_[i];
+        }
+      }
+      run_terms<kPredictor>(count, terms_, plan_.mask + skip, fixed, at_ + offset + done,
+                            total - done < longest ? total - done : longest, make_use(offset + done));
+      for (u32 p = kFirst; p < 6 - kFirst && count > inner_; ++p) terms_[inner_].from[p] += step;
+    }
+  }
+
+  // Predicts the blocks of some entries of the outer axis.
+  void predict_blocks(u32 repeat, u32 begin, u32 stop, const MakeUse& make_use) {
+    const u32 outer = plan_.outer;
+    if (outer_weight_ == 0) {
+      const u32 count = counts_of(level_, part_, outer);
+      predict((repeat * count + begin) * level_.block, 0, (stop - begin - 1) * level_.block + length_, inner_, 0,
+              make_use);
+      return;
+    }
+    const Axis& axis = level_.axes[outer];
+    Term& term = terms_[inner_];
+    term.bit = kOuterBit;
+    term.twist = axis.twist;
+    term.weight = outer_weight_;
+    const u32 block = level_.block;
+    const i64 stride = block;
+    const u32* const even = level_.parts[part_ & ~(1u << outer)] + repeat * axis.even * block;
+    for (u32 j = begin, end; j < stop; j = end) {
       const u32 offset = (repeat * axis.odd + j) * block;
       const u32* const here = even + j * block;
       bool is_regular = true;
       u32 fixed = 0;
-      if (level.is_top) {
+      if (level_.is_top) {
         end = j + 1;
       } else if (kPredictor == kTwoPoints) {
         fixed = axis.is_irregular && j == axis.odd - 1 ? kOuterBit : 0;
@@ -479,90 +506,56 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
         end = j + 1;
         is_regular = false;
       }
+      if (end > stop) end = stop;
       if (is_regular) {
         for (u32 p = 0; p < 6; ++p) {
-          const bool is_used = !level.is_top && (kPredictor == kTwoPoints ? p == 2 || p == 3 : fixed != 0 || (p > 0 && p < 5));
+          const bool is_used =
+              !level_.is_top && (kPredictor == kTwoPoints ? p == 2 || p == 3 : fixed != 0 || (p > 0 && p < 5));
           term.from[p] = is_used ? here + (static_cast<i64>(p) - 2) * stride : here;
         }
-        predict(offset, 0, (end - j - 1) * block + length, inner + 1, fixed);
+        predict(offset, 0, (end - j - 1) * block + length_, inner_ + 1, fixed, make_use);
         continue;
       }
       // Another rule: the interior's with a ghost, the other neighbours being the entry before.
       u32 w[4];
-      weights_of(plan, level, outer, j, kFourPoints, w);
+      weights_of(plan_, level_, outer, j, kFourPoints, w);
       const u32* from[4];
       for (u32 i = 0; i < 4; ++i) {
         from[i] = w[i] == 0 ? here : here + (static_cast<i64>(i) - 1) * stride;
         w[i] = 0 - w[i];
       }
       w[1] += 17;
-      for (u32 done = 0; done < length; done += kGhostLanes) {
-        const u32 now = length - done < kGhostLanes ? length - done : kGhostLanes;
-        mix(plan.ghosts, now, from, w, 4);
+      for (u32 done = 0; done < length_; done += kGhostLanes) {
+        const u32 now = length_ - done < kGhostLanes ? length_ - done : kGhostLanes;
+        mix(plan_.ghosts, now, from, w, 4);
         for (const u32*& neighbour : from) neighbour += now;
         for (const u32*& neighbour : term.from) neighbour = here + done;
-        term.from[4] = plan.ghosts;
-        predict(offset + done, done, now, inner + 1, 0);
+        term.from[4] = plan_.ghosts;
+        predict(offset + done, done, now, inner_ + 1, 0, make_use);
       }
     }
   }
-}
+
+  const Plan& plan_;
+  const Level& level_;
+  const u32 part_;
+  u32* const at_;
+  const u32 length_;
+  u32 inner_ = 0;  // terms along inner axes
+  u32 outer_weight_ = 0;
+  u32 axes_[kMaxActiveAxes] = {};
+  const u32* from_[kMaxActiveAxes] = {};
+  i64 strides_[kMaxActiveAxes] = {};
+  Term terms_[kMaxActiveAxes] = {};
+};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
 
-template <bool kToParts, u32 kWidth, class Code>
-[[gnu::always_inline]] inline void move_piece(u32* place, Code* code) {
-  if constexpr (kToParts) {
-    memcpy(place, code, kWidth * sizeof(u32));
-  } else {
-    memcpy(code, place, kWidth * sizeof(u32));
-  }
-}
-
-inline void copy_few(u32* to, const u32* from, u32 count) {
-  if ((count & 4) != 0) memcpy(to, from, 16), to += 4, from += 4;
-  if ((count & 2) != 0) memcpy(to, from, 8), to += 2, from += 2;
-  if ((count & 1) != 0) *to = *from;
-}
-
-// Rows of sub-blocks that lie side by side along x. Codes are read or written up to kWidth beyond their end, and rows are
-// written within their `places`.
-template <bool kToParts, u32 kWidth, u32 kRows, class Code>
-inline Code* move_rows(u32* const* from, u32 entries, u32 places, Code* codes) {
-  u32* rows[kRows];
-  for (u32 r = 0; r < kRows; ++r) rows[r] = from[r];
-  const u32 rest = entries % kWidth;
-  u32 x = 0;
-  for (; x + kWidth <= entries; x += kWidth) {
-#pragma GCC unroll 8
-    for (u32 r = 0; r < kRows; ++r) move_piece<kToParts, kWidth>(rows[r] + x, codes + r * kWidth);
-    codes += kRows * kWidth;
-  }
-  if (rest == 0) return codes;
-  if (!kToParts || x + kWidth <= places) {
-#pragma GCC unroll 8
-    for (u32 r = 0; r < kRows; ++r) move_piece<kToParts, kWidth>(rows[r] + x, codes + r * rest);
-  } else {
-    for (u32 r = 0; r < kRows; ++r) copy_few(rows[r] + x, codes + r * rest, rest);
-  }
-  return codes + kRows * rest;
-}
-
-template <bool kToParts, u32 kWidth, u32 kRows, class Code>
-inline Code* move_rows_of(u32 count, u32* const* rows, u32 entries, u32 places, Code* codes) {
-  if constexpr (kRows == 0) {
-    return codes;
-  } else {
-    if (count == kRows) return move_rows<kToParts, kWidth, kRows>(rows, entries, places, codes);
-    return move_rows_of<kToParts, kWidth, kRows - 1>(count, rows, entries, places, codes);
-  }
-}
-
-// Copies the entries of a part, or of an array with the places of a part, to or from coding order. Returns the end of
-// its codes.
+// Copies the entries of a slab to or from coding order. `places` is where the part's entry 0 is, or would be. Returns the
+// end of the codes.
 template <bool kToParts, class Code>
-inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* places, Code* codes) {
+inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Slab& slab, u32* places, Code* codes) {
   u32 counts[kAxes], strides[kAxes];
   for (u32 a = 0; a < kAxes; ++a) {
     counts[a] = counts_of(level, part, a);
@@ -573,10 +566,10 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* pla
   const u32 room = level.axes[3].before != 0 ? level.axes[3].places : entries;  // for a row
   const u32 last_row = place_of(level, part, 2, counts[2] - 1);
   const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] == 1 && counts[2] == 1 ? 1 : 4;
-  for (u32 w = 0; w < counts[0]; ++w) {
+  for (u32 w = slab.w_begin; w < slab.w_end; ++w) {
     u32* const cube = places + place_of(level, part, 0, w) * strides[0];
-    for (u32 z = 0; z < counts[1]; z += depth) {
-      const u32 planes = counts[1] - z < depth ? 1 : depth;
+    for (u32 z = slab.z_begin; z < slab.z_end; z += depth) {
+      const u32 planes = slab.z_end - z < depth ? 1 : depth;
       for (u32 y = 0; y < counts[2]; y += height) {
         u32* rows[8];
         u32 count = 0;
@@ -618,35 +611,31 @@ struct Pair {
   Lanes first, second;
 };
 
-#if defined(__clang__) || __GNUC__ >= 12
-#define H5L_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define H5L_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Lanes{__VA_ARGS__})
-#endif
 // `interleaved` gives a0 b0 a1 b1 …; `parted` is its inverse.
 #if defined(__AVX512F__)
 inline Pair interleaved(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-          H5L_SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+          H5L_SHUFFLE(Lanes, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
 }
 inline Pair parted(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
-          H5L_SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+          H5L_SHUFFLE(Lanes, a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
 }
 #elif defined(__AVX2__)
 inline Pair interleaved(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11), H5L_SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 8, 1, 9, 2, 10, 3, 11), H5L_SHUFFLE(Lanes, a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
 }
 inline Pair parted(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14), H5L_SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 2, 4, 6, 8, 10, 12, 14), H5L_SHUFFLE(Lanes, a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
 }
 #else
 inline Pair interleaved(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 4, 1, 5), H5L_SHUFFLE(a, b, 2, 6, 3, 7)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 4, 1, 5), H5L_SHUFFLE(Lanes, a, b, 2, 6, 3, 7)};
 }
-inline Pair parted(Lanes a, Lanes b) { return {H5L_SHUFFLE(a, b, 0, 2, 4, 6), H5L_SHUFFLE(a, b, 1, 3, 5, 7)}; }
+inline Pair parted(Lanes a, Lanes b) {
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 2, 4, 6), H5L_SHUFFLE(Lanes, a, b, 1, 3, 5, 7)};
+}
 #endif
-#undef H5L_SHUFFLE
 
 // A finer grid: of the box itself, or of the part without odd axes of the level below.
 struct Grid {
@@ -750,7 +739,8 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
       const u32* const plane = row - 2 * y * grid.strides[2];
       for (; y + y_axis.odd < rows; ++y) {
         const u32 offset = y_axis.place(y) * strides[0];
-        move_row(const_cast<u32*>(plane) + grid.place(2, y + y_axis.odd) * grid.strides[2], from[0][0] + offset, from[0][1] + offset);
+        move_row(const_cast<u32*>(plane) + grid.place(2, y + y_axis.odd) * grid.strides[2], from[0][0] + offset,
+                 from[0][1] + offset);
       }
     }
   }
@@ -763,19 +753,31 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
 struct Workspace {
   Plan plan;
   Level levels[16];
-  u32 blends[16][kAxes];  // by the set of odd axes
+  Passes passes{0};
+  u32 parts[7];          // by pass
+  u32 blends[7][kAxes];  // by axis
 };
 
+inline constexpr u32 kFewEntries = 200;  // are predicted one after the other
 inline constexpr u32 kScratchBytes = 352 * 1024;
 
 // Finds axes and levels, and places for all parts. Null if there is not enough memory: the box is too thin.
 inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {
-  if (shape.active == 0) return nullptr;
+  if (shape.active == 0 || shape.count <= kFewEntries) return nullptr;
   Workspace& space = *new (scratch) Workspace;
   Plan& plan = space.plan;
   plan.shape = shape;
   plan.rule = rule;
-  plan.top = top_level(shape);
+  const u32 top = top_level(shape);
+  plan.levels = top + 1;
+  for (u32 l = 0; l < plan.levels; ++l) {
+    u32 entries = 1;
+    for (u32 a = 0; a < kAxes; ++a) {
+      const bool is_active = (shape.axes & axis_bit(a)) != 0;
+      entries *= is_active ? even_of(shape.extents[a], 1u << l, l == top).count : shape.extents[a];
+    }
+    if (entries <= kFewEntries) plan.levels = l + 1;
+  }
   const u32 slowest = shape.active_axes[0];
   plan.repeats = 1;
   for (u32 a = 0; a < slowest; ++a) plan.repeats *= shape.extents[a];
@@ -784,10 +786,10 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
 
   // The reach of a rule from the first and the last place of all is at most three strides.
   u32 words[2] = {}, offset = 0, reach = 0, mask = 0;
-  for (u32 l = plan.top + 1; l-- > 0;) {
+  for (u32 l = plan.levels; l-- > 0;) {
     Level& level = space.levels[l];
     level.s = 1u << l;
-    level.is_top = l == plan.top;
+    level.is_top = l == top;
     for (u32 a = 0; a < kAxes; ++a) find_axis(plan, level, a, level.axes[a]);
     u32 stride = 1, lead = 0;
     for (u32 a = kAxes; a-- > plan.first;) {
@@ -825,17 +827,21 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   plan.mask = reinterpret_cast<u32*>(scratch) + before;
   before = (before + mask + kCount + reach + 15) / 16 * 16;
   if ((before + offset + reach + kCount) * sizeof(u32) > kScratchBytes) return nullptr;
-  for (u32 l = 0; l <= plan.top; ++l) {
+  for (u32 l = 0; l < plan.levels; ++l) {
     for (u32*& part : space.levels[l].parts) {
       if (part != nullptr) part += before;
     }
   }
-  for (u32 m = 1; m < 1u << shape.active; ++m) {
-    const Blend blend = blend_of(rule, shape.active, m);
-    u32 part = 0;
-    for (u32 i = 0; i < shape.active; ++i) part |= (m >> i & 1) << shape.active_axes[i];
-    for (u32& weight : space.blends[part]) weight = 0;
-    for (u32 i = 0; i < shape.active; ++i) space.blends[part][shape.active_axes[i]] = blend.weights[i];
+  space.passes = Passes(shape.active);
+  for (u32 p = 0; p < space.passes.count; ++p) {
+    const Blend blend = blend_of(rule, shape.active, space.passes.odd[p]);
+    space.parts[p] = 0;
+    for (u32& weight : space.blends[p]) weight = 0;
+    for (u32 i = 0; i < shape.active; ++i) {
+      const u32 a = shape.active_axes[i];
+      space.parts[p] |= (space.passes.odd[p] >> i & 1) << a;
+      space.blends[p][a] = blend.weights[i];
+    }
   }
   return &space;
 }
@@ -858,37 +864,41 @@ inline Grid grid_of(const Shape& shape, u32* at) {
   return grid;
 }
 
-// Calls visit(level, part, blend) for all passes of a level.
+// Calls visit(part, blend) for all passes of a level.
 template <class F>
 inline void for_parts(const Workspace& space, const Level& level, F&& visit) {
-  const Shape& shape = space.plan.shape;
-  for (u32 odd = 1; odd <= shape.active; ++odd) {
-    for (u32 m = 1; m < 1u << shape.active; ++m) {
-      if (count_ones(m) != odd) continue;
-      u32 part = 0;
-      for (u32 i = 0; i < shape.active; ++i) part |= (m >> (shape.active - 1 - i) & 1) << shape.active_axes[i];
-      if (level.parts[part] != nullptr) visit(part, space.blends[part]);
-    }
+  for (u32 p = 0; p < space.passes.count; ++p) {
+    if (level.parts[space.parts[p]] != nullptr) visit(space.parts[p], space.blends[p]);
   }
 }
 
-// Calls visit(integer, integer before) for the first values of the coarsest grid: those whose active coordinates are 0.
-template <class F>
-inline void for_first(const Workspace& space, F&& visit) {
-  const Level& level = space.levels[space.plan.top];
-  u32 counts[kAxes], strides[kAxes];
+// Where the entries of the part without odd axes are, of the coarsest level here.
+inline Places places_of(const Workspace& space) {
+  const Level& level = space.levels[space.plan.levels - 1];
+  Places places = {};
+  places.shift = space.plan.levels;
   for (u32 a = 0; a < kAxes; ++a) {
-    counts[a] = level.axes[a].even;
-    strides[a] = stride_of(space.plan, level, 0, a);
+    places.strides[a] = stride_of(space.plan, level, 0, a);
+    places.last[a] = level.axes[a].place(level.axes[a].even - 1);
   }
-  const u32* before = nullptr;
-  for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-    u32* const row = level.parts[0] + w * strides[0] + z * strides[1] + y * strides[2] + x;
-    for (u32 i = 0; i < length; ++i) {
-      visit(row[i], before);
-      before = row + i;
+  return places;
+}
+
+// Calls visit(slab, offset of its first entry) in coding order.
+template <class F>
+inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit) {
+  const u32 cubes = counts_of(level, part, 0), planes = counts_of(level, part, 1);
+  if (plan.outer == kNoAxis) {
+    visit(Slab{0, cubes, 0, planes}, 0u);
+    return;
+  }
+  const u32 w_stride = stride_of(plan, level, part, 0), z_stride = stride_of(plan, level, part, 1);
+  const u32 step = plan.outer == 0 ? planes : planes > 1 ? 2 : 1;
+  for (u32 w = 0; w < cubes; ++w) {
+    for (u32 z = 0; z < planes; z += step) {
+      visit(Slab{w, w + 1, z, z + step < planes ? z + step : planes}, w * w_stride + z * z_stride);
     }
-  });
+  }
 }
 
 struct TakeClosed {
@@ -931,45 +941,50 @@ inline void with_predictor(u32 predictor, F&& visit) {
   }
 }
 
+// What becomes of predictions: 0 open, 1 closed, 2 decoding.
+template <u32 kWhat>
+struct MakeTake {
+  u32* at;
+  u32* codes;
+  auto operator()(u32 offset) const {
+    if constexpr (kWhat == 0) {
+      return TakeOpen{at + offset, codes + offset};
+    } else if constexpr (kWhat == 1) {
+      return TakeClosed{at + offset, codes + offset};
+    } else {
+      return TakeSteps{at + offset};
+    }
+  }
+};
+
 template <bool kClosed, u32 kPredictor>
 inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes) {
   const Plan& plan = space.plan;
   // The targets are only read.
   Grid grid = grid_of(plan.shape, const_cast<u32*>(reinterpret_cast<const u32*>(targets)));
-  for (u32 l = 0; l <= plan.top; ++l) {
+  for (u32 l = 0; l < plan.levels; ++l) {
     move_level<true>(plan, space.levels[l], grid);
     grid = grid_of(plan, space.levels[l]);
   }
   u32* const places = reinterpret_cast<u32*>(integers);  // of codes, until all are in their order
   u32* next = reinterpret_cast<u32*>(codes);
-  for_first(space, [&](u32& integer, const u32* before) {
-    u32 code = 0;
-    if (before == nullptr) {
-      integer = static_cast<u32>(base);
-    } else {
-      if (static_cast<i32>(integer) != kNone<i32>) {
-        code = integer - *before;
-        if (kClosed) {
-          code = static_cast<u32>(static_cast<i32>(integer - u32{kParts} * *before + kParts * kUnit / 2) >> 10);
-        }
-      }
-      integer = *before + (kClosed ? u32{kUnit} : 1) * code;
-    }
-    *next++ = code;
+  i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
+  coarse[0] = base;
+  *next++ = 0;
+  interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, [&](u32 place, i32 prediction) {
+    *next++ = static_cast<u32>(take_target<kClosed>(coarse[place], prediction, coarse[place]));
   });
-  for (u32 l = plan.top + 1; l-- > 0;) {
+  for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     fill_mask(plan, level);
-    for_parts(space, level, [&](u32 part, const u32 (&blend)[kAxes]) {
-      u32* const at = level.parts[part];
-      predict_part<kPredictor>(plan, level, part, blend, [&](u32 offset) {
-        if constexpr (kClosed) {
-          return TakeClosed{at + offset, places + offset};
-        } else {
-          return TakeOpen{at + offset, places + offset};
-        }
+    for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
+      using Make = MakeTake<kClosed ? 1 : 0>;
+      Pass<kPredictor, Make> pass(plan, level, part, blend);
+      for_slabs(plan, level, part, [&](const Slab& slab, u32 offset) {
+        u32* const entries = places - offset;
+        pass(slab, Make{level.parts[part], entries});
+        next = move_codes<false>(plan, level, part, slab, entries, next);
       });
-      next = move_codes<false>(plan, level, part, places, next);
     });
     move_level<false>(plan, level, l == 0 ? grid_of(plan.shape, places) : grid_of(plan, space.levels[l - 1]));
   }
@@ -980,20 +995,26 @@ template <u32 kPredictor>
 inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers) {
   const Plan& plan = space.plan;
   const u32* next = reinterpret_cast<const u32*>(steps);
-  for_first(space, [&](u32& integer, const u32* before) {
-    integer = before == nullptr ? static_cast<u32>(base) : *before + *next;
-    ++next;
+  i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
+  coarse[0] = base;
+  interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, [&](u32 place, i32 prediction) {
+    coarse[place] = static_cast<i32>(static_cast<u32>(prediction) + *++next);
   });
-  for (u32 l = plan.top + 1; l-- > 0;) {
+  ++next;
+  for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     fill_mask(plan, level);
-    for_parts(space, level, [&](u32 part, const u32 (&blend)[kAxes]) {
-      u32* const at = level.parts[part];
-      next = move_codes<true>(plan, level, part, at, next);
-      predict_part<kPredictor>(plan, level, part, blend, [&](u32 offset) { return TakeSteps{at + offset}; });
+    for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
+      using Make = MakeTake<2>;
+      Pass<kPredictor, Make> pass(plan, level, part, blend);
+      for_slabs(plan, level, part, [&](const Slab& slab, u32) {
+        next = move_codes<true>(plan, level, part, slab, level.parts[part], next);
+        pass(slab, Make{level.parts[part], nullptr});
+      });
     });
-    move_level<false>(plan, level, l == 0 ? grid_of(plan.shape, reinterpret_cast<u32*>(integers))
-                                          : grid_of(plan, space.levels[l - 1]));
+    move_level<false>(
+        plan, level,
+        l == 0 ? grid_of(plan.shape, reinterpret_cast<u32*>(integers)) : grid_of(plan, space.levels[l - 1]));
   }
 }
 
