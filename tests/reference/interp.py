@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import blocks, interp_choice
-from .common import Array, Corrupt, FloatType, Kind, Quantiser, Tiling
+from .common import Array, Corrupt, FloatType, Kind, Quantiser
 from .interp_coder import (
     ESCAPE_BYTES,
     LANES,

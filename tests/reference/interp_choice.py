@@ -357,7 +357,7 @@ def survey(groups: Groups, positions: Positions) -> Survey:
         What they say.
     """
     all_axes = long_axes(groups.extents)
-    here, is_here = positions((0, 0, 0, 0))
+    _, is_here = positions((0, 0, 0, 0))
     ordinary = is_here.sum(axis=1)
     exceptions = int(is_here.size - ordinary.sum()) * BIT // is_here.size
     errors = [0] * 4
@@ -527,10 +527,11 @@ def bitmap_cost(found: Survey, extents: Shape) -> int:
     int
         The cost.
     """
-    costs = [found.exceptions]
-    for axis in axes_of(long_axes(extents)):
-        costs.append(min(BIT, 32 * found.changes[axis]) + found.exceptions // extents[axis])
-    return min(costs) * math.prod(extents)
+    along = (
+        min(BIT, 32 * found.changes[axis]) + found.exceptions // extents[axis]
+        for axis in axes_of(long_axes(extents))
+    )
+    return min(found.exceptions, *along, BIT) * math.prod(extents)
 
 
 # ------------------------------------------------------------------------------------------------
