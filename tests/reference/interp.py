@@ -158,7 +158,7 @@ def choose_mode(
     tiles = {axes: tiling(0, float_type, axes, dims).piece for axes in candidates}
     may_close = not mode & REWRITABLE
     if may_close and quantiser.kind != Kind.POINTWISE_RELATIVE:
-        points = interp_choice.FinePoints(bits, float_type, quantiser)
+        points = interp_choice.fine_points_of(bits, float_type, quantiser)
         candidates = interp_choice.recognised_axes(points, dims, tiles.items())
     groups = interp_choice.Groups(dims, 64)
     positions = interp_choice.positions_of(

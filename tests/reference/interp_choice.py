@@ -531,7 +531,7 @@ def bitmap_cost(found: Survey, extents: Shape) -> int:
         min(BIT, 32 * found.changes[axis]) + found.exceptions // extents[axis]
         for axis in axes_of(long_axes(extents))
     )
-    return min(found.exceptions, *along, BIT) * math.prod(extents)
+    return min([found.exceptions, *along]) * math.prod(extents)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -544,10 +544,16 @@ def _prediction(row: Row, fine: Sequence[int]) -> int:
     return (16 * sum(w * g for w, g in zip(row.weights, fine, strict=True)) + 128) >> 8
 
 
-@dataclasses.dataclass(frozen=True)
-class FinePoints:
+class FinePoints(NamedTuple):
+    """The values of a chunk that are fine points: their numbers, and which they are."""
+
+    g: Array
+    is_fine: Array
+
+
+def fine_points_of(bits: Array, float_type: FloatType, quantiser: Quantiser) -> FinePoints:
     """
-    The values of a chunk that are fine points.
+    Find the values that are fine points.
 
     Parameters
     ----------
@@ -557,35 +563,22 @@ class FinePoints:
         Type of the values.
     quantiser : Quantiser
         The step.
+
+    Returns
+    -------
+    FinePoints
+        The numbers of the fine points.
     """
-
-    bits: Array
-    float_type: FloatType
-    quantiser: Quantiser
-
-    def at(self, place: int) -> int | None:
-        """
-        Give the fine point that a value is.
-
-        Parameters
-        ----------
-        place : int
-            Number of the value.
-
-        Returns
-        -------
-        int or None
-            Its number; None where the value is no fine point.
-        """
-        number, limit = self.float_type.number, fine_limit(self.float_type)
-        step = number(bits_to_float(self.quantiser.step))
-        x = self.bits[place : place + 1].view(self.float_type.float_dtype)[0]
-        with np.errstate(all="ignore"):
-            t = x * (number(1.0) / step * number(UNIT))
-            if not abs(t) < limit + 1:
-                return None
-            g = int(t + (number(-0.5) if t < 0 else number(0.5)))
-            return g if number(g) * (step * number(1 / UNIT)) == x else None
+    number, limit = float_type.number, fine_limit(float_type)
+    step = number(bits_to_float(quantiser.step))
+    x = bits.view(float_type.float_dtype)
+    with np.errstate(all="ignore"):
+        t = x * (number(1.0) / step * number(UNIT))
+        is_fine = np.abs(t) < number(limit + 1)
+        t = np.where(is_fine, t, number(0.0))
+        g = (t + np.where(t < 0, number(-0.5), number(0.5))).astype("<i8")
+        is_fine &= g.astype(float_type.float_dtype) * (step * number(1 / UNIT)) == x
+    return FinePoints(g, is_fine)
 
 
 def share_of_old(points: FinePoints, dims: Shape, extents: Shape, axes: int) -> int:
@@ -625,14 +618,13 @@ def share_of_old(points: FinePoints, dims: Shape, extents: Shape, axes: int) -> 
             continue
         place = sum((b + i) * t for b, i, t in zip(begin, local, strides, strict=True))
         row = row_of(local[odd], extent, 1)
-        value = points.at(place)
-        fine = [points.at(place + offset * strides[odd]) for offset in row.offsets]
-        known = [g for g in fine if g is not None]
-        if value is None or len(known) < len(fine):
+        places = [place, *(place + offset * strides[odd] for offset in row.offsets)]
+        value, *near = points.g[places].tolist()
+        if not points.is_fine[places].all():
             samples += 1
-        elif any(g % UNIT for g in [value, *known]):
+        elif any(g % UNIT for g in [value, *near]):
             samples += 1
-            matches += (value - _prediction(row, known)) % UNIT == 0
+            matches += (value - _prediction(row, near)) % UNIT == 0
     return 256 * matches // samples if samples >= 16 else 0
 
 
