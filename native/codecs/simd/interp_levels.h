@@ -317,6 +317,32 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
   }
 }
 
+// All ghosts of an axis that are cubic, in places of `length`.
+inline void mix_planes(u32* at, u32 length, const Axis& axis) {
+  const i64 stride = axis.stride;
+  const u32 *const a = at + (axis.regular - 3) * stride, *const b = a + stride, *const c = b + stride;
+  const u32 *const second = at + stride, *const third = second + stride, *const last = c + 3 * stride;  // 2 ghosts before
+  u32 *const left = at - stride, *const right = at + axis.regular * stride, *const next = right + stride;
+  const auto beyond = [](Lanes x, Lanes y, Lanes z) {  // of the parabola through x, y and z
+    const Lanes slope = z - y;
+    return (slope << 1) + slope + x;
+  };
+  const Lanes behind_left = load_lanes(left + length), behind_right = load_lanes(right + length);
+  for (u32 k = 0; k < length; k += kCount) {
+    const Lanes ghost = beyond(load_lanes(a + k), load_lanes(b + k), load_lanes(c + k));
+    store_lanes(left + k, beyond(load_lanes(third + k), load_lanes(second + k), load_lanes(at + k)));
+    store_lanes(right + k, ghost);
+  }
+  store_lanes(left + length, behind_left);
+  store_lanes(right + length, behind_right);
+  if (!axis.is_irregular) return;
+  const u32 w0 = axis.ghosts[1].weights[0], w1 = axis.ghosts[1].weights[1], w3 = axis.ghosts[1].weights[3];
+  for_lanes(next, length, [&](u32 k) {
+    store_lanes(next + k, w0 * load_lanes(b + k) + w1 * load_lanes(c + k) + 9 * load_lanes(right + k) +
+                              w3 * load_lanes(last + k));
+  });
+}
+
 // The same for single places, `stride` apart, once for each of `count` rows.
 inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
   const Ghost* const ghosts = axis.ghosts;
@@ -363,6 +389,10 @@ inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a, c
           level.parts[part] + place_of(level, part, 0, w) * w_stride + place_of(level, part, 1, z) * z_stride;
       if (a == 3) {  // also in rows of ghosts
         mix_rows(at, place_of(level, part, 2, rows - 1) + 1, y_stride, axis);
+        continue;
+      }
+      if (axis.is_cubic && length >= kCount) {
+        mix_planes(at, length, axis);
         continue;
       }
       for (u32 g = 0; g < axis.ghost_count; ++g) {
@@ -565,39 +595,56 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Sl
   const bool has_gap = last != entries - 1;
   const u32 room = level.axes[3].before != 0 ? level.axes[3].places : entries;  // for a row
   const u32 last_row = place_of(level, part, 2, counts[2] - 1);
-  const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] == 1 && counts[2] == 1 ? 1 : 4;
+  const u32 depth = counts[1] > 1 ? 2 : 1;
   for (u32 w = slab.w_begin; w < slab.w_end; ++w) {
     u32* const cube = places + place_of(level, part, 0, w) * strides[0];
     for (u32 z = slab.z_begin; z < slab.z_end; z += depth) {
       const u32 planes = slab.z_end - z < depth ? 1 : depth;
-      for (u32 y = 0; y < counts[2]; y += height) {
-        u32* rows[8];
-        u32 count = 0;
-        for (u32 i = z; i < z + planes; ++i) {
-          u32* row = cube + place_of(level, part, 1, i) * strides[1] + y * strides[2];
-          for (u32 j = y; j < y + height; ++j, row += strides[2]) {
-            if (j + 1 == counts[2]) {
-              rows[count++] = row + (last_row - j) * strides[2];
-              break;
-            }
-            rows[count++] = row;
-          }
+      u32* const first = cube + place_of(level, part, 1, z) * strides[1];
+      u32* const second = planes == 1 ? first : cube + place_of(level, part, 1, z + 1) * strides[1];
+      // The last entry is next to the others only here.
+      if (!kToParts && has_gap) {
+        for (u32 y = 0; y <= last_row; ++y) {
+          first[y * strides[2] + entries - 1] = first[y * strides[2] + last];
+          second[y * strides[2] + entries - 1] = second[y * strides[2] + last];
         }
-        // The last entry is next to the others only here.
-        for (u32 r = 0; !kToParts && has_gap && r < count; ++r) rows[r][entries - 1] = rows[r][last];
-        if (depth == 2) {
-          codes = move_rows_of<kToParts, 4, 8>(count, rows, entries, room, codes);
-        } else if (height == 4) {
-          codes = move_rows_of<kToParts, 8, 4>(count, rows, entries, room, codes);
+      }
+      if (counts[1] == 1 && counts[2] == 1) {
+        if constexpr (kToParts) {
+          memcpy(first, codes, entries * sizeof(u32));
         } else {
-          if constexpr (kToParts) {
-            memcpy(rows[0], codes, entries * sizeof(u32));
-          } else {
-            memcpy(codes, rows[0], entries * sizeof(u32));
-          }
-          codes += entries;
+          memcpy(codes, first, entries * sizeof(u32));
         }
-        for (u32 r = 0; kToParts && has_gap && r < count; ++r) rows[r][last] = rows[r][entries - 1];
+        codes += entries;
+      } else {
+        u32* rows[8];
+        for (u32 r = 0; r < 4; ++r) {
+          rows[r] = first + r * strides[2];
+          rows[4 + r] = second + r * strides[2];
+        }
+        for (u32 y = 0; y < counts[2]; y += 4) {
+          const u32 height = counts[2] - y < 4 ? counts[2] - y : 4;
+          if (y + height == counts[2]) {
+            rows[height - 1] = first + last_row * strides[2];
+            rows[4 + height - 1] = second + last_row * strides[2];
+          }
+          if (height == 4) {
+            codes = depth == 1    ? move_rows<kToParts, 8, 4>(rows, entries, room, codes)
+                    : planes == 2 ? move_rows<kToParts, 4, 8>(rows, entries, room, codes)
+                                  : move_rows<kToParts, 4, 4>(rows, entries, room, codes);
+            for (u32*& row : rows) row += 4 * strides[2];
+          } else {
+            for (u32 r = 0; r < height; ++r) rows[height + r] = rows[4 + r];
+            codes = depth == 1 ? move_rows_of<kToParts, 8, 3>(height, rows, entries, room, codes)
+                               : move_rows_of<kToParts, 4, 6>(planes * height, rows, entries, room, codes);
+          }
+        }
+      }
+      if (kToParts && has_gap) {
+        for (u32 y = 0; y <= last_row; ++y) {
+          first[y * strides[2] + last] = first[y * strides[2] + entries - 1];
+          second[y * strides[2] + last] = second[y * strides[2] + entries - 1];
+        }
       }
     }
   }
