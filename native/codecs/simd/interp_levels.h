@@ -231,6 +231,7 @@ inline u32 length_of(const Plan& plan, const Level& level, u32 part) {
 // A pass
 
 inline constexpr u32 kLongBlock = 128;
+inline constexpr u32 kLargePart = 4096;
 inline constexpr u32 kGhostLanes = 1024;
 inline constexpr u32 kMaskWords = 1024;
 inline constexpr u32 kMaxRepeats = 8;     // of an outer axis
@@ -321,7 +322,8 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
 inline void mix_planes(u32* at, u32 length, const Axis& axis) {
   const i64 stride = axis.stride;
   const u32 *const a = at + (axis.regular - 3) * stride, *const b = a + stride, *const c = b + stride;
-  const u32 *const second = at + stride, *const third = second + stride, *const last = c + 3 * stride;  // 2 ghosts before
+  const u32 *const second = at + stride, *const third = second + stride,
+                   *const last = c + 3 * stride;  // 2 ghosts before
   u32 *const left = at - stride, *const right = at + axis.regular * stride, *const next = right + stride;
   const auto beyond = [](Lanes x, Lanes y, Lanes z) {  // of the parabola through x, y and z
     const Lanes slope = z - y;
@@ -459,7 +461,13 @@ class Pass {
   }
 
   void operator()(const Slab& slab, const MakeUse& make_use) {
+    ghosts(slab);
+    go(slab, make_use);
+  }
+  void ghosts(const Slab& slab) {
     for (u32 i = 0; i < inner_; ++i) fill_ghosts(plan_, level_, part_ & ~(1u << axes_[i]), axes_[i], slab);
+  }
+  void go(const Slab& slab, const MakeUse& make_use) {
     if (plan_.outer == 0) {
       predict_blocks(0, slab.w_begin, slab.w_end, make_use);
     } else if (plan_.outer == 1) {
@@ -693,37 +701,87 @@ struct Grid {
   u32 place(u32 a, u32 entry) const { return axes == nullptr ? entry : axes[a].place(entry); }
 };
 
-// Copies all rows between parts and a finer grid. Both are written up to two vectors beyond a row's end, where the next
-// row is still to come.
-template <bool kToParts>
-inline void move_level(const Plan& plan, const Level& level, Grid grid) {
-  const Axis& x_axis = level.axes[3];
-  const Axis& y_axis = level.axes[2];
-  u32 entries = grid.counts[3], rows = grid.counts[2];
-  const u32 odd = x_axis.odd, even = x_axis.even, last = grid.place(3, entries - 1);
-  const u32 stride = y_axis.stride == 0 ? stride_of(plan, level, 0, 2) : y_axis.stride;
-  const bool is_row = odd == 0 && y_axis.odd == 0 && stride == entries && grid.strides[2] == entries &&
-                      last == entries - 1 && grid.place(2, rows - 1) == rows - 1;
-  if (is_row) {
-    entries *= rows;
-    rows = 1;
+inline Grid grid_of(const Plan& plan, const Level& level) {
+  Grid grid = {level.parts[0], {}, {}, level.axes};
+  for (u32 a = 0; a < kAxes; ++a) {
+    grid.counts[a] = level.axes[a].even;
+    grid.strides[a] = stride_of(plan, level, 0, a);
   }
-  // `odds` is not used if x has no odd entries.
-  const auto move_row = [&](u32* row, u32* evens, u32* odds) {
-    if (odd == 0) {
-      for (u32 x = 0; x < entries; x += kCount) {
-        if constexpr (kToParts) {
-          store_lanes(evens + x, load_lanes(row + x));
-        } else {
-          store_lanes(row + x, load_lanes(evens + x));
-        }
-      }
-      if (is_row) return;
-      if (kToParts) evens[entries - 1] = row[last];
-      if (!kToParts) row[last] = row[entries - 1];
-      return;
+  return grid;
+}
+
+inline Grid grid_of(const Shape& shape, u32* at) {
+  Grid grid = {at, {}, {}, nullptr};
+  for (u32 a = 0; a < kAxes; ++a) {
+    grid.counts[a] = shape.extents[a];
+    grid.strides[a] = shape.strides[a];
+  }
+  return grid;
+}
+
+// Takes the rows of the finest grid in raster order: in the whole array.
+struct WholeBox {
+  static constexpr bool kTakesRows = false;
+};
+
+// In batches, at the beginning of the array: calls take(position of the first one, integers, how many), which is a
+// multiple of kBlockCodes but for the last call.
+template <class Take>
+class Batches {
+ public:
+  static constexpr bool kTakesRows = true;
+  Batches(u32* integers, Take& take) : integers_(integers), take_(take) {}
+  u32* row() const { return integers_ + count_; }
+  void add(u32 length) {
+    count_ += length;
+    if (count_ >= kBatch) [[unlikely]] {
+      pass_on(count_ / kBlockCodes * kBlockCodes);
     }
-    for (u32 x = 0; x < odd; x += kCount) {
+  }
+  void end() {
+    if (count_ != 0) pass_on(count_);
+  }
+
+ private:
+  static constexpr u32 kBatch = 1024;
+  void pass_on(u32 count) {
+    take_(first_, reinterpret_cast<const i32*>(integers_), count);
+    first_ += count;
+    count_ -= count;
+    memmove(integers_, integers_ + count, kBlockCodes * sizeof(u32));
+  }
+  u32* integers_;
+  Take& take_;
+  u32 first_ = 0, count_ = 0;
+};
+
+// A row along x of a finer grid, and its halves.
+struct RowShape {
+  u32 entries, last;  // the place of its last entry
+  u32 odd, even, last_even;
+  bool has_gap;
+};
+
+// kLeft: how many more even than odd entries there are; kNoOdd: there are none. Vectors may be too long.
+inline constexpr u32 kNoOdd = 3;
+template <bool kToParts, u32 kLeft>
+[[gnu::always_inline]] inline void move_row(const RowShape& shape, u32* row, u32* evens, u32* odds) {
+  if constexpr (kLeft == kNoOdd) {
+    for (u32 x = 0; x < shape.entries; x += kCount) {
+      if constexpr (kToParts) {
+        store_lanes(evens + x, load_lanes(row + x));
+      } else {
+        store_lanes(row + x, load_lanes(evens + x));
+      }
+    }
+    if (!shape.has_gap) return;
+    if constexpr (kToParts) {
+      evens[shape.entries - 1] = row[shape.last];
+    } else {
+      row[shape.last] = row[shape.entries - 1];
+    }
+  } else {
+    for (u32 x = 0; x < shape.odd; x += kCount) {
       if constexpr (kToParts) {
         const Pair both = parted(load_lanes(row + 2 * x), load_lanes(row + 2 * x + kCount));
         store_lanes(evens + x, both.first);
@@ -734,23 +792,24 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
         store_lanes(row + 2 * x + kCount, both.second);
       }
     }
-    // One or two are left, and none on top.
+    u32& left = evens[shape.odd];
+    u32& last = kLeft == 0 ? odds[shape.odd - 1] : evens[shape.last_even];
     if constexpr (kToParts) {
-      if (even == odd) {
-        odds[odd - 1] = row[last];
-        return;
-      }
-      if (even == odd + 2) evens[odd] = row[2 * odd];
-      evens[x_axis.place(even - 1)] = row[last];
+      if constexpr (kLeft == 2) left = row[2 * shape.odd];
+      last = row[shape.last];
     } else {
-      if (even == odd) {
-        row[last] = row[entries - 1];
-        return;
-      }
-      if (even == odd + 2) row[2 * odd] = evens[odd];
-      row[last] = evens[x_axis.place(even - 1)];
+      if constexpr (kLeft == 2) row[2 * shape.odd] = left;
+      row[shape.last] = last;
     }
-  };
+  }
+}
+
+// Copies all rows between parts and a finer grid. Both are written up to two vectors beyond a row's end, where the next
+// row is still to come.
+template <bool kToParts, u32 kLeft, class Sink>
+inline void move_rows_of_level(const Plan& plan, const Level& level, const Grid& grid, u32 rows, const RowShape& shape,
+                               Sink& sink) {
+  const Axis& y_axis = level.axes[2];
   // Where an entry of the finer list is among the even and odd ones.
   const auto split = [&](u32 a, u32 i, u32& entry) {
     const u32 pairs = 2 * level.axes[a].odd;
@@ -761,9 +820,10 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
     for (u32 z = 0; z < grid.counts[1]; ++z) {
       u32 i, j;
       const u32 part = split(0, w, i) | split(1, z, j) << 1;
-      u32* row = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1];
+      u32* const plane = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1];
       // Rows of the parts with even and odd places along y.
-      u32* from[2][2] = {};
+      u32* evens[2] = {};
+      u32* odds[2] = {};
       u32 strides[2] = {};
       for (u32 side = 0; side < 2; ++side) {
         const u32 p = part | side << 2;
@@ -771,25 +831,65 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
         const u32 offset = place_of(level, p, 0, i) * stride_of(plan, level, p, 0) +
                            place_of(level, p, 1, j) * stride_of(plan, level, p, 1);
         strides[side] = stride_of(plan, level, p, 2);
-        from[side][0] = level.parts[p] + offset;
-        if (odd != 0) from[side][1] = level.parts[p | 8] + offset;
+        evens[side] = level.parts[p] + offset;
+        odds[side] = kLeft == kNoOdd ? evens[side] : level.parts[p | 8] + offset;
       }
-      u32 y = 0;
-      for (; y < y_axis.odd; ++y) {
-        u32* const second = grid.place(2, 2 * y + 1) == 2 * y + 1
-                                ? row + grid.strides[2]
-                                : row + (grid.place(2, 2 * y + 1) - 2 * y) * grid.strides[2];
-        move_row(row, from[0][0] + y * strides[0], from[0][1] + y * strides[0]);
-        move_row(second, from[1][0] + y * strides[1], from[1][1] + y * strides[1]);
-        row += 2 * grid.strides[2];
+      const auto move = [&](u32 y, u32* even_row, u32* odd_row) __attribute__((always_inline)) {
+        if constexpr (Sink::kTakesRows) {
+          move_row<kToParts, kLeft>(shape, sink.row(), even_row, odd_row);
+          sink.add(shape.entries);
+        } else {
+          move_row<kToParts, kLeft>(shape, plane + grid.place(2, y) * grid.strides[2], even_row, odd_row);
+        }
+      };
+      for (u32 y = 0; y < y_axis.odd; ++y) {
+        move(2 * y, evens[0], odds[0]);
+        move(2 * y + 1, evens[1], odds[1]);
+        evens[0] += strides[0];
+        odds[0] += strides[0];
+        evens[1] += strides[1];
+        odds[1] += strides[1];
       }
-      const u32* const plane = row - 2 * y * grid.strides[2];
-      for (; y + y_axis.odd < rows; ++y) {
-        const u32 offset = y_axis.place(y) * strides[0];
-        move_row(const_cast<u32*>(plane) + grid.place(2, y + y_axis.odd) * grid.strides[2], from[0][0] + offset,
-                 from[0][1] + offset);
+      for (u32 y = 2 * y_axis.odd; y < rows; ++y) {
+        const u32 offset = (y_axis.place(y - y_axis.odd) - y_axis.odd) * strides[0];
+        move(y, evens[0] + offset, odds[0] + offset);
       }
     }
+  }
+}
+
+template <bool kToParts, class Sink>
+inline void move_level(const Plan& plan, const Level& level, const Grid& grid, Sink& sink) {
+  const Axis& axis = level.axes[3];
+  u32 rows = grid.counts[2];
+  RowShape shape = {grid.counts[3], grid.place(3, grid.counts[3] - 1), axis.odd,
+                    axis.even,      axis.place(axis.even - 1),         false};
+  shape.has_gap = shape.last != shape.entries - 1;
+  if (axis.odd == 0 && level.axes[2].odd == 0 && stride_of(plan, level, 0, 2) == shape.entries &&
+      grid.strides[2] == shape.entries && !shape.has_gap && grid.place(2, rows - 1) == rows - 1) {
+    shape.entries *= rows;  // as one row
+    rows = 1;
+  }
+  if (axis.odd == 0) {
+    move_rows_of_level<kToParts, kNoOdd>(plan, level, grid, rows, shape, sink);
+  } else if (axis.even == axis.odd) {
+    move_rows_of_level<kToParts, 0>(plan, level, grid, rows, shape, sink);
+  } else if (axis.even == axis.odd + 1) {
+    move_rows_of_level<kToParts, 1>(plan, level, grid, rows, shape, sink);
+  } else {
+    move_rows_of_level<kToParts, 2>(plan, level, grid, rows, shape, sink);
+  }
+}
+
+// Brings the integers of a level together: in the next finer level, or in the box.
+template <class Sink>
+inline void merge_level(const Plan& plan, const Level* levels, u32 l, u32* integers, Sink& sink) {
+  if (l == 0) {
+    move_level<false>(plan, levels[0], grid_of(plan.shape, integers), sink);
+    if constexpr (Sink::kTakesRows) sink.end();
+  } else {
+    WholeBox all;
+    move_level<false>(plan, levels[l], grid_of(plan, levels[l - 1]), all);
   }
 }
 
@@ -893,24 +993,6 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   return &space;
 }
 
-inline Grid grid_of(const Plan& plan, const Level& level) {
-  Grid grid = {level.parts[0], {}, {}, level.axes};
-  for (u32 a = 0; a < kAxes; ++a) {
-    grid.counts[a] = level.axes[a].even;
-    grid.strides[a] = stride_of(plan, level, 0, a);
-  }
-  return grid;
-}
-
-inline Grid grid_of(const Shape& shape, u32* at) {
-  Grid grid = {at, {}, {}, nullptr};
-  for (u32 a = 0; a < kAxes; ++a) {
-    grid.counts[a] = shape.extents[a];
-    grid.strides[a] = shape.strides[a];
-  }
-  return grid;
-}
-
 // Calls visit(part, blend) for all passes of a level.
 template <class F>
 inline void for_parts(const Workspace& space, const Level& level, F&& visit) {
@@ -935,7 +1017,8 @@ inline Places places_of(const Workspace& space) {
 template <class F>
 inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit) {
   const u32 cubes = counts_of(level, part, 0), planes = counts_of(level, part, 1);
-  if (plan.outer == kNoAxis) {
+  const bool is_small = level.block * (plan.outer == kNoAxis ? 1 : counts_of(level, part, plan.outer)) < kLargePart;
+  if (plan.outer == kNoAxis || (is_small && plan.repeats == 1)) {
     visit(Slab{0, cubes, 0, planes}, 0u);
     return;
   }
@@ -1004,13 +1087,14 @@ struct MakeTake {
   }
 };
 
-template <bool kClosed, u32 kPredictor>
-inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes) {
+template <bool kClosed, u32 kPredictor, class Sink>
+inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes, Sink& sink) {
   const Plan& plan = space.plan;
   // The targets are only read.
   Grid grid = grid_of(plan.shape, const_cast<u32*>(reinterpret_cast<const u32*>(targets)));
   for (u32 l = 0; l < plan.levels; ++l) {
-    move_level<true>(plan, space.levels[l], grid);
+    WholeBox all;
+    move_level<true>(plan, space.levels[l], grid, all);
     grid = grid_of(plan, space.levels[l]);
   }
   u32* const places = reinterpret_cast<u32*>(integers);  // of codes, until all are in their order
@@ -1033,13 +1117,13 @@ inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, 
         next = move_codes<false>(plan, level, part, slab, entries, next);
       });
     });
-    move_level<false>(plan, level, l == 0 ? grid_of(plan.shape, places) : grid_of(plan, space.levels[l - 1]));
+    merge_level(plan, space.levels, l, places, sink);
   }
   for (u32 i = plan.shape.count; i % kBlockCodes != 0; ++i) *next++ = 0;
 }
 
-template <u32 kPredictor>
-inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers) {
+template <u32 kPredictor, class Sink>
+inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers, Sink& sink) {
   const Plan& plan = space.plan;
   const u32* next = reinterpret_cast<const u32*>(steps);
   i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
@@ -1059,9 +1143,7 @@ inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers)
         pass(slab, Make{level.parts[part], nullptr});
       });
     });
-    move_level<false>(
-        plan, level,
-        l == 0 ? grid_of(plan.shape, reinterpret_cast<u32*>(integers)) : grid_of(plan, space.levels[l - 1]));
+    merge_level(plan, space.levels, l, reinterpret_cast<u32*>(integers), sink);
   }
 }
 
