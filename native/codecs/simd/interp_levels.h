@@ -232,6 +232,7 @@ inline u32 length_of(const Plan& plan, const Level& level, u32 part) {
 
 inline constexpr u32 kLongBlock = 128;
 inline constexpr u32 kLargePart = 4096;
+inline constexpr u32 kSlabPlaces = 512;  // at least
 inline constexpr u32 kGhostLanes = 1024;
 inline constexpr u32 kMaskWords = 1024;
 inline constexpr u32 kMaxRepeats = 8;     // of an outer axis
@@ -461,13 +462,7 @@ class Pass {
   }
 
   void operator()(const Slab& slab, const MakeUse& make_use) {
-    ghosts(slab);
-    go(slab, make_use);
-  }
-  void ghosts(const Slab& slab) {
     for (u32 i = 0; i < inner_; ++i) fill_ghosts(plan_, level_, part_ & ~(1u << axes_[i]), axes_[i], slab);
-  }
-  void go(const Slab& slab, const MakeUse& make_use) {
     if (plan_.outer == 0) {
       predict_blocks(0, slab.w_begin, slab.w_end, make_use);
     } else if (plan_.outer == 1) {
@@ -590,10 +585,11 @@ class Pass {
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
 
-// Copies the entries of a slab to or from coding order. `places` is where the part's entry 0 is, or would be. Returns the
+// Copies the entries of a slab to or from coding order. `places` has the places of the part from `origin` on. Returns the
 // end of the codes.
 template <bool kToParts, class Code>
-inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Slab& slab, u32* places, Code* codes) {
+inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Slab& slab, u32* places, u32 origin,
+                        Code* codes) {
   u32 counts[kAxes], strides[kAxes];
   for (u32 a = 0; a < kAxes; ++a) {
     counts[a] = counts_of(level, part, a);
@@ -605,11 +601,11 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Sl
   const u32 last_row = place_of(level, part, 2, counts[2] - 1);
   const u32 depth = counts[1] > 1 ? 2 : 1;
   for (u32 w = slab.w_begin; w < slab.w_end; ++w) {
-    u32* const cube = places + place_of(level, part, 0, w) * strides[0];
+    const u32 cube = place_of(level, part, 0, w) * strides[0] - origin;
     for (u32 z = slab.z_begin; z < slab.z_end; z += depth) {
       const u32 planes = slab.z_end - z < depth ? 1 : depth;
-      u32* const first = cube + place_of(level, part, 1, z) * strides[1];
-      u32* const second = planes == 1 ? first : cube + place_of(level, part, 1, z + 1) * strides[1];
+      u32* const first = places + (cube + place_of(level, part, 1, z) * strides[1]);
+      u32* const second = planes == 1 ? first : places + (cube + place_of(level, part, 1, z + 1) * strides[1]);
       // The last entry is next to the others only here.
       if (!kToParts && has_gap) {
         for (u32 y = 0; y <= last_row; ++y) {
@@ -900,6 +896,7 @@ inline void merge_level(const Plan& plan, const Level* levels, u32 l, u32* integ
 struct Workspace {
   Plan plan;
   Level levels[16];
+  u32 offsets[16][16];  // of parts, by level and set of odd axes
   Passes passes{0};
   u32 parts[7];          // by pass
   u32 blends[7][kAxes];  // by axis
@@ -932,6 +929,8 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   plan.first = plan.outer == kNoAxis ? slowest : slowest + 1;
 
   // The reach of a rule from the first and the last place of all is at most three strides.
+  constexpr u32 kNowhere = 0xFFFFFFFFu;
+  u32(&offsets)[16][16] = space.offsets;
   u32 words[2] = {}, offset = 0, reach = 0, mask = 0;
   for (u32 l = plan.levels; l-- > 0;) {
     Level& level = space.levels[l];
@@ -957,14 +956,14 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
     level.mask_length = block > kMaskWords ? block : kMaskWords / block * block;
     if (level.mask_length > mask) mask = level.mask_length;
     for (u32 part = 0; part < 16; ++part) {
-      level.parts[part] = nullptr;
+      offsets[l][part] = kNowhere;
       bool exists = true;
       for (u32 a = 0; a < kAxes; ++a) exists &= (part >> a & 1) == 0 || level.axes[a].odd != 0;
       if (!exists) continue;
       const u32 size = words[plan.outer == kNoAxis ? 0 : part >> plan.outer & 1];
       if (size > shape.count + kSpareCodes - kCount) return nullptr;
       offset = (offset + lead + 15) / 16 * 16;
-      level.parts[part] = reinterpret_cast<u32*>(scratch) + offset;
+      offsets[l][part] = offset;
       offset += size - lead + 2 * kCount;
     }
   }
@@ -975,8 +974,9 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   before = (before + mask + kCount + reach + 15) / 16 * 16;
   if ((before + offset + reach + kCount) * sizeof(u32) > kScratchBytes) return nullptr;
   for (u32 l = 0; l < plan.levels; ++l) {
-    for (u32*& part : space.levels[l].parts) {
-      if (part != nullptr) part += before;
+    for (u32 part = 0; part < 16; ++part) {
+      const bool exists = offsets[l][part] != kNowhere;
+      space.levels[l].parts[part] = exists ? reinterpret_cast<u32*>(scratch) + before + offsets[l][part] : nullptr;
     }
   }
   space.passes = Passes(shape.active);
@@ -1017,16 +1017,18 @@ inline Places places_of(const Workspace& space) {
 template <class F>
 inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit) {
   const u32 cubes = counts_of(level, part, 0), planes = counts_of(level, part, 1);
-  const bool is_small = level.block * (plan.outer == kNoAxis ? 1 : counts_of(level, part, plan.outer)) < kLargePart;
-  if (plan.outer == kNoAxis || (is_small && plan.repeats == 1)) {
+  if (plan.outer == kNoAxis || level.block * plan.repeats * counts_of(level, part, plan.outer) < kLargePart) {
     visit(Slab{0, cubes, 0, planes}, 0u);
     return;
   }
   const u32 w_stride = stride_of(plan, level, part, 0), z_stride = stride_of(plan, level, part, 1);
-  const u32 step = plan.outer == 0 ? planes : planes > 1 ? 2 : 1;
-  for (u32 w = 0; w < cubes; ++w) {
+  // Sub-blocks are two planes deep.
+  const u32 few = (kSlabPlaces + level.block - 1) / level.block;
+  const u32 cube_step = plan.outer == 0 ? few : 1, step = plan.outer == 0 ? planes : (few + 1) / 2 * 2;
+  for (u32 w = 0; w < cubes; w += cube_step) {
     for (u32 z = 0; z < planes; z += step) {
-      visit(Slab{w, w + 1, z, z + step < planes ? z + step : planes}, w * w_stride + z * z_stride);
+      visit(Slab{w, w + cube_step < cubes ? w + cube_step : cubes, z, z + step < planes ? z + step : planes},
+            w * w_stride + z * z_stride);
     }
   }
 }
@@ -1075,12 +1077,13 @@ inline void with_predictor(u32 predictor, F&& visit) {
 template <u32 kWhat>
 struct MakeTake {
   u32* at;
-  u32* codes;
+  u32* codes;  // from `origin` on
+  u32 origin;
   auto operator()(u32 offset) const {
     if constexpr (kWhat == 0) {
-      return TakeOpen{at + offset, codes + offset};
+      return TakeOpen{at + offset, codes + (offset - origin)};
     } else if constexpr (kWhat == 1) {
-      return TakeClosed{at + offset, codes + offset};
+      return TakeClosed{at + offset, codes + (offset - origin)};
     } else {
       return TakeSteps{at + offset};
     }
@@ -1112,9 +1115,8 @@ inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, 
       using Make = MakeTake<kClosed ? 1 : 0>;
       Pass<kPredictor, Make> pass(plan, level, part, blend);
       for_slabs(plan, level, part, [&](const Slab& slab, u32 offset) {
-        u32* const entries = places - offset;
-        pass(slab, Make{level.parts[part], entries});
-        next = move_codes<false>(plan, level, part, slab, entries, next);
+        pass(slab, Make{level.parts[part], places, offset});
+        next = move_codes<false>(plan, level, part, slab, places, offset, next);
       });
     });
     merge_level(plan, space.levels, l, places, sink);
@@ -1139,8 +1141,8 @@ inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers,
       using Make = MakeTake<2>;
       Pass<kPredictor, Make> pass(plan, level, part, blend);
       for_slabs(plan, level, part, [&](const Slab& slab, u32) {
-        next = move_codes<true>(plan, level, part, slab, level.parts[part], next);
-        pass(slab, Make{level.parts[part], nullptr});
+        next = move_codes<true>(plan, level, part, slab, level.parts[part], 0, next);
+        pass(slab, Make{level.parts[part], nullptr, 0});
       });
     });
     merge_level(plan, space.levels, l, reinterpret_cast<u32*>(integers), sink);
