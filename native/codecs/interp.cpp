@@ -278,7 +278,7 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
 template <class Writer>
 u64 attempt_lorenzo(Writer& writer, const Prospects& prospects) {
   const u64 cost = writer.attempt(prospects.lorenzo);
-  if (4 * prospects.second_cost >= 5 * prospects.lorenzo_cost) return cost;
+  if (16 * prospects.second_cost >= 17 * prospects.lorenzo_cost) return cost;
   Form form = prospects.lorenzo;
   form.lorenzo_axes = prospects.second_axes;
   const u64 second = writer.attempt(form);

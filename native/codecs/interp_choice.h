@@ -96,7 +96,7 @@ constexpr ClassLines make_class_lines() {
 }
 inline constexpr ClassLines kClassLines = make_class_lines();
 
-inline u64 group_cost(u64 sum) {
+constexpr u64 least_line(u64 sum) {
   if (sum == 0) return 12;
   u64 least = ~u64{0};
   for (u32 c = 1; c < kClasses; ++c) {
@@ -106,6 +106,19 @@ inline u64 group_cost(u64 sum) {
   }
   return least;
 }
+
+inline constexpr u32 kCommonSums = 512;
+struct GroupCosts {
+  u16 of[kCommonSums];
+};
+constexpr GroupCosts make_group_costs() {
+  GroupCosts costs = {};
+  for (u32 sum = 0; sum < kCommonSums; ++sum) costs.of[sum] = static_cast<u16>(least_line(sum));
+  return costs;
+}
+inline constexpr GroupCosts kGroupCosts = make_group_costs();
+
+inline u64 group_cost(u64 sum) { return sum < kCommonSums ? kGroupCosts.of[sum] : least_line(sum); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The positions of a group's values: in parts of a fine point, relative to the first ordinary one, and limited, so that
@@ -298,78 +311,81 @@ class Surveyor {
   }
 
  private:
-  // The bits of a group's values, each moved by a number of values along each axis. Positions outside get those of the
-  // group's first value, and their bit in the result is 0.
-  u32 gather(const u32 (&origin)[kAxes], const i32 (&move)[kAxes], Word<T>* bits) const {
-    i64 first = 0;
+  // Where a group is.
+  struct Place {
+    u32 origin[kAxes];
+    u64 first;
+  };
+
+  // The positions of a group's values, each moved along the axes of a set by the same number of values. Those outside are
+  // not usable.
+  void positions_at(const Place& place, u32 set, i32 move, i32* positions) {
+    u64 first = place.first;
     bool is_inside = true;
     for (u32 a = 0; a < kAxes; ++a) {
-      const i64 begin = i64{origin[a]} + move[a];
+      if ((set & axis_bit(a)) == 0) continue;
+      const i64 begin = i64{place.origin[a]} + move;
       is_inside = is_inside && begin >= 0 && begin + shape_[a] <= dims_[a];
-      first += begin * static_cast<i64>(strides_[a]);
+      first += static_cast<u64>(move) * strides_[a];
     }
     if (is_inside) {
-      switch (shape_[3]) {
-        case 4:
-          gather_rows<4>(static_cast<u64>(first), bits);
-          break;
-        case 8:
-          gather_rows<8>(static_cast<u64>(first), bits);
-          break;
-        case 32:
-          gather_rows<32>(static_cast<u64>(first), bits);
-          break;
-        default:
-          for (u32 i = 0; i < count_; ++i) bits[i] = reader_.bits(static_cast<u64>(first) + offsets_[i]);
-      }
-      return count_ == 32 ? ~0u : (1u << count_) - 1;
+      gather(first);
+      positions_.convert(bits_, positions);
+      return;
     }
     u32 inside = 0;
     for (u32 i = 0; i < count_; ++i) {
       bool is_in = true;
       for (u32 a = 0; a < kAxes; ++a) {
-        const i64 at = i64{origin[a]} + move[a] + steps_[i][a];
+        if ((set & axis_bit(a)) == 0) continue;
+        const i64 at = i64{place.origin[a]} + move + steps_[i][a];
         is_in = is_in && at >= 0 && at < dims_[a];
       }
       inside |= u32{is_in} << i;
-      bits[i] = is_in ? reader_.bits(static_cast<u64>(first + static_cast<i64>(offsets_[i]))) : 0;
+      bits_[i] = is_in ? reader_.bits(first + offsets_[i]) : 0;
     }
-    return inside;
-  }
-
-  template <u32 length>
-  void gather_rows(u64 first, Word<T>* bits) const {
-    for (u32 i = 0; i < count_; i += length) {
-      for (u32 k = 0; k < length; ++k) bits[i + k] = reader_.bits(first + offsets_[i] + k);
-    }
-  }
-
-  void positions_at(const u32 (&origin)[kAxes], const i32 (&move)[kAxes], i32* positions) const {
-    Word<T> bits[kGroupValues] = {};
-    const u32 inside = gather(origin, move, bits);
-    positions_.convert(bits, positions);
-    if (inside == ~0u) return;
+    positions_.convert(bits_, positions);
     for (u32 i = 0; i < kGroupValues; ++i) {
       if ((inside >> i & 1) == 0) positions[i] = kUnusable;
     }
   }
 
-  void visit(u32 g, Group& group) {
-    u32 origin[kAxes];
-    for (u32 a = 0; a < kAxes; ++a) {
-      const u32 place = (g + 1) * kSpread[a] + 0x9E3779B9u;
-      origin[a] = static_cast<u32>(u64{place} * (dims_[a] - shape_[a] + 1) >> 32);
+  void gather(u64 first) {
+    switch (shape_[3]) {
+      case 4:
+        return gather_rows<4>(first);
+      case 8:
+        return gather_rows<8>(first);
+      case 32:
+        return gather_rows<32>(first);
+      default:
+        for (u32 i = 0; i < count_; ++i) bits_[i] = reader_.bits(first + offsets_[i]);
     }
-    constexpr i32 kHere[kAxes] = {0, 0, 0, 0};
-    Word<T> bits[kGroupValues] = {};
-    gather(origin, kHere, bits);
+  }
+
+  template <u32 length>
+  void gather_rows(u64 first) {
+    for (u32 i = 0; i < count_; i += length) {
+      for (u32 k = 0; k < length; ++k) bits_[i + k] = reader_.bits(first + offsets_[i] + k);
+    }
+  }
+
+  void visit(u32 g, Group& group) {
+    Place place = {};
+    for (u32 a = 0; a < kAxes; ++a) {
+      const u32 fraction = (g + 1) * kSpread[a] + 0x9E3779B9u;
+      place.origin[a] = static_cast<u32>(u64{fraction} * (dims_[a] - shape_[a] + 1) >> 32);
+      place.first += place.origin[a] * strides_[a];
+    }
+    gather(place.first);
     values_seen_ += count_;
-    const bool has_ordinary = positions_.start(bits, count_);
+    const bool has_ordinary = positions_.start(bits_, count_);
     i32 here[kGroupValues];
     group.ordinary = 0;
     if (has_ordinary) {
-      positions_at(origin, kHere, here);
-      for (u32 i = 0; i < count_; ++i) group.ordinary += here[i] != kUnusable;
+      positions_.convert(bits_, here);
+      for (u32 i = count_; i < kGroupValues; ++i) here[i] = kUnusable;
+      for (u32 i = 0; i < kGroupValues; ++i) group.ordinary += here[i] != kUnusable ? 1 : 0;
     }
     exceptions_ += count_ - group.ordinary;
     if (!has_ordinary) {
@@ -377,22 +393,19 @@ class Surveyor {
       return;
     }
     for (u32 a = 0; a < kAxes; ++a) {
-      if ((set_ & axis_bit(a)) != 0) measure_errors(origin, a, here, group.errors[a]);
+      if ((set_ & axis_bit(a)) != 0) measure_errors(place, a, here, group.errors[a]);
     }
-    measure_differences(origin, here, group.ordinary);
+    measure_differences(place, here, group.ordinary);
   }
 
   // The errors of interpolation along one axis, at the half steps 1 and 2.
-  void measure_errors(const u32 (&origin)[kAxes], u32 axis, const i32* here,
-                      i32 (&errors)[kSurveyLevels][kGroupValues]) {
+  void measure_errors(const Place& place, u32 axis, const i32* here, i32 (&errors)[kSurveyLevels][kGroupValues]) {
     for (u32 level = 0; level < kSurveyLevels; ++level) {
       const i32 s = 1 << level;
       i32 near[4][kGroupValues];
       const i32 moves[4] = {-3 * s, -s, s, 3 * s};
       for (u32 t = 0; t < 4; ++t) {
-        i32 move[kAxes] = {};
-        move[axis] = moves[t];
-        positions_at(origin, move, near[t]);
+        positions_at(place, axis_bit(axis), moves[t], near[t]);
       }
       if (dims_[axis] == 2) {  // one value predicts the other
         for (u32 i = 0; i < kGroupValues; ++i) {
@@ -423,15 +436,17 @@ class Surveyor {
   }
 
   // The differences along each set of axes: sums over the corners of a box, with alternating signs.
-  void measure_differences(const u32 (&origin)[kAxes], const i32* here, u32 ordinary) {
+  void measure_differences(const Place& place, const i32* here, u32 ordinary) {
     i32 sums[kAxisSets][kGroupValues];
     i32 usable[kAxisSets][kGroupValues];
     for (u32 set = 0; set < kAxisSets; ++set) {
       if ((set & ~set_) != 0) continue;
-      i32 move[kAxes] = {};
-      for (u32 a = 0; a < kAxes; ++a) move[a] = (set & axis_bit(a)) != 0 ? -1 : 0;
       i32 corner[kGroupValues];
-      positions_at(origin, move, corner);
+      if (set == 0) {
+        memcpy(corner, here, sizeof(corner));
+      } else {
+        positions_at(place, set, -1, corner);
+      }
       const bool is_odd = (count_ones(set) & 1) != 0;
       for (u32 i = 0; i < kGroupValues; ++i) {
         const i32 bin = nearest_bin(corner[i]);
@@ -440,7 +455,7 @@ class Surveyor {
       }
     }
     for (u32 a = 0; a < kAxes; ++a) {
-      if ((set_ & axis_bit(a)) != 0) count_changes(here, usable[axis_bit(a)], origin, a);
+      if ((set_ & axis_bit(a)) != 0) count_changes(here, usable[axis_bit(a)], place.origin, a);
     }
     for (u32 a = 0; a < kAxes; ++a) {
       for (u32 set = 0; set < kAxisSets; ++set) {
@@ -515,6 +530,7 @@ class Surveyor {
   u32 shape_[kAxes];
   u32 count_ = 0;
   u64 offsets_[kGroupValues];
+  Word<T> bits_[kGroupValues] = {};  // of the values that are looked at
   u8 steps_[kGroupValues][kAxes];
 
   u64 values_seen_ = 0, exceptions_ = 0;
@@ -728,7 +744,8 @@ inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 all
     u64 values = 1;
     for (const u32 extent : extents) values *= extent;
     const u64 cost = (interpolation < lorenzo ? interpolation : lorenzo) + bitmap_cost(survey, extents) + kTileCost;
-    const u64 per_value = cost * 256 / values;
+    u64 per_value = cost * 256 / values;
+    per_value += per_value / (8 * extents[kAxes - 1]);  // short rows take longer
     if (per_value >= least) continue;
     least = per_value;
     best = candidates.axes[c];

@@ -231,6 +231,8 @@ inline u32 length_of(const Plan& plan, const Level& level, u32 part) {
 // A pass
 
 inline constexpr u32 kLongBlock = 128;
+inline constexpr u32 kLargePart = 4096;
+inline constexpr u32 kSlabPlaces = 512;  // at least
 inline constexpr u32 kGhostLanes = 1024;
 inline constexpr u32 kMaskWords = 1024;
 inline constexpr u32 kMaxRepeats = 8;     // of an outer axis
@@ -317,6 +319,33 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
   }
 }
 
+// All ghosts of an axis that are cubic, in places of `length`.
+inline void mix_planes(u32* at, u32 length, const Axis& axis) {
+  const i64 stride = axis.stride;
+  const u32 *const a = at + (axis.regular - 3) * stride, *const b = a + stride, *const c = b + stride;
+  const u32 *const second = at + stride, *const third = second + stride,
+                   *const last = c + 3 * stride;  // 2 ghosts before
+  u32 *const left = at - stride, *const right = at + axis.regular * stride, *const next = right + stride;
+  const auto beyond = [](Lanes x, Lanes y, Lanes z) {  // of the parabola through x, y and z
+    const Lanes slope = z - y;
+    return (slope << 1) + slope + x;
+  };
+  const Lanes behind_left = load_lanes(left + length), behind_right = load_lanes(right + length);
+  for (u32 k = 0; k < length; k += kCount) {
+    const Lanes ghost = beyond(load_lanes(a + k), load_lanes(b + k), load_lanes(c + k));
+    store_lanes(left + k, beyond(load_lanes(third + k), load_lanes(second + k), load_lanes(at + k)));
+    store_lanes(right + k, ghost);
+  }
+  store_lanes(left + length, behind_left);
+  store_lanes(right + length, behind_right);
+  if (!axis.is_irregular) return;
+  const u32 w0 = axis.ghosts[1].weights[0], w1 = axis.ghosts[1].weights[1], w3 = axis.ghosts[1].weights[3];
+  for_lanes(next, length, [&](u32 k) {
+    store_lanes(next + k, w0 * load_lanes(b + k) + w1 * load_lanes(c + k) + 9 * load_lanes(right + k) +
+                              w3 * load_lanes(last + k));
+  });
+}
+
 // The same for single places, `stride` apart, once for each of `count` rows.
 inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
   const Ghost* const ghosts = axis.ghosts;
@@ -363,6 +392,10 @@ inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a, c
           level.parts[part] + place_of(level, part, 0, w) * w_stride + place_of(level, part, 1, z) * z_stride;
       if (a == 3) {  // also in rows of ghosts
         mix_rows(at, place_of(level, part, 2, rows - 1) + 1, y_stride, axis);
+        continue;
+      }
+      if (axis.is_cubic && length >= kCount) {
+        mix_planes(at, length, axis);
         continue;
       }
       for (u32 g = 0; g < axis.ghost_count; ++g) {
@@ -552,10 +585,11 @@ class Pass {
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
 
-// Copies the entries of a slab to or from coding order. `places` is where the part's entry 0 is, or would be. Returns the
+// Copies the entries of a slab to or from coding order. `places` has the places of the part from `origin` on. Returns the
 // end of the codes.
 template <bool kToParts, class Code>
-inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Slab& slab, u32* places, Code* codes) {
+inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Slab& slab, u32* places, u32 origin,
+                        Code* codes) {
   u32 counts[kAxes], strides[kAxes];
   for (u32 a = 0; a < kAxes; ++a) {
     counts[a] = counts_of(level, part, a);
@@ -565,39 +599,56 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Sl
   const bool has_gap = last != entries - 1;
   const u32 room = level.axes[3].before != 0 ? level.axes[3].places : entries;  // for a row
   const u32 last_row = place_of(level, part, 2, counts[2] - 1);
-  const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] == 1 && counts[2] == 1 ? 1 : 4;
+  const u32 depth = counts[1] > 1 ? 2 : 1;
   for (u32 w = slab.w_begin; w < slab.w_end; ++w) {
-    u32* const cube = places + place_of(level, part, 0, w) * strides[0];
+    const u32 cube = place_of(level, part, 0, w) * strides[0] - origin;
     for (u32 z = slab.z_begin; z < slab.z_end; z += depth) {
       const u32 planes = slab.z_end - z < depth ? 1 : depth;
-      for (u32 y = 0; y < counts[2]; y += height) {
-        u32* rows[8];
-        u32 count = 0;
-        for (u32 i = z; i < z + planes; ++i) {
-          u32* row = cube + place_of(level, part, 1, i) * strides[1] + y * strides[2];
-          for (u32 j = y; j < y + height; ++j, row += strides[2]) {
-            if (j + 1 == counts[2]) {
-              rows[count++] = row + (last_row - j) * strides[2];
-              break;
-            }
-            rows[count++] = row;
-          }
+      u32* const first = places + (cube + place_of(level, part, 1, z) * strides[1]);
+      u32* const second = planes == 1 ? first : places + (cube + place_of(level, part, 1, z + 1) * strides[1]);
+      // The last entry is next to the others only here.
+      if (!kToParts && has_gap) {
+        for (u32 y = 0; y <= last_row; ++y) {
+          first[y * strides[2] + entries - 1] = first[y * strides[2] + last];
+          second[y * strides[2] + entries - 1] = second[y * strides[2] + last];
         }
-        // The last entry is next to the others only here.
-        for (u32 r = 0; !kToParts && has_gap && r < count; ++r) rows[r][entries - 1] = rows[r][last];
-        if (depth == 2) {
-          codes = move_rows_of<kToParts, 4, 8>(count, rows, entries, room, codes);
-        } else if (height == 4) {
-          codes = move_rows_of<kToParts, 8, 4>(count, rows, entries, room, codes);
+      }
+      if (counts[1] == 1 && counts[2] == 1) {
+        if constexpr (kToParts) {
+          memcpy(first, codes, entries * sizeof(u32));
         } else {
-          if constexpr (kToParts) {
-            memcpy(rows[0], codes, entries * sizeof(u32));
-          } else {
-            memcpy(codes, rows[0], entries * sizeof(u32));
-          }
-          codes += entries;
+          memcpy(codes, first, entries * sizeof(u32));
         }
-        for (u32 r = 0; kToParts && has_gap && r < count; ++r) rows[r][last] = rows[r][entries - 1];
+        codes += entries;
+      } else {
+        u32* rows[8];
+        for (u32 r = 0; r < 4; ++r) {
+          rows[r] = first + r * strides[2];
+          rows[4 + r] = second + r * strides[2];
+        }
+        for (u32 y = 0; y < counts[2]; y += 4) {
+          const u32 height = counts[2] - y < 4 ? counts[2] - y : 4;
+          if (y + height == counts[2]) {
+            rows[height - 1] = first + last_row * strides[2];
+            rows[4 + height - 1] = second + last_row * strides[2];
+          }
+          if (height == 4) {
+            codes = depth == 1    ? move_rows<kToParts, 8, 4>(rows, entries, room, codes)
+                    : planes == 2 ? move_rows<kToParts, 4, 8>(rows, entries, room, codes)
+                                  : move_rows<kToParts, 4, 4>(rows, entries, room, codes);
+            for (u32*& row : rows) row += 4 * strides[2];
+          } else {
+            for (u32 r = 0; r < height; ++r) rows[height + r] = rows[4 + r];
+            codes = depth == 1 ? move_rows_of<kToParts, 8, 3>(height, rows, entries, room, codes)
+                               : move_rows_of<kToParts, 4, 6>(planes * height, rows, entries, room, codes);
+          }
+        }
+      }
+      if (kToParts && has_gap) {
+        for (u32 y = 0; y <= last_row; ++y) {
+          first[y * strides[2] + last] = first[y * strides[2] + entries - 1];
+          second[y * strides[2] + last] = second[y * strides[2] + entries - 1];
+        }
       }
     }
   }
@@ -646,37 +697,87 @@ struct Grid {
   u32 place(u32 a, u32 entry) const { return axes == nullptr ? entry : axes[a].place(entry); }
 };
 
-// Copies all rows between parts and a finer grid. Both are written up to two vectors beyond a row's end, where the next
-// row is still to come.
-template <bool kToParts>
-inline void move_level(const Plan& plan, const Level& level, Grid grid) {
-  const Axis& x_axis = level.axes[3];
-  const Axis& y_axis = level.axes[2];
-  u32 entries = grid.counts[3], rows = grid.counts[2];
-  const u32 odd = x_axis.odd, even = x_axis.even, last = grid.place(3, entries - 1);
-  const u32 stride = y_axis.stride == 0 ? stride_of(plan, level, 0, 2) : y_axis.stride;
-  const bool is_row = odd == 0 && y_axis.odd == 0 && stride == entries && grid.strides[2] == entries &&
-                      last == entries - 1 && grid.place(2, rows - 1) == rows - 1;
-  if (is_row) {
-    entries *= rows;
-    rows = 1;
+inline Grid grid_of(const Plan& plan, const Level& level) {
+  Grid grid = {level.parts[0], {}, {}, level.axes};
+  for (u32 a = 0; a < kAxes; ++a) {
+    grid.counts[a] = level.axes[a].even;
+    grid.strides[a] = stride_of(plan, level, 0, a);
   }
-  // `odds` is not used if x has no odd entries.
-  const auto move_row = [&](u32* row, u32* evens, u32* odds) {
-    if (odd == 0) {
-      for (u32 x = 0; x < entries; x += kCount) {
-        if constexpr (kToParts) {
-          store_lanes(evens + x, load_lanes(row + x));
-        } else {
-          store_lanes(row + x, load_lanes(evens + x));
-        }
-      }
-      if (is_row) return;
-      if (kToParts) evens[entries - 1] = row[last];
-      if (!kToParts) row[last] = row[entries - 1];
-      return;
+  return grid;
+}
+
+inline Grid grid_of(const Shape& shape, u32* at) {
+  Grid grid = {at, {}, {}, nullptr};
+  for (u32 a = 0; a < kAxes; ++a) {
+    grid.counts[a] = shape.extents[a];
+    grid.strides[a] = shape.strides[a];
+  }
+  return grid;
+}
+
+// Takes the rows of the finest grid in raster order: in the whole array.
+struct WholeBox {
+  static constexpr bool kTakesRows = false;
+};
+
+// In batches, at the beginning of the array: calls take(position of the first one, integers, how many), which is a
+// multiple of kBlockCodes but for the last call.
+template <class Take>
+class Batches {
+ public:
+  static constexpr bool kTakesRows = true;
+  Batches(u32* integers, Take& take) : integers_(integers), take_(take) {}
+  u32* row() const { return integers_ + count_; }
+  void add(u32 length) {
+    count_ += length;
+    if (count_ >= kBatch) [[unlikely]] {
+      pass_on(count_ / kBlockCodes * kBlockCodes);
     }
-    for (u32 x = 0; x < odd; x += kCount) {
+  }
+  void end() {
+    if (count_ != 0) pass_on(count_);
+  }
+
+ private:
+  static constexpr u32 kBatch = 1024;
+  void pass_on(u32 count) {
+    take_(first_, reinterpret_cast<const i32*>(integers_), count);
+    first_ += count;
+    count_ -= count;
+    memmove(integers_, integers_ + count, kBlockCodes * sizeof(u32));
+  }
+  u32* integers_;
+  Take& take_;
+  u32 first_ = 0, count_ = 0;
+};
+
+// A row along x of a finer grid, and its halves.
+struct RowShape {
+  u32 entries, last;  // the place of its last entry
+  u32 odd, even, last_even;
+  bool has_gap;
+};
+
+// kLeft: how many more even than odd entries there are; kNoOdd: there are none. Vectors may be too long.
+inline constexpr u32 kNoOdd = 3;
+template <bool kToParts, u32 kLeft>
+[[gnu::always_inline]] inline void move_row(const RowShape& shape, u32* row, u32* evens, u32* odds) {
+  if constexpr (kLeft == kNoOdd) {
+    for (u32 x = 0; x < shape.entries; x += kCount) {
+      if constexpr (kToParts) {
+        store_lanes(evens + x, load_lanes(row + x));
+      } else {
+        store_lanes(row + x, load_lanes(evens + x));
+      }
+    }
+    if (!shape.has_gap) return;
+    if constexpr (kToParts) {
+      evens[shape.entries - 1] = row[shape.last];
+    } else {
+      row[shape.last] = row[shape.entries - 1];
+    }
+  } else {
+    for (u32 x = 0; x < shape.odd; x += kCount) {
       if constexpr (kToParts) {
         const Pair both = parted(load_lanes(row + 2 * x), load_lanes(row + 2 * x + kCount));
         store_lanes(evens + x, both.first);
@@ -687,23 +788,24 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
         store_lanes(row + 2 * x + kCount, both.second);
       }
     }
-    // One or two are left, and none on top.
+    u32& left = evens[shape.odd];
+    u32& last = kLeft == 0 ? odds[shape.odd - 1] : evens[shape.last_even];
     if constexpr (kToParts) {
-      if (even == odd) {
-        odds[odd - 1] = row[last];
-        return;
-      }
-      if (even == odd + 2) evens[odd] = row[2 * odd];
-      evens[x_axis.place(even - 1)] = row[last];
+      if constexpr (kLeft == 2) left = row[2 * shape.odd];
+      last = row[shape.last];
     } else {
-      if (even == odd) {
-        row[last] = row[entries - 1];
-        return;
-      }
-      if (even == odd + 2) row[2 * odd] = evens[odd];
-      row[last] = evens[x_axis.place(even - 1)];
+      if constexpr (kLeft == 2) row[2 * shape.odd] = left;
+      row[shape.last] = last;
     }
-  };
+  }
+}
+
+// Copies all rows between parts and a finer grid. Both are written up to two vectors beyond a row's end, where the next
+// row is still to come.
+template <bool kToParts, u32 kLeft, class Sink>
+inline void move_rows_of_level(const Plan& plan, const Level& level, const Grid& grid, u32 rows, const RowShape& shape,
+                               Sink& sink) {
+  const Axis& y_axis = level.axes[2];
   // Where an entry of the finer list is among the even and odd ones.
   const auto split = [&](u32 a, u32 i, u32& entry) {
     const u32 pairs = 2 * level.axes[a].odd;
@@ -714,9 +816,10 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
     for (u32 z = 0; z < grid.counts[1]; ++z) {
       u32 i, j;
       const u32 part = split(0, w, i) | split(1, z, j) << 1;
-      u32* row = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1];
+      u32* const plane = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1];
       // Rows of the parts with even and odd places along y.
-      u32* from[2][2] = {};
+      u32* evens[2] = {};
+      u32* odds[2] = {};
       u32 strides[2] = {};
       for (u32 side = 0; side < 2; ++side) {
         const u32 p = part | side << 2;
@@ -724,25 +827,65 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
         const u32 offset = place_of(level, p, 0, i) * stride_of(plan, level, p, 0) +
                            place_of(level, p, 1, j) * stride_of(plan, level, p, 1);
         strides[side] = stride_of(plan, level, p, 2);
-        from[side][0] = level.parts[p] + offset;
-        if (odd != 0) from[side][1] = level.parts[p | 8] + offset;
+        evens[side] = level.parts[p] + offset;
+        odds[side] = kLeft == kNoOdd ? evens[side] : level.parts[p | 8] + offset;
       }
-      u32 y = 0;
-      for (; y < y_axis.odd; ++y) {
-        u32* const second = grid.place(2, 2 * y + 1) == 2 * y + 1
-                                ? row + grid.strides[2]
-                                : row + (grid.place(2, 2 * y + 1) - 2 * y) * grid.strides[2];
-        move_row(row, from[0][0] + y * strides[0], from[0][1] + y * strides[0]);
-        move_row(second, from[1][0] + y * strides[1], from[1][1] + y * strides[1]);
-        row += 2 * grid.strides[2];
+      const auto move = [&](u32 y, u32* even_row, u32* odd_row) __attribute__((always_inline)) {
+        if constexpr (Sink::kTakesRows) {
+          move_row<kToParts, kLeft>(shape, sink.row(), even_row, odd_row);
+          sink.add(shape.entries);
+        } else {
+          move_row<kToParts, kLeft>(shape, plane + grid.place(2, y) * grid.strides[2], even_row, odd_row);
+        }
+      };
+      for (u32 y = 0; y < y_axis.odd; ++y) {
+        move(2 * y, evens[0], odds[0]);
+        move(2 * y + 1, evens[1], odds[1]);
+        evens[0] += strides[0];
+        odds[0] += strides[0];
+        evens[1] += strides[1];
+        odds[1] += strides[1];
       }
-      const u32* const plane = row - 2 * y * grid.strides[2];
-      for (; y + y_axis.odd < rows; ++y) {
-        const u32 offset = y_axis.place(y) * strides[0];
-        move_row(const_cast<u32*>(plane) + grid.place(2, y + y_axis.odd) * grid.strides[2], from[0][0] + offset,
-                 from[0][1] + offset);
+      for (u32 y = 2 * y_axis.odd; y < rows; ++y) {
+        const u32 offset = (y_axis.place(y - y_axis.odd) - y_axis.odd) * strides[0];
+        move(y, evens[0] + offset, odds[0] + offset);
       }
     }
+  }
+}
+
+template <bool kToParts, class Sink>
+inline void move_level(const Plan& plan, const Level& level, const Grid& grid, Sink& sink) {
+  const Axis& axis = level.axes[3];
+  u32 rows = grid.counts[2];
+  RowShape shape = {grid.counts[3], grid.place(3, grid.counts[3] - 1), axis.odd,
+                    axis.even,      axis.place(axis.even - 1),         false};
+  shape.has_gap = shape.last != shape.entries - 1;
+  if (axis.odd == 0 && level.axes[2].odd == 0 && stride_of(plan, level, 0, 2) == shape.entries &&
+      grid.strides[2] == shape.entries && !shape.has_gap && grid.place(2, rows - 1) == rows - 1) {
+    shape.entries *= rows;  // as one row
+    rows = 1;
+  }
+  if (axis.odd == 0) {
+    move_rows_of_level<kToParts, kNoOdd>(plan, level, grid, rows, shape, sink);
+  } else if (axis.even == axis.odd) {
+    move_rows_of_level<kToParts, 0>(plan, level, grid, rows, shape, sink);
+  } else if (axis.even == axis.odd + 1) {
+    move_rows_of_level<kToParts, 1>(plan, level, grid, rows, shape, sink);
+  } else {
+    move_rows_of_level<kToParts, 2>(plan, level, grid, rows, shape, sink);
+  }
+}
+
+// Brings the integers of a level together: in the next finer level, or in the box.
+template <class Sink>
+inline void merge_level(const Plan& plan, const Level* levels, u32 l, u32* integers, Sink& sink) {
+  if (l == 0) {
+    move_level<false>(plan, levels[0], grid_of(plan.shape, integers), sink);
+    if constexpr (Sink::kTakesRows) sink.end();
+  } else {
+    WholeBox all;
+    move_level<false>(plan, levels[l], grid_of(plan, levels[l - 1]), all);
   }
 }
 
@@ -753,6 +896,7 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
 struct Workspace {
   Plan plan;
   Level levels[16];
+  u32 offsets[16][16];  // of parts, by level and set of odd axes
   Passes passes{0};
   u32 parts[7];          // by pass
   u32 blends[7][kAxes];  // by axis
@@ -785,6 +929,8 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   plan.first = plan.outer == kNoAxis ? slowest : slowest + 1;
 
   // The reach of a rule from the first and the last place of all is at most three strides.
+  constexpr u32 kNowhere = 0xFFFFFFFFu;
+  u32(&offsets)[16][16] = space.offsets;
   u32 words[2] = {}, offset = 0, reach = 0, mask = 0;
   for (u32 l = plan.levels; l-- > 0;) {
     Level& level = space.levels[l];
@@ -810,14 +956,14 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
     level.mask_length = block > kMaskWords ? block : kMaskWords / block * block;
     if (level.mask_length > mask) mask = level.mask_length;
     for (u32 part = 0; part < 16; ++part) {
-      level.parts[part] = nullptr;
+      offsets[l][part] = kNowhere;
       bool exists = true;
       for (u32 a = 0; a < kAxes; ++a) exists &= (part >> a & 1) == 0 || level.axes[a].odd != 0;
       if (!exists) continue;
       const u32 size = words[plan.outer == kNoAxis ? 0 : part >> plan.outer & 1];
       if (size > shape.count + kSpareCodes - kCount) return nullptr;
       offset = (offset + lead + 15) / 16 * 16;
-      level.parts[part] = reinterpret_cast<u32*>(scratch) + offset;
+      offsets[l][part] = offset;
       offset += size - lead + 2 * kCount;
     }
   }
@@ -828,8 +974,9 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   before = (before + mask + kCount + reach + 15) / 16 * 16;
   if ((before + offset + reach + kCount) * sizeof(u32) > kScratchBytes) return nullptr;
   for (u32 l = 0; l < plan.levels; ++l) {
-    for (u32*& part : space.levels[l].parts) {
-      if (part != nullptr) part += before;
+    for (u32 part = 0; part < 16; ++part) {
+      const bool exists = offsets[l][part] != kNowhere;
+      space.levels[l].parts[part] = exists ? reinterpret_cast<u32*>(scratch) + before + offsets[l][part] : nullptr;
     }
   }
   space.passes = Passes(shape.active);
@@ -844,24 +991,6 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
     }
   }
   return &space;
-}
-
-inline Grid grid_of(const Plan& plan, const Level& level) {
-  Grid grid = {level.parts[0], {}, {}, level.axes};
-  for (u32 a = 0; a < kAxes; ++a) {
-    grid.counts[a] = level.axes[a].even;
-    grid.strides[a] = stride_of(plan, level, 0, a);
-  }
-  return grid;
-}
-
-inline Grid grid_of(const Shape& shape, u32* at) {
-  Grid grid = {at, {}, {}, nullptr};
-  for (u32 a = 0; a < kAxes; ++a) {
-    grid.counts[a] = shape.extents[a];
-    grid.strides[a] = shape.strides[a];
-  }
-  return grid;
 }
 
 // Calls visit(part, blend) for all passes of a level.
@@ -888,15 +1017,18 @@ inline Places places_of(const Workspace& space) {
 template <class F>
 inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit) {
   const u32 cubes = counts_of(level, part, 0), planes = counts_of(level, part, 1);
-  if (plan.outer == kNoAxis) {
+  if (plan.outer == kNoAxis || level.block * plan.repeats * counts_of(level, part, plan.outer) < kLargePart) {
     visit(Slab{0, cubes, 0, planes}, 0u);
     return;
   }
   const u32 w_stride = stride_of(plan, level, part, 0), z_stride = stride_of(plan, level, part, 1);
-  const u32 step = plan.outer == 0 ? planes : planes > 1 ? 2 : 1;
-  for (u32 w = 0; w < cubes; ++w) {
+  // Sub-blocks are two planes deep.
+  const u32 few = (kSlabPlaces + level.block - 1) / level.block;
+  const u32 cube_step = plan.outer == 0 ? few : 1, step = plan.outer == 0 ? planes : (few + 1) / 2 * 2;
+  for (u32 w = 0; w < cubes; w += cube_step) {
     for (u32 z = 0; z < planes; z += step) {
-      visit(Slab{w, w + 1, z, z + step < planes ? z + step : planes}, w * w_stride + z * z_stride);
+      visit(Slab{w, w + cube_step < cubes ? w + cube_step : cubes, z, z + step < planes ? z + step : planes},
+            w * w_stride + z * z_stride);
     }
   }
 }
@@ -945,25 +1077,27 @@ inline void with_predictor(u32 predictor, F&& visit) {
 template <u32 kWhat>
 struct MakeTake {
   u32* at;
-  u32* codes;
+  u32* codes;  // from `origin` on
+  u32 origin;
   auto operator()(u32 offset) const {
     if constexpr (kWhat == 0) {
-      return TakeOpen{at + offset, codes + offset};
+      return TakeOpen{at + offset, codes + (offset - origin)};
     } else if constexpr (kWhat == 1) {
-      return TakeClosed{at + offset, codes + offset};
+      return TakeClosed{at + offset, codes + (offset - origin)};
     } else {
       return TakeSteps{at + offset};
     }
   }
 };
 
-template <bool kClosed, u32 kPredictor>
-inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes) {
+template <bool kClosed, u32 kPredictor, class Sink>
+inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes, Sink& sink) {
   const Plan& plan = space.plan;
   // The targets are only read.
   Grid grid = grid_of(plan.shape, const_cast<u32*>(reinterpret_cast<const u32*>(targets)));
   for (u32 l = 0; l < plan.levels; ++l) {
-    move_level<true>(plan, space.levels[l], grid);
+    WholeBox all;
+    move_level<true>(plan, space.levels[l], grid, all);
     grid = grid_of(plan, space.levels[l]);
   }
   u32* const places = reinterpret_cast<u32*>(integers);  // of codes, until all are in their order
@@ -981,18 +1115,17 @@ inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, 
       using Make = MakeTake<kClosed ? 1 : 0>;
       Pass<kPredictor, Make> pass(plan, level, part, blend);
       for_slabs(plan, level, part, [&](const Slab& slab, u32 offset) {
-        u32* const entries = places - offset;
-        pass(slab, Make{level.parts[part], entries});
-        next = move_codes<false>(plan, level, part, slab, entries, next);
+        pass(slab, Make{level.parts[part], places, offset});
+        next = move_codes<false>(plan, level, part, slab, places, offset, next);
       });
     });
-    move_level<false>(plan, level, l == 0 ? grid_of(plan.shape, places) : grid_of(plan, space.levels[l - 1]));
+    merge_level(plan, space.levels, l, places, sink);
   }
   for (u32 i = plan.shape.count; i % kBlockCodes != 0; ++i) *next++ = 0;
 }
 
-template <u32 kPredictor>
-inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers) {
+template <u32 kPredictor, class Sink>
+inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers, Sink& sink) {
   const Plan& plan = space.plan;
   const u32* next = reinterpret_cast<const u32*>(steps);
   i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
@@ -1008,13 +1141,11 @@ inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers)
       using Make = MakeTake<2>;
       Pass<kPredictor, Make> pass(plan, level, part, blend);
       for_slabs(plan, level, part, [&](const Slab& slab, u32) {
-        next = move_codes<true>(plan, level, part, slab, level.parts[part], next);
-        pass(slab, Make{level.parts[part], nullptr});
+        next = move_codes<true>(plan, level, part, slab, level.parts[part], 0, next);
+        pass(slab, Make{level.parts[part], nullptr, 0});
       });
     });
-    move_level<false>(
-        plan, level,
-        l == 0 ? grid_of(plan.shape, reinterpret_cast<u32*>(integers)) : grid_of(plan, space.levels[l - 1]));
+    merge_level(plan, space.levels, l, reinterpret_cast<u32*>(integers), sink);
   }
 }
 
