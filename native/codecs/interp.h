@@ -62,7 +62,8 @@ inline constexpr i32 kParts = 64;  // positions are measured in parts of the dis
 template <class T>
 inline constexpr i32 kFineLimit = sizeof(T) == 4 ? (1 << 15) - 1 : 1 << 20;
 
-// A bin's magnitude is below this. It must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
+// x / step, rounded to the type, is below this in magnitude where x has a bin; a bin may be this number, by rounding. It
+// must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
 template <class T>
 inline constexpr Word<T> kInterpBinLimit = Word<T>{1} << (kMantissaBits<T> - 2);
 
