@@ -15,6 +15,7 @@
 #include "codecs/interp_exceptions.h"
 #include "codecs/interp_prediction.h"
 #include "codecs/interp_values.h"
+#include "codecs/simd/interp_coder.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -191,7 +192,7 @@ class TileWriter {
     for (u32 w = 0; w < mask_words(count()); ++w) coded.exceptions += count_ones(memory_.mask[w]);
     coded.patch_entries = measure_patches(patches);
     if (coded.patch_entries > 0xFFFF) return kNoCost;
-    plan_coding(codes, count(), form.is_closed ? kUnit : 1, coded.coding);
+    interp::simd::plan_coding(codes, count(), form.is_closed ? kUnit : 1, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
     if (coded.exceptions != 0) {
       coded.section = measure_exceptions<T>(shape_.extents, memory_.mask, values_, count(), memory_.mask_scratch);
@@ -229,7 +230,7 @@ class TileWriter {
       next = write_exceptions(coded.section, memory_.mask, values_, count(), memory_.mask_scratch, next);
     }
     next = write_patches(patches, next);
-    next += write_codes(codes, count(), head.unit(), coded.coding, next, memory_.scratch);
+    next += interp::simd::write_codes(codes, count(), head.unit(), coded.coding, next, memory_.scratch);
     const u32 size = static_cast<u32>(next - payload_);
     least_ = coded.cost;
     size_ = size < raw_bytes && size != sizeof(T) ? size : kStoreTile;
@@ -386,7 +387,8 @@ bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base,
                      const u8* end, u8* values, DecodeMemory<T>& memory) {
   I* const steps = reinterpret_cast<I*>(memory.steps);
   I* const integers = reinterpret_cast<I*>(memory.integers);
-  if (!read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch)) return false;
+  if (!interp::simd::read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch))
+    return false;
   if (head.predictor == kLorenzo) {
     rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers);
   } else {

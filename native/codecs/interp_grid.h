@@ -65,6 +65,58 @@ inline void for_pieces(const u32 (&counts)[kAxes], F&& piece) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Rows to and from coding order
+
+template <bool kToRows, u32 kWidth, class W, class Code>
+[[gnu::always_inline]] inline void move_piece(W* place, Code* code) {
+  if constexpr (kToRows) {
+    memcpy(place, code, kWidth * sizeof(*place));
+  } else {
+    memcpy(code, place, kWidth * sizeof(*place));
+  }
+}
+
+template <class W>
+inline void copy_few(W* to, const W* from, u32 count) {
+  if ((count & 4) != 0) memcpy(to, from, 4 * sizeof(W)), to += 4, from += 4;
+  if ((count & 2) != 0) memcpy(to, from, 2 * sizeof(W)), to += 2, from += 2;
+  if ((count & 1) != 0) *to = *from;
+}
+
+// Rows of sub-blocks that lie side by side along x. Codes are read or written up to kWidth beyond their end, and rows are
+// written within their `places`.
+template <bool kToRows, u32 kWidth, u32 kRows, class W, class Code>
+inline Code* move_rows(W* const* from, u32 entries, u32 places, Code* codes) {
+  W* rows[kRows];
+  for (u32 r = 0; r < kRows; ++r) rows[r] = from[r];
+  const u32 rest = entries % kWidth;
+  u32 x = 0;
+  for (; x + kWidth <= entries; x += kWidth) {
+#pragma GCC unroll 8
+    for (u32 r = 0; r < kRows; ++r) move_piece<kToRows, kWidth>(rows[r] + x, codes + r * kWidth);
+    codes += kRows * kWidth;
+  }
+  if (rest == 0) return codes;
+  if (!kToRows || x + kWidth <= places) {
+#pragma GCC unroll 8
+    for (u32 r = 0; r < kRows; ++r) move_piece<kToRows, kWidth>(rows[r] + x, codes + r * rest);
+  } else {
+    for (u32 r = 0; r < kRows; ++r) copy_few(rows[r] + x, codes + r * rest, rest);
+  }
+  return codes + kRows * rest;
+}
+
+template <bool kToRows, u32 kWidth, u32 kRows, class W, class Code>
+inline Code* move_rows_of(u32 count, W* const* rows, u32 entries, u32 places, Code* codes) {
+  if constexpr (kRows == 0) {
+    return codes;
+  } else {
+    if (count == kRows) return move_rows<kToRows, kWidth, kRows>(rows, entries, places, codes);
+    return move_rows_of<kToRows, kWidth, kRows - 1>(count, rows, entries, places, codes);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Interpolation
 
 struct Rule {

@@ -8,82 +8,14 @@
 #pragma once
 
 #include "codecs/interp_grid.h"
+#include "codecs/interp_walk.h"
 #include "codecs/simd/interp_levels.h"
+#include "codecs/simd/sums.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Interpolation, one value after the other
-
-// In 16ths.
-template <class I>
-inline Unsigned<I> predict(const Row& row, const I* at, u32 stride) {
-  using U = Unsigned<I>;
-  U sum = 0;
-  for (u32 i = 0; i < row.points; ++i) {
-    sum += static_cast<U>(static_cast<I>(row.weights[i])) *
-           static_cast<U>(at[i64{row.distances[i]} * static_cast<i64>(stride)]);
-  }
-  return row.points == 6 ? static_cast<U>(static_cast<I>(sum + 8) >> 4) : sum;
-}
-
-// Calls visit(position, prediction) for all values but the first in coding order; it has to set integers[position].
-template <class I, class F>
-inline void interpolate(const Shape& shape, const Rule& rule, const I* integers, F&& visit) {
-  using U = Unsigned<I>;
-  u32 counts[kAxes];
-  for (u32 a = 0; a < kAxes; ++a) counts[a] = (shape.axes & axis_bit(a)) != 0 ? 1 : shape.extents[a];
-  u32 before = 0;
-  for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-    const u32 at = w * shape.strides[0] + z * shape.strides[1] + y * shape.strides[2] + x;
-    for (u32 i = 0; i < length; ++i) {
-      if (at + i != 0) visit(at + i, integers[before]);
-      before = at + i;
-    }
-  });
-
-  const u32 top = top_level(shape);
-  for (u32 level = top + 1; level-- > 0;) {
-    const u32 s = 1u << level;
-    const bool is_top = level == top;
-    for (u32 odd_axes = 1; odd_axes <= shape.active; ++odd_axes) {
-      for (u32 m = 1; m < 1u << shape.active; ++m) {
-        if (count_ones(m) != odd_axes) continue;
-        u32 odd = 0;  // bit i: active axis i
-        for (u32 i = 0; i < shape.active; ++i) odd |= (m >> (shape.active - 1 - i) & 1) << i;
-        List lists[kAxes];
-        for (u32 a = 0; a < kAxes; ++a) lists[a] = all_of(shape.extents[a]);
-        for (u32 i = 0; i < shape.active; ++i) {
-          const u32 a = shape.active_axes[i];
-          lists[a] = (odd >> i & 1) != 0 ? odd_of(shape.extents[a], s, is_top) : even_of(shape.extents[a], s, is_top);
-        }
-        bool is_empty = false;
-        for (u32 a = 0; a < kAxes; ++a) {
-          counts[a] = lists[a].count;
-          is_empty |= counts[a] == 0;
-        }
-        if (is_empty) continue;
-        const Blend blend = blend_of(rule, shape.active, odd);
-        for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-          const u32 fixed[kAxes] = {lists[0].at(w), lists[1].at(z), lists[2].at(y), 0};
-          for (u32 k = 0; k < length; ++k) {
-            const u32 coordinates[kAxes] = {fixed[0], fixed[1], fixed[2], lists[3].at(x + k)};
-            u32 position = 0;
-            for (u32 a = 0; a < kAxes; ++a) position += coordinates[a] * shape.strides[a];
-            U sum = 0;
-            for (u32 i = 0; i < shape.active; ++i) {
-              if (blend.weights[i] == 0) continue;
-              const u32 a = shape.active_axes[i];
-              const Row row = row_of(coordinates[a], s, shape.extents[a], rule.predictor, is_top);
-              sum += U{blend.weights[i]} * predict(row, integers + position, shape.strides[a]);
-            }
-            visit(position, static_cast<I>(sum + 128) >> 8);
-          }
-        });
-      }
-    }
-  }
-}
+// Interpolation
 
 // The encoder's side. `targets` are in raster order, with kNone for exceptions, whose codes are 0. Closed: a target is
 // where the value lies, in 64ths of a fine point, and is met to half a step; open: it is the integer. Gives the integers
@@ -102,7 +34,7 @@ inline void code_interpolation(const Shape& shape, const Rule& rule, const I* ta
   using U = Unsigned<I>;
   integers[0] = base;
   *codes++ = 0;
-  interpolate(shape, rule, integers, [&](u32 position, I prediction) {
+  interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
     const I target = targets[position];
     U code = 0;
     if (target != kNone<I>) {
@@ -132,7 +64,7 @@ inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I*
   }
   using U = Unsigned<I>;
   integers[0] = base;
-  interpolate(shape, rule, integers, [&](u32 position, I prediction) {
+  interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
     integers[position] = static_cast<I>(static_cast<U>(prediction) + static_cast<U>(*++steps));
   });
 }
@@ -157,72 +89,181 @@ inline void fill_exceptions(const Shape& shape, I base, I* integers) {
   }
 }
 
-// The values that have no neighbour along the axes of the differences form a grid of their own, in which each is
-// predicted by the one before along the last possible axis. Calls visit(position, position before) in raster order.
-template <class F>
-inline void for_edge(const Shape& shape, u32 axes, F&& visit) {
-  u32 counts[kAxes];
-  for (u32 a = 0; a < kAxes; ++a) counts[a] = (axes & axis_bit(a)) != 0 ? 1 : shape.extents[a];
-  const u32(&strides)[kAxes] = shape.strides;
+// Rows of a box to or from coding order. Returns the end of the codes.
+template <bool kToRows, class W, class Code>
+inline Code* move_box(const Shape& shape, W* box, Code* codes) {
+  const u32 (&counts)[kAxes] = shape.extents;
+  const u32 (&strides)[kAxes] = shape.strides;
+  const u32 depth = counts[1] > 1 ? 2 : 1;
+  if (counts[1] == 1 && counts[2] == 1) {  // raster order
+    if constexpr (kToRows) {
+      memcpy(box, codes, shape.count * sizeof(W));
+    } else {
+      memcpy(codes, box, shape.count * sizeof(W));
+    }
+    return codes + shape.count;
+  }
   for (u32 w = 0; w < counts[0]; ++w) {
-    for (u32 z = 0; z < counts[1]; ++z) {
-      for (u32 y = 0; y < counts[2]; ++y) {
-        for (u32 x = 0; x < counts[3]; ++x) {
-          if ((w | z | y | x) == 0) continue;
-          const u32 back = x != 0 ? strides[3] : y != 0 ? strides[2] : z != 0 ? strides[1] : strides[0];
-          const u32 position = w * strides[0] + z * strides[1] + y * strides[2] + x;
-          visit(position, position - back);
+    for (u32 z = 0; z < counts[1]; z += depth) {
+      for (u32 y = 0; y < counts[2]; y += 4) {
+        W* rows[8];
+        u32 count = 0;
+        for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
+          for (u32 j = y; j < y + 4 && j < counts[2]; ++j) {
+            rows[count++] = box + w * strides[0] + i * strides[1] + j * strides[2];
+          }
         }
+        codes = depth == 2 ? move_rows_of<kToRows, 4, 8>(count, rows, counts[3], counts[3], codes)
+                           : move_rows_of<kToRows, 8, 4>(count, rows, counts[3], counts[3], codes);
+      }
+    }
+  }
+  return codes;
+}
+
+// The neighbours that a row's difference is made of: rows that are one step back along some of the axes, less those that
+// are back along two, plus those that are back along all three.
+template <class W>
+struct Neighbours {
+  u32 axes = 0;  // how many: 0 to 3
+  const W* one[3] = {};
+  const W* two[3] = {};
+  const W* three = nullptr;
+};
+
+template <class W>
+inline Neighbours<W> neighbours_of(const Shape& shape, u32 axes, const u32 (&coordinates)[3], const W* row) {
+  Neighbours<W> found;
+  u32 strides[3];
+  for (u32 a = 0; a < 3; ++a) {
+    if ((axes & axis_bit(a)) != 0 && coordinates[a] != 0) strides[found.axes++] = shape.strides[a];
+  }
+  for (u32 i = 0; i < found.axes; ++i) {
+    found.one[i] = row - strides[i];
+    for (u32 j = 0; j < i; ++j) found.two[i + j - 1] = row - strides[i] - strides[j];
+  }
+  if (found.axes == 3) found.three = row - strides[0] - strides[1] - strides[2];
+  return found;
+}
+
+// The prediction of entry i of a row, along all axes but x.
+template <u32 kCount, class W>
+[[gnu::always_inline]] inline Vector<W> predicted_lanes(const Neighbours<W>& from, u32 i) {
+  const auto at = [&](const W* row) {
+    Vector<W> lanes;
+    memcpy(&lanes, row + i, sizeof lanes);
+    return lanes;
+  };
+  if constexpr (kCount == 0) {
+    return Vector<W>{};
+  } else if constexpr (kCount == 1) {
+    return at(from.one[0]);
+  } else if constexpr (kCount == 2) {
+    return at(from.one[0]) + at(from.one[1]) - at(from.two[0]);
+  } else {
+    return at(from.one[0]) + at(from.one[1]) + at(from.one[2]) - at(from.two[0]) - at(from.two[1]) - at(from.two[2]) +
+           at(from.three);
+  }
+}
+
+template <class W>
+inline W predicted_entry(const Neighbours<W>& from, u32 i) {
+  W sum = 0;
+  for (u32 a = 0; a < from.axes; ++a) sum += from.one[a][i];
+  for (u32 a = 0; a < (from.axes == 3 ? 3u : from.axes == 2 ? 1u : 0u); ++a) sum -= from.two[a][i];
+  return from.axes == 3 ? sum + from.three[i] : sum;
+}
+
+template <class F>
+inline void with_count(u32 count, F&& visit) {
+  if (count == 0) {
+    visit(levels::Constant<0>{});
+  } else if (count == 1) {
+    visit(levels::Constant<1>{});
+  } else if (count == 2) {
+    visit(levels::Constant<2>{});
+  } else {
+    visit(levels::Constant<3>{});
+  }
+}
+
+// Calls visit(first position of the row, neighbours, the distance to the integer before the row's first one) for all rows.
+// Rows without neighbours are predicted along x, and their first integers from the last row or plane or cube before.
+template <class W, class F>
+inline void for_rows(const Shape& shape, u32 axes, const W* integers, F&& visit) {
+  u32 position = 0;
+  for (u32 w = 0; w < shape.extents[0]; ++w) {
+    for (u32 z = 0; z < shape.extents[1]; ++z) {
+      for (u32 y = 0; y < shape.extents[2]; ++y, position += shape.extents[3]) {
+        const u32 back = y != 0 ? shape.strides[2] : z != 0 ? shape.strides[1] : shape.strides[0];
+        visit(position, neighbours_of(shape, axes, {w, z, y}, integers + position), back);
       }
     }
   }
 }
 
-// Gives the codes in coding order, padded with zeros to whole blocks. `scratch` has room for the tile's integers.
+// Gives the codes in coding order, padded with zeros to whole blocks. `differences` is scratch memory for as many integers.
 template <class I>
-inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* codes, I* scratch) {
+inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* codes, I* differences) {
   using U = Unsigned<I>;
-  for (u32 i = 0; i < shape.count; ++i) scratch[i] = integers[i];
-  for (u32 a = 0; a < kAxes; ++a) {
-    if ((axes & axis_bit(a)) == 0) continue;
-    const u32 stride = shape.strides[a], period = stride * shape.extents[a];
-    for (u32 i = shape.count; i-- > 0;) {
-      if (i % period < stride) continue;
-      scratch[i] = static_cast<I>(static_cast<U>(scratch[i]) - static_cast<U>(scratch[i - stride]));
-    }
-  }
-  scratch[0] = 0;
-  for_edge(shape, axes, [&](u32 position, u32 before) {
-    scratch[position] = static_cast<I>(static_cast<U>(integers[position]) - static_cast<U>(integers[before]));
+  const U* const box = reinterpret_cast<const U*>(integers);
+  const u32 length = shape.extents[3];
+  for_rows(shape, axes, box, [&](u32 position, const Neighbours<U>& from, u32 back) {
+    const U* const row = box + position;
+    U* const out = reinterpret_cast<U*>(differences) + position;
+    const bool along_x = from.axes == 0 || (axes & axis_bit(3)) != 0;
+    with_count(from.axes, [&](auto count) {
+      // Vectors may be too long: the next row is still to come.
+      if (along_x) {
+        for (u32 i = 1; i < length; i += kLanes<U>) {
+          Vector<U> now, before;
+          memcpy(&now, row + i, sizeof now);
+          memcpy(&before, row + i - 1, sizeof before);
+          now -= predicted_lanes<count()>(from, i);
+          before -= predicted_lanes<count()>(from, i - 1);
+          now -= before;
+          memcpy(out + i, &now, sizeof now);
+        }
+      } else {
+        for (u32 i = 0; i < length; i += kLanes<U>) {
+          Vector<U> now;
+          memcpy(&now, row + i, sizeof now);
+          now -= predicted_lanes<count()>(from, i);
+          memcpy(out + i, &now, sizeof now);
+        }
+      }
+    });
+    out[0] = position == 0 ? 0 : row[0] - (from.axes == 0 ? *(row - back) : predicted_entry(from, 0));
   });
-  u32 next = 0;
-  for_pieces(shape.extents, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-    const u32 at = w * shape.strides[0] + z * shape.strides[1] + y * shape.strides[2] + x;
-    for (u32 i = 0; i < length; ++i) codes[next++] = scratch[at + i];
-  });
-  for (; next % kBlockCodes != 0; ++next) codes[next] = 0;
+  I* end = move_box<false>(shape, differences, codes);
+  for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *end++ = 0;
 }
 
 // `steps` in coding order; the first one is not used.
 template <class I>
 inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* integers) {
   using U = Unsigned<I>;
-  for_pieces(shape.extents, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-    const u32 at = w * shape.strides[0] + z * shape.strides[1] + y * shape.strides[2] + x;
-    for (u32 i = 0; i < length; ++i) integers[at + i] = *steps++;
+  U* const box = reinterpret_cast<U*>(integers);
+  const u32 length = shape.extents[3];
+  move_box<true>(shape, box, reinterpret_cast<const U*>(steps));
+  box[0] = static_cast<U>(base);
+  for_rows(shape, axes, box, [&](u32 position, const Neighbours<U>& from, u32 back) {
+    U* const row = box + position;
+    if (from.axes == 0 && position != 0) row[0] += *(row - back);
+    if (from.axes == 0 || (axes & axis_bit(3)) != 0) simd::running_sums(row, length, U{0});
+    if (from.axes == 0) return;
+    with_count(from.axes, [&](auto count) {
+      Vector<U> behind;
+      memcpy(&behind, row + length, sizeof behind);
+      for (u32 i = 0; i < length; i += kLanes<U>) {
+        Vector<U> now;
+        memcpy(&now, row + i, sizeof now);
+        now += predicted_lanes<count()>(from, i);
+        memcpy(row + i, &now, sizeof now);
+      }
+      memcpy(row + length, &behind, sizeof behind);
+    });
   });
-  integers[0] = base;
-  for_edge(shape, axes, [&](u32 position, u32 before) {
-    integers[position] = static_cast<I>(static_cast<U>(integers[position]) + static_cast<U>(integers[before]));
-  });
-  for (u32 a = 0; a < kAxes; ++a) {
-    if ((axes & axis_bit(a)) == 0) continue;
-    const u32 stride = shape.strides[a], period = stride * shape.extents[a];
-    for (u32 i = 0; i < shape.count; ++i) {
-      if (i % period < stride) continue;
-      integers[i] = static_cast<I>(static_cast<U>(integers[i]) + static_cast<U>(integers[i - stride]));
-    }
-  }
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -251,13 +251,15 @@ template <u32 kPredictor>
     return ((c + d) << 3) + twist * (c - d);
   } else {
     const Lanes b = load_lanes(term.from[1] + k), e = load_lanes(term.from[4] + k);
-    const Lanes inner = c + d, outer = b + e;
-    const Lanes four = (inner << 3) + (inner - outer);
+    const Lanes inner = c + d, outer = b + e, bend = inner - outer;
+    const Lanes four = (inner << 3) + bend;
     if constexpr (kPredictor == kFourPoints) {
       return four;
     } else {
       const Lanes a = load_lanes(term.from[0] + k), f = load_lanes(term.from[5] + k);
-      const Lanes six = shift_down(150 * inner - 25 * outer + 3 * (a + f) + 8, 4);
+      // 150, -25 and 3 are 16 times 9, -1 and 0, and 3 times 2, -3 and 1.
+      const Lanes rest = (bend << 1) + (a + f - outer);
+      const Lanes six = shift_down((four << 4) + (rest << 1) + rest + 8, 4);
       return (mask & term.bit) != 0 ? six : four;
     }
   }
@@ -510,54 +512,6 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
-
-template <bool kToParts, u32 kWidth, class Code>
-[[gnu::always_inline]] inline void move_piece(u32* place, Code* code) {
-  if constexpr (kToParts) {
-    memcpy(place, code, kWidth * sizeof(u32));
-  } else {
-    memcpy(code, place, kWidth * sizeof(u32));
-  }
-}
-
-inline void copy_few(u32* to, const u32* from, u32 count) {
-  if ((count & 4) != 0) memcpy(to, from, 16), to += 4, from += 4;
-  if ((count & 2) != 0) memcpy(to, from, 8), to += 2, from += 2;
-  if ((count & 1) != 0) *to = *from;
-}
-
-// Rows of sub-blocks that lie side by side along x. Codes are read or written up to kWidth beyond their end, and rows are
-// written within their `places`.
-template <bool kToParts, u32 kWidth, u32 kRows, class Code>
-inline Code* move_rows(u32* const* from, u32 entries, u32 places, Code* codes) {
-  u32* rows[kRows];
-  for (u32 r = 0; r < kRows; ++r) rows[r] = from[r];
-  const u32 rest = entries % kWidth;
-  u32 x = 0;
-  for (; x + kWidth <= entries; x += kWidth) {
-#pragma GCC unroll 8
-    for (u32 r = 0; r < kRows; ++r) move_piece<kToParts, kWidth>(rows[r] + x, codes + r * kWidth);
-    codes += kRows * kWidth;
-  }
-  if (rest == 0) return codes;
-  if (!kToParts || x + kWidth <= places) {
-#pragma GCC unroll 8
-    for (u32 r = 0; r < kRows; ++r) move_piece<kToParts, kWidth>(rows[r] + x, codes + r * rest);
-  } else {
-    for (u32 r = 0; r < kRows; ++r) copy_few(rows[r] + x, codes + r * rest, rest);
-  }
-  return codes + kRows * rest;
-}
-
-template <bool kToParts, u32 kWidth, u32 kRows, class Code>
-inline Code* move_rows_of(u32 count, u32* const* rows, u32 entries, u32 places, Code* codes) {
-  if constexpr (kRows == 0) {
-    return codes;
-  } else {
-    if (count == kRows) return move_rows<kToParts, kWidth, kRows>(rows, entries, places, codes);
-    return move_rows_of<kToParts, kWidth, kRows - 1>(count, rows, entries, places, codes);
-  }
-}
 
 // Copies the entries of a part, or of an array with the places of a part, to or from coding order. Returns the end of
 // its codes.

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Interp's interpolation, one value after the other: for coarse levels, thin boxes, and 64-bit integers.
+#pragma once
+
+#include "codecs/interp_grid.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+// Where coordinates are in an array that has only multiples of 1 << shift along active axes, and the last ones.
+struct Places {
+  u32 shift;
+  u32 strides[kAxes];
+  u32 last[kAxes];  // the place of the last coordinate
+};
+
+inline Places places_of(const Shape& shape) {
+  Places places = {};
+  for (u32 a = 0; a < kAxes; ++a) {
+    places.strides[a] = shape.strides[a];
+    places.last[a] = shape.extents[a] - 1;
+  }
+  return places;
+}
+
+// A rule as sums over an array.
+struct Taps {
+  u32 count;  // six: in 256ths
+  i32 offsets[6];
+  u32 weights[6];
+};
+
+// The rules of an axis in one level: for odd entries of the interior, with six and four points, and for those at the ends.
+class AxisTaps {
+ public:
+  AxisTaps() = default;
+  AxisTaps(const Shape& shape, const Places& places, u32 a, u32 s, u32 predictor, bool is_top) {
+    const u32 extent = shape.extents[a], last = extent - 1;
+    odd_ = odd_of(extent, s, is_top).count;
+    if (odd_ == 0) return;
+    if (!is_top) find_interior(last / s, last % (2 * s) > s, predictor);
+    const auto find = [&](u32 entry, Taps& taps) {
+      const u32 c = is_top ? last : s * (2 * entry + 1);
+      const Row row = row_of(c, s, extent, predictor, is_top);
+      const auto place = [&](u32 at) { return at == last ? places.last[a] : at >> places.shift; };
+      taps.count = row.points;
+      for (u32 i = 0; i < row.points; ++i) {
+        const u32 to = static_cast<u32>(static_cast<i32>(c) + row.distances[i]);
+        taps.offsets[i] = static_cast<i32>((place(to) - place(c)) * places.strides[a]);
+        taps.weights[i] = static_cast<u32>(row.weights[i]);
+      }
+    };
+    if (six_count_ != 0) find(six_first_, taps_[0]);
+    if (four_count_ != 0) find(four_first_, taps_[1]);
+    find(0, taps_[2]);
+    find(odd_ - 1, taps_[3]);
+    if (odd_ > 1) find(odd_ - 2, taps_[4]);
+  }
+  const Taps& at(u32 entry) const {
+    if (entry - six_first_ < six_count_) return taps_[0];
+    if (entry - four_first_ < four_count_) return taps_[1];
+    return taps_[entry == odd_ - 1 ? 3 : entry == 0 ? 2 : 4];
+  }
+
+ private:
+  // `steps`: how often the half step goes into the last coordinate.
+  void find_interior(u32 steps, bool is_irregular, u32 predictor) {
+    if (predictor == kTwoPoints) {
+      four_count_ = odd_ - (is_irregular ? 1 : 0);
+      return;
+    }
+    four_first_ = 1;
+    four_count_ = steps >= 6 ? (steps - 6) / 2 + 1 : 0;
+    six_first_ = 2;
+    if (predictor == kSixPoints) six_count_ = steps >= 10 ? (steps - 10) / 2 + 1 : 0;
+  }
+
+  u32 odd_ = 0;
+  u32 six_first_ = 0, six_count_ = 0;
+  u32 four_first_ = 0, four_count_ = 0;  // with two points: all regular ones
+  Taps taps_[5];
+};
+
+// In 16ths.
+template <class I>
+inline Unsigned<I> predict(const Taps& taps, const I* at) {
+  using U = Unsigned<I>;
+  U sum = 0;
+  for (u32 i = 0; i < taps.count; ++i) {
+    sum += static_cast<U>(static_cast<I>(static_cast<i32>(taps.weights[i]))) * static_cast<U>(at[taps.offsets[i]]);
+  }
+  return taps.count == 6 ? static_cast<U>(static_cast<I>(sum + 8) >> 4) : sum;
+}
+
+// Which axes are odd in the passes of a level, in their order; bit i for active axis i.
+struct Passes {
+  u32 count = 0;
+  u32 odd[7];
+  explicit Passes(u32 active) {
+    for (u32 axes = 1; axes <= active; ++axes) {
+      for (u32 m = 1; m < 1u << active; ++m) {
+        if (count_ones(m) != axes) continue;
+        odd[count] = 0;
+        for (u32 i = 0; i < active; ++i) odd[count] |= (m >> (active - 1 - i) & 1) << i;
+        ++count;
+      }
+    }
+  }
+};
+
+// Calls visit(position, prediction) for all values of the levels from the top to `lowest` but the first one, in coding
+// order. It has to set integers[position]. The array is that of `places`.
+template <class I, class F>
+inline void interpolate(const Shape& shape, const Rule& rule, const Places& places, u32 lowest, const I* integers,
+                        F&& visit) {
+  using U = Unsigned<I>;
+  u32 counts[kAxes];
+  for (u32 a = 0; a < kAxes; ++a) counts[a] = (shape.axes & axis_bit(a)) != 0 ? 1 : shape.extents[a];
+  const u32 (&strides)[kAxes] = places.strides;
+  u32 before = 0;
+  for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
+    const u32 at = w * strides[0] + z * strides[1] + y * strides[2] + x * strides[3];
+    for (u32 i = 0; i < length; ++i) {
+      const u32 position = at + i * strides[3];
+      if (position != 0) visit(position, integers[before]);
+      before = position;
+    }
+  });
+
+  const Passes passes(shape.active);
+  const u32 active = shape.active, top = top_level(shape);
+  Blend blends[8];
+  for (u32 p = 0; p < passes.count; ++p) blends[p] = blend_of(rule, active, passes.odd[p]);
+  for (u32 level = top + 1; level-- > lowest;) {
+    const u32 s = 1u << level;
+    const bool is_top = level == top;
+    AxisTaps taps[kMaxActiveAxes];
+    // By axis and parity, where the list's entries are.
+    List lists[kAxes][2];
+    for (u32 a = 0; a < kAxes; ++a) lists[a][0] = all_of(shape.extents[a]);
+    for (u32 i = 0; i < active; ++i) {
+      const u32 a = shape.active_axes[i], extent = shape.extents[a];
+      taps[i] = AxisTaps(shape, places, a, s, rule.predictor, is_top);
+      lists[a][0] = even_of(extent, s, is_top);
+      lists[a][1] = odd_of(extent, s, is_top);
+      for (List& list : lists[a]) {
+        list.first >>= places.shift;
+        list.step >>= places.shift;
+        list.last = list.last == extent - 1 ? places.last[a] : list.last >> places.shift;
+      }
+    }
+    for (u32 p = 0; p < passes.count; ++p) {
+      const u32 odd = passes.odd[p];
+      const Blend& blend = blends[p];
+      const List* list[kAxes];
+      for (u32 a = 0; a < kAxes; ++a) list[a] = &lists[a][0];
+      for (u32 i = 0; i < active; ++i) {
+        const u32 a = shape.active_axes[i];
+        list[a] = &lists[a][odd >> i & 1];
+      }
+      for (u32 a = 0; a < kAxes; ++a) counts[a] = list[a]->count;
+      if (counts[0] == 0 || counts[1] == 0 || counts[2] == 0 || counts[3] == 0) continue;
+      // Terms along w, z and y are the same for all values of a piece.
+      const AxisTaps* term[kMaxActiveAxes] = {};
+      u32 term_axes[kMaxActiveAxes] = {}, terms = 0;
+      U weights[kMaxActiveAxes] = {}, x_weight = 0;
+      const AxisTaps* x_term = nullptr;
+      for (u32 i = 0; i < active; ++i) {
+        if (blend.weights[i] == 0) continue;
+        if (shape.active_axes[i] == 3) {
+          x_term = &taps[i];
+          x_weight = blend.weights[i];
+          continue;
+        }
+        term[terms] = &taps[i];
+        term_axes[terms] = shape.active_axes[i];
+        weights[terms++] = blend.weights[i];
+      }
+      for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
+        const u32 row = list[0]->at(w) * strides[0] + list[1]->at(z) * strides[1] + list[2]->at(y) * strides[2];
+        const u32 entries[3] = {w, z, y};
+        const Taps* row_taps[kMaxActiveAxes];
+        for (u32 t = 0; t < terms; ++t) row_taps[t] = &term[t]->at(entries[term_axes[t]]);
+        for (u32 i = x; i < x + length; ++i) {
+          const u32 position = row + list[3]->at(i) * strides[3];
+          U sum = 128;
+          for (u32 t = 0; t < terms; ++t) sum += weights[t] * predict(*row_taps[t], integers + position);
+          if (x_term != nullptr) sum += x_weight * predict(x_term->at(i), integers + position);
+          visit(position, static_cast<I>(sum) >> 8);
+        }
+      });
+    }
+  }
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp
