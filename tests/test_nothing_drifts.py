@@ -117,7 +117,8 @@ def hostile(lattice: Lattice, bound: dict[str, Any], seed: int, shape: tuple[int
         numbers = rng.integers(-400, 400, count)
         with np.errstate(over="ignore"):
             words = bits_of(lattice.points(numbers, unit / 2))
-        return words + rng.integers(-2, 3, count).astype(f"i{size}").view(f"u{size}")
+        words += rng.integers(-2, 3, count).astype(f"i{size}").view(f"u{size}")
+        return words
 
     def special() -> Array:
         words = np.array(list(special_patterns(size).values()), f"u{size}")
