@@ -21,7 +21,7 @@ from h5lossy import Interp
 from hdf5_helpers import field
 from reference import frame as reference
 
-BOUND = {"absolute": 0.75}
+BOUND: dict[str, Any] = {"absolute": 0.75}
 STEP = 2 * 0.75 * Interp.step_share  # exact in both types
 NARROW = 2**22
 
@@ -67,7 +67,7 @@ def heads_of(frame: bytes) -> list[Head]:
 
 def encoded(values: Array, fill_value: Any = None, **choice: Any) -> tuple[list[Head], Array]:
     """Encode; check what it is decoded to, here and by the reference; return heads and values."""
-    codec = Interp(**BOUND, **choice)  # type: ignore[arg-type]
+    codec = Interp(**BOUND, **choice)
     frame = h5lossy.encode(values, codec, fill_value=fill_value)
     info = h5lossy.inspect(frame)
     assert (info.codec, info.stored_tiles) == ("interp", 0)
@@ -185,7 +185,9 @@ def test_patches(places: list[int], rewritable: bool, dtype: np.dtype[Any]) -> N
 
 
 def test_decoded_values_among_others_are_coded_one_by_one(dtype: np.dtype[Any]) -> None:
-    decoded = h5lossy.decode(h5lossy.encode(field((20000,), dtype) * 5, Interp(**BOUND, axes=-1)))
+    decoded = h5lossy.decode(
+        h5lossy.encode(field((20000,), dtype) * 5, Interp(**BOUND, axes=(-1,)))
+    )
     shuffled = np.random.default_rng(2).permutation(decoded)
     [head], again = encoded(shuffled, axes=-1)
     assert head.is_fine
@@ -230,7 +232,7 @@ def test_constant_chunks_are_small(value: float, dtype: np.dtype[Any]) -> None:
     for shape in ((1,), (2,), (1, 1, 1), (40, 50), (3, 50, 60, 70), (1, 2, 3, 4, 5, 6)):
         values = np.full(shape, value, dtype)
         for fill_value in (None, dtype.type(FILL)):
-            codec = Interp(**BOUND)  # type: ignore[arg-type]
+            codec = Interp(**BOUND)
             frame = h5lossy.encode(values, codec, fill_value=fill_value)
             info = h5lossy.inspect(frame)
             assert len(frame) <= 56 + 12 * info.tiles or values.size == 1
@@ -260,7 +262,7 @@ SHAPES = [
 def test_chunks_of_every_shape(shape: tuple[int, ...], axes: Any, dtype: np.dtype[Any]) -> None:
     values = field(shape, dtype)
     for rewritable in (False, True):
-        codec = Interp(**BOUND, axes=axes, rewritable=rewritable)  # type: ignore[arg-type]
+        codec = Interp(**BOUND, axes=axes, rewritable=rewritable)
         frame = h5lossy.encode(values, codec)
         decoded = h5lossy.decode(frame, shape=shape)
         assert_kept(values, decoded, BOUND)
