@@ -17,7 +17,7 @@ inline constexpr u32 kMaxBlocks = kTileValues / kBlockCodes;
 // A mode is the set of axes that are interpolated, bit 3 - a for axis a of w, z, y, x; at most three.
 inline constexpr u32 kMaxActiveAxes = 3;
 inline constexpr u32 kAxesMask = 15;
-inline constexpr u32 kRewritable = 16;  // in requests and frames: forms on bins only
+inline constexpr u32 kRewritable = 16;  // in requests and frames: no closed forms
 constexpr u32 axis_bit(u32 axis) { return 8u >> axis; }
 
 // The coder.
