@@ -147,8 +147,16 @@ def main() -> None:
     results: dict[str, Any] = {}
     for backend in options.backends:
         done = subprocess.run(
-            [sys.executable, "-P", __file__, "--size", str(options.size)]
-            + ["--runs", str(options.runs), "--worker"],
+            [
+                sys.executable,
+                "-P",
+                __file__,
+                "--size",
+                str(options.size),
+                "--runs",
+                str(options.runs),
+                "--worker",
+            ],
             env=os.environ | {"H5LOSSY_BACKEND": backend, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.PIPE,
             check=True,

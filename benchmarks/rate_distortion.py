@@ -200,7 +200,7 @@ class Apart:
         except BrokenProcessPool:
             self.pool = None
             return {"ratio": None, "failed": "crashed"}
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             return {"ratio": None, "failed": f"{type(error).__name__}: {error}"}
 
 
