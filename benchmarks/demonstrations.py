@@ -89,7 +89,7 @@ def ocean() -> tuple[np.ndarray, np.ndarray]:
 def outcome(what: str, name: str, scale: float, ratio: float, **others: Any) -> Row:
     """Make a row, and print it."""
     row = {"what": what, "name": name, "scale": scale, "ratio": ratio} | others
-    print(", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{v}" for k, v in row.items()))
+    print(", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()))
     return row
 
 

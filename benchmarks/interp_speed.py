@@ -146,17 +146,9 @@ def main() -> None:
         return
     results: dict[str, Any] = {}
     for backend in options.backends:
+        size, runs = str(options.size), str(options.runs)
         done = subprocess.run(
-            [
-                sys.executable,
-                "-P",
-                __file__,
-                "--size",
-                str(options.size),
-                "--runs",
-                str(options.runs),
-                "--worker",
-            ],
+            [sys.executable, "-P", __file__, "--size", size, "--runs", runs, "--worker"],
             env=os.environ | {"H5LOSSY_BACKEND": backend, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.PIPE,
             check=True,
