@@ -122,12 +122,12 @@ def through_ebcc(values: np.ndarray, chunks: tuple[int, ...], bound: float) -> S
         place = tuple(slice(at, at + c) for at, c in zip(corner, chunks, strict=True))
         part = np.ascontiguousarray(values[place])
         begin = time.process_time_ns()
-        frame = bytes(codec.encode(part.reshape((1,) * (3 - part.ndim) + part.shape)))
+        frame = np.asarray(codec.encode(part.reshape((1,) * (3 - part.ndim) + part.shape)))
         written = time.process_time_ns()
         decoded[place] = np.asarray(codec.decode(frame)).reshape(chunks)
         read_s += (time.process_time_ns() - written) / 1e9
         write_s += (written - begin) / 1e9
-        size += len(frame)
+        size += frame.nbytes
     return Stored(size, decoded, write_s, read_s)
 
 
@@ -200,7 +200,7 @@ class Apart:
         except BrokenProcessPool:
             self.pool = None
             return {"ratio": None, "failed": "crashed"}
-        except (OSError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
             return {"ratio": None, "failed": f"{type(error).__name__}: {error}"}
 
 
