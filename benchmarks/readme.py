@@ -123,6 +123,7 @@ SHOWN = {
     "PFPL": "pfpl",
     "cuSZp2-O": "cuszp2-outlier",
     "AATROX": "aatrox",
+    "Interp": "",
     "auto": "auto",
     "SZ3": "",
 }
@@ -155,6 +156,7 @@ def readme_results() -> str:
             *(gpu_speed(gpu, on_gpu, way) for way in GPU_WAYS),
         ]
         for name, on_gpu in SHOWN.items()
+        if name in means[scale]
     ]
     core = sum(row["core"] for row in fields["rows"])
     cases = f"{len(fields['rows'])} fields and {len(means)} bounds"
