@@ -70,20 +70,24 @@ H5L_FN bool is_close(const Lattice<T>& lattice, T x, T rebuilt) {
   return magnitude(subtract(x, rebuilt)) < lattice.bound;
 }
 
-// The bin of a value, as a floating-point integer. False if it has none.
+// The bin of a value, as a floating-point integer: the nearest, or, where rounding puts that out of reach, its neighbour
+// on the value's side. False if it has none.
 template <class T>
 H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 position, T& bin) {
   constexpr T limit = static_cast<T>(kInterpBinLimit<T>);
   const T x = bit_cast<T>(bits);
   const T s = multiply(x, lattice.inverse_step);
   const bool has_position = position != kNone<i32>;
-  const T nearest = subtract(add(s, kRounding<T>), kRounding<T>);
-  bin = has_position ? static_cast<T>(bin_of(position)) : nearest;
-  const T rebuilt = value_of(bin, lattice.step);
-  const bool in_range = has_position | (magnitude(s) < limit);
-  const bool close = is_close(lattice, x, rebuilt);
-  const bool gives_fill = bit_cast<Word<T>>(rebuilt) == fill;
-  return in_range & close & (bits != fill) & !gives_fill;
+  const T nearest = has_position ? static_cast<T>(bin_of(position)) : subtract(add(s, kRounding<T>), kRounding<T>);
+  const T rebuilt = value_of(nearest, lattice.step);
+  const bool is_good = is_close(lattice, x, rebuilt) & (bit_cast<Word<T>>(rebuilt) != fill);
+  const T other = nearest + (x < rebuilt ? T{-1} : T{1});
+  const T rebuilt_other = value_of(other, lattice.step);
+  const bool other_is_good =
+      !has_position & is_close(lattice, x, rebuilt_other) & (bit_cast<Word<T>>(rebuilt_other) != fill);
+  bin = is_good ? nearest : other;
+  const bool in_range = has_position | ((magnitude(s) < limit) & (magnitude(bin) < limit));
+  return in_range & (is_good | other_is_good) & (bits != fill);
 }
 
 // A bin as an integer.
