@@ -616,13 +616,13 @@ def interp_recipes() -> dict[str, Recipe]:
     add("four-axes", "the first and the last of four axes", "<f4", {"absolute": 8.0},
         hills([5, 3, 4, 11], [11, 40, 30, 6]), settings={"axes": wx},
         shape=[5, 3, 4, 11])  # fmt: skip
-    add("four-axes-bins", "Lorenzo prediction along four axes, five extents", "<f4",
+    add("four-axes-bins", "Lorenzo prediction, five extents that become four", "<f4",
         {"absolute": 8.0}, hills([2, 3, 3, 4, 9], [50, 21, 40, 30, 6]),
         settings={"axes": wx, "rewritable": True}, shape=[2, 3, 3, 4, 9])  # fmt: skip
-    add("inner-axes", "interpolation along all axes but the last", ">f4", {"absolute": 8.0},
+    add("inner-axes", "axes without the last one, big-endian", ">f4", {"absolute": 8.0},
         hills([9, 14, 7], [11, 7, 90], bits=3), settings={"axes": yz},
         shape=[9, 14, 7])  # fmt: skip
-    add("inner-axes-bins", "interpolation on bins along all axes but the last", ">f8",
+    add("inner-axes-bins", "axes without the last one, on bins, big-endian", ">f8",
         {"absolute": 8.0}, hills([9, 14, 7], [11, 7, 90], bits=3),
         settings={"axes": yz, "rewritable": True}, shape=[9, 14, 7])  # fmt: skip
     add("line-bins", "a line, on bins", "<f4", {"absolute": 8.0}, hills([200], [3]),

@@ -167,11 +167,12 @@ def choose_mode(
     found = interp_choice.survey(groups, positions)
 
     def cost_of_value(axes: int) -> int:
-        """Estimate what a value costs, in 256ths of a unit."""
+        """Estimate what a value costs, in 256ths of a unit; more where rows are short."""
         cost = interp_choice.interpolation_cost(found, tiles[axes], axes)
         cost = min(cost, interp_choice.lorenzo_cost(found, tiles[axes])[0])
         cost += interp_choice.bitmap_cost(found, tiles[axes]) + 192 * interp_choice.BIT
-        return 256 * cost // math.prod(tiles[axes])
+        cost = 256 * cost // math.prod(tiles[axes])
+        return cost + cost // (8 * tiles[axes][3])
 
     return mode | min(candidates, key=cost_of_value)
 
@@ -743,7 +744,7 @@ def try_forms(attempts: Attempts) -> None:
     def attempt_lorenzo() -> float:
         """Try Lorenzo prediction on bins, also along the second best axes if they are as good."""
         cost = attempts.attempt(Form(LORENZO, axes=axes))
-        if 4 * second_cost < 5 * lorenzo_cost:
+        if 16 * second_cost < 17 * lorenzo_cost:
             cost = min(cost, attempts.attempt(Form(LORENZO, axes=second_axes)))
         return cost
 

@@ -328,13 +328,11 @@ def errors_along(
     here, is_here = positions((0, 0, 0, 0))
     moved = [positions([d * s * (a == axis) for a in AXES]) for d in (-3, -1, 1, 3)]
     (a, is_a), (b, is_b), (c, is_c), (d, is_d) = moved
-    n, at = groups.extents[axis], groups.coordinates[axis]
+    n = groups.extents[axis]
     has_two = is_here & is_b & is_c
     has_four = has_two & is_a & is_d
-    is_inner = (n >= 7) & (at - 3 * s >= 0) & (at + 3 * s < n)
-    linear = has_two & ~is_inner
     before, after = (n == 2) & is_here & is_b, (n == 2) & is_here & is_c
-    cases = [has_four, linear, before, after]
+    cases = [has_four, has_two, before, after]
     predictions = [(9 * (b + c) - a - d) >> 4, (b + c) >> 1, b, c]
     is_typical = has_four | ((n < 7) & has_two)
     return here - np.select(cases, predictions, 0), np.any(cases, axis=0), is_typical
