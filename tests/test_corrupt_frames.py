@@ -28,6 +28,7 @@ from h5lossy import (
     PFPL,
     CorruptFrameError,
     H5LossyError,
+    Interp,
     TruncatedFrameError,
     UnsupportedError,
     _native,
@@ -53,12 +54,23 @@ def frame_of_4_kib(
 ) -> bytes:
     """Return a frame of several tiles that is just below 4 KiB, with a bound of this kind."""
     rng = np.random.default_rng(23)
-    smooth = np.sin(np.arange(20000) / 3000) * 40
-    width = 0.3 if kind == "range_relative" else 0.004  # some bins
-    noisy = (smooth + rng.normal(0, width, smooth.size) * (smooth > 30)).astype(float_type)
+    # Interp's tiles are large: only a part of the values is noisy.
+    is_interp = codec is Interp
+    count, size = (33000, 4) if is_interp else (20000, 40)
+    smooth = np.sin(np.arange(count) / 3000) * size
+    if is_interp and kind == "pointwise_relative":
+        smooth += 2 * size
+    width = 0.0075 * size if kind == "range_relative" else 0.004  # some bins
+    noise = rng.normal(0, width, smooth.size)
+    noisy = (smooth + noise * (4 * smooth > 3 * size)).astype(float_type)
     setting = codec(**BOUNDS[kind], checksum=checksum)
     for count in range(0, noisy.size, 8):
-        frame = h5lossy.encode(noisy[:count], setting)
+        if is_interp:
+            noise_here = np.where(np.arange(smooth.size) % 20000 < count, noise, 0)
+            values = (smooth + noise_here).astype(float_type)
+        else:
+            values = noisy[:count]
+        frame = h5lossy.encode(values, setting)
         if 4000 < len(frame) <= 4096:
             return frame
     raise AssertionError("no such frame")
