@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import platform
 import statistics
@@ -20,7 +22,7 @@ import numpy as np
 import h5lossy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
@@ -32,8 +34,8 @@ STREAMING_BYTES = 256 << 20
 FIELD = "turbulence/vorticity"
 """What speeds are measured on, among the fields of the corpus: real, and hard to compress."""
 
-PEERS = ("ZFP", "SZ3", "SPERR", "Blosc2")
-"""Names of hdf5plugin's filters in results."""
+PEERS = ("ZFP", "SZ3", "SPERR", "Blosc2", "EBCC")
+"""Names of others' filters in results."""
 
 SPEED_SCALE = 1e-3
 """The bound that stands beside a speed where there is only one: this part of the range."""
@@ -61,6 +63,16 @@ class FilterRow(TypedDict):
     error_fraction: float | None
     write: dict[str, float]
     read: dict[str, float]
+
+
+class Stored(NamedTuple):
+    """What became of data that was written through HDF5 and read back."""
+
+    bytes: int
+    """Of all chunks, padding included."""
+    values: np.ndarray
+    write_s: float
+    read_s: float
 
 
 class Timing(NamedTuple):
@@ -92,6 +104,32 @@ def cpu_time(run: Callable[[], object], *, runs: int = 15) -> Timing:
         run()
         seconds.append((time.thread_time_ns() - begin) / 1e9)
     return Timing(statistics.median(seconds), min(seconds), max(seconds))
+
+
+def through_hdf5(
+    data: np.ndarray, chunks: tuple[int, ...], fill_value: Any, filters: dict[str, Any]
+) -> Stored:
+    """Write to a file in memory, and read; CPU seconds of the process."""
+    begin = time.process_time_ns()
+    with h5py.File("fields", "w", driver="core", backing_store=False) as file:
+        dataset = file.create_dataset(
+            "x", data=data, chunks=chunks, fillvalue=fill_value, **filters
+        )
+        file.flush()
+        written = time.process_time_ns()
+        size = dataset.id.get_storage_size()
+        image = file.id.get_file_image()
+    # From its image, since the file itself would give back what is in the chunk cache.
+    begin_read = time.process_time_ns()
+    with h5py.File(io.BytesIO(image)) as file:
+        values = file["x"][...]
+    end = time.process_time_ns()
+    return Stored(size, values, (written - begin) / 1e9, (end - begin_read) / 1e9)
+
+
+def geometric_mean(ratios: Iterable[float]) -> float:
+    """Mean of ratios that does not depend on which way they are taken."""
+    return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
 def memcpy_speed(size: int) -> dict[str, float]:

@@ -17,17 +17,14 @@ since some fields crash them; what is outside of the bound is counted.
 
 from __future__ import annotations
 
-import io
 import math
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import hdf5plugin
-import numpy as np
-from _common import real_fields, save
+from _common import geometric_mean, real_fields, save, through_hdf5
 from rich.console import Console
 from rich.table import Table
 
@@ -35,6 +32,8 @@ import h5lossy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
 
 CHUNK_BYTES = 1 << 20
 SCALES = (1e-2, 1e-3, 1e-4)
@@ -46,6 +45,7 @@ CODECS: dict[str, Callable[[float], Any]] = {
     "cuSZp2-O 2-D": lambda bound: h5lossy.CuSZp2(absolute=bound, dimensions=2),
     "cuSZp2-O 3-D": lambda bound: h5lossy.CuSZp2(absolute=bound, dimensions=3),
     "AATROX": lambda bound: h5lossy.AATROX(absolute=bound),
+    "Interp": lambda bound: h5lossy.Interp(absolute=bound),
     "auto": lambda bound: h5lossy.Auto(absolute=bound),
 }
 PEERS: dict[str, Callable[[float], Any]] = {
@@ -66,32 +66,17 @@ def chunk_shape(data: np.ndarray) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def stored(data: np.ndarray, fill_value: Any, filters: dict[str, Any]) -> tuple[float, np.ndarray]:
-    """Write and read through HDF5; give the ratio, and what was read."""
-    with h5py.File("fields", "w", driver="core", backing_store=False) as file:
-        dataset = file.create_dataset(
-            "x", data=data, chunks=chunk_shape(data), fillvalue=fill_value, **filters
-        )
-        file.flush()
-        size = dataset.id.get_storage_size()
-        image = file.id.get_file_image()
-    # From its image, since the file itself would give back what is in the chunk cache.
-    with h5py.File(io.BytesIO(image)) as file:
-        decoded = file["x"][...]
-    return data.nbytes / size, decoded
-
-
 def measure(
     name: str, data: np.ndarray, fill_value: Any, bound: float
 ) -> dict[str, float | int | None]:
     """Compress a field with one codec or peer; judge every value."""
     make = CODECS.get(name) or PEERS[name]
-    ratio, decoded = stored(data, fill_value, {"compression": make(bound)})
+    stored = through_hdf5(data, chunk_shape(data), fill_value, {"compression": make(bound)})
     summary = h5lossy.largest_error(
-        data, decoded, h5lossy.ErrorBound("absolute", bound), fill_value
+        data, stored.values, h5lossy.ErrorBound("absolute", bound), fill_value
     )
     return {
-        "ratio": ratio,
+        "ratio": data.nbytes / stored.bytes,
         "error_fraction": summary.fraction if math.isfinite(summary.fraction) else None,
         "broken": summary.violations + summary.special_changed,
     }
@@ -106,11 +91,6 @@ def measure_peer(name: str, data: np.ndarray, fill_value: Any, bound: float) -> 
             return {"ratio": None, "failed": f"{type(error).__name__}: {error}"}
 
 
-def geometric_mean(ratios: list[float]) -> float:
-    """Mean of ratios that does not depend on which way they are taken."""
-    return float(np.exp(np.mean(np.log(ratios))))
-
-
 def cell(result: dict[str, Any]) -> str:
     """Give a ratio, marked where the promise was not kept."""
     if result["ratio"] is None:
@@ -123,7 +103,9 @@ def main() -> None:
     core = {name for name, _, _ in real_fields(core_only=True)}
     rows: list[dict[str, Any]] = []
     for name, data, fill_value in real_fields():
-        gzip, _ = stored(data, fill_value, {"compression": 4, "shuffle": True})
+        gzip = through_hdf5(
+            data, chunk_shape(data), fill_value, {"compression": 4, "shuffle": True}
+        )
         bounds = []
         for scale in SCALES:
             resolved = h5lossy.PFPL(range_relative=scale).resolve(data, fill_value)
@@ -142,7 +124,7 @@ def main() -> None:
                 "dtype": str(data.dtype),
                 "shape": data.shape,
                 "chunks": chunk_shape(data),
-                "gzip_ratio": gzip,
+                "gzip_ratio": data.nbytes / gzip.bytes,
                 "bounds": bounds,
             }
         )

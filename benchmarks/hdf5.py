@@ -123,6 +123,7 @@ def filters(bound: float, *, and_lossless: bool) -> tuple[dict[str, Any], list[s
         "PFPL": h5lossy.PFPL(absolute=bound),
         "cuSZp2-O": h5lossy.CuSZp2(absolute=bound),
         "AATROX": h5lossy.AATROX(absolute=bound),
+        "Interp": h5lossy.Interp(absolute=bound),
         "auto": h5lossy.Auto(absolute=bound),
     }
     if hdf5plugin is None:

@@ -11,10 +11,19 @@ A figure whose results are not there is left out, with a line that says so.
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-from _common import DOCS, PEERS, SPEED_SCALE, STREAMING_BYTES, load_if_there, scale_of
+from _common import (
+    DOCS,
+    PEERS,
+    SPEED_SCALE,
+    STREAMING_BYTES,
+    geometric_mean,
+    load_if_there,
+    scale_of,
+)
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
@@ -39,6 +48,7 @@ PLAIN_SIZE = 1 << 20
 NAMES = ("PFPL", "cuSZp2-O", "AATROX", "cuSZp2-O 3-D", "auto", "cuSZp2-P", "cuSZp2-O 2-D")
 NAMES += PEERS
 COLOURS = {name: f"C{i}" if i < 7 else f"{0.15 * (i - 6):.2f}" for i, name in enumerate(NAMES)}
+COLOURS |= {"Interp": "C9", "Interp rewritable": "C8"}
 """A codec has one colour in all figures; peers are grey."""
 
 Points = list[tuple[float, float, float]]
@@ -175,7 +185,69 @@ def plot_fields(results: dict[str, Any]) -> None:
         save_figure(figure, "fields")
 
 
-FIGURES = {"throughput": plot_throughput, "hdf5": plot_hdf5, "fields": plot_fields}
+SHOWN_FIELDS = (
+    "climate/trefht",
+    "climate/foam_v_current",
+    "turbulence/vorticity",
+    "turbulence/convection_u",
+    "cfd/post_q",
+)
+MARKERS = {"SZ3": "s", "SPERR": "^", "ZFP": "v", "EBCC": "D"}
+
+
+def plot_rate_distortion(results: dict[str, Any]) -> None:
+    """Draw PSNR against bits a value: means over the fields, and some fields."""
+    rows, names = results["rows"], list(results["measured"])
+    # A mean is over the same fields for all, so a codec that takes few fields has none.
+    whole = [
+        name
+        for name in names
+        if sum(row["bounds"][0]["codecs"][name]["ratio"] is None for row in rows) <= 3
+    ]
+    common = [
+        row
+        for row in rows
+        if all(bound["codecs"][name].get("psnr") for bound in row["bounds"] for name in whole)
+    ]
+    panels: list[tuple[str, list[dict[str, Any]], list[str]]] = [
+        (f"mean of {len(common)} fields", common, whole)
+    ]
+    panels += [(row["field"], [row], names) for row in rows if row["field"] in SHOWN_FIELDS]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.5, 6.5), layout="constrained")
+        grid = figure.subplots(2, 3).flat
+        for axes, (heading, shown, drawn) in zip(grid, panels, strict=True):
+            for name in names:
+                points = []
+                for i in range(len(rows[0]["bounds"])):
+                    found = [row["bounds"][i]["codecs"].get(name, {}) for row in shown]
+                    if name in drawn and all(result.get("psnr") for result in found):
+                        bits = geometric_mean(result["bits"] for result in found)
+                        points.append((bits, statistics.fmean(x["psnr"] for x in found)))
+                axes.plot(
+                    *(zip(*points, strict=True) if points else ((), ())),
+                    color=COLOURS[name],
+                    marker=MARKERS.get(name, "o"),
+                    markersize=3,
+                    markerfacecolor="white" if name in PEERS else COLOURS[name],
+                    linestyle="--" if name in PEERS else "-",
+                    linewidth=1,
+                    label=name,
+                )
+            axes.set_title(heading)
+            axes.set_xscale("log")
+            set_numbers(axes.xaxis)
+            axes.set_xlabel("bits a value")
+            axes.set_ylabel("PSNR, dB")
+        save_figure(figure, "rate_distortion")
+
+
+FIGURES = {
+    "throughput": plot_throughput,
+    "hdf5": plot_hdf5,
+    "fields": plot_fields,
+    "rate_distortion": plot_rate_distortion,
+}
 """For each of results/*.json that has a figure of its name."""
 
 

@@ -49,6 +49,7 @@ CODECS: dict[str, Callable[..., h5lossy.codecs.Codec]] = {
     "cuSZp2-O 2-D": lambda **bound: h5lossy.CuSZp2(dimensions=2, **bound),
     "cuSZp2-O 3-D": lambda **bound: h5lossy.CuSZp2(dimensions=3, **bound),
     "AATROX": h5lossy.AATROX,
+    "Interp": h5lossy.Interp,
     "auto": h5lossy.Auto,
 }
 SCALES = (1e-1, 1e-2, 1e-3, 1e-4)

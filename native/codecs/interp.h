@@ -147,6 +147,7 @@ inline bool read_head(const u8* in, u32 active, Head& head) {
     head.weights[i] = is_lorenzo ? 0 : rule >> 3 * i & 7;
     if (head.weights[i] >= kWeightCodes || (i >= active && head.weights[i] != 0)) return false;
   }
+  if (!is_lorenzo && head.predictor != kFourPoints) return false;
   if (is_lorenzo ? rule > kAxesMask : rule >> 3 * kMaxActiveAxes != 0) return false;
   if (head.is_closed && (!head.is_fine || is_lorenzo)) return false;
   if (head.is_fine && !head.is_closed && head.patches != 0) return false;

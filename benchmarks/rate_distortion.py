@@ -1,0 +1,297 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Rate against distortion on real fields: Interp beside h5lossy's other codecs and beside others'.
+
+    H5LOSSY_CORPUS=... python benchmarks/rate_distortion.py [--only Interp SZ3] [--repeats N]
+
+Each field is written through HDF5 (in memory) with an absolute bound of 1e-2 to 1e-5 of the range
+of its valid values, and read back; every value is judged. A chunk is the whole field, its longest
+axis halved until there are at most 300 000 values; the field is cropped to whole chunks, so that
+nothing is padded.
+
+SZ3, SPERR and ZFP are hdf5plugin's, and run in a process of their own, since some fields crash
+them. They know no missing values, which are set to the smallest valid one for them; h5lossy gets
+the field as it is. SPERR takes two or three axes: of more, the first ones are merged. EBCC has no
+HDF5 filter in any package of pip's. It is measured where numcodecs-wasm-ebcc is installed: float32,
+chunk by chunk in memory, without a container; it needs slices of at least 32 × 32.
+
+--only measures some codecs, and keeps what results/rate_distortion.json has of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from importlib.metadata import PackageNotFoundError, version
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import hdf5plugin
+import numpy as np
+from _common import (
+    Stored,
+    geometric_mean,
+    load_if_there,
+    machine,
+    real_fields,
+    save,
+    through_hdf5,
+)
+from rich.console import Console
+
+import h5lossy
+
+try:
+    from numcodecs_wasm_ebcc import Ebcc
+except ImportError:
+    Ebcc = None
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CHUNK_VALUES = 300_000
+SCALES = (1e-2, 1e-3, 1e-4, 1e-5)
+PACKAGES = ("h5py", "hdf5plugin", "numcodecs-wasm-ebcc")
+
+OURS: dict[str, Callable[[float], Any]] = {
+    "Interp": lambda bound: h5lossy.Interp(absolute=bound),
+    "Interp rewritable": lambda bound: h5lossy.Interp(absolute=bound, rewritable=True),
+    "PFPL": lambda bound: h5lossy.PFPL(absolute=bound),
+    "cuSZp2-O": lambda bound: h5lossy.CuSZp2(absolute=bound),
+    "AATROX": lambda bound: h5lossy.AATROX(absolute=bound),
+    "auto": lambda bound: h5lossy.Auto(absolute=bound),
+}
+FILTERS: dict[str, Callable[[float], Any]] = {
+    "SZ3": lambda bound: hdf5plugin.SZ3(absolute=bound),
+    "SPERR": lambda bound: hdf5plugin.Sperr(absolute=bound, swap=True),
+    "ZFP": lambda bound: hdf5plugin.Zfp(accuracy=bound),
+}
+NAMES = (*OURS, *FILTERS, "EBCC")
+
+
+class Field(NamedTuple):
+    """A field cropped to whole chunks."""
+
+    name: str
+    values: np.ndarray
+    chunks: tuple[int, ...]
+    fill_value: Any
+    valid: np.ndarray
+    extent: float
+
+    def without_mask(self) -> np.ndarray:
+        """Give the values with the smallest valid one in place of all that are not valid."""
+        return np.where(self.valid, self.values, self.values[self.valid].min())
+
+
+def chunk_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Halve the longest axis until a chunk has at most `CHUNK_VALUES` values."""
+    chunk = list(shape)
+    while math.prod(chunk) > CHUNK_VALUES:
+        chunk[chunk.index(max(chunk))] //= 2
+    return tuple(chunk)
+
+
+def fields() -> Iterator[Field]:
+    """Yield the fields of the corpus."""
+    for name, values, fill_value in real_fields():
+        chunks = chunk_shape(values.shape)
+        whole = tuple(slice(n // c * c) for n, c in zip(values.shape, chunks, strict=True))
+        cropped = np.ascontiguousarray(values[whole])
+        valid = np.isfinite(cropped)
+        if fill_value is not None:
+            valid &= cropped != fill_value
+        extent = float(cropped[valid].max()) - float(cropped[valid].min())
+        yield Field(name, cropped, chunks, fill_value, valid, extent)
+
+
+def through_ebcc(values: np.ndarray, chunks: tuple[int, ...], bound: float) -> Stored:
+    """Encode and decode chunk by chunk in memory."""
+    # The base layer is what the residual's bound is searched from: with EBCC's default, 100, tight
+    # bounds are off by a factor of up to 96 instead of up to 1.5.
+    ratio = 30.0 if bound >= 0.5 * SCALES[0] * np.ptp(values) else 10.0
+    codec = Ebcc(residual="absolute", error=bound, base_cr=ratio)
+    decoded, size, write_s, read_s = np.empty_like(values), 0, 0.0, 0.0
+    for corner in product(*(range(0, n, c) for n, c in zip(values.shape, chunks, strict=True))):
+        place = tuple(slice(at, at + c) for at, c in zip(corner, chunks, strict=True))
+        part = np.ascontiguousarray(values[place])
+        begin = time.process_time_ns()
+        frame = np.asarray(codec.encode(part.reshape((1,) * (3 - part.ndim) + part.shape)))
+        written = time.process_time_ns()
+        decoded[place] = np.asarray(codec.decode(frame)).reshape(chunks)
+        read_s += (time.process_time_ns() - written) / 1e9
+        write_s += (written - begin) / 1e9
+        size += frame.nbytes
+    return Stored(size, decoded, write_s, read_s)
+
+
+def unfit(name: str, field: Field) -> str | None:
+    """Say why a codec does not take a field."""
+    values, chunks = field.values, field.chunks
+    if name == "EBCC" and Ebcc is None:
+        return "not installed"
+    if name == "EBCC" and (values.dtype != np.float32 or values.ndim < 2 or min(chunks[-2:]) < 32):
+        return "takes float32 in slices of at least 32 x 32"
+    if name == "SPERR" and values.ndim == 1:
+        return "takes two or three axes"
+    if name == "SPERR" and chunks[1:-2] != values.shape[1:-2]:
+        return "the chunks' first axes cannot be merged"
+    return None
+
+
+def store(name: str, field: Field, bound: float) -> Stored:
+    """Compress a field with one codec."""
+    values, chunks, fill_value = field.values, field.chunks, field.fill_value
+    if name not in OURS:
+        values, fill_value = field.without_mask(), None
+    if name == "EBCC":
+        return through_ebcc(values, chunks, bound)
+    if name == "SPERR" and values.ndim > 3:
+        values = values.reshape(-1, *values.shape[-2:])
+        chunks = (math.prod(chunks[:-2]), *chunks[-2:])
+    codec = (OURS.get(name) or FILTERS[name])(bound)
+    stored = through_hdf5(values, chunks, fill_value, {"compression": codec})
+    return stored._replace(values=stored.values.reshape(field.values.shape))
+
+
+def measure(name: str, field: Field, bound: float, repeats: int) -> dict[str, Any]:
+    """Compress a field, and judge every value."""
+    if reason := unfit(name, field):
+        return {"ratio": None, "failed": reason}
+    runs = [store(name, field, bound) for _ in range(1 if name == "EBCC" else repeats)]
+    exact = field.values[field.valid].astype(np.float64)
+    error = np.abs(runs[0].values[field.valid].astype(np.float64) - exact)
+    largest = float(error.max())
+    mean_square = float(np.mean(error**2))
+    kept = runs[0].values[~field.valid].tobytes() == field.values[~field.valid].tobytes()
+    is_number = math.isfinite(largest)
+    return {
+        "bytes": runs[0].bytes,
+        "ratio": field.values.nbytes / runs[0].bytes,
+        "bits": 8 * runs[0].bytes / field.values.size,
+        "error_fraction": largest / bound if is_number else None,
+        "broken": int(np.count_nonzero(~(error <= bound))) + (name in OURS and not kept),
+        "psnr": 10 * math.log10(field.extent**2 / mean_square)
+        if is_number and mean_square > 0
+        else None,
+        "write_s": statistics.median(run.write_s for run in runs),
+        "read_s": statistics.median(run.read_s for run in runs),
+    }
+
+
+class Apart:
+    """Another process, started anew after a crash."""
+
+    def __init__(self) -> None:
+        self.pool: ProcessPoolExecutor | None = None
+
+    def measure(self, *case: Any) -> dict[str, Any]:
+        """Call `measure` there."""
+        if self.pool is None:
+            self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        try:
+            return self.pool.submit(measure, *case).result(timeout=600)
+        except BrokenProcessPool:
+            self.pool = None
+            return {"ratio": None, "failed": "crashed"}
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
+            return {"ratio": None, "failed": f"{type(error).__name__}: {error}"}
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Compare every codec with SZ3, bound by bound, on the fields that both have a ratio of."""
+    found: dict[str, dict[str, Any]] = {}
+    for i, scale in enumerate(SCALES):
+        found[f"{scale:g}"] = {}
+        for name in NAMES:
+            factors = {}
+            for row in rows:
+                codecs = row["bounds"][i]["codecs"]
+                ratio, base = (codecs.get(key, {}).get("ratio") for key in (name, "SZ3"))
+                if ratio is not None and base is not None:
+                    factors[row["field"]] = ratio / base
+            if factors:
+                worst = min(factors, key=lambda field: factors[field])
+                found[f"{scale:g}"][name] = {
+                    "fields": len(factors),
+                    "of_sz3": geometric_mean(factors.values()),
+                    "above_sz3": sum(factor > 1 for factor in factors.values()),
+                    "worst": worst,
+                    "worst_of_sz3": factors[worst],
+                }
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of others' packages."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def show(results: dict[str, Any]) -> None:
+    """Print how each codec compares with SZ3, and the fields on which Interp is below it."""
+    for scale, means in results["summary"].items():
+        for name, mean in means.items():
+            print(
+                f"{scale} {name}: {mean['of_sz3']:.3f} x SZ3's ratio on {mean['fields']} fields,"
+                f" {mean['above_sz3']} above; worst {mean['worst']} {mean['worst_of_sz3']:.2f}"
+            )
+
+
+def main() -> None:
+    """Measure, print a summary, write results/rate_distortion.json."""
+    parser = argparse.ArgumentParser(description=__doc__.strip().partition("\n\n")[0])
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    before = load_if_there("rate_distortion")
+    known = {row["field"]: row for row in before["rows"]} if before else {}
+    apart, console, rows = Apart(), Console(stderr=True), []
+    for field in fields():
+        row = {
+            "field": field.name,
+            "dtype": str(field.values.dtype),
+            "shape": field.values.shape,
+            "chunks": field.chunks,
+            "masked": 1 - float(field.valid.mean()),
+            "extent": field.extent,
+            "bounds": [],
+        }
+        for i, scale in enumerate(SCALES):
+            bound = scale * field.extent
+            codecs = dict(known[field.name]["bounds"][i]["codecs"]) if known else {}
+            for name in options.only:
+                run = measure if name in OURS else apart.measure
+                codecs[name] = run(name, field, bound, options.repeats)
+                if name in OURS and codecs[name]["broken"]:
+                    raise SystemExit(f"{name} violated its bound on {field.name}: {codecs[name]}")
+            row["bounds"].append({"scale": scale, "bound": bound, "codecs": codecs})
+        rows.append(row)
+        console.print(
+            field.name,
+            *(
+                f"{bound['codecs'].get('Interp', {}).get('ratio', 0):.2f}"
+                for bound in row["bounds"]
+            ),
+        )
+    measured = {} if before is None else before["measured"]
+    here = {"commit": machine()["commit"], "packages": versions(), "repeats": options.repeats}
+    measured |= dict.fromkeys(options.only, here)
+    results = {"measured": measured, "summary": summary(rows), "rows": rows}
+    show(results)
+    save("rate_distortion", results)
+
+
+if __name__ == "__main__":
+    main()
