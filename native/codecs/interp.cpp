@@ -309,10 +309,9 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>&, const Qua
   if (can_close && is_decoded) {
     Form form = {.is_fine = true, .is_closed = true};
     form.rule = recognise_rule(shape, memory.positions);
-    if (writer.patches_if_closed(form) < count / 8) {
-      writer.attempt(form);
-      return;
-    }
+    const u32 patches = writer.patches_if_closed(form);
+    if (patches < count / 8) writer.attempt(form);
+    if (patches <= count / 1024) return;
   }
   const AbsolutePositions<T> positions(quantizer, can_close);
   const Prospects prospects = survey_tile<T>(shape, values, positions, memory);

@@ -244,16 +244,17 @@ struct Survey {
   u64 changes[kAxes];  // the share of values of which just one is an exception, the value or the one before it
 };
 
-// Sums over groups: of costs times ordinary values, and of ordinary values.
+// The cost of groups of codes. Those of exceptions are 0, and those of other values that could not be looked at are like
+// the rest.
 struct CostSum {
-  u64 cost = 0, values = 0;
+  u64 cost = 0, groups = 0;
   void add(u64 sum, u32 usable, u32 ordinary) {
-    if (usable == 0) return;
-    cost += group_cost(usable == ordinary ? sum : sum * ordinary / usable) * ordinary;
-    values += ordinary;
+    if (usable == 0 && ordinary != 0) return;
+    ++groups;
+    if (ordinary != 0) cost += group_cost(usable == ordinary ? sum : sum * ordinary / usable);
   }
   // From 1/16 bit for 32 values.
-  u64 mean() const { return values == 0 ? 0 : cost * (kCostsPerBit / 16 / kGroupValues) / values; }
+  u64 mean() const { return groups == 0 ? 0 : cost * (kCostsPerBit / 16 / kGroupValues) / groups; }
 };
 
 template <class T, class Positions>
@@ -389,6 +390,7 @@ class Surveyor {
     }
     exceptions_ += count_ - group.ordinary;
     if (!has_ordinary) {
+      for (CostSum& sum : lorenzo_) sum.add(0, 0, 0);
       for (u32 a = 0; a < kAxes; ++a) pairs_[a] += (set_ & axis_bit(a)) != 0 ? count_ : 0;
       return;
     }
@@ -497,7 +499,10 @@ class Surveyor {
     for (u32 level = 0; level < kSurveyLevels; ++level) {
       CostSum total;
       for (u32 g = 0; g < groups; ++g) {
-        if (all[g].ordinary == 0) continue;
+        if (all[g].ordinary == 0) {
+          total.add(0, 0, 0);
+          continue;
+        }
         u32 sums[kGroupValues] = {};
         u32 unusable[kGroupValues] = {};
         for (u32 k = 0; k < weights.count; ++k) {
@@ -518,7 +523,7 @@ class Surveyor {
         }
         total.add(sum, count, all[g].ordinary);
       }
-      costs[level] = total.values != 0 ? total.mean() : level == 0 ? 0 : costs[level - 1];
+      costs[level] = total.groups != 0 ? total.mean() : level == 0 ? 0 : costs[level - 1];
     }
   }
 
