@@ -110,7 +110,7 @@ inline Code* move_rows(W* const* from, u32 entries, u32 places, Code* codes) {
   for (u32 r = 0; r < kRows; ++r) rows[r] = from[r];
   const u32 rest = entries % kWidth;
   u32 x = 0;
-  if constexpr (kWidth == 4 && kRows > 1 && sizeof(W) == 4) {  // two sub-blocks, two rows
+  if constexpr (kWidth == 4 && kRows > 1 && sizeof(W) == 4 && kVectorBytes >= 32) {  // two sub-blocks, two rows
     for (; x + 2 * kWidth <= entries; x += 2 * kWidth) {
 #pragma GCC unroll 4
       for (u32 r = 0; r + 1 < kRows; r += 2) {

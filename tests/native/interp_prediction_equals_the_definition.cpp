@@ -6,7 +6,6 @@
 // wraps. Every position is coded once, decoding inverts encoding, and a closed form stays within half a step.
 
 #include <algorithm>
-#include <array>
 #include <cinttypes>
 #include <cstdlib>
 #include <limits>
@@ -16,6 +15,7 @@
 
 #include "check.h"
 #include "codecs/interp_prediction.h"
+#include "guarded_memory.h"
 #include "random.h"
 #include "runtime/registry.h"
 
@@ -358,17 +358,33 @@ std::vector<I> hostile_integers(Random& random, const Grid& box) {
   return integers;
 }
 
-alignas(64) std::array<u8, interp::levels::kScratchBytes> scratch;
-
-// Memory with room to spare, as the functions ask for.
-template <class I>
-std::vector<I> room(size_t count) {
-  return std::vector<I>(count + 2 * 32, I{0x55});
+// Whole pages, so that both ends are guarded.
+u8* scratch() {
+  static const GuardedMemory memory(interp::kInterpolationScratch);
+  return memory.at_front(interp::kInterpolationScratch).data();
 }
 
+// Arrays with the room that the functions ask for, and not a byte more.
 template <class I>
-void check_equal(const std::vector<I>& expected, const std::vector<I>& found, const Setting& setting,
-                 const char* what) {
+class Array {
+ public:
+  explicit Array(size_t count)
+      : memory_(bytes(count)), data_(reinterpret_cast<I*>(memory_.at_end(bytes(count)).data())) {
+    std::fill(data_, data_ + count + interp::kSpareCodes, I{0x55});
+  }
+  explicit Array(const std::vector<I>& from) : Array(from.size()) { std::copy(from.begin(), from.end(), data_); }
+  I* data() { return data_; }
+  I& operator[](size_t i) { return data_[i]; }
+  const I& operator[](size_t i) const { return data_[i]; }
+
+ private:
+  static size_t bytes(size_t count) { return (count + interp::kSpareCodes) * sizeof(I); }
+  GuardedMemory memory_;
+  I* data_;
+};
+
+template <class I, class Found>
+void check_equal(const std::vector<I>& expected, const Found& found, const Setting& setting, const char* what) {
   for (size_t i = 0; i < expected.size(); ++i) {
     CHECK(expected[i] == found[i], "%s: %s %zu is %lld, not %lld", name_of(setting).c_str(), what, i,
           static_cast<long long>(found[i]), static_cast<long long>(expected[i]));
@@ -381,35 +397,31 @@ void check_interpolation(const Setting& setting, const std::vector<I>& targets, 
   const Shape shape = interp::shape_of(setting.extents, setting.mode);
   const Rule rule = rule_of(setting);
   const Coded<I> expected = code_naively(box, setting.points, setting.weights, kClosed, targets, base);
-  std::vector<I> integers = room<I>(targets.size()), codes = room<I>(targets.size()), rebuilt = integers;
-  std::vector<I> given = targets;
-  given.resize(integers.size(), I{0x55});
-  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch.data());
+  const size_t count = targets.size();
+  Array<I> given(targets), integers(count), codes(count), rebuilt(count), steps(count), batches(count);
+  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch());
   check_equal(expected.integers, integers, setting, "integer");
   check_equal(expected.codes, codes, setting, "code");
 
-  std::vector<I> steps = codes;
-  for (I& step : steps) step = wrapped<I>(static_cast<std::uint64_t>(step) * (kClosed ? 16 : 1));
+  for (size_t i = 0; i < count; ++i) steps[i] = wrapped<I>(static_cast<std::uint64_t>(codes[i]) * (kClosed ? 16 : 1));
   steps[0] = 77;  // not used
-  interp::rebuild_interpolation(shape, rule, steps.data(), base, rebuilt.data(), scratch.data());
+  interp::rebuild_interpolation(shape, rule, steps.data(), base, rebuilt.data(), scratch());
   check_equal(expected.integers, rebuilt, setting, "rebuilt integer");
 
   // In batches.
-  std::vector<I> batches = room<I>(targets.size());
-  std::vector<bool> is_passed_on(targets.size());
-  const auto take = [&](u32 first, const I* from, u32 count) {
-    for (u32 i = 0; i < count; ++i) {
+  std::vector<bool> is_passed_on(count);
+  const auto take = [&](u32 first, const I* from, u32 some) {
+    for (u32 i = 0; i < some; ++i) {
       CHECK(first + i < targets.size() && !is_passed_on[first + i], "%s: %u", name_of(setting).c_str(), first + i);
       is_passed_on[first + i] = true;
       batches[first + i] = from[i];
     }
   };
-  interp::rebuild_interpolation(shape, rule, steps.data(), base, integers.data(), scratch.data(),
-                                interp::InBatches{take});
+  interp::rebuild_interpolation(shape, rule, steps.data(), base, integers.data(), scratch(), interp::InBatches{take});
   check_equal(expected.integers, batches, setting, "integer of a batch");
   std::fill(is_passed_on.begin(), is_passed_on.end(), false);
-  std::fill(codes.begin(), codes.end(), I{0x55});
-  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch.data(),
+  std::fill(codes.data(), codes.data() + count, I{0x55});
+  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch(),
                                       interp::InBatches{take});
   check_equal(expected.integers, batches, setting, "integer of a batch");
   check_equal(expected.codes, codes, setting, "code");
@@ -433,9 +445,7 @@ void check_lorenzo(const Setting& setting, const std::vector<I>& given, I base, 
     while (a >= 0 && i / box.stride[a] % box.n[a] == 0) --a;
     expected[at] = a < 0 ? base : expected[static_cast<size_t>(i - box.stride[a])];
   }
-  std::vector<I> integers = given, codes = room<I>(given.size()), differences = room<I>(given.size());
-  integers.resize(codes.size(), I{0x55});
-  std::vector<I> rebuilt = codes;
+  Array<I> integers(given), codes(given.size()), differences(given.size()), rebuilt(given.size());
   interp::fill_exceptions(shape, base, integers.data());
   check_equal(expected, integers, setting, "stand-in");
   interp::code_lorenzo(shape, axes, integers.data(), codes.data(), differences.data());
@@ -469,13 +479,13 @@ void check_shift(Random& random, const Setting& setting) {
   const Grid box(setting.extents, setting.mode);
   const Shape shape = interp::shape_of(setting.extents, setting.mode);
   std::vector<i32> targets = some_targets<i32>(random, box, 1 << 16, false);
-  targets.resize(targets.size() + 64);
-  std::vector<i32> integers[2] = {room<i32>(targets.size()), room<i32>(targets.size())},
-                   codes[2] = {integers[0], integers[0]};
+  Array<i32> integers[2] = {Array<i32>(targets.size()), Array<i32>(targets.size())};
+  Array<i32> codes[2] = {Array<i32>(targets.size()), Array<i32>(targets.size())};
   const i32 shift = static_cast<i32>(random.between(-(1 << 20), 1 << 20)), base = targets[0] / 64;
   for (int k = 0; k < 2; ++k) {
-    interp::code_interpolation<true>(shape, rule_of(setting), targets.data(), base + k * shift, integers[k].data(),
-                                     codes[k].data(), scratch.data());
+    Array<i32> given(targets);
+    interp::code_interpolation<true>(shape, rule_of(setting), given.data(), base + k * shift, integers[k].data(),
+                                     codes[k].data(), scratch());
     for (i32& x : targets) x += 64 * shift;
   }
   for (size_t i = 0; i < static_cast<size_t>(box.count); ++i) {
@@ -507,6 +517,7 @@ int main(int, char** arguments) {
                           {181, 1, 181, 1}};
   for (const auto& box : boxes) {
     for (u32 mode = 1; mode < 15; ++mode) {
+      if (!random.one_in(3)) continue;
       Setting setting = any_setting(random);
       std::copy(std::begin(box), std::end(box), std::begin(setting.extents));
       setting.mode = mode;
@@ -515,7 +526,7 @@ int main(int, char** arguments) {
       if (random.one_in(4)) check_setting<i64>(random, setting);
     }
   }
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < 800; ++i) {
     const Setting setting = any_setting(random);
     check_setting<i32>(random, setting);
     if (i % 4 == 0) check_setting<i64>(random, setting);
