@@ -114,9 +114,7 @@ class TileWriter {
       code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, narrow(memory_.codes),
                                memory_.scratch);
       Patches patches = {memory_.patches, kMaxPatches};
-      if (check_closed(q_, values_, memory_.positions, integers, 0, count(), patches) == Closed::good) {
-        return patches.count;
-      }
+      if (are_near(integers, count()) && split_steps(narrow(memory_.codes), count(), patches)) return patches.count;
     }
     return kTileValues;
   }
@@ -137,7 +135,8 @@ class TileWriter {
     if (has_exceptions) find_exceptions(memory_.positions, count(), memory_.mask);
     if (form.is_closed) {
       code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, memory_.scratch);
-      if (check_closed(q_, values_, memory_.positions, integers, 0, count(), patches) != Closed::good) return kNoCost;
+      if (has_exceptions && !are_near(integers, count())) return kNoCost;
+      if (!split_steps(codes, count(), patches)) return kNoCost;
     } else {
       fine_points(memory_.positions, count(), base, integers);
       if (!code_open(form, has_exceptions, true, integers, codes)) return kNoCost;
@@ -392,6 +391,7 @@ bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base,
   I* const integers = reinterpret_cast<I*>(memory.integers);
   if (!interp::simd::read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch))
     return false;
+  if (head.is_closed) patch_steps(patches, head.patches, steps);
   if (head.predictor == kLorenzo) {
     rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers);
   } else {
@@ -400,7 +400,7 @@ bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base,
   }
   to_values<T>(q, integers, shape.count, base, head.is_fine, values);
   if constexpr (kHasFinePoints<Q>) {
-    restore_patches(q, patches, head.patches, integers, base, head.is_fine, values);
+    if (!head.is_closed) restore_patches(q, patches, head.patches, integers, base, values);
   }
   return true;
 }

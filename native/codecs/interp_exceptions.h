@@ -354,13 +354,9 @@ inline const u8* read_patches(const u8* from, const u8* end, u32 entries, u32 co
   return load<u16>(from) == 0 ? from + 2 : nullptr;
 }
 
-// Puts the patched values in their places, from a section that was checked. The integers are relative to `base`; all
-// arithmetic wraps, modulo 2^32 for float and 2^64 for double. Exceptions are to be restored later, since an exception
-// stays one if it is patched.
-template <class T, class I>
-void restore_patches(const Lattice<T>& lattice, const u8* section, u32 entries, const I* integers, i64 base,
-                     bool is_fine, u8* values) {
-  using W = Word<T>;
+// Calls visit(place, delta) for the patches of a section that was checked.
+template <class F>
+void for_patches(const u8* section, u32 entries, F&& visit) {
   u32 next = 0;
   for (u32 i = 0; i < entries; ++i) {
     const u32 entry = load<u16>(section + 2 * i);
@@ -369,12 +365,32 @@ void restore_patches(const Lattice<T>& lattice, const u8* section, u32 entries, 
       continue;
     }
     next += (entry >> 4) + 1;
-    const u32 code = entry & 15, place = next - 1;
-    const W delta = static_cast<W>(code) - (code < 8 ? 8 : 7);
-    const W integer = static_cast<W>(static_cast<Int<T>>(integers[place])) + static_cast<W>(base);
-    const W fine = (is_fine ? integer : integer * kUnit) + delta;
-    store(values + place * sizeof(T), value_of(static_cast<T>(static_cast<Int<T>>(fine)), lattice.fine));
+    const i32 code = entry & 15;
+    visit(next - 1, code - (code < 8 ? 8 : 7));
   }
+}
+
+// Adds the patches of a closed form, whose places are those of its codes, to the steps, from a section that was checked.
+template <class I>
+void patch_steps(const u8* section, u32 entries, I* steps) {
+  using U = Unsigned<I>;
+  for_patches(section, entries, [&](u32 place, i32 delta) {
+    steps[place] = static_cast<I>(static_cast<U>(steps[place]) + static_cast<U>(static_cast<I>(delta)));
+  });
+}
+
+// Puts the patched values of a form on bins in their places, from a section that was checked. The integers are relative to `base`; all
+// arithmetic wraps, modulo 2^32 for float and 2^64 for double. Exceptions are to be restored later, since an exception
+// stays one if it is patched.
+template <class T, class I>
+void restore_patches(const Lattice<T>& lattice, const u8* section, u32 entries, const I* integers, i64 base,
+                     u8* values) {
+  using W = Word<T>;
+  for_patches(section, entries, [&](u32 place, i32 delta) {
+    const W integer = static_cast<W>(static_cast<Int<T>>(integers[place])) + static_cast<W>(base);
+    const W fine = integer * kUnit + static_cast<W>(static_cast<Int<T>>(delta));
+    store(values + place * sizeof(T), value_of(static_cast<T>(static_cast<Int<T>>(fine)), lattice.fine));
+  });
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -64,7 +64,8 @@ template <class F>
 InBatches(F) -> InBatches<F>;
 
 // The encoder's side. `targets` are in raster order, with kNone for exceptions, whose codes are 0. Closed: a target is
-// where the value lies, in 64ths of a fine point, and is met to half a step; open: it is the integer. Gives the integers
+// where the value lies, in 64ths of a fine point, and is met to half a step, or exactly if it is a multiple of 64; codes
+// are distances from predictions. Open: it is the integer. Gives the integers
 // in raster order and the codes in coding order, padded with zeros to whole blocks.
 template <bool kClosed, class I, class Take = KeepAll>
 inline void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, I base, I* integers, I* codes,

@@ -106,6 +106,24 @@ struct Summary {
   u32 beside_bins = 0;   // kept values (fine points) that are no bins
 };
 
+// Where closed forms have no room to choose: fine points this large, or as close to the fill value as this.
+template <class T>
+T largest_free(const Lattice<T>& lattice) {
+  const T of_lattice = multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
+  const T of_type = bit_cast<T>(static_cast<Word<T>>(kInfinity<T> - 1)) - 16 * lattice.fine;
+  return of_lattice < of_type ? of_lattice : of_type;
+}
+inline constexpr i32 kNearFill = 9 * kParts;
+
+// Far from all others if it is not near a fine point.
+template <class T>
+i32 fill_position(const Lattice<T>& lattice) {
+  const T t = multiply(bit_cast<T>(fill_of(lattice)), lattice.inverse_fine);
+  if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 16))) return 1 << 30;
+  const Word<T> shifted = bit_cast<Word<T>>(add(t, kRoundingParts<T>));
+  return static_cast<i32>(static_cast<u32>(shifted - bit_cast<Word<T>>(kRoundingParts<T>)));
+}
+
 template <bool has_fill, class T>
 u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
   using W = Word<T>;
@@ -113,18 +131,25 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
   constexpr T highest = kRoundingParts<T> + kFineLimit<T> + T{31} / kParts;
   const Lattice<T> l = lattice;
   const W fill = fill_of(l);
+  const T largest = largest_free(l);
+  const u32 near_fill = static_cast<u32>(fill_position(l)) - kNearFill;
   W missing = 0, beside = 0;
   for (u32 i = 0; i < count; ++i) {
     const W bits = load<W>(values + i * sizeof(T));
     const T x = bit_cast<T>(bits);
     const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
     const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>)));
-    const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), l.fine);
+    const i32 fine = fine_point_of(position);
+    const T rebuilt = multiply(static_cast<T>(fine), l.fine);
     bool found = (shifted >= lowest) & (shifted <= highest) & is_close(l, x, rebuilt);  // false for NaN
-    if constexpr (has_fill) found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill);
+    bool is_fixed = (rebuilt == x) | (magnitude(rebuilt) > largest);
+    if constexpr (has_fill) {
+      found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill);
+      is_fixed |= static_cast<u32>(position) - near_fill <= 2 * kNearFill;
+    }
     missing += found ? 0 : 1;
     beside += (found & (rebuilt == x) & is_beside_bin(position)) ? 1 : 0;
-    positions[i] = found ? position : kNone<i32>;
+    positions[i] = found ? (is_fixed ? kParts * fine : position | 1) : kNone<i32>;
   }
   beside_bins += static_cast<u32>(beside);
   return static_cast<u32>(missing);
@@ -143,7 +168,8 @@ u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* pos
   return static_cast<u32>(found);
 }
 
-// The position of each value that a fine point stands for, kNone of others.
+// The position of each value that a fine point stands for, kNone of others. It is a multiple of kParts only if the value
+// must become that fine point.
 template <class T>
 void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
   constexpr u32 some = 8 * kSomeValues;
@@ -395,87 +421,31 @@ bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* position
   return true;
 }
 
-// The check of a closed form: whether what stands for a value is close enough and not the fill value, and a kept value
-// is kept. Otherwise it is patched to its own fine point.
-template <bool has_fill, class T>
-H5L_FN bool is_good(const Lattice<T>& l, Word<T> fill, T x, i32 position, i32 integer) {
-  const T rebuilt = value_of(static_cast<T>(integer), l.fine);
-  const i32 fine = fine_point_of(position);
-  const bool is_kept = multiply(static_cast<T>(fine), l.fine) == x;
-  bool good = is_close(l, x, rebuilt) & (!is_kept | (integer == fine));
-  if constexpr (has_fill) good &= bit_cast<Word<T>>(rebuilt) != fill;
-  return good;
-}
-
-template <class T>
-H5L_FN bool is_fine_point(i32 integer) {
-  constexpr u32 limit = kFineLimit<T>;
-  return static_cast<u32>(integer) + limit <= 2 * limit;
-}
-
-// Of an exception's prediction: such integers differ by less than 2^22 from each other, and from all fine points.
-H5L_FN bool is_near(i32 integer) { return static_cast<u32>(integer) + (1u << 20) <= 2u << 20; }
-
-enum class Closed : u32 { good, too_many_patches, out_of_range };
-
-// Whether none of these values needs a patch, and all integers are in range.
-template <bool has_fill, class T>
-H5L_ROWS_FN bool all_good(const Lattice<T>& lattice, const u8* values, const i32* positions, const i32* integers,
-                          u32 count) {
-  const Lattice<T> l = lattice;
-  const Word<T> fill = fill_of(l);
-  Word<T> bad = 0;
-  for (u32 i = 0; i < count; ++i) {
-    const T x = load<T>(values + i * sizeof(T));
-    const bool good = (positions[i] == kNone<i32>) | is_good<has_fill>(l, fill, x, positions[i], integers[i]);
-    bad |= (good & is_fine_point<T>(integers[i])) ? 0 : 1;
-  }
-  return bad == 0;
-}
-
-template <bool has_fill, class T>
-Closed check_some(const Lattice<T>& l, const u8* values, const i32* positions, const i32* integers, u32 place,
-                  u32 count, Patches& patches) {
-  const Word<T> fill = fill_of(l);
-  i8 deltas[kSomeValues] = {};
-  u32 out_of_range = 0;
-  for (u32 i = 0; i < count; ++i) {
-    const T x = load<T>(values + i * sizeof(T));
-    const bool is_fine = is_fine_point<T>(integers[i]), is_exception = positions[i] == kNone<i32>;
-    const bool good = is_exception | (is_fine & is_good<has_fill>(l, fill, x, positions[i], integers[i]));
-    out_of_range |= (is_exception & !is_near(integers[i])) ? 1 : 0;
-    const u32 delta = static_cast<u32>(fine_point_of(positions[i])) - static_cast<u32>(integers[i]);
-    deltas[i] = static_cast<i8>(good ? 0 : delta);
-  }
-  if (out_of_range != 0) return Closed::out_of_range;
-  return add_patches(deltas, place, patches) ? Closed::good : Closed::too_many_patches;
-}
-
-template <bool has_fill, class T>
-Closed check_closed(const Lattice<T>& l, const u8* values, const i32* positions, const i32* integers, u32 place,
-                    u32 count, Patches& patches) {
+// Turns the distances of integers from their predictions, in a closed form, into codes: whole steps, nearest to the
+// distance, and patches for the rest. False if there is no room.
+inline bool split_steps(i32* codes, u32 count, Patches& patches) {
   for (u32 first = 0; first < count; first += kSomeValues) {
     const u32 n = some_of(first, count);
-    const u8* const from = values + first * sizeof(T);
-    const bool good = n == kSomeValues  // so that the compiler knows the count
-                          ? all_good<has_fill>(l, from, positions + first, integers + first, kSomeValues)
-                          : all_good<has_fill>(l, from, positions + first, integers + first, n);
-    if (good) [[likely]] {
-      continue;
+    i8 deltas[kSomeValues] = {};
+    i32 any = 0;
+    for (u32 i = first; i < first + n; ++i) {
+      const i32 distance = codes[i], code = static_cast<i32>(static_cast<u32>(distance) + kUnit / 2) >> 4;
+      const i32 delta = static_cast<i32>(static_cast<u32>(distance) - kUnit * static_cast<u32>(code));
+      any |= delta;
+      codes[i] = code;
+      deltas[i - first] = static_cast<i8>(delta);
     }
-    const Closed result = check_some<has_fill>(l, from, positions + first, integers + first, place + first, n, patches);
-    if (result != Closed::good) return result;
+    if (any != 0 && !add_patches(deltas, first, patches)) return false;
   }
-  return Closed::good;
+  return true;
 }
 
-// Appends the patches that a closed form needs; `integers` are what it predicted, of exceptions too. `place` is that of
-// the first value.
-template <class T>
-Closed check_closed(const Lattice<T>& lattice, const u8* values, const i32* positions, const i32* integers, u32 place,
-                    u32 count, Patches& patches) {
-  return lattice.has_fill ? check_closed<true>(lattice, values, positions, integers, place, count, patches)
-                          : check_closed<false>(lattice, values, positions, integers, place, count, patches);
+// Whether all integers of a closed form differ from each other by less than 2^22; only those of exceptions might not.
+inline bool are_near(const i32* integers, u32 count) {
+  constexpr u32 limit = 1u << 20;
+  u32 far = 0;
+  for (u32 i = 0; i < count; ++i) far |= static_cast<u32>(integers[i]) + limit > 2 * limit ? 1 : 0;
+  return far == 0;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -194,20 +194,23 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
   }
 }
 
-// The code of a target, and the integer that it leads to.
+// The code of a target, and the integer that it leads to. Closed: the code is the distance from the prediction, which is
+// of whole steps unless the target is a fine point that has to be met.
 template <bool kClosed, class I>
 inline I take_target(I target, I prediction, I& integer) {
   using U = Unsigned<I>;
   U code = 0;
   if (target != kNone<I>) {
     if constexpr (kClosed) {
-      code = static_cast<U>(
-          static_cast<I>(static_cast<U>(target) - U{kParts} * static_cast<U>(prediction) + kParts * kUnit / 2) >> 10);
+      const U excess = static_cast<U>(target) - U{kParts} * static_cast<U>(prediction) + kParts * kUnit / 2;
+      const U steps = static_cast<U>(static_cast<I>(excess) >> 10);
+      const U exact = static_cast<U>(target >> 6) - static_cast<U>(prediction);
+      code = target % kParts == 0 ? exact : kUnit * steps;
     } else {
       code = static_cast<U>(target) - static_cast<U>(prediction);
     }
   }
-  integer = static_cast<I>(static_cast<U>(prediction) + (kClosed ? U{kUnit} : U{1}) * code);
+  integer = static_cast<I>(static_cast<U>(prediction) + code);
   return static_cast<I>(code);
 }
 

@@ -1041,10 +1041,13 @@ struct TakeClosed {
   u32* codes;
   void operator()(u32 k, Lanes prediction) const {
     const Lanes target = load_lanes(at + k);
-    Lanes code = shift_down(target - (prediction << 6) + kParts * kUnit / 2, 10);
+    const Lanes steps = shift_down(target - (prediction << 6) + kParts * kUnit / 2, 10) << 4;
+    const Lanes is_fixed = (Lanes)((target & (kParts - 1)) == 0);
+    const Lanes exact = shift_down(target, 6) - prediction;
+    Lanes code = (exact & is_fixed) | (steps & ~is_fixed);
     code &= (Lanes)(target != static_cast<u32>(kNone<i32>));
     store_lanes(codes + k, code);
-    store_lanes(at + k, prediction + (code << 4));
+    store_lanes(at + k, prediction + code);
   }
 };
 
