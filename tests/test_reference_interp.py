@@ -3,6 +3,7 @@
 """The reference of Interp on its own: golden payloads, its page, and what its predictions promise.
 
 The payloads come from a program that was written before the page, and by others than the reference.
+In it, patches of closed forms meant something else; no payload here has any.
 """
 
 from __future__ import annotations
@@ -153,6 +154,7 @@ def test_golden_payloads_have_everything_in_them() -> None:
             form = golden.form(number)
             if form is not None:
                 heads.append((form, payload[0] >> 4 & 3, payload[1] >> 4, payload[2] > 0))
+                assert not form.is_closed or payload[6:8] == bytes(2)
     forms, lanes, escapes, raw = zip(*heads, strict=True)
     assert {form.predictor for form in forms if form.is_closed} == {1}
     assert {form.predictor for form in forms if not form.is_fine} == {1, 3}
@@ -546,6 +548,7 @@ def test_the_worked_example_is_right() -> None:
         place = order[number]
         assert (level, 8 * y + x) == (levels[number], place)
         assert (parts, d, q) == (tile.parts[place], applied.residuals[number], applied.q[place])
+        assert parts % 64 or number == 0
         if prediction:
             assert q == prediction[0] + 16 * d
     assert (applied.residuals[number:] == 0).all()
@@ -580,7 +583,11 @@ def test_the_example_with_a_patch_is_right() -> None:
     applied = interp.apply_form(tile, form, 3)
     assert applied is not None
     assert applied.q.reshape(8, 8)[1:3].tolist() == numbers_of(ROWS).tolist()
-    assert np.flatnonzero(applied.patches).tolist() == [1]
+    first, passes = interp_prediction.passes_of(inside.shape, 3)
+    order = np.concatenate([first, *(step.places for step in passes)]).tolist()
+    [number] = np.flatnonzero(applied.patches).tolist()
+    assert (order[number], applied.patches[number], applied.q[1]) == (1, -4, 5)
+    assert f"So it is residual number {number} that is patched" in PAGE
     decoded = interp.decode_tile(
         payload, 64, FLOAT32, golden.quantiser, mode=3, inside=inside
     ).view("<f4")

@@ -22,7 +22,7 @@ from .interp_coder import (
     encode_residuals,
 )
 from .interp_exceptions import pack_exceptions, pack_patches, take_exceptions, unpack_patches
-from .interp_lattice import UNIT, Values, fine_limit, lattice_values, own_quantiser, values_of
+from .interp_lattice import UNIT, Values, lattice_values, own_quantiser, values_of
 from .interp_prediction import (
     AXES,
     INTERPOLATION,
@@ -486,6 +486,8 @@ def decode_tile(
     changes = decode_residuals(
         reader.take(reader.left()), head.coder, count, unit=form.unit, dtype=head.dtype(float_type)
     )
+    if form.is_closed:
+        changes += patches.astype(changes.dtype)
     changes[0] = 0
     if form.predictor == LORENZO:
         q = undo_lorenzo(changes, form.axes, shape)
@@ -493,8 +495,8 @@ def decode_tile(
         q = interpolate(changes, form, shape, mode)
     q = q.astype(f"<i{float_type.size}") + np.array(head.base, f"<i{float_type.size}")
     values = lattice_values(q, float_type, quantiser, is_fine=form.is_fine)
-    if patches.any():
-        near = q * q.dtype.type(1 if form.is_fine else UNIT) + patches.astype(q.dtype)
+    if patches.any() and not form.is_closed:
+        near = q * q.dtype.type(UNIT) + patches.astype(q.dtype)
         patched = lattice_values(near, float_type, quantiser, is_fine=True)
         values = np.where(patches != 0, patched, values)
     return np.where(is_exception, bits, values)
@@ -506,7 +508,10 @@ def decode_tile(
 
 
 class InForm(NamedTuple):
-    """A tile in a form: its integers, exceptions, patches and residuals."""
+    """A tile in a form: its integers, exceptions, patches and residuals.
+
+    Patches are in raster order; those of closed forms, and residuals, are in coding order.
+    """
 
     base: int
     is_narrow: bool
@@ -534,7 +539,7 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
     InForm or None
         The tile; None where the form fails.
     """
-    shape, limit = values.shape, fine_limit(values.float_type)
+    shape = values.shape
     is_exception = ~(values.has_fine if form.is_fine else values.has_bin)
     q = np.where(is_exception, 0, values.g if form.is_fine else values.k)
     patches = np.zeros_like(q)
@@ -550,13 +555,13 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
         residuals = lorenzo(q, form.axes, shape)
         residuals[0] = 0
     else:
-        q, residuals = _interpolated(values, form, mode, q, is_exception=is_exception, base=base)
-    if form.is_closed:
-        if np.any(np.abs(q[is_exception]) > 1 << 20):
-            return None
-        right = (np.abs(q) <= limit) & values.is_good(q, is_fine=True)
-        right &= ~values.is_kept | (q == values.g)
-        patches = np.where(right | is_exception, 0, values.g - q)
+        q, changes = _interpolated(values, form, mode, q, is_exception=is_exception, base=base)
+        residuals = changes
+        if form.is_closed:
+            residuals = (changes + UNIT // 2) // UNIT
+            patches = changes - UNIT * residuals
+    if form.is_closed and np.any(np.abs(q[is_exception]) > 1 << 20):
+        return None
     is_near = np.abs(q - base) < 1 << 22
     is_narrow = bool(is_near[~is_exception].all())
     if form.predictor != LORENZO:
@@ -594,29 +599,29 @@ def _interpolated(
     -------
     q : numpy.ndarray
         The integers, in raster order.
-    residuals : numpy.ndarray
-        d, in coding order.
+    changes : numpy.ndarray
+        Their differences to their predictions, in coding order.
     """
     first, passes = passes_of(values.shape, mode)
     active = active_axes(values.shape, mode)
     q = np.zeros_like(wanted)
 
-    def residuals_at(places: Array, predictions: Array) -> Array:
-        """Give d, and set the integers."""
+    def changes_at(places: Array, predictions: Array) -> Array:
+        """Give the differences, and set the integers."""
+        changes = wanted[places] - predictions
         if form.is_closed:
-            d = (values.parts[places] - 64 * predictions + 512) >> 10
-        else:
-            d = wanted[places] - predictions
-        d = np.where(is_exception[places], 0, d)
-        q[places] = predictions + form.unit * d
-        return d
+            steps = (values.parts[places] - 64 * predictions + 512) >> 10
+            changes = np.where(values.is_fixed[places], changes, UNIT * steps)
+        changes = np.where(is_exception[places], 0, changes)
+        q[places] = predictions + changes
+        return changes
 
     q[first[0]] = base
-    residuals = [np.zeros(1, "<i8")]
-    residuals += [residuals_at(first[i : i + 1], q[first[i - 1 : i]]) for i in range(1, first.size)]
+    changes = [np.zeros(1, "<i8")]
+    changes += [changes_at(first[i : i + 1], q[first[i - 1 : i]]) for i in range(1, first.size)]
     for step in passes:
-        residuals.append(residuals_at(step.places, predict(q, form, values.shape, active, step)))
-    return q, np.concatenate(residuals)
+        changes.append(changes_at(step.places, predict(q, form, values.shape, active, step)))
+    return q, np.concatenate(changes)
 
 
 class Payload(NamedTuple):
@@ -719,8 +724,10 @@ def try_forms(attempts: Attempts) -> None:
         codes = interp_choice.recognised_weights(values, mode)
         form = Form(INTERPOLATION, codes, is_fine=True, is_closed=True)
         tile = apply_form(values, form, mode)
-        if tile is not None and np.count_nonzero(tile.patches) < count // 8:
+        patches = count if tile is None else np.count_nonzero(tile.patches)
+        if patches < count // 8:
             attempts.attempt(form)
+        if patches <= count // 1024:
             return
 
     groups = interp_choice.Groups(shape, min(max(count // 1024, 4), 32))

@@ -219,7 +219,7 @@ def group_cost(total: int) -> int:
 
 def mean_cost(residuals: Array, is_usable: Array, ordinary: Array) -> int | None:
     """
-    Give the mean cost of a value, in 8192ths of a bit.
+    Give the mean cost of a value in groups, in 8192ths of a bit.
 
     Parameters
     ----------
@@ -231,16 +231,16 @@ def mean_cost(residuals: Array, is_usable: Array, ordinary: Array) -> int | None
     Returns
     -------
     int or None
-        The cost; None where no residual is known.
+        The cost; None where no group counts.
     """
-    cost = values = 0
+    cost = groups = 0
     totals = np.where(is_usable, np.abs(residuals), 0).sum(axis=1).tolist()
     counts = is_usable.sum(axis=1).tolist()
     for total, count, weight in zip(totals, counts, ordinary.tolist(), strict=True):
         if count:
-            cost += group_cost(total * weight // count) * weight
-            values += weight
-    return cost * 16 // values if values else None
+            cost += group_cost(total * weight // count)
+        groups += count > 0 or weight == 0
+    return cost * 16 // groups if groups else None
 
 
 def weight_code(error: int, least: int) -> int:

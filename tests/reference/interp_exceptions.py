@@ -180,7 +180,8 @@ def pack_patches(patches: Array) -> list[int]:
     Parameters
     ----------
     patches : numpy.ndarray
-        Of each value, how far it is from the fine point of its integer.
+        Of each value, how far it is from the fine point of its integer; in closed forms of each
+        residual, by how much it is off.
 
     Returns
     -------
@@ -213,7 +214,7 @@ def unpack_patches(entries: Iterable[int], count: int) -> Array:
     Returns
     -------
     numpy.ndarray
-        Of each value, how far it is from the fine point of its integer, as int64.
+        δ of each place, as int64; 0 where there is no patch.
 
     Raises
     ------

@@ -103,8 +103,8 @@ class Values:
     fill_bits : int or None
         The fill value's pattern, if it counts.
     k, g, parts : numpy.ndarray
-        Number of the bin, of the fine point, and the place in 64ths of the distance of fine points
-        (X), as int64; 0 where there is none.
+        Number of the bin, of the fine point, and X, in 64ths of the distance of fine points, as
+        int64; 0 where there is none.
     has_bin, has_fine, is_kept : numpy.ndarray
         Of each value, whether it has them, and whether it is kept.
     """
@@ -121,26 +121,6 @@ class Values:
     has_fine: Array
     is_kept: Array
 
-    def is_good(self, q: Array, *, is_fine: bool) -> Array:
-        """
-        Say of lattice points whether they are good for the values.
-
-        Parameters
-        ----------
-        q : numpy.ndarray
-            Number of a lattice point for each value.
-        is_fine : bool
-            They are fine points, otherwise bins.
-
-        Returns
-        -------
-        numpy.ndarray
-            A boolean for each value.
-        """
-        return _is_good(
-            self.bits, q, self.float_type, self.quantiser, self.fill_bits, is_fine=is_fine
-        )
-
     @property
     def is_exception(self) -> Array:
         """Of each value, whether it is an exception in every form."""
@@ -151,6 +131,12 @@ class Values:
     def is_off_bins(self) -> Array:
         """Of each value, whether it is kept, and no bin."""
         result: Array = self.is_kept & (self.g != UNIT * self.k)
+        return result
+
+    @property
+    def is_fixed(self) -> Array:
+        """Of each value that has a fine point, whether it has to become this in closed forms."""
+        result: Array = self.parts % 64 == 0
         return result
 
 
@@ -191,6 +177,33 @@ def _is_good(
         error = bits.view(float_type.float_dtype) - points.view(float_type.float_dtype)
     good: Array = np.abs(error) < float_type.number(quantiser.bound)
     return good if fill_bits is None else good & (points != fill_bits)
+
+
+def fill_position(fill_bits: int, float_type: FloatType, quantiser: Quantiser) -> int:
+    """
+    Give the position of the fill value.
+
+    Parameters
+    ----------
+    fill_bits : int
+        Its pattern.
+    float_type : FloatType
+        Type of the values.
+    quantiser : Quantiser
+        The step.
+
+    Returns
+    -------
+    int
+        The position; far from all others where it has none.
+    """
+    number = float_type.number
+    [fill] = np.array([fill_bits], float_type.word_dtype).view(float_type.float_dtype)
+    with np.errstate(all="ignore"):
+        t = fill * (number(1.0) / number(bits_to_float(quantiser.step)) * number(UNIT))
+        if not np.abs(t) < number(fine_limit(float_type) + 16):
+            return 1 << 30
+    return int(np.rint(t * number(64)))
 
 
 def values_of(
@@ -242,17 +255,26 @@ def values_of(
             can_be &= bits != fill_bits
         t = x * (inverse * float_type.number(UNIT))
         has_fine = can_be & (np.abs(t) < float_type.number(limit + 1))
-        parts = np.rint(np.where(has_fine, t, zero) * float_type.number(64)).astype("<i8")
-        g = (parts + 32) >> 6
+        position = np.rint(np.where(has_fine, t, zero) * float_type.number(64)).astype("<i8")
+        g = (position + 32) >> 6
         has_fine &= (np.abs(g) <= limit) & is_good(bits, g, is_fine=True)
-        parts, g = np.where(has_fine, parts, 0), np.where(has_fine, g, 0)
+        g = np.where(has_fine, g, 0)
         points = lattice_values(g, float_type, quantiser, is_fine=True)
-        is_kept = has_fine & (x == points.view(float_type.float_dtype))
+        points = points.view(float_type.float_dtype)
+        is_kept = has_fine & (x == points)
+        is_fixed = is_kept | (np.abs(g) > limit - 8)
+        is_fixed |= np.abs(points) > np.finfo(float_type.float_dtype).max - step
+        if fill_bits is not None:
+            is_fixed |= np.abs(position - fill_position(fill_bits, float_type, quantiser)) <= 576
+        parts = np.where(has_fine, np.where(is_fixed, 64 * g, position | 1), 0)
         s = x * inverse
-        has_bin = can_be & (has_fine | (np.abs(s) < float_type.number(bin_limit)))
-        k = np.rint(np.where(has_bin & ~has_fine, s, zero)).astype("<i8")
+        in_reach = can_be & (has_fine | (np.abs(s) < float_type.number(bin_limit)))
+        k = np.rint(np.where(in_reach & ~has_fine, s, zero)).astype("<i8")
         k = np.where(has_fine, (parts + 512) >> 10, k)
-        has_bin &= is_good(bits, k, is_fine=False)
+        nearest = lattice_values(k, float_type, quantiser, is_fine=False)
+        other = k + np.where(x < nearest.view(float_type.float_dtype), -1, 1)
+        k = np.where(has_fine | is_good(bits, k, is_fine=False), k, other)
+        has_bin = in_reach & (has_fine | (np.abs(k) < bin_limit)) & is_good(bits, k, is_fine=False)
     k = np.where(has_bin | has_fine, k, 0)
     return Values(
         bits, shape, float_type, quantiser, fill_bits, k, g, parts, has_bin, has_fine, is_kept
