@@ -142,14 +142,15 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
     const i32 fine = fine_point_of(position);
     const T rebuilt = multiply(static_cast<T>(fine), l.fine);
     bool found = (shifted >= lowest) & (shifted <= highest) & is_close(l, x, rebuilt);  // false for NaN
-    bool is_fixed = (rebuilt == x) | (magnitude(rebuilt) > largest);
-    if constexpr (has_fill) {
-      found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill);
-      is_fixed |= static_cast<u32>(position) - near_fill <= 2 * kNearFill;
-    }
+    if constexpr (has_fill) found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill);
     missing += found ? 0 : 1;
     beside += (found & (rebuilt == x) & is_beside_bin(position)) ? 1 : 0;
-    positions[i] = found ? (is_fixed ? kParts * fine : position | 1) : kNone<i32>;
+    // Flags of different widths do not mix well in vectors, so these three are made into positions one by one.
+    const i32 free = position | 1, fixed = kParts * fine;
+    i32 chosen = rebuilt == x ? fixed : free;
+    chosen = magnitude(rebuilt) > largest ? fixed : chosen;
+    if constexpr (has_fill) chosen = static_cast<u32>(position) - near_fill <= 2 * kNearFill ? fixed : chosen;
+    positions[i] = found ? chosen : kNone<i32>;
   }
   beside_bins += static_cast<u32>(beside);
   return static_cast<u32>(missing);

@@ -367,14 +367,14 @@ void check_read_patches(const GuardedMemory& memory, const Bytes& section, u32 e
   lattice.fine = 1;
   const std::vector<i32> integers(count, 100);
   std::vector<T> values(count, T{-1}), expected_values = values;
-  for (const bool is_fine : {false, true}) {
-    for (const Patch& patch : *expected) {
-      expected_values[patch.place] = static_cast<T>((is_fine ? 93 : 16 * 93) + patch.delta);
-    }
-    interp::restore_patches(lattice, in.data(), entries, integers.data(), -7, is_fine,
-                            reinterpret_cast<u8*>(values.data()));
-    CHECK(values == expected_values, "%u entries of %u values", entries, count);
+  std::vector<i32> steps(count, 1000), expected_steps = steps;
+  for (const Patch& patch : *expected) {
+    expected_values[patch.place] = static_cast<T>(16 * 93 + patch.delta);
+    expected_steps[patch.place] += patch.delta;
   }
+  interp::restore_patches(lattice, in.data(), entries, integers.data(), -7, reinterpret_cast<u8*>(values.data()));
+  interp::patch_steps(in.data(), entries, steps.data());
+  CHECK(values == expected_values && steps == expected_steps, "%u entries of %u values", entries, count);
 }
 
 template <class T>

@@ -229,10 +229,16 @@ Coded<I> code_naively(const Grid& box, int points, const std::vector<int>& weigh
     const auto p = static_cast<std::uint64_t>(prediction);
     const auto x = static_cast<std::uint64_t>(targets[at]);
     std::uint64_t code = 0;
-    if (targets[at] != kNone<I>) {
-      code = static_cast<std::uint64_t>(is_closed ? wrapped<I>(x - 64 * p + 512) >> 10 : wrapped<I>(x - p));
+    if (targets[at] == kNone<I>) {
+      code = 0;
+    } else if (!is_closed) {
+      code = x - p;
+    } else if (x % 64 == 0) {
+      code = static_cast<std::uint64_t>(targets[at] >> 6) - p;
+    } else {
+      code = 16 * static_cast<std::uint64_t>(wrapped<I>(x - 64 * p + 512) >> 10);
     }
-    coded.integers[at] = is_first ? base : wrapped<I>(p + (is_closed ? 16 : 1) * code);
+    coded.integers[at] = is_first ? base : wrapped<I>(p + code);
     coded.codes.push_back(is_first ? I{0} : wrapped<I>(code));
   });
   CHECK(coded.codes.size() == targets.size(), "%zu codes", coded.codes.size());
@@ -403,7 +409,7 @@ void check_interpolation(const Setting& setting, const std::vector<I>& targets, 
   check_equal(expected.integers, integers, setting, "integer");
   check_equal(expected.codes, codes, setting, "code");
 
-  for (size_t i = 0; i < count; ++i) steps[i] = wrapped<I>(static_cast<std::uint64_t>(codes[i]) * (kClosed ? 16 : 1));
+  for (size_t i = 0; i < count; ++i) steps[i] = codes[i];
   steps[0] = 77;  // not used
   interp::rebuild_interpolation(shape, rule, steps.data(), base, rebuilt.data(), scratch());
   check_equal(expected.integers, rebuilt, setting, "rebuilt integer");

@@ -28,7 +28,6 @@ namespace {
 
 namespace blocks = H5L_TARGET::blocks;
 namespace interp = H5L_TARGET::interp;
-using interp::Closed;
 using interp::kNone;
 using interp::Lattice;
 using interp::Patch;
@@ -56,7 +55,7 @@ T with_unit(std::int64_t integer, T unit) {
 
 // One value, as the page says it.
 struct Naive {
-  bool has_fine = false, has_bin = false, is_kept = false;
+  bool has_fine = false, has_bin = false, is_kept = false, is_fixed = false;
   std::int64_t position = 0, fine = 0, bin = 0;
 
   [[nodiscard]] bool is_beside_bin() const { return is_kept && fine % 16 != 0; }
@@ -84,11 +83,27 @@ Naive naive(const Lattice<T>& l, Bits<T> bits) {
   }
   value.is_kept = value.has_fine && x == with_unit(value.fine, l.fine);
   if (value.has_fine) {
+    const double largest = static_cast<double>(std::numeric_limits<T>::max() - 16 * l.fine);
+    const bool is_at_limit = std::abs(static_cast<double>(with_unit(value.fine, l.fine))) >
+                             std::min(static_cast<double>(static_cast<T>(limit - 8) * l.fine), largest);
+    bool is_near_fill = false;
+    if (l.has_fill && is_finite<T>(l.fill_bits)) {
+      const T fill = std::bit_cast<T>(l.fill_bits) * l.inverse_fine;
+      is_near_fill = std::abs(fill) < static_cast<T>(limit + 16) &&
+                     std::abs(value.position - static_cast<std::int64_t>(std::nearbyint(64 * fill))) <= 9 * 64;
+    }
+    value.is_fixed = value.is_kept || is_at_limit || is_near_fill;
+    value.position = value.is_fixed ? 64 * value.fine : value.position | 1;
     value.bin = floor_shift(value.position + 512, 10);
     value.has_bin = passes(l, x, with_unit(value.bin, l.step));
   } else if (std::abs(s) < std::ldexp(T{1}, kMantissa<T> - 2)) {
     value.bin = static_cast<std::int64_t>(std::nearbyint(s));
     value.has_bin = passes(l, x, with_unit(value.bin, l.step));
+    if (!value.has_bin) {
+      value.bin += x < with_unit(value.bin, l.step) ? -1 : 1;
+      value.has_bin = passes(l, x, with_unit(value.bin, l.step));
+    }
+    value.has_bin = value.has_bin && std::abs(value.bin) < std::int64_t{1} << (kMantissa<T> - 2);
   }
   return value;
 }
@@ -264,7 +279,7 @@ class Tile {
     CHECK(interp::read_patches(section.data(), section.data() + section.size(), entries, count_) ==
               section.data() + section.size(),
           "%s", name());
-    interp::restore_patches(l_, section.data(), entries, integers.data(), base, is_fine, to);
+    if (!is_fine) interp::restore_patches(l_, section.data(), entries, integers.data(), base, to);
 
     for (u32 i = 0; i < count_; ++i) {
       if (is_fine ? !naive_[i].has_fine : !naive_[i].has_bin) continue;
@@ -279,53 +294,39 @@ class Tile {
     }
   }
 
-  // Closed forms with predictions of all kinds.
+  // Closed forms with predictions of all kinds: whole steps keep the bound, and patches keep what has to be kept.
   void check_closed() {
-    if (std::any_of(naive_.begin(), naive_.end(),
-                    [](const Naive& value) { return !value.has_fine && value.has_bin; })) {
-      return;
-    }
     constexpr std::int64_t limit = interp::kFineLimit<T>;
-    std::vector<i32> integers(count_);
-    std::vector<Patch> expected;
-    const bool leaves = random_.one_in(4), is_good = random_.one_in(2);
-    bool out_of_range = false;
+    std::vector<i32> distances(count_), predictions(count_), integers(count_, kNone<i32>);
     for (u32 i = 0; i < count_; ++i) {
       const Naive& value = naive_[i];
-      std::int64_t q = random_.between(-limit, limit);
-      if (value.has_fine && is_good) {
-        q = value.fine;
-      } else if (value.has_fine) {
-        q += 16 * floor_shift(value.position - 64 * q + 512, 10);
-      } else if (leaves && random_.one_in(10)) {
-        q = random_.one_in(2) ? (random_.one_in(2) ? limit + 1 : -limit - 1)
-                              : static_cast<i32>(static_cast<u32>(random_.next()));
-      }
-      integers[i] = static_cast<i32>(q);
-      const bool in_range = std::abs(q) <= limit;
-      out_of_range |= !value.has_fine && !in_range;
       if (!value.has_fine) continue;
-      const bool good = in_range && passes(l_, std::bit_cast<T>(bits_[i]), with_unit(q, l_.fine)) &&
-                        (!value.is_kept || q == value.fine);
-      if (!good) expected.push_back({static_cast<u16>(i), static_cast<interp::i8>(value.fine - q)});
+      const std::int64_t prediction = random_.between(-limit, limit);
+      const std::int64_t steps = floor_shift(value.position - 64 * prediction + 512, 10);
+      const std::int64_t q = value.is_fixed ? value.fine : prediction + 16 * steps;
+      CHECK(std::abs(q) <= limit && std::abs(64 * q - value.position) <= 512, "%s, value %a", name(), x(i));
+      predictions[i] = static_cast<i32>(prediction);
+      distances[i] = static_cast<i32>(q - prediction);
+      integers[i] = static_cast<i32>(q);
     }
+    check_decoded(integers, 0, true, {});
+    std::vector<i32> codes = distances;
     std::vector<Patch> memory(count_);
     interp::Patches patches{memory.data(), count_};
-    Closed result = Closed::good;
-    in_pieces([&](u32 first, u32 n) {
-      if (result != Closed::good) return;
-      result = interp::check_closed(l_, values_ + first * sizeof(T), positions_.data() + first, integers.data() + first,
-                                    first, n, patches);
-    });
-    CHECK(result == (out_of_range ? Closed::out_of_range : Closed::good), "%s", name());
-    if (out_of_range) return;
-    check_patches(patches, expected);
-    check_decoded(integers, 0, true, patches);
+    CHECK(interp::split_steps(codes.data(), count_, patches), "%s", name());
+    for (i32& code : codes) code *= 16;
+    const u32 entries = interp::measure_patches(patches);
+    std::vector<std::uint8_t> section(interp::patches_bytes(entries));
+    interp::write_patches(patches, section.data());
+    for (u32 i = 0; i < count_; ++i) {
+      CHECK(naive_[i].is_fixed || codes[i] == distances[i], "%s, value %a has a patch", name(), x(i));
+    }
+    interp::patch_steps(section.data(), entries, codes.data());
+    CHECK(codes == distances, "%s", name());
     if (patches.count == 0) return;
     patches = {memory.data(), patches.count - 1};
-    CHECK(interp::check_closed(l_, values_, positions_.data(), integers.data(), 0, count_, patches) ==
-              Closed::too_many_patches,
-          "%s", name());
+    codes = distances;
+    CHECK(!interp::split_steps(codes.data(), count_, patches), "%s", name());
   }
 
   [[nodiscard]] const char* name() const { return name_.c_str(); }
@@ -497,9 +498,9 @@ void check_any_integers(Random& random) {
     // One patch at the first value.
     const u8 section[4] = {static_cast<u8>(random.below(16)), 0, 0, 0};
     const int delta = section[0] < 8 ? section[0] - 8 : section[0] - 7;
-    interp::restore_patches(l, section, 1, integers.data(), base, is_fine, reinterpret_cast<u8*>(values.data()));
+    interp::restore_patches(l, section, 1, integers.data(), base, reinterpret_cast<u8*>(values.data()));
     const Word sum = static_cast<Word>(static_cast<Word>(integers[0]) + static_cast<Word>(base));
-    const Word patched = static_cast<Word>((is_fine ? sum : static_cast<Word>(sum * 16)) + static_cast<Word>(delta));
+    const Word patched = static_cast<Word>(static_cast<Word>(sum * 16) + static_cast<Word>(delta));
     const T expected = static_cast<T>(static_cast<IntOf<T>>(patched)) * l.fine + T{0};
     CHECK(std::memcmp(values.data(), &expected, sizeof(T)) == 0, "%a, expected %a", static_cast<double>(values[0]),
           static_cast<double>(expected));
