@@ -270,3 +270,13 @@ def test_chunks_of_every_shape(shape: tuple[int, ...], axes: Any, dtype: np.dtyp
         first = values.size // 3
         part = h5lossy.decode(frame, first, values.size)
         assert_same_bits(part, decoded.reshape(-1)[first:])
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("rewritable", [False, True])
+def test_the_bound_holds_at_the_ends_of_the_lattice(
+    sign: int, rewritable: bool, dtype: np.dtype[Any]
+) -> None:
+    largest = 2**15 - 1 if dtype.itemsize == 4 else 2**20
+    ramp = np.linspace(largest - 20, largest + 20, 4096) * (sign * STEP / 16)
+    encoded(ramp.reshape(64, 64).astype(dtype), rewritable=rewritable)

@@ -611,7 +611,7 @@ def _interpolated(
         changes = wanted[places] - predictions
         if form.is_closed:
             steps = (values.parts[places] - 64 * predictions + 512) >> 10
-            changes = np.where(values.is_fixed[places], changes, UNIT * steps)
+            changes = np.where(values.is_kept[places], changes, UNIT * steps)
         changes = np.where(is_exception[places], 0, changes)
         q[places] = predictions + changes
         return changes

@@ -133,12 +133,6 @@ class Values:
         result: Array = self.is_kept & (self.g != UNIT * self.k)
         return result
 
-    @property
-    def is_fixed(self) -> Array:
-        """Of each value that has a fine point, whether it has to become this in closed forms."""
-        result: Array = self.parts % 64 == 0
-        return result
-
 
 def _is_good(
     bits: Array,
@@ -258,15 +252,17 @@ def values_of(
         position = np.rint(np.where(has_fine, t, zero) * float_type.number(64)).astype("<i8")
         g = (position + 32) >> 6
         has_fine &= (np.abs(g) <= limit) & is_good(bits, g, is_fine=True)
-        g = np.where(has_fine, g, 0)
         points = lattice_values(g, float_type, quantiser, is_fine=True)
         points = points.view(float_type.float_dtype)
         is_kept = has_fine & (x == points)
-        is_fixed = is_kept | (np.abs(g) > limit - 8)
-        is_fixed |= np.abs(points) > np.finfo(float_type.float_dtype).max - step
+        # A closed form may take any fine point that is at most eight away.
+        is_at_end = np.abs(g) > limit - 8
+        is_at_end |= np.abs(points) > np.finfo(float_type.float_dtype).max - step
         if fill_bits is not None:
-            is_fixed |= np.abs(position - fill_position(fill_bits, float_type, quantiser)) <= 576
-        parts = np.where(has_fine, np.where(is_fixed, 64 * g, position | 1), 0)
+            is_at_end |= np.abs(position - fill_position(fill_bits, float_type, quantiser)) <= 576
+        has_fine &= is_kept | ~is_at_end
+        g = np.where(has_fine, g, 0)
+        parts = np.where(has_fine, np.where(is_kept, 64 * g, position | 1), 0)
         s = x * inverse
         in_reach = can_be & (has_fine | (np.abs(s) < float_type.number(bin_limit)))
         k = np.rint(np.where(in_reach & ~has_fine, s, zero)).astype("<i8")
