@@ -106,7 +106,8 @@ struct Summary {
   u32 beside_bins = 0;   // kept values (fine points) that are no bins
 };
 
-// Where closed forms have no room to choose: fine points this large, or as close to the fill value as this.
+// Closed forms choose among the fine points up to eight away. So only kept values may be larger than this, or as close to
+// the fill value as this.
 template <class T>
 T largest_free(const Lattice<T>& lattice) {
   const T of_lattice = multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
@@ -141,16 +142,16 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
     const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>)));
     const i32 fine = fine_point_of(position);
     const T rebuilt = multiply(static_cast<T>(fine), l.fine);
-    bool found = (shifted >= lowest) & (shifted <= highest) & is_close(l, x, rebuilt);  // false for NaN
-    if constexpr (has_fill) found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill);
+    const i32 place = rebuilt == x ? position : position | 1;
+    const T size = rebuilt == x ? T{0} : magnitude(rebuilt);
+    bool found = (shifted >= lowest) & (shifted <= highest) & is_close(l, x, rebuilt) & (size <= largest);
+    if constexpr (has_fill) {
+      const u32 from_fill = rebuilt == x ? ~0u : static_cast<u32>(position) - near_fill;
+      found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill) & (from_fill > 2 * kNearFill);
+    }
     missing += found ? 0 : 1;
     beside += (found & (rebuilt == x) & is_beside_bin(position)) ? 1 : 0;
-    // Flags of different widths do not mix well in vectors, so these three are made into positions one by one.
-    const i32 free = position | 1, fixed = kParts * fine;
-    i32 chosen = rebuilt == x ? fixed : free;
-    chosen = magnitude(rebuilt) > largest ? fixed : chosen;
-    if constexpr (has_fill) chosen = static_cast<u32>(position) - near_fill <= 2 * kNearFill ? fixed : chosen;
-    positions[i] = found ? chosen : kNone<i32>;
+    positions[i] = found ? place : kNone<i32>;
   }
   beside_bins += static_cast<u32>(beside);
   return static_cast<u32>(missing);
@@ -170,7 +171,7 @@ u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* pos
 }
 
 // The position of each value that a fine point stands for, kNone of others. It is a multiple of kParts only if the value
-// must become that fine point.
+// is that fine point.
 template <class T>
 void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
   constexpr u32 some = 8 * kSomeValues;

@@ -92,8 +92,11 @@ Naive naive(const Lattice<T>& l, Bits<T> bits) {
       is_near_fill = std::abs(fill) < static_cast<T>(limit + 16) &&
                      std::abs(value.position - static_cast<std::int64_t>(std::nearbyint(64 * fill))) <= 9 * 64;
     }
-    value.is_fixed = value.is_kept || is_at_limit || is_near_fill;
-    value.position = value.is_fixed ? 64 * value.fine : value.position | 1;
+    value.is_fixed = value.is_kept;
+    if (!value.is_kept) value.position |= 1;
+    if (!value.is_kept && (is_at_limit || is_near_fill)) value.has_fine = false;
+  }
+  if (value.has_fine) {
     value.bin = floor_shift(value.position + 512, 10);
     value.has_bin = passes(l, x, with_unit(value.bin, l.step));
   } else if (std::abs(s) < std::ldexp(T{1}, kMantissa<T> - 2)) {
