@@ -316,7 +316,7 @@ def test_negative_zero_as_fill_value_takes_no_bin_from_values_about_zero(
     assert_kept(values, decoded, {"absolute": value}, np.float32(-0.0))
     if codec.step_share == 1:
         assert not bits_of(decoded)[np.abs(values) < 0.999 * value].any()
-    assert (bits_of(decoded) == bits_of(round_trip(values, setting(absolute=value)))).all()
+        assert (bits_of(decoded) == bits_of(round_trip(values, setting(absolute=value)))).all()
 
 
 def test_zero_and_nan_as_fill_values_change_nothing(

@@ -35,6 +35,8 @@ from h5lossy.repacking.objects import external_files, object_key, walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from h5lossy.codecs import Codec
+
 #: HDF5's cache for chunks of the source that stretch over several blocks.
 _CACHE_BYTES = 64 << 20
 
@@ -229,13 +231,20 @@ def _compressed_before(copies: list[CompressedCopy]) -> list[str]:
             before = codec_of(copy.plan.dataset)
         except H5LossyError:  # cd_values of a later version, which reading does not need
             continue
-        if before is not None and before.bound != copy.codec.bound:
-            again.append(f"{printable(copy.plan.path)} ({before.bound})")
+        if before is not None and not _has_same_bins(before, copy.codec):
+            name = f"{before.codec_name}, " if before.bound == copy.codec.bound else ""
+            again.append(f"{printable(copy.plan.path)} ({name}{before.bound})")
     if not again:
         return []
-    return [
-        "compressed within another bound already, so that the errors add up: " + ", ".join(again)
-    ]
+    return ["compressed with other bins already, so that the errors add up: " + ", ".join(again)]
+
+
+def _has_same_bins(before: Codec, codec: Codec) -> bool:
+    """Return whether values that a codec decoded are values that another one keeps."""
+    is_absolute = before.bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
+    return before.bound == codec.bound and (
+        before.step_share == codec.step_share or not is_absolute
+    )
 
 
 def _print_plans(plans: list[Plan]) -> None:
