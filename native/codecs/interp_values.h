@@ -80,13 +80,16 @@ H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 
   const bool has_position = position != kNone<i32>;
   const T nearest = has_position ? static_cast<T>(bin_of(position)) : subtract(add(s, kRounding<T>), kRounding<T>);
   const T rebuilt = value_of(nearest, lattice.step);
-  const bool is_good = is_close(lattice, x, rebuilt) & (bit_cast<Word<T>>(rebuilt) != fill);
+  const bool close = is_close(lattice, x, rebuilt), gives_fill = bit_cast<Word<T>>(rebuilt) == fill;
+  const bool is_good = close & !gives_fill;
   const T other = nearest + (x < rebuilt ? T{-1} : T{1});
   const T rebuilt_other = value_of(other, lattice.step);
-  const bool other_is_good =
-      !has_position & is_close(lattice, x, rebuilt_other) & (bit_cast<Word<T>>(rebuilt_other) != fill);
+  const bool other_close = is_close(lattice, x, rebuilt_other),
+             other_gives_fill = bit_cast<Word<T>>(rebuilt_other) == fill;
+  const bool other_is_good = !has_position & other_close & !other_gives_fill;
   bin = is_good ? nearest : other;
-  const bool in_range = has_position | ((magnitude(s) < limit) & (magnitude(bin) < limit));
+  const T size = magnitude(s), bin_size = magnitude(bin);
+  const bool in_range = has_position | ((size < limit) & (bin_size < limit));
   return in_range & (is_good | other_is_good) & (bits != fill);
 }
 
@@ -144,7 +147,8 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
     const T rebuilt = multiply(static_cast<T>(fine), l.fine);
     const i32 place = rebuilt == x ? position : position | 1;
     const T size = rebuilt == x ? T{0} : magnitude(rebuilt);
-    bool found = (shifted >= lowest) & (shifted <= highest) & is_close(l, x, rebuilt) & (size <= largest);
+    const bool close = is_close(l, x, rebuilt);
+    bool found = (shifted >= lowest) & (shifted <= highest) & close & (size <= largest);
     if constexpr (has_fill) {
       const u32 from_fill = rebuilt == x ? ~0u : static_cast<u32>(position) - near_fill;
       found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill) & (from_fill > 2 * kNearFill);
