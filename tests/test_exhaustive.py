@@ -38,7 +38,7 @@ SETTINGS = [
 # The quantisers are the same for all codecs; what is made of exceptions is not.
 SETTINGS += [
     (*setting, "--codec", codec)
-    for codec in ("cuszp2", "aatrox", "auto")
+    for codec in ("cuszp2", "aatrox", "interp", "auto")
     for setting in [
         ("absolute", "1e-3"),
         ("absolute", "1e37"),
@@ -52,6 +52,19 @@ SETTINGS += [
 SETTINGS += [
     ("absolute", "0.1", "c479c000", "--codec", "cuszp2", "--mode", mode)
     for mode in ("0x12", "0x10", "0x21", "0x31")
+]
+# Interp has quantisers of its own for absolute bounds; its axes are picked by itself, or given.
+SETTINGS += [
+    (*setting, "--codec", "interp", "--mode", mode)
+    for setting in [
+        ("absolute", "0.1"),
+        ("absolute", "1e-30"),
+        ("absolute", "3.7615819226313200e-37"),  # 2^-121: the smallest that has bins
+        ("range-relative", "1e-3"),
+        ("absolute", "1e-3", "80000000"),
+        ("absolute", "1e-3", "00000fff"),
+    ]
+    for mode in ("0", "0x07", "0x11")
 ]
 
 

@@ -49,7 +49,7 @@ struct Coded {
   Form form;
   bool is_narrow = false;
   i64 base = 0;
-  u32 exceptions = 0;
+  bool has_exceptions = false;
   u32 patch_entries = 0;
   ExceptionsPlan<T> section = {};
   Coding coding;
@@ -89,8 +89,8 @@ struct Prospects {
 template <class T, class Q>
 class TileWriter {
  public:
-  TileWriter(const Q& q, const Shape& shape, const u8* values, u8* payload, Memory<T>& memory)
-      : q_(q), shape_(shape), values_(values), payload_(payload), memory_(memory) {}
+  TileWriter(const Q& q, const Shape& shape, const Summary& summary, const u8* values, u8* payload, Memory<T>& memory)
+      : q_(q), shape_(shape), summary_(summary), values_(values), payload_(payload), memory_(memory) {}
 
   u32 count() const { return shape_.count; }
   u32 size() const { return size_; }         // of the payload; kStoreTile if there is none
@@ -133,68 +133,71 @@ class TileWriter {
     i32* const integers = narrow(memory_.integers);
     i32* const codes = narrow(memory_.codes);
     Patches patches = {memory_.patches, kMaxPatches};
+    const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
+    if (has_exceptions) find_exceptions(memory_.positions, count(), memory_.mask);
     if (form.is_closed) {
       code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, memory_.scratch);
       if (check_closed(q_, values_, memory_.positions, integers, 0, count(), patches) != Closed::good) return kNoCost;
-      find_exceptions(memory_.positions, count(), memory_.mask);
     } else {
       fine_points(memory_.positions, count(), base, integers);
-      find_exceptions(integers, count(), memory_.mask);
-      if (!code_open(form, integers, codes)) return kNoCost;
+      if (!code_open(form, has_exceptions, true, integers, codes)) return kNoCost;
     }
-    return finish(form, true, base, codes, patches);
+    return finish(form, has_exceptions, true, base, codes, patches);
   }
 
   u64 attempt_bins(const Form& form) {
     const i64 base = first_bin<T>(q_, values_, memory_.positions, count());
-    BinSummary summary;
+    BinSummary bins;
     i32* const integers = narrow(memory_.integers);
-    find_bins<T>(q_, values_, memory_.positions, count(), base, integers, summary);
-    if (sizeof(T) == 4 || summary.is_narrow) return attempt_bins(form, base, summary.is_narrow, integers);
-    find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.integers, summary);
-    return attempt_bins(form, base, false, memory_.integers);
+    find_bins<T>(q_, values_, memory_.positions, count(), base, integers, bins);
+    if (sizeof(T) == 4 || bins.is_narrow) return attempt_bins(form, base, bins, integers);
+    bins = {};
+    find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.integers, bins);
+    return attempt_bins(form, base, bins, memory_.integers);
   }
 
   template <class I>
-  u64 attempt_bins(const Form& form, i64 base, bool is_narrow, I* integers) {
+  u64 attempt_bins(const Form& form, i64 base, const BinSummary& bins, I* integers) {
     I* const codes = reinterpret_cast<I*>(memory_.codes);
     Patches patches = {memory_.patches, kMaxPatches};
     if constexpr (kHasFinePoints<Q>) {
-      if (!patch_bins(q_, values_, memory_.positions, integers, 0, count(), patches)) return kNoCost;
+      if (summary_.beside_bins != 0 && !patch_bins(q_, values_, memory_.positions, integers, 0, count(), patches)) {
+        return kNoCost;
+      }
     }
-    find_exceptions(integers, count(), memory_.mask);
-    if (!code_open(form, integers, codes)) return kNoCost;
-    return finish(form, is_narrow, base, codes, patches);
+    const bool has_exceptions = bins.exceptions != 0;
+    if (has_exceptions) find_exceptions(integers, count(), memory_.mask);
+    if (!code_open(form, has_exceptions, bins.is_narrow, integers, codes)) return kNoCost;
+    return finish(form, has_exceptions, bins.is_narrow, base, codes, patches);
   }
 
-  // False if stand-ins of exceptions are too far away.
+  // False if the integers, with those that stand for exceptions, are too far away from each other.
   template <class I>
-  bool code_open(const Form& form, I* integers, I* codes) {
+  bool code_open(const Form& form, bool has_exceptions, bool is_narrow, I* integers, I* codes) {
     if (form.is_lorenzo) {
-      fill_exceptions(shape_, I{0}, integers);
+      if (has_exceptions) fill_exceptions(shape_, I{0}, integers);
       code_lorenzo(shape_, form.lorenzo_axes, integers, codes, reinterpret_cast<I*>(memory_.scratch));
       return true;
     }
     code_interpolation<false>(shape_, form.rule, integers, I{0}, integers, codes, memory_.scratch);
-    if (sizeof(I) == 8) return true;
+    if (sizeof(I) == 8 || !has_exceptions) return sizeof(I) == 8 || is_narrow;
     u32 excess = 0;
     for (u32 i = 0; i < count(); ++i) excess |= narrow_excess(static_cast<u32>(integers[i]));
     return is_narrow_excess(excess);
   }
 
   template <class I>
-  u64 finish(const Form& form, bool is_narrow, i64 base, const I* codes, const Patches& patches) {
+  u64 finish(const Form& form, bool has_exceptions, bool is_narrow, i64 base, const I* codes, const Patches& patches) {
     Coded<T>& coded = memory_.coded;
     coded.form = form;
+    coded.has_exceptions = has_exceptions;
     coded.is_narrow = is_narrow;
     coded.base = base;
-    coded.exceptions = 0;
-    for (u32 w = 0; w < mask_words(count()); ++w) coded.exceptions += count_ones(memory_.mask[w]);
     coded.patch_entries = measure_patches(patches);
     if (coded.patch_entries > 0xFFFF) return kNoCost;
     interp::simd::plan_coding(codes, count(), form.is_closed ? kUnit : 1, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
-    if (coded.exceptions != 0) {
+    if (has_exceptions) {
       coded.section = measure_exceptions<T>(shape_.extents, memory_.mask, values_, count(), memory_.mask_scratch);
       bytes += coded.section.bytes;
     }
@@ -214,7 +217,7 @@ class TileWriter {
     head.is_fine = coded.form.is_fine;
     head.is_closed = coded.form.is_closed;
     head.lanes = coded.coding.lanes;
-    head.has_exceptions = coded.exceptions != 0;
+    head.has_exceptions = coded.has_exceptions;
     head.is_narrow = coded.is_narrow;
     head.model = coded.coding.model;
     head.escape_bytes = coded.coding.escape_bytes;
@@ -243,6 +246,7 @@ class TileWriter {
  private:
   const Q& q_;
   const Shape& shape_;
+  const Summary& summary_;
   const u8* values_;
   u8* payload_;
   Memory<T>& memory_;
@@ -274,7 +278,7 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
 template <class Writer>
 u64 attempt_lorenzo(Writer& writer, const Prospects& prospects) {
   const u64 cost = writer.attempt(prospects.lorenzo);
-  if (4 * prospects.second_cost >= 5 * prospects.lorenzo_cost) return cost;
+  if (16 * prospects.second_cost >= 17 * prospects.lorenzo_cost) return cost;
   Form form = prospects.lorenzo;
   form.lorenzo_axes = prospects.second_axes;
   const u64 second = writer.attempt(form);
@@ -366,7 +370,7 @@ u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& ti
   if (find_constant<T>(q, values, memory.positions, count, summary.exceptions, summary.beside_bins, constant)) {
     return blocks::write_constant<T>(constant, count, payload);
   }
-  TileWriter<T, Q> writer(q, shape, values, payload, memory);
+  TileWriter<T, Q> writer(q, shape, summary, values, payload, memory);
   choose_form<T>(writer, q, quantizer, (mode & kRewritable) != 0, shape, values, summary, memory);
   return writer.size();
 }

@@ -17,7 +17,7 @@ inline constexpr u32 kMaxBlocks = kTileValues / kBlockCodes;
 // A mode is the set of axes that are interpolated, bit 3 - a for axis a of w, z, y, x; at most three.
 inline constexpr u32 kMaxActiveAxes = 3;
 inline constexpr u32 kAxesMask = 15;
-inline constexpr u32 kRewritable = 16;  // in requests and frames: forms on bins only
+inline constexpr u32 kRewritable = 16;  // in requests and frames: no closed forms
 constexpr u32 axis_bit(u32 axis) { return 8u >> axis; }
 
 // The coder.
@@ -62,7 +62,8 @@ inline constexpr i32 kParts = 64;  // positions are measured in parts of the dis
 template <class T>
 inline constexpr i32 kFineLimit = sizeof(T) == 4 ? (1 << 15) - 1 : 1 << 20;
 
-// A bin's magnitude is below this. It must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
+// x / step, rounded to the type, is below this in magnitude where x has a bin; a bin may be this number, by rounding. It
+// must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
 template <class T>
 inline constexpr Word<T> kInterpBinLimit = Word<T>{1} << (kMantissaBits<T> - 2);
 
@@ -146,6 +147,7 @@ inline bool read_head(const u8* in, u32 active, Head& head) {
     head.weights[i] = is_lorenzo ? 0 : rule >> 3 * i & 7;
     if (head.weights[i] >= kWeightCodes || (i >= active && head.weights[i] != 0)) return false;
   }
+  if (!is_lorenzo && head.predictor != kFourPoints) return false;
   if (is_lorenzo ? rule > kAxesMask : rule >> 3 * kMaxActiveAxes != 0) return false;
   if (head.is_closed && (!head.is_fine || is_lorenzo)) return false;
   if (head.is_fine && !head.is_closed && head.patches != 0) return false;

@@ -96,15 +96,29 @@ constexpr ClassLines make_class_lines() {
 }
 inline constexpr ClassLines kClassLines = make_class_lines();
 
-inline u64 group_cost(u64 sum) {
+constexpr u64 least_line(u64 sum) {
   if (sum == 0) return 12;
   u64 least = ~u64{0};
   for (u32 c = 1; c < kClasses; ++c) {
     const u64 cost = kClassLines.of[c].cost + (kClassLines.of[c].slope * sum >> 8);
-    least = cost < least ? cost : least;
+    if (cost >= least) break;  // lines are ever flatter and start ever higher
+    least = cost;
   }
   return least;
 }
+
+inline constexpr u32 kCommonSums = 512;
+struct GroupCosts {
+  u16 of[kCommonSums];
+};
+constexpr GroupCosts make_group_costs() {
+  GroupCosts costs = {};
+  for (u32 sum = 0; sum < kCommonSums; ++sum) costs.of[sum] = static_cast<u16>(least_line(sum));
+  return costs;
+}
+inline constexpr GroupCosts kGroupCosts = make_group_costs();
+
+inline u64 group_cost(u64 sum) { return sum < kCommonSums ? kGroupCosts.of[sum] : least_line(sum); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The positions of a group's values: in parts of a fine point, relative to the first ordinary one, and limited, so that
@@ -138,12 +152,16 @@ class AbsolutePositions {
   void convert(const Word<T>* bits, i32* positions) const {
     constexpr T limit = static_cast<T>(kFarthest);
     const i32 rounding = on_bins_ ? kWholeStep / 2 : 0, mask = on_bins_ ? -kWholeStep : -1;
+    const T reference = reference_, scale = scale_;
+    const Word<T> fill = fill_of(lattice_);
     for (u32 i = 0; i < kGroupValues; ++i) {
-      T t = multiply(subtract(bit_cast<T>(bits[i]), reference_), scale_);
+      const Word<T> word = bits[i];
+      T t = multiply(subtract(bit_cast<T>(word), reference), scale);
       t = t > limit ? limit : t;
       t = t > -limit ? t : -limit;  // also NaN
       const i32 position = (static_cast<i32>(t) + rounding) & mask;
-      positions[i] = is_exception(bits[i]) ? kUnusable : position;
+      const bool is_ordinary = ((word & ~kSignBit<T>) < kInfinity<T>)&(word != fill);
+      positions[i] = is_ordinary ? position : kUnusable;
     }
   }
 
@@ -231,7 +249,7 @@ struct CostSum {
   u64 cost = 0, values = 0;
   void add(u64 sum, u32 usable, u32 ordinary) {
     if (usable == 0) return;
-    cost += group_cost(sum * ordinary / usable) * ordinary;
+    cost += group_cost(usable == ordinary ? sum : sum * ordinary / usable) * ordinary;
     values += ordinary;
   }
   // From 1/16 bit for 32 values.
@@ -293,59 +311,81 @@ class Surveyor {
   }
 
  private:
-  // The bits of a group's values, each moved by a number of values along each axis. Positions outside get those of the
-  // group's first value, and their bit in the result is 0.
-  u32 gather(const u32 (&origin)[kAxes], const i32 (&move)[kAxes], Word<T>* bits) const {
-    i64 first = 0;
+  // Where a group is.
+  struct Place {
+    u32 origin[kAxes];
+    u64 first;
+  };
+
+  // The positions of a group's values, each moved along the axes of a set by the same number of values. Those outside are
+  // not usable.
+  void positions_at(const Place& place, u32 set, i32 move, i32* positions) {
+    u64 first = place.first;
     bool is_inside = true;
     for (u32 a = 0; a < kAxes; ++a) {
-      const i64 begin = i64{origin[a]} + move[a];
+      if ((set & axis_bit(a)) == 0) continue;
+      const i64 begin = i64{place.origin[a]} + move;
       is_inside = is_inside && begin >= 0 && begin + shape_[a] <= dims_[a];
-      first += begin * static_cast<i64>(strides_[a]);
+      first += static_cast<u64>(move) * strides_[a];
     }
     if (is_inside) {
-      for (u32 i = 0; i < count_; ++i) bits[i] = reader_.bits(static_cast<u64>(first) + offsets_[i]);
-      return count_ == 32 ? ~0u : (1u << count_) - 1;
+      gather(first);
+      positions_.convert(bits_, positions);
+      return;
     }
     u32 inside = 0;
     for (u32 i = 0; i < count_; ++i) {
       bool is_in = true;
       for (u32 a = 0; a < kAxes; ++a) {
-        const i64 at = i64{origin[a]} + move[a] + steps_[i][a];
+        if ((set & axis_bit(a)) == 0) continue;
+        const i64 at = i64{place.origin[a]} + move + steps_[i][a];
         is_in = is_in && at >= 0 && at < dims_[a];
       }
       inside |= u32{is_in} << i;
-      bits[i] = is_in ? reader_.bits(static_cast<u64>(first + static_cast<i64>(offsets_[i]))) : 0;
+      bits_[i] = is_in ? reader_.bits(first + offsets_[i]) : 0;
     }
-    return inside;
-  }
-
-  void positions_at(const u32 (&origin)[kAxes], const i32 (&move)[kAxes], i32* positions) const {
-    Word<T> bits[kGroupValues] = {};
-    const u32 inside = gather(origin, move, bits);
-    positions_.convert(bits, positions);
-    if (inside == ~0u) return;
+    positions_.convert(bits_, positions);
     for (u32 i = 0; i < kGroupValues; ++i) {
       if ((inside >> i & 1) == 0) positions[i] = kUnusable;
     }
   }
 
-  void visit(u32 g, Group& group) {
-    u32 origin[kAxes];
-    for (u32 a = 0; a < kAxes; ++a) {
-      const u32 place = (g + 1) * kSpread[a] + 0x9E3779B9u;
-      origin[a] = static_cast<u32>(u64{place} * (dims_[a] - shape_[a] + 1) >> 32);
+  void gather(u64 first) {
+    switch (shape_[3]) {
+      case 4:
+        return gather_rows<4>(first);
+      case 8:
+        return gather_rows<8>(first);
+      case 32:
+        return gather_rows<32>(first);
+      default:
+        for (u32 i = 0; i < count_; ++i) bits_[i] = reader_.bits(first + offsets_[i]);
     }
-    constexpr i32 kHere[kAxes] = {0, 0, 0, 0};
-    Word<T> bits[kGroupValues] = {};
-    gather(origin, kHere, bits);
+  }
+
+  template <u32 length>
+  void gather_rows(u64 first) {
+    for (u32 i = 0; i < count_; i += length) {
+      for (u32 k = 0; k < length; ++k) bits_[i + k] = reader_.bits(first + offsets_[i] + k);
+    }
+  }
+
+  void visit(u32 g, Group& group) {
+    Place place = {};
+    for (u32 a = 0; a < kAxes; ++a) {
+      const u32 fraction = (g + 1) * kSpread[a] + 0x9E3779B9u;
+      place.origin[a] = static_cast<u32>(u64{fraction} * (dims_[a] - shape_[a] + 1) >> 32);
+      place.first += place.origin[a] * strides_[a];
+    }
+    gather(place.first);
     values_seen_ += count_;
-    const bool has_ordinary = positions_.start(bits, count_);
+    const bool has_ordinary = positions_.start(bits_, count_);
     i32 here[kGroupValues];
     group.ordinary = 0;
     if (has_ordinary) {
-      positions_at(origin, kHere, here);
-      for (u32 i = 0; i < count_; ++i) group.ordinary += here[i] != kUnusable;
+      positions_.convert(bits_, here);
+      for (u32 i = count_; i < kGroupValues; ++i) here[i] = kUnusable;
+      for (u32 i = 0; i < kGroupValues; ++i) group.ordinary += here[i] != kUnusable ? 1 : 0;
     }
     exceptions_ += count_ - group.ordinary;
     if (!has_ordinary) {
@@ -353,46 +393,40 @@ class Surveyor {
       return;
     }
     for (u32 a = 0; a < kAxes; ++a) {
-      if ((set_ & axis_bit(a)) != 0) measure_errors(origin, a, here, group.errors[a]);
+      if ((set_ & axis_bit(a)) != 0) measure_errors(place, a, here, group.errors[a]);
     }
-    measure_differences(origin, here, group.ordinary);
+    measure_differences(place, here, group.ordinary);
   }
 
   // The errors of interpolation along one axis, at the half steps 1 and 2.
-  void measure_errors(const u32 (&origin)[kAxes], u32 axis, const i32* here,
-                      i32 (&errors)[kSurveyLevels][kGroupValues]) {
+  void measure_errors(const Place& place, u32 axis, const i32* here, i32 (&errors)[kSurveyLevels][kGroupValues]) {
     for (u32 level = 0; level < kSurveyLevels; ++level) {
       const i32 s = 1 << level;
       i32 near[4][kGroupValues];
       const i32 moves[4] = {-3 * s, -s, s, 3 * s};
       for (u32 t = 0; t < 4; ++t) {
-        i32 move[kAxes] = {};
-        move[axis] = moves[t];
-        positions_at(origin, move, near[t]);
+        positions_at(place, axis_bit(axis), moves[t], near[t]);
       }
-      const bool is_pair = dims_[axis] == 2;  // then one value predicts the other
-      u64 sum = 0;
-      u32 count = 0;
+      if (dims_[axis] == 2) {  // one value predicts the other
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          near[2][i] = near[2][i] == kUnusable ? near[1][i] : near[2][i];
+          near[1][i] = near[2][i];
+        }
+      }
+      const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly a value has four
+      u32 sum = 0, count = 0;
       for (u32 i = 0; i < kGroupValues; ++i) {
         const i32 a = near[0][i], b = near[1][i], c = near[2][i], d = near[3][i];
-        const bool has_two = b != kUnusable && c != kUnusable;
-        const bool is_inner = dims_[axis] >= 7 && inner(origin, axis, i, 3 * s);
-        const bool has_four = has_two && a != kUnusable && d != kUnusable;
-        i32 error = kUnusable;
-        if (here[i] == kUnusable) {
-        } else if (has_four) {
-          error = here[i] - ((9 * (b + c) - a - d) >> 4);
-        } else if (has_two && !is_inner) {
-          error = here[i] - ((b + c) >> 1);
-        } else if (is_pair && b != kUnusable) {
-          error = here[i] - b;
-        } else if (is_pair && c != kUnusable) {
-          error = here[i] - c;
-        }
-        errors[level][i] = error;
-        const bool is_typical = error != kUnusable && (has_four || (dims_[axis] < 7 && has_two));
+        const bool has_two = (here[i] != kUnusable) & (b != kUnusable) & (c != kUnusable);
+        const bool has_four = has_two & (a != kUnusable) & (d != kUnusable);
+        const u32 middle = static_cast<u32>(b) + static_cast<u32>(c);
+        const u32 outer = static_cast<u32>(a) + static_cast<u32>(d);
+        const i32 four = static_cast<i32>(9 * middle - outer) >> 4, two = static_cast<i32>(middle) >> 1;
+        const i32 error = static_cast<i32>(static_cast<u32>(here[i]) - static_cast<u32>(has_four ? four : two));
+        errors[level][i] = has_two ? error : kUnusable;
+        const bool is_typical = has_four | (takes_two & has_two);
         sum += is_typical ? static_cast<u32>(error < 0 ? -error : error) : 0;
-        count += is_typical;
+        count += is_typical ? 1 : 0;
       }
       if (level == 0) {
         error_sums_[axis] += sum;
@@ -401,22 +435,18 @@ class Surveyor {
     }
   }
 
-  // Whether both values this far away lie inside.
-  bool inner(const u32 (&origin)[kAxes], u32 axis, u32 i, i32 distance) const {
-    const i64 at = i64{origin[axis]} + steps_[i][axis];
-    return at >= distance && at + distance < dims_[axis];
-  }
-
   // The differences along each set of axes: sums over the corners of a box, with alternating signs.
-  void measure_differences(const u32 (&origin)[kAxes], const i32* here, u32 ordinary) {
+  void measure_differences(const Place& place, const i32* here, u32 ordinary) {
     i32 sums[kAxisSets][kGroupValues];
     i32 usable[kAxisSets][kGroupValues];
     for (u32 set = 0; set < kAxisSets; ++set) {
       if ((set & ~set_) != 0) continue;
-      i32 move[kAxes] = {};
-      for (u32 a = 0; a < kAxes; ++a) move[a] = (set & axis_bit(a)) != 0 ? -1 : 0;
       i32 corner[kGroupValues];
-      positions_at(origin, move, corner);
+      if (set == 0) {
+        memcpy(corner, here, sizeof(corner));
+      } else {
+        positions_at(place, set, -1, corner);
+      }
       const bool is_odd = (count_ones(set) & 1) != 0;
       for (u32 i = 0; i < kGroupValues; ++i) {
         const i32 bin = nearest_bin(corner[i]);
@@ -425,7 +455,7 @@ class Surveyor {
       }
     }
     for (u32 a = 0; a < kAxes; ++a) {
-      if ((set_ & axis_bit(a)) != 0) count_changes(here, usable[axis_bit(a)], origin, a);
+      if ((set_ & axis_bit(a)) != 0) count_changes(here, usable[axis_bit(a)], place.origin, a);
     }
     for (u32 a = 0; a < kAxes; ++a) {
       for (u32 set = 0; set < kAxisSets; ++set) {
@@ -439,8 +469,7 @@ class Surveyor {
     }
     for (u32 set = 1; set < kAxisSets; ++set) {
       if ((set & ~set_) != 0) continue;
-      u64 sum = 0;
-      u32 count = 0;
+      u32 sum = 0, count = 0;
       for (u32 i = 0; i < kGroupValues; ++i) {
         const i32 difference = sums[set][i] & usable[set][i];
         sum += static_cast<u32>(difference < 0 ? -difference : difference);
@@ -469,24 +498,23 @@ class Surveyor {
       CostSum total;
       for (u32 g = 0; g < groups; ++g) {
         if (all[g].ordinary == 0) continue;
-        i32 sums[kGroupValues] = {};
-        i32 usable[kGroupValues];
-        for (i32& flag : usable) flag = -1;
+        u32 sums[kGroupValues] = {};
+        u32 unusable[kGroupValues] = {};
         for (u32 k = 0; k < weights.count; ++k) {
-          const i32 share = static_cast<i32>(blend.weights[k]);
+          const u32 share = blend.weights[k];
           if (share == 0) continue;
-          const i32* const errors = all[g].errors[weights.axes[k]][level];
+          u32 errors[kGroupValues];  // a copy cannot be what is written
+          memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
           for (u32 i = 0; i < kGroupValues; ++i) {
-            usable[i] &= errors[i] != kUnusable ? -1 : 0;
-            sums[i] += share * (errors[i] != kUnusable ? errors[i] : 0);
+            unusable[i] |= errors[i] == static_cast<u32>(kUnusable) ? ~0u : 0;
+            sums[i] += share * errors[i];
           }
         }
-        u64 sum = 0;
-        u32 count = 0;
+        u32 sum = 0, count = 0;
         for (u32 i = 0; i < kGroupValues; ++i) {
-          const i32 code = nearest_bin((sums[i] + 8) >> 4) & usable[i];
-          sum += static_cast<u32>(code < 0 ? -code : code);
-          count += usable[i] != 0;
+          const i32 code = nearest_bin(static_cast<i32>(sums[i] + 8) >> 4);
+          sum += static_cast<u32>(code < 0 ? -code : code) & ~unusable[i];
+          count += unusable[i] == 0 ? 1 : 0;
         }
         total.add(sum, count, all[g].ordinary);
       }
@@ -502,6 +530,7 @@ class Surveyor {
   u32 shape_[kAxes];
   u32 count_ = 0;
   u64 offsets_[kGroupValues];
+  Word<T> bits_[kGroupValues] = {};  // of the values that are looked at
   u8 steps_[kGroupValues][kAxes];
 
   u64 values_seen_ = 0, exceptions_ = 0;
@@ -715,7 +744,8 @@ inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 all
     u64 values = 1;
     for (const u32 extent : extents) values *= extent;
     const u64 cost = (interpolation < lorenzo ? interpolation : lorenzo) + bitmap_cost(survey, extents) + kTileCost;
-    const u64 per_value = cost * 256 / values;
+    u64 per_value = cost * 256 / values;
+    per_value += per_value / (8 * extents[kAxes - 1]);  // short rows take longer
     if (per_value >= least) continue;
     least = per_value;
     best = candidates.axes[c];

@@ -8,6 +8,13 @@
 #include "codecs/codec.h"
 #include "codecs/interp.h"
 
+// Of vectors of a type.
+#if defined(__clang__) || __GNUC__ >= 12
+#define H5L_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define H5L_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, type{__VA_ARGS__})
+#endif
+
 namespace h5lossy::H5L_TARGET::interp {
 
 // Arrays of integers and codes have room for this many more behind the tile's values, which may be read and written.
@@ -76,6 +83,18 @@ template <bool kToRows, u32 kWidth, class W, class Code>
   }
 }
 
+// Transposes the quarters of two times eight words: a0 a1, b0 b1 become a0 b0, a1 b1.
+inline void move_squares(const u32* from_a, const u32* from_b, u32* to_first, u32* to_second) {
+  using Eight [[gnu::vector_size(32)]] = u32;
+  Eight a, b;
+  memcpy(&a, from_a, sizeof a);
+  memcpy(&b, from_b, sizeof b);
+  const Eight first = H5L_SHUFFLE(Eight, a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+  const Eight second = H5L_SHUFFLE(Eight, a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  memcpy(to_first, &first, sizeof first);
+  memcpy(to_second, &second, sizeof second);
+}
+
 template <class W>
 inline void copy_few(W* to, const W* from, u32 count) {
   if ((count & 4) != 0) memcpy(to, from, 4 * sizeof(W)), to += 4, from += 4;
@@ -91,6 +110,23 @@ inline Code* move_rows(W* const* from, u32 entries, u32 places, Code* codes) {
   for (u32 r = 0; r < kRows; ++r) rows[r] = from[r];
   const u32 rest = entries % kWidth;
   u32 x = 0;
+  if constexpr (kWidth == 4 && kRows > 1 && sizeof(W) == 4) {  // two sub-blocks, two rows
+    for (; x + 2 * kWidth <= entries; x += 2 * kWidth) {
+#pragma GCC unroll 4
+      for (u32 r = 0; r + 1 < kRows; r += 2) {
+        if constexpr (kToRows) {
+          move_squares(codes + r * kWidth, codes + (kRows + r) * kWidth, rows[r] + x, rows[r + 1] + x);
+        } else {
+          move_squares(rows[r] + x, rows[r + 1] + x, codes + r * kWidth, codes + (kRows + r) * kWidth);
+        }
+      }
+      if constexpr (kRows % 2 == 1) {
+        move_piece<kToRows, kWidth>(rows[kRows - 1] + x, codes + (kRows - 1) * kWidth);
+        move_piece<kToRows, kWidth>(rows[kRows - 1] + x + kWidth, codes + (2 * kRows - 1) * kWidth);
+      }
+      codes += 2 * kRows * kWidth;
+    }
+  }
   for (; x + kWidth <= entries; x += kWidth) {
 #pragma GCC unroll 8
     for (u32 r = 0; r < kRows; ++r) move_piece<kToRows, kWidth>(rows[r] + x, codes + r * kWidth);

@@ -17,56 +17,85 @@ namespace h5lossy::H5L_TARGET::interp {
 // ---------------------------------------------------------------------------------------------------------------------
 // Interpolation
 
+inline constexpr u32 kInterpolationScratch = levels::kScratchBytes;
+
+// Calls run(constant of the predictor, workspace, sink) if the box is one for vectors.
+template <class I, class Take, class F>
+inline bool with_levels(const Shape& shape, const Rule& rule, I* integers, u8* scratch, Take& take, F&& run) {
+  if constexpr (sizeof(I) == 4) {
+    levels::Workspace* const space = levels::plan_levels(shape, rule, scratch);
+    if (space == nullptr) return false;
+    const auto run_with = [&](auto& sink) {
+      levels::with_predictor(rule.predictor, [&](auto predictor) { run(predictor, *space, sink); });
+    };
+    if constexpr (Take::kNeedsAll) {
+      levels::WholeBox sink;
+      run_with(sink);
+      take(0, integers, shape.count);
+    } else {
+      levels::Batches<Take> sink(reinterpret_cast<u32*>(integers), take);
+      run_with(sink);
+    }
+    return true;
+  } else {
+    return false;
+  }
+}
+
+// Leaves the integers in their array.
+struct KeepAll {
+  static constexpr bool kNeedsAll = true;
+  template <class I>
+  void operator()(u32, const I*, u32) const {}
+};
+
+// Passes the integers on in batches, while they are in the cache: take(position of the first one, integers, how many).
+// Positions are multiples of kBlockCodes. The array itself is scratch memory then.
+template <class F>
+struct InBatches {
+  static constexpr bool kNeedsAll = false;
+  F take;
+  template <class I>
+  void operator()(u32 first, const I* integers, u32 count) {
+    take(first, integers, count);
+  }
+};
+template <class F>
+InBatches(F) -> InBatches<F>;
+
 // The encoder's side. `targets` are in raster order, with kNone for exceptions, whose codes are 0. Closed: a target is
 // where the value lies, in 64ths of a fine point, and is met to half a step; open: it is the integer. Gives the integers
 // in raster order and the codes in coding order, padded with zeros to whole blocks.
-template <bool kClosed, class I>
+template <bool kClosed, class I, class Take = KeepAll>
 inline void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, I base, I* integers, I* codes,
-                               u8* scratch) {
-  if constexpr (sizeof(I) == 4) {
-    if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
-      levels::with_predictor(rule.predictor, [&](auto predictor) {
-        levels::code<kClosed, predictor()>(*space, targets, base, integers, codes);
-      });
-      return;
-    }
-  }
-  using U = Unsigned<I>;
+                               u8* scratch, Take take = {}) {
+  const bool is_done = with_levels(shape, rule, integers, scratch, take, [&](auto predictor, auto& space, auto& sink) {
+    levels::code<kClosed, predictor()>(space, targets, base, integers, codes, sink);
+  });
+  if (is_done) return;
   integers[0] = base;
   *codes++ = 0;
   interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
-    const I target = targets[position];
-    U code = 0;
-    if (target != kNone<I>) {
-      if constexpr (kClosed) {
-        code = static_cast<U>(
-            static_cast<I>(static_cast<U>(target) - U{kParts} * static_cast<U>(prediction) + kParts * kUnit / 2) >> 10);
-      } else {
-        code = static_cast<U>(target) - static_cast<U>(prediction);
-      }
-    }
-    integers[position] = static_cast<I>(static_cast<U>(prediction) + (kClosed ? U{kUnit} : U{1}) * code);
-    *codes++ = static_cast<I>(code);
+    *codes++ = take_target<kClosed>(targets[position], prediction, integers[position]);
   });
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *codes++ = 0;
+  take(0, integers, shape.count);
 }
 
 // The decoder's side: `steps` in coding order lead from predictions to integers. The first one is not used.
-template <class I>
+template <class I, class Take = KeepAll>
 inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers,
-                                  u8* scratch) {
-  if constexpr (sizeof(I) == 4) {
-    if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
-      levels::with_predictor(rule.predictor,
-                             [&](auto predictor) { levels::rebuild<predictor()>(*space, steps, base, integers); });
-      return;
-    }
-  }
+                                  u8* scratch, Take take = {}) {
   using U = Unsigned<I>;
+  const bool is_done = with_levels(shape, rule, integers, scratch, take, [&](auto predictor, auto& space, auto& sink) {
+    levels::rebuild<predictor()>(space, steps, base, integers, sink);
+  });
+  if (is_done) return;
   integers[0] = base;
   interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
     integers[position] = static_cast<I>(static_cast<U>(prediction) + static_cast<U>(*++steps));
   });
+  take(0, integers, shape.count);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -92,8 +121,8 @@ inline void fill_exceptions(const Shape& shape, I base, I* integers) {
 // Rows of a box to or from coding order. Returns the end of the codes.
 template <bool kToRows, class W, class Code>
 inline Code* move_box(const Shape& shape, W* box, Code* codes) {
-  const u32 (&counts)[kAxes] = shape.extents;
-  const u32 (&strides)[kAxes] = shape.strides;
+  const u32(&counts)[kAxes] = shape.extents;
+  const u32(&strides)[kAxes] = shape.strides;
   const u32 depth = counts[1] > 1 ? 2 : 1;
   if (counts[1] == 1 && counts[2] == 1) {  // raster order
     if constexpr (kToRows) {
@@ -235,7 +264,7 @@ inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* cod
     });
     out[0] = position == 0 ? 0 : row[0] - (from.axes == 0 ? *(row - back) : predicted_entry(from, 0));
   });
-  I* end = move_box<false>(shape, differences, codes);
+  U* end = move_box<false>(shape, reinterpret_cast<U*>(differences), reinterpret_cast<U*>(codes));
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *end++ = 0;
 }
 

@@ -117,7 +117,7 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
   using U = Unsigned<I>;
   u32 counts[kAxes];
   for (u32 a = 0; a < kAxes; ++a) counts[a] = (shape.axes & axis_bit(a)) != 0 ? 1 : shape.extents[a];
-  const u32 (&strides)[kAxes] = places.strides;
+  const u32(&strides)[kAxes] = places.strides;
   u32 before = 0;
   for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
     const u32 at = w * strides[0] + z * strides[1] + y * strides[2] + x * strides[3];
@@ -192,6 +192,23 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
       });
     }
   }
+}
+
+// The code of a target, and the integer that it leads to.
+template <bool kClosed, class I>
+inline I take_target(I target, I prediction, I& integer) {
+  using U = Unsigned<I>;
+  U code = 0;
+  if (target != kNone<I>) {
+    if constexpr (kClosed) {
+      code = static_cast<U>(
+          static_cast<I>(static_cast<U>(target) - U{kParts} * static_cast<U>(prediction) + kParts * kUnit / 2) >> 10);
+    } else {
+      code = static_cast<U>(target) - static_cast<U>(prediction);
+    }
+  }
+  integer = static_cast<I>(static_cast<U>(prediction) + (kClosed ? U{kUnit} : U{1}) * code);
+  return static_cast<I>(code);
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

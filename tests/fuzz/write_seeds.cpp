@@ -6,8 +6,10 @@
 //
 // usage: write_seeds path/to/corpus
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "check.h"
@@ -108,6 +110,42 @@ void write_seeds(const std::string& corpus, const Method& method, std::size_t nu
   write(corpus + "/decode_frame/" + name + "-tiles", encode(params, to_bytes<T>(tiles, false)));
 }
 
+// Interp has many forms: of smooth fields, with a mask, far from 0, rough, and of what was decoded and overwritten in
+// part.
+template <class T>
+void write_interp_seeds(const std::string& corpus) {
+  constexpr std::uint32_t slices = 3, rows = 17, columns = 20;
+  constexpr double far = sizeof(T) == 4 ? 3e3 : 3e9;  // float64: integers are not narrow there
+  constexpr const char* kinds[] = {"smooth", "masked", "far", "rough", "overwritten"};
+  for (std::uint32_t kind = 0; kind < std::size(kinds); ++kind) {
+    Random random(31);
+    std::vector<Bits<T>> values;
+    for (std::uint32_t i = 0; i < slices * rows * columns; ++i) {
+      const std::uint32_t x = i % columns, y = i / columns % rows, z = i / columns / rows;
+      double value = std::sin(0.2 * x + 0.5 * z) * std::cos(0.15 * y) + 0.02 * random.between(-1, 1);
+      if (kind == 2) value *= far * (1 + static_cast<double>(random.below(2)) * 1e-4);
+      if (kind == 3) value *= static_cast<double>(random.between(-300, 300));
+      if (kind == 1 && (x + y) % 13 < 5) value = -999;
+      values.push_back(std::bit_cast<Bits<T>>(static_cast<T>(value)));
+    }
+    h5l_params params = make_params(H5L_BOUND_ABSOLUTE, kind == 2 ? 1e-3 : 0.05, sizeof(T));
+    params.codec = H5L_CODEC_INTERP;
+    params.mode = 7;
+    params.has_fill = kind == 1;
+    params.fill_bits = std::bit_cast<Bits<T>>(static_cast<T>(-999));
+    set_shape(params, {slices, rows, columns});
+    Bytes frame = encode(params, to_bytes<T>(values, false));
+    if (kind == 4) {
+      std::vector<Bits<T>> decoded = to_values<T>(decode(frame), false);
+      for (std::uint32_t i = 0; i < 200; ++i) decoded[i] = values[500 + i];
+      frame = encode(params, to_bytes<T>(decoded, false));
+    }
+    const std::string name = std::string("interp-") + kinds[kind] + "-" + kType<T>;
+    write(corpus + "/decode_frame/" + name, frame);
+    write(corpus + "/call_filter/" + name + "-frame", call_filter_input(params, frame, true));
+  }
+}
+
 }  // namespace
 }  // namespace h5lossy::test
 
@@ -122,4 +160,6 @@ int main(int count, char** arguments) {
     write_seeds<float>(corpus, all[i], i, H5L_BOUND_ABSOLUTE);
     write_seeds<double>(corpus, all[i], i, H5L_BOUND_POINTWISE_RELATIVE);
   }
+  write_interp_seeds<float>(corpus);
+  write_interp_seeds<double>(corpus);
 }

@@ -122,6 +122,34 @@ def _slopes(
     return words
 
 
+def _hills(
+    size: int,
+    *,
+    shape: list[int],
+    steps: list[int],
+    exponent: int,
+    start: int = 0,
+    times: int = 1,
+    seed: int = 1,
+    bits: int = 0,
+    word: str = "0",
+    beyond: int | None = None,
+) -> Array:
+    """Return sums of parabolas along each axis, t (256 - t), with noise below 2**bits.
+
+    t is the index times a step, modulo 256. Numbers are times `times` and 2**exponent. Those of
+    which the indices along the last two axes have a sum above `beyond` are replaced by a pattern.
+    """
+    at = np.indices(shape)
+    along = [step * axis % 256 for step, axis in zip(steps, at, strict=True)]
+    hills = np.asarray(sum(t * (256 - t) for t in along)).reshape(-1)
+    noise = (_take(seed, hills.size) % np.uint64(2**bits)).astype(np.int64)
+    words = _words((start + hills + noise) * times * 2.0**exponent, size)
+    if beyond is not None:
+        words[at[-2:].sum(axis=0).reshape(-1) > beyond] = int(word, 16)
+    return words
+
+
 def _spoilt(
     size: int, *, count: int, seed: int, bits: int, exponent: int, words: list[str], one_in: int
 ) -> Array:
@@ -141,6 +169,7 @@ PIECES: dict[str, Callable[..., Array]] = {
     "patterns": _patterns,
     "borders": _borders,
     "slopes": _slopes,
+    "hills": _hills,
     "spoilt": _spoilt,
 }
 
@@ -257,7 +286,8 @@ class Golden:
 def contents(frame: bytes) -> dict[str, Any]:
     """Say what a frame holds."""
     info = h5lossy.inspect(frame)
-    own = {"settings": info.settings, "dims": list(info.dims)}
+    settings = json.loads(json.dumps(info.settings))  # lists for tuples, as in the files
+    own = {"settings": settings, "dims": list(info.dims)}
     return {
         "codec": info.codec,
         **{name: value for name, value in own.items() if value},

@@ -66,6 +66,10 @@ def slopes(
     }
 
 
+def hills(shape: list[int], steps: list[int], exponent: int = -3, **more: Any) -> dict[str, Any]:
+    return {"piece": "hills", "shape": shape, "steps": steps, "exponent": exponent, **more}
+
+
 def recipes() -> dict[str, Recipe]:
     """Return what can be made, by name."""
     return {
@@ -74,6 +78,7 @@ def recipes() -> dict[str, Recipe]:
         **block_recipes("aatrox", 32768),
         **cuszp2_recipes(),
         **aatrox_recipes(),
+        **interp_recipes(),
         **auto_recipes(),
     }
 
@@ -561,6 +566,91 @@ def aatrox_recipes() -> dict[str, Recipe]:
     return found
 
 
+def interp_recipes() -> dict[str, Recipe]:
+    """Return those of Interp: forms, weights, lanes, exceptions, and what a coder can meet."""
+    found: dict[str, Recipe] = {}
+    add = adder(found, "interp")
+    x, yz, zyx, wx = [-1], [-3, -2], [-3, -2, -1], [-4, -1]
+
+    for size in (4, 8):
+        dtype, fill = f"<f{size}", FILL[size]
+        add("closed", "interpolation in the closed form, along three axes", dtype,
+            {"absolute": 8.0}, hills([9, 14, 19], [11, 7, 5], bits=5),
+            settings={"axes": zyx}, shape=[9, 14, 19])  # fmt: skip
+        add("range", "range-relative bound", dtype, {"range_relative": 1e-3},
+            hills([30, 35], [7, 5]), settings={"axes": "auto"}, shape=[30, 35])  # fmt: skip
+        add("pointwise", "pointwise-relative bound, NaNs and zeros", dtype,
+            {"pointwise_relative": 1e-2}, hills([3, 12, 17], [3, 7, 6], start=1000),
+            patterns(f"{NANS[size].split()[0]} 0", 102), settings={"axes": yz},
+            shape=[4, 12, 17])  # fmt: skip
+        add("lossless", "every bit kept: a frame of PFPL, without dims", dtype, {"lossless": True},
+            hills([5, 9], [7, 5]), settings={"axes": yz}, shape=[1, 5, 9])  # fmt: skip
+        add("exceptions", "a coast that repeats, and other exceptions", dtype, {"absolute": 4.0},
+            hills([6, 12, 13], [11, 7, 5], word=fill, beyond=17), spoilt(156, NANS[size], 5),
+            fill_bits=fill, settings={"axes": zyx}, shape=[7, 12, 13])  # fmt: skip
+        add("closed-exceptions", "exceptions in a closed form, the first value is one of them",
+            dtype, {"absolute": 8.0}, patterns(NANS[size].split()[0]),
+            hills([9, 14, 19], [11, 7, 5], bits=5, word=fill, beyond=29), patterns(fill, 265),
+            fill_bits=fill, settings={"axes": zyx}, shape=[10, 14, 19])  # fmt: skip
+        add("bins", "interpolation on bins", dtype, {"absolute": 8.0},
+            hills([9, 14, 19], [11, 7, 5], bits=5), settings={"axes": zyx, "rewritable": True},
+            shape=[9, 14, 19])  # fmt: skip
+        add("lorenzo", "Lorenzo prediction", dtype, {"absolute": 8.0},
+            hills([20, 30], [31, 41]), settings={"axes": [-2, -1]}, shape=[20, 30])  # fmt: skip
+        add("bin-patches", "values between bins that are kept: patches", dtype, {"absolute": 0.5},
+            walk(900, 3, 5, -2), hills([60], [3], -16, times=4057), walk(5000, 4, 5, -2),
+            hills([9], [3], -16, times=4057), settings={"axes": x, "rewritable": True})  # fmt: skip
+        add("closed-patches", "a few kept values in a closed form", dtype, {"absolute": 8.0},
+            hills([10, 20, 20], [3, 2, 4], bits=6), patterns("0", 3), hills([1, 397], [5, 3]),
+            settings={"axes": zyx}, shape=[11, 20, 20])  # fmt: skip
+        add("fine", "fine points one by one", dtype, {"absolute": 0.5},
+            hills([20, 30], [9, 7], -16, times=4057, bits=4),
+            settings={"axes": [-2, -1]}, shape=[20, 30])  # fmt: skip
+        add("recognised", "fine points that are predicted to whole steps", dtype, {"absolute": 0.5},
+            {"piece": "ramp", "count": 129, "start": 4057, "step": 8114, "exponent": -16},
+            settings={"axes": x})  # fmt: skip
+        for lanes, count in ((4, 2500), (16, 7500), (32, 16500)):
+            if (size, lanes) in {(4, 4), (8, 16), (4, 32)}:
+                add(f"lanes-{lanes}", f"enough for {lanes} lanes", dtype, {"absolute": 0.5},
+                    walk(count, 5, 2, -1), settings={"axes": x})  # fmt: skip
+    add("four-axes", "the first and the last of four axes", "<f4", {"absolute": 8.0},
+        hills([5, 3, 4, 11], [11, 40, 30, 6]), settings={"axes": wx},
+        shape=[5, 3, 4, 11])  # fmt: skip
+    add("four-axes-bins", "Lorenzo prediction along four axes, five extents", "<f4",
+        {"absolute": 8.0}, hills([2, 3, 3, 4, 9], [50, 21, 40, 30, 6]),
+        settings={"axes": wx, "rewritable": True}, shape=[2, 3, 3, 4, 9])  # fmt: skip
+    add("inner-axes", "interpolation along all axes but the last", ">f4", {"absolute": 8.0},
+        hills([9, 14, 7], [11, 7, 90], bits=3), settings={"axes": yz},
+        shape=[9, 14, 7])  # fmt: skip
+    add("inner-axes-bins", "interpolation on bins along all axes but the last", ">f8",
+        {"absolute": 8.0}, hills([9, 14, 7], [11, 7, 90], bits=3),
+        settings={"axes": yz, "rewritable": True}, shape=[9, 14, 7])  # fmt: skip
+    add("line-bins", "a line, on bins", "<f4", {"absolute": 8.0}, hills([200], [3]),
+        settings={"axes": x, "rewritable": True})  # fmt: skip
+    add("auto-axes", "the axes were picked: the first one has nothing to give", "<f4",
+        {"absolute": 8.0}, hills([6, 15, 16], [101, 5, 6], bits=2), shape=[6, 15, 16])  # fmt: skip
+    add("wide", "Lorenzo prediction of integers that are not narrow, escapes of eight bytes", "<f8",
+        {"absolute": 2.0**-11}, walk(200, 3, 3, -11),
+        patterns("41e0000000000000 c1e0000000000000", 4), walk(150, 4, 3, -11),
+        settings={"axes": x})  # fmt: skip
+    add("wide-line", "a ramp of more than 32 bits, raw planes in all blocks", "<f8",
+        {"absolute": 2.0**-11},
+        {"piece": "ramp", "count": 90, "start": -(2**33), "step": 2**28 + 12345, "exponent": 0},
+        walk(90, 3, 40, -4), settings={"axes": x})  # fmt: skip
+    add("tiles", "constant, empty, one of a form, and one of an exception only", "<f4",
+        {"absolute": 8.0}, patterns("42c90fdb", 24576), patterns("0", 24576),
+        hills([192, 128], [1, 2]), patterns("7fc01234", 24576), settings={"axes": x},
+        shape=[768, 128])  # fmt: skip
+    add("stored", "noise: the frame is stored", "<f8", {"absolute": 1e-2},
+        {"piece": "noise", "count": 24, "seed": 15}, settings={"axes": x})  # fmt: skip
+    add("padded", "range-relative bound of a chunk whose zeros may be padding", "<f4",
+        {"range_relative": 1e-2}, hills([8, 20], [9, 7], start=4000), patterns("0 80000000", 40),
+        maybe_padded=True, settings={"axes": [-2, -1]}, shape=[12, 20])  # fmt: skip
+    add("no-checksum", "without a payload checksum", "<f4", {"absolute": 8.0},
+        hills([110], [3]), checksum=False, settings={"axes": x})  # fmt: skip
+    return found
+
+
 def auto_recipes() -> dict[str, Recipe]:
     """Return those of codec 0, in which the library picks the codec."""
     found: dict[str, Recipe] = {}
@@ -721,6 +811,26 @@ def file_recipes() -> dict[str, FileRecipe]:
         [2, 3, 5, 8],
         fill_bits=FILL[8],
     )
+    sets: dict[str, Any] = {
+        "auto": "auto",
+        "x": [-1],
+        "zy": [-3, -2],
+        "zyx": [-3, -2, -1],
+        "wx": [-4, -1],
+    }
+    for name, axes in sets.items():
+        for size, rewritable in ((4, False), (8, True)):
+            found[f"interp-{name}{'-bins' * rewritable}"] = FileRecipe(
+                "chunks that the dataset ends in, and a coast",
+                "interp",
+                f"{'>' if name == 'zyx' else '<'}f{size}",
+                {"absolute": 8.0},
+                [hills([2, 12, 13, 15], [50, 9, 5, 6], word=FILL[size], beyond=21)],
+                [2, 12, 13, 15],
+                [2, 8, 9, 10],
+                settings={"axes": axes, "rewritable": rewritable},
+                fill_bits=FILL[size],
+            )
     found["auto"] = FileRecipe(
         "chunks of several codecs",
         "auto",

@@ -394,9 +394,29 @@ void check_interpolation(const Setting& setting, const std::vector<I>& targets, 
   interp::rebuild_interpolation(shape, rule, steps.data(), base, rebuilt.data(), scratch.data());
   check_equal(expected.integers, rebuilt, setting, "rebuilt integer");
 
+  // In batches.
+  std::vector<I> batches = room<I>(targets.size());
+  std::vector<bool> is_passed_on(targets.size());
+  const auto take = [&](u32 first, const I* from, u32 count) {
+    for (u32 i = 0; i < count; ++i) {
+      CHECK(first + i < targets.size() && !is_passed_on[first + i], "%s: %u", name_of(setting).c_str(), first + i);
+      is_passed_on[first + i] = true;
+      batches[first + i] = from[i];
+    }
+  };
+  interp::rebuild_interpolation(shape, rule, steps.data(), base, integers.data(), scratch.data(),
+                                interp::InBatches{take});
+  check_equal(expected.integers, batches, setting, "integer of a batch");
+  std::fill(is_passed_on.begin(), is_passed_on.end(), false);
+  std::fill(codes.begin(), codes.end(), I{0x55});
+  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch.data(),
+                                      interp::InBatches{take});
+  check_equal(expected.integers, batches, setting, "integer of a batch");
+  check_equal(expected.codes, codes, setting, "code");
+
   for (size_t i = 1; i < targets.size() && !is_hostile; ++i) {
     if (targets[i] == kNone<I>) continue;
-    const i64 error = kClosed ? i64{64} * integers[i] - targets[i] : i64{integers[i]} - targets[i];
+    const i64 error = kClosed ? i64{64} * expected.integers[i] - targets[i] : i64{expected.integers[i]} - targets[i];
     CHECK(std::abs(error) <= (kClosed ? 512 : 0), "%s: %lld", name_of(setting).c_str(), error);
   }
 }

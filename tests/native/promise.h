@@ -156,4 +156,16 @@ void check_promise(const char* name, const h5l_params& params, std::span<const B
   }
 }
 
+// What was decoded and encoded again, perhaps in other tiles: a value is as it was, or was held exactly and has moved now.
+template <class T>
+void check_stays(const char* name, const h5l_params& params, std::span<const Bits<T>> values,
+                 std::span<const Bits<T>> decoded, std::span<const Bits<T>> again) {
+  check_promise<T>(name, params, values, again);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    CHECK(again[i] == decoded[i] || decoded[i] == values[i],
+          "%s: value %zu of %zu is 0x%" PRIx64 ", came back as 0x%" PRIx64 ", and then as 0x%" PRIx64, name, i,
+          values.size(), std::uint64_t{values[i]}, std::uint64_t{decoded[i]}, std::uint64_t{again[i]});
+  }
+}
+
 }  // namespace h5lossy::test

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import blocks
-from .common import Array, Corrupt, FloatType, Kind, Quantiser, Tiling
+from . import blocks, interp_choice
+from .common import Array, Corrupt, FloatType, Kind, Quantiser
 from .interp_coder import (
     ESCAPE_BYTES,
     LANES,
@@ -25,6 +25,7 @@ from .interp_exceptions import pack_exceptions, pack_patches, take_exceptions, u
 from .interp_lattice import UNIT, Values, fine_limit, lattice_values, own_quantiser, values_of
 from .interp_prediction import (
     AXES,
+    INTERPOLATION,
     LORENZO,
     WEIGHTS,
     Form,
@@ -143,10 +144,36 @@ def choose_mode(
     int
         The mode of the frame.
     """
+    rank = sum(n > 1 for n in dims)
     if mode & ALL_AXES:
         return mode
-    long = [axis for axis in AXES if dims[axis] > 1][-3:] or [3]
-    return mode | sum(8 >> axis for axis in long)
+    if rank <= 1:
+        return mode | 1
+    candidates = [
+        axes
+        for size in ((3, 2, 1) if rank == 2 else (3, 2))
+        for axes in range(15, 0, -1)
+        if axes.bit_count() == size and not axes & ~interp_choice.long_axes(dims)
+    ]
+    tiles = {axes: tiling(0, float_type, axes, dims).piece for axes in candidates}
+    may_close = not mode & REWRITABLE
+    if may_close and quantiser.kind != Kind.POINTWISE_RELATIVE:
+        points = interp_choice.fine_points_of(bits, float_type, quantiser)
+        candidates = interp_choice.recognised_axes(points, dims, tiles.items())
+    groups = interp_choice.Groups(dims, 64)
+    positions = interp_choice.positions_of(
+        bits, groups, float_type, quantiser, fill_bits, may_close=may_close
+    )
+    found = interp_choice.survey(groups, positions)
+
+    def cost_of_value(axes: int) -> int:
+        """Estimate what a value costs, in 256ths of a unit."""
+        cost = interp_choice.interpolation_cost(found, tiles[axes], axes)
+        cost = min(cost, interp_choice.lorenzo_cost(found, tiles[axes])[0])
+        cost += interp_choice.bitmap_cost(found, tiles[axes]) + 192 * interp_choice.BIT
+        return 256 * cost // math.prod(tiles[axes])
+
+    return mode | min(candidates, key=cost_of_value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +258,7 @@ class Boxes:
 
 def tiling(
     count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, ...] | None = None
-) -> Tiling:
+) -> Boxes:
     """
     Say how a chunk is cut into tiles.
 
@@ -248,7 +275,7 @@ def tiling(
 
     Returns
     -------
-    Tiling
+    Boxes
         The tiles.
     """
     dims = dims or (1, 1, 1, count)
@@ -363,11 +390,14 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     entries = int.from_bytes(reader.take(2), "little")
     base = int.from_bytes(reader.take(float_type.size), "little", signed=True)
     is_fine, is_closed, is_narrow = (bool(flags >> bit & 1) for bit in (2, 3, 7))
-    is_lorenzo = flags & 3 == LORENZO
+    predictor = flags & 3
+    is_lorenzo = predictor == LORENZO
     weight_codes = tuple(rule >> 3 * i & 7 for i in range(active))
     model, escape = sizes & 15, sizes >> 4
     if zero or model >= MODELS or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
+    if predictor not in {INTERPOLATION, LORENZO}:
+        raise Corrupt(f"predictor {predictor}")
     if is_lorenzo and rule > 15:
         raise Corrupt(f"axes {rule:#x}")
     if not is_lorenzo:
@@ -382,7 +412,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     if kind == Kind.POINTWISE_RELATIVE and (is_fine or entries):
         raise Corrupt("fine points with a pointwise-relative bound")
     form = Form(
-        predictor=flags & 3,
+        predictor=predictor,
         weight_codes=() if is_lorenzo else weight_codes,
         axes=rule if is_lorenzo else 0,
         is_fine=is_fine,
@@ -512,6 +542,8 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
         patches[off_bins] = (values.g - UNIT * values.k)[off_bins]
     kept = np.flatnonzero(~is_exception)
     base = int(q[kept[0]]) if kept.size else 0
+    if form.is_closed and is_exception[0]:
+        base = (base + 128) & -256
     if form.predictor == LORENZO:
         q = fill_exceptions(q, is_exception, base, shape)
         residuals = lorenzo(q, form.axes, shape)
@@ -519,7 +551,7 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
     else:
         q, residuals = _interpolated(values, form, mode, q, is_exception=is_exception, base=base)
     if form.is_closed:
-        if np.any(np.abs(q[is_exception]) > limit):
+        if np.any(np.abs(q[is_exception]) > 1 << 20):
             return None
         right = (np.abs(q) <= limit) & values.is_good(q, is_fine=True)
         right &= ~values.is_kept | (q == values.g)
@@ -587,10 +619,11 @@ def _interpolated(
 
 
 class Payload(NamedTuple):
-    """A tile's payload, and the cost of its form in 16ths of a bit."""
+    """A tile's payload, and the cost of its form in 16ths of a bit, with and without exceptions."""
 
     data: bytes
     cost: int
+    cost_without_exceptions: int
 
 
 def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
@@ -617,10 +650,10 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     entries = pack_patches(tile.patches)
     coded = encode_residuals(tile.residuals, form.unit)
     has_exceptions = bool(tile.is_exception.any())
-    sections = b""
+    exceptions = b""
     if has_exceptions:
-        sections += pack_exceptions(values.bits, tile.is_exception, values.shape)
-    sections += np.array(entries, "<u2").tobytes() + bytes(2 * (len(entries) % 2))
+        exceptions = pack_exceptions(values.bits, tile.is_exception, values.shape)
+    patches = np.array(entries, "<u2").tobytes() + bytes(2 * (len(entries) % 2))
     head = Head(
         form=form,
         coder=coded.head,
@@ -629,13 +662,14 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
         entries=len(entries),
         base=tile.base,
     )
-    data = head.pack(values.float_type) + sections + coded.data
-    return Payload(data, coded.cost + 128 * len(sections))
+    data = head.pack(values.float_type) + exceptions + patches + coded.data
+    cost = coded.cost + 128 * len(patches)
+    return Payload(data, cost + 128 * len(exceptions), cost)
 
 
-def forms_of(values: Values, mode: int) -> list[Form]:
+class Attempts:
     """
-    Say which forms are tried.
+    Forms of a tile that were tried.
 
     Parameters
     ----------
@@ -643,19 +677,92 @@ def forms_of(values: Values, mode: int) -> list[Form]:
         What the values of the tile are.
     mode : int
         The mode.
-
-    Returns
-    -------
-    list of Form
-        The forms.
     """
-    axes = sum(8 >> axis for axis in AXES if values.shape[axis] > 1)
-    codes = (0,) * len(active_axes(values.shape, mode))
-    can_close = bool(np.all(values.has_fine | values.is_exception)) and not mode & REWRITABLE
-    return [
-        *(Form(p, codes, is_fine=can_close, is_closed=can_close) for p in range(3)),
-        Form(LORENZO, axes=axes or 1),
-    ]
+
+    def __init__(self, values: Values, mode: int) -> None:
+        self.values = values
+        self.mode = mode
+        self.payloads: list[Payload] = []
+
+    def attempt(self, form: Form) -> float:
+        """Try a form, and return its cost without exceptions; infinity where it fails."""
+        payload = encode_form(self.values, form, self.mode)
+        if payload is None:
+            return math.inf
+        self.payloads.append(payload)
+        return payload.cost_without_exceptions
+
+    @property
+    def best(self) -> bytes | None:
+        """The payload of the lowest cost, the first of equals; None if all forms failed."""
+        return min(self.payloads, key=lambda payload: payload.cost).data if self.payloads else None
+
+
+def try_forms(attempts: Attempts) -> None:
+    """
+    Try the forms of a tile that has more than one integer.
+
+    Parameters
+    ----------
+    attempts : Attempts
+        The tile; the forms are added.
+    """
+    values, mode = attempts.values, attempts.mode
+    shape, count = values.shape, values.bits.size
+    has_active = bool(active_axes(shape, mode))
+    without_fine = np.count_nonzero(values.has_bin & ~values.has_fine)
+    can_close = has_active and not mode & REWRITABLE and without_fine <= count // 128
+    can_close = can_close and values.quantiser.kind != Kind.POINTWISE_RELATIVE
+    is_decoded = np.count_nonzero(values.is_off_bins) > count // 128
+    if can_close and is_decoded:
+        codes = interp_choice.recognised_weights(values, mode)
+        form = Form(INTERPOLATION, codes, is_fine=True, is_closed=True)
+        tile = apply_form(values, form, mode)
+        if tile is not None and np.count_nonzero(tile.patches) < count // 8:
+            attempts.attempt(form)
+            return
+
+    groups = interp_choice.Groups(shape, min(max(count // 1024, 4), 32))
+    found = interp_choice.survey(
+        groups,
+        interp_choice.positions_of(
+            values.bits,
+            groups,
+            values.float_type,
+            values.quantiser,
+            values.fill_bits,
+            may_close=can_close,
+        ),
+    )
+    codes = interp_choice.weights_of(found.errors, active_axes_set(shape, mode))
+    interpolation = Form(INTERPOLATION, codes, is_fine=can_close, is_closed=can_close)
+    interpolation_cost = interp_choice.interpolation_cost(found, shape, mode)
+    lorenzo_cost, axes = interp_choice.lorenzo_cost(found, shape)
+    second_cost, second_axes = interp_choice.lorenzo_cost(found, shape, axes)
+
+    def attempt_lorenzo() -> float:
+        """Try Lorenzo prediction on bins, also along the second best axes if they are as good."""
+        cost = attempts.attempt(Form(LORENZO, axes=axes))
+        if 4 * second_cost < 5 * lorenzo_cost:
+            cost = min(cost, attempts.attempt(Form(LORENZO, axes=second_axes)))
+        return cost
+
+    if not has_active:
+        attempt_lorenzo()
+    elif interpolation_cost <= lorenzo_cost:
+        if attempts.attempt(interpolation) >= lorenzo_cost // 512:
+            attempt_lorenzo()
+    elif attempt_lorenzo() >= interpolation_cost // 512:
+        attempts.attempt(interpolation)
+    if is_decoded:
+        attempts.attempt(Form(LORENZO, axes=axes, is_fine=True))
+        if has_active:
+            attempts.attempt(Form(INTERPOLATION, codes, is_fine=True))
+
+
+def active_axes_set(shape: Shape, mode: int) -> int:
+    """Give the set of the active axes of a tile."""
+    return sum(8 >> axis for axis in active_axes(shape, mode))
 
 
 def encode_tile(
@@ -701,8 +808,10 @@ def encode_tile(
     if is_held.all() and np.all(values.k == values.k[0]):
         value = lattice_values(values.k[:1], float_type, quantiser, is_fine=False)
         return value.tobytes() if values.k[0] else b""
+    attempts = Attempts(values, mode)
     if forms is None:
-        forms = forms_of(values, mode)
-    payloads = [encode_form(values, form, mode) for form in forms]
-    possible = [payload for payload in payloads if payload is not None]
-    return min(possible, key=lambda payload: payload.cost).data if possible else None
+        try_forms(attempts)
+    else:
+        for form in forms:
+            attempts.attempt(form)
+    return attempts.best

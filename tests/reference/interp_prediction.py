@@ -25,8 +25,8 @@ Shape = tuple[int, ...]
 AXES = range(4)
 """w, z, y, x."""
 
-LORENZO = 3
-"""The predictor that is no interpolation."""
+INTERPOLATION, LORENZO = 1, 3
+"""Predictors."""
 
 WEIGHTS = (16, 8, 4, 2, 1, 0)
 """By weight code."""
@@ -86,18 +86,13 @@ def places_of(lists: Sequence[Sequence[int]], shape: Shape) -> Array:
 
 
 class Row(NamedTuple):
-    """How a value is predicted along an axis: offsets, and weights in 16ths or 256ths."""
+    """How a value is predicted along an axis: offsets, and weights in 16ths."""
 
     offsets: tuple[int, ...]
     weights: tuple[int, ...]
 
-    @property
-    def is_in_256ths(self) -> bool:
-        """The weights are in 256ths."""
-        return len(self.offsets) == 6
 
-
-def row_of(i: int, n: int, s: int, points: int) -> Row:
+def row_of(i: int, n: int, s: int) -> Row:
     """
     Give the row of a coordinate on a level that is not the top one.
 
@@ -109,8 +104,6 @@ def row_of(i: int, n: int, s: int, points: int) -> Row:
         Extent of the tile along the axis.
     s : int
         Half step of the level.
-    points : int
-        K, the number of points that the predictor has: 2, 4 or 6.
 
     Returns
     -------
@@ -121,16 +114,14 @@ def row_of(i: int, n: int, s: int, points: int) -> Row:
     d = last - i
     before, after = i - 3 * s >= 0, i + 3 * s <= last
     if i + s > last:
-        if points == 2 or not before:
+        if not before:
             a = (16 * d + (s + d) // 2) // (s + d)
             return Row((-s, d), (a, 16 - a))
         a = (3 * s + d - 16 * d) // (2 * (3 * s + d))
         b = (48 * d + s + d) // (2 * (s + d))
         return Row((-3 * s, -s, d), (a, b, 16 - a - b))
-    if points == 2 or not (before or after):
+    if not (before or after):
         return Row((-s, s), (8, 8))
-    if points == 6 and i - 5 * s >= 0 and i + 5 * s <= last:
-        return Row((-5 * s, -3 * s, -s, s, 3 * s, 5 * s), (3, -25, 150, 150, -25, 3))
     if before and after:
         return Row((-3 * s, -s, s, 3 * s), (-1, 9, 9, -1))
     if before:
@@ -238,7 +229,7 @@ class Form:
     Parameters
     ----------
     predictor : int
-        0, 1 or 2: interpolation with 2, 4, or 6 points; 3: Lorenzo.
+        1: interpolation; 3: Lorenzo.
     weight_codes : tuple of int
         Interpolation: weight code of each active axis.
     axes : int
@@ -254,11 +245,6 @@ class Form:
     axes: int = 0
     is_fine: bool = False
     is_closed: bool = False
-
-    @property
-    def points(self) -> int:
-        """K."""
-        return 2 * self.predictor + 2
 
     @property
     def unit(self) -> int:
@@ -296,15 +282,13 @@ def predict(q: Array, form: Form, shape: Shape, active: list[int], step: Pass) -
         part = np.zeros_like(total)
         alike: dict[Row, list[int]] = {}
         for i in np.unique(coordinates[axis]).tolist():
-            row = Row((-i,), (16,)) if step.is_top else row_of(i, n, s, form.points)
+            row = Row((-i,), (16,)) if step.is_top else row_of(i, n, s)
             alike.setdefault(row, []).append(i)
         for row, group in alike.items():
             here = np.flatnonzero(np.isin(coordinates[axis], group))
-            sums = np.zeros(here.size, q.dtype)
             for offset, weight_of_row in zip(row.offsets, row.weights, strict=True):
                 at = step.places[here] + offset * stride
-                sums += q.dtype.type(weight_of_row) * q[at]
-            part[here] = (sums + 8) >> 4 if row.is_in_256ths else sums
+                part[here] += q.dtype.type(weight_of_row) * q[at]
         total += q.dtype.type(weight) * part
     return (total + 128) >> 8
 

@@ -17,6 +17,7 @@
 #include <new>
 
 #include "codecs/interp_grid.h"
+#include "codecs/interp_walk.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::interp::levels {
@@ -58,15 +59,15 @@ struct Ghost {
 };
 
 struct Axis {
-  u32 even = 0, odd = 0;  // entries of the lists
-  u32 regular = 0;        // even entries at even distances: the last one may be closer
-  u32 gap = 0;            // ghosts between the regular entries and the last one, or behind the regular ones
-  u32 before = 0;         // ghosts in front
-  u32 places = 0;         // of even and odd parts, with ghosts
-  u32 stride = 0;         // of the inner axes
+  u32 even = 0, odd = 0;             // entries of the lists
+  u32 regular = 0;                   // even entries at even distances: the last one may be closer
+  u32 gap = 0;                       // ghosts between the regular entries and the last one, or behind the regular ones
+  u32 before = 0;                    // ghosts in front
+  u32 places = 0;                    // of even and odd parts, with ghosts
+  u32 stride = 0;                    // of the inner axes
   u32 six_begin = 0, six_end = 0;    // odd places with six points
   u32 four_begin = 0, four_end = 0;  // with four
-  u32 twist = 0;          // two points: the last odd place, if irregular, has the weights 8 + twist and 8 - twist
+  u32 twist = 0;              // two points: the last odd place, if irregular, has the weights 8 + twist and 8 - twist
   bool is_cubic = false;      // all ghosts but that of an irregular place continue three entries by a parabola
   bool is_irregular = false;  // the last odd place lies closer than s to the last even one
   u32 ghost_count = 0;
@@ -84,7 +85,7 @@ struct Level {
   Axis axes[kAxes];
   u32 s;
   bool is_top;
-  u32 block;       // of all inner places, with ghosts
+  u32 block;  // of all inner places, with ghosts
   u32 mask_length;
   u32* parts[16];  // by the set of odd axes, bit a for axis a; where places and entries 0 are
 };
@@ -92,7 +93,7 @@ struct Level {
 struct Plan {
   Shape shape;
   Rule rule;
-  u32 top;
+  u32 levels;   // the finest ones; coarser ones are small
   u32 outer;    // an axis, or kNoAxis
   u32 first;    // the slowest one of a block: what is faster than the outer axis, or all active ones and what is faster
   u32 repeats;  // the product of extents that are slower than the outer axis, or than a block
@@ -230,6 +231,8 @@ inline u32 length_of(const Plan& plan, const Level& level, u32 part) {
 // A pass
 
 inline constexpr u32 kLongBlock = 128;
+inline constexpr u32 kLargePart = 4096;
+inline constexpr u32 kSlabPlaces = 512;  // at least
 inline constexpr u32 kGhostLanes = 1024;
 inline constexpr u32 kMaskWords = 1024;
 inline constexpr u32 kMaxRepeats = 8;     // of an outer axis
@@ -267,8 +270,8 @@ template <u32 kPredictor>
 
 // Predicts `length` places. `use(k, prediction)` gets vectors of them, and the last one may be too long.
 template <u32 kPredictor, u32 kTerms, class F>
-[[gnu::always_inline]] inline void run(const Term (&terms)[kMaxActiveAxes], const u32* mask, u32 fixed, u32* at, u32 length,
-                                       F&& use) {
+[[gnu::always_inline]] inline void run(const Term (&terms)[kMaxActiveAxes], const u32* mask, u32 fixed, u32* at,
+                                       u32 length, F&& use) {
   const Term t0 = terms[0], t1 = terms[kTerms > 1 ? 1 : 0], t2 = terms[kTerms > 2 ? 2 : 0];
   for_lanes(at, length, [&](u32 k) __attribute__((always_inline)) {
     Lanes bits = {};
@@ -310,10 +313,37 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
     if (count < 3) c = a;
     if (count < 4) d = a;
     for_lanes(out, length, [&](u32 k) {
-      store_lanes(out + k, w0 * load_lanes(a + k) + w1 * load_lanes(b + k) + w2 * load_lanes(c + k) +
-                               w3 * load_lanes(d + k));
+      store_lanes(out + k,
+                  w0 * load_lanes(a + k) + w1 * load_lanes(b + k) + w2 * load_lanes(c + k) + w3 * load_lanes(d + k));
     });
   }
+}
+
+// All ghosts of an axis that are cubic, in places of `length`.
+inline void mix_planes(u32* at, u32 length, const Axis& axis) {
+  const i64 stride = axis.stride;
+  const u32 *const a = at + (axis.regular - 3) * stride, *const b = a + stride, *const c = b + stride;
+  const u32 *const second = at + stride, *const third = second + stride,
+                   *const last = c + 3 * stride;  // 2 ghosts before
+  u32 *const left = at - stride, *const right = at + axis.regular * stride, *const next = right + stride;
+  const auto beyond = [](Lanes x, Lanes y, Lanes z) {  // of the parabola through x, y and z
+    const Lanes slope = z - y;
+    return (slope << 1) + slope + x;
+  };
+  const Lanes behind_left = load_lanes(left + length), behind_right = load_lanes(right + length);
+  for (u32 k = 0; k < length; k += kCount) {
+    const Lanes ghost = beyond(load_lanes(a + k), load_lanes(b + k), load_lanes(c + k));
+    store_lanes(left + k, beyond(load_lanes(third + k), load_lanes(second + k), load_lanes(at + k)));
+    store_lanes(right + k, ghost);
+  }
+  store_lanes(left + length, behind_left);
+  store_lanes(right + length, behind_right);
+  if (!axis.is_irregular) return;
+  const u32 w0 = axis.ghosts[1].weights[0], w1 = axis.ghosts[1].weights[1], w3 = axis.ghosts[1].weights[3];
+  for_lanes(next, length, [&](u32 k) {
+    store_lanes(next + k, w0 * load_lanes(b + k) + w1 * load_lanes(c + k) + 9 * load_lanes(right + k) +
+                              w3 * load_lanes(last + k));
+  });
 }
 
 // The same for single places, `stride` apart, once for each of `count` rows.
@@ -341,33 +371,38 @@ inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
   }
 }
 
+// Entries along w and z of a part, that are worked on while they are in the cache: all, or one or two planes of one w.
+struct Slab {
+  u32 w_begin, w_end;
+  u32 z_begin, z_end;
+};
+
 // Fills the ghosts of an inner axis in a part with even places along it.
-inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a) {
+inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a, const Slab& slab) {
   const Axis& axis = level.axes[a];
   u32 length = 1;  // of what is contiguous
   for (u32 b = a + 1; b < kAxes; ++b) length += (level.axes[b].end((part >> b & 1) != 0) - 1) * level.axes[b].stride;
-  u32 counts[kAxes] = {1, 1, 1, 1}, strides[kAxes] = {};
-  for (u32 b = 0; b < a; ++b) {
-    counts[b] = counts_of(level, part, b);
-    strides[b] = stride_of(plan, level, part, b);
-  }
+  const u32 w_stride = a > 0 ? stride_of(plan, level, part, 0) : 0,
+            z_stride = a > 1 ? stride_of(plan, level, part, 1) : 0;
+  const u32 y_stride = a > 2 ? stride_of(plan, level, part, 2) : 0, rows = a > 2 ? counts_of(level, part, 2) : 1;
   const i64 stride = axis.stride;
-  for (u32 w = 0; w < counts[0]; ++w) {
-    for (u32 z = 0; z < counts[1]; ++z) {
-      u32* const plane = level.parts[part] + place_of(level, part, 0, w) * strides[0] +
-                         place_of(level, part, 1, z) * strides[1];
+  for (u32 w = a > 0 ? slab.w_begin : 0; w < (a > 0 ? slab.w_end : 1); ++w) {
+    for (u32 z = a > 1 ? slab.z_begin : 0; z < (a > 1 ? slab.z_end : 1); ++z) {
+      u32* const at =
+          level.parts[part] + place_of(level, part, 0, w) * w_stride + place_of(level, part, 1, z) * z_stride;
       if (a == 3) {  // also in rows of ghosts
-        mix_rows(plane, level.axes[2].end((part >> 2 & 1) != 0), strides[2], axis);
+        mix_rows(at, place_of(level, part, 2, rows - 1) + 1, y_stride, axis);
         continue;
       }
-      for (u32 y = 0; y < counts[2]; ++y) {
-        u32* const at = plane + place_of(level, part, 2, y) * strides[2];
-        for (u32 g = 0; g < axis.ghost_count; ++g) {
-          const Ghost& ghost = axis.ghosts[g];
-          const u32* from[4] = {};
-          for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
-          mix(at + ghost.place * stride, length, from, ghost.weights, ghost.count);
-        }
+      if (axis.is_cubic && length >= kCount) {
+        mix_planes(at, length, axis);
+        continue;
+      }
+      for (u32 g = 0; g < axis.ghost_count; ++g) {
+        const Ghost& ghost = axis.ghosts[g];
+        const u32* from[4] = {};
+        for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
+        mix(at + ghost.place * stride, length, from, ghost.weights, ghost.count);
       }
     }
   }
@@ -406,68 +441,91 @@ inline void run_terms(u32 count, const Term (&terms)[kMaxActiveAxes], const u32*
   }
 }
 
-// Predicts a part, whose other parts are complete. `make_use(offset)` gives the function that takes the predictions from
-// an offset in the part on.
+// Predicts a part, whose other parts are complete, slab by slab. MakeUse gives for an offset in the part the function that
+// takes the predictions from there on.
 template <u32 kPredictor, class MakeUse>
-inline void predict_part(const Plan& plan, const Level& level, u32 part, const u32 (&blend)[kAxes], MakeUse make_use) {
-  constexpr u32 kFirst = kPredictor == kTwoPoints ? 2 : kPredictor == kFourPoints ? 1 : 0;  // neighbour that is used
-  const u32 outer = plan.outer;
-  Term terms[kMaxActiveAxes] = {};
-  const u32* inner_from[kMaxActiveAxes] = {};
-  i64 inner_strides[kMaxActiveAxes] = {};
-  u32 inner = 0;
-  for (u32 a = plan.first; a < kAxes; ++a) {
-    if ((part >> a & 1) == 0 || blend[a] == 0) continue;
-    const u32 source = part & ~(1u << a);
-    fill_ghosts(plan, level, source, a);
-    inner_from[inner] = level.parts[source];
-    inner_strides[inner] = level.axes[a].stride;
-    terms[inner].bit = 1u << a;
-    terms[inner].twist = level.axes[a].twist;
-    terms[inner].weight = blend[a];
-    ++inner;
-  }
-  const u32 block = level.block, length = length_of(plan, level, part);
-  u32* const at = level.parts[part];
-
-  // Predicts places from `offset` on, `skip` places behind the beginning of a block.
-  const auto predict = [&](u32 offset, u32 skip, u32 total, u32 count, u32 fixed) {
-    u32 step = kPredictor == kFourPoints || total <= level.mask_length - skip ? total : level.mask_length, longest = step;
-    if (total > length && length >= kLongBlock && block - length >= kLongBlock / 2) {
-      step = block;  // leave out what has no entries
-      longest = length;
+class Pass {
+ public:
+  Pass(const Plan& plan, const Level& level, u32 part, const u32 (&blend)[kAxes])
+      : plan_(plan), level_(level), part_(part), at_(level.parts[part]), length_(length_of(plan, level, part)) {
+    for (u32 a = plan.first; a < kAxes; ++a) {
+      if ((part >> a & 1) == 0 || blend[a] == 0) continue;
+      axes_[inner_] = a;
+      from_[inner_] = level.parts[part & ~(1u << a)];
+      strides_[inner_] = level.axes[a].stride;
+      terms_[inner_].bit = 1u << a;
+      terms_[inner_].twist = level.axes[a].twist;
+      terms_[inner_].weight = blend[a];
+      ++inner_;
     }
-    for (u32 done = 0; done < total; done += step) {
-      for (u32 i = 0; i < inner; ++i) {
-        for (u32 p = kFirst; p < 6 - kFirst; ++p) {
-          terms[i].from[p] = inner_from[i] + offset + done + (static_cast<i64>(p) - 2) * inner_strides[i];
+    if (plan.outer != kNoAxis && (part >> plan.outer & 1) != 0) outer_weight_ = blend[plan.outer];
+  }
+
+  void operator()(const Slab& slab, const MakeUse& make_use) {
+    for (u32 i = 0; i < inner_; ++i) fill_ghosts(plan_, level_, part_ & ~(1u << axes_[i]), axes_[i], slab);
+    if (plan_.outer == 0) {
+      predict_blocks(0, slab.w_begin, slab.w_end, make_use);
+    } else if (plan_.outer == 1) {
+      for (u32 w = slab.w_begin; w < slab.w_end; ++w) predict_blocks(w, slab.z_begin, slab.z_end, make_use);
+    } else if (plan_.outer == 2) {
+      const u32 planes = counts_of(level_, part_, 1);
+      for (u32 w = slab.w_begin; w < slab.w_end; ++w) {
+        for (u32 z = slab.z_begin; z < slab.z_end; ++z) {
+          predict_blocks(w * planes + z, 0, counts_of(level_, part_, 2), make_use);
         }
       }
-      run_terms<kPredictor>(count, terms, plan.mask + skip, fixed, at + offset + done,
-                            total - done < longest ? total - done : longest, make_use(offset + done));
-      for (u32 p = kFirst; p < 6 - kFirst && count > inner; ++p) terms[inner].from[p] += step;
+    } else {
+      predict(0, 0, (plan_.repeats - 1) * level_.block + length_, inner_, 0, make_use);
     }
-  };
-
-  if (outer == kNoAxis || (part >> outer & 1) == 0 || blend[outer] == 0) {
-    const u32 blocks = plan.repeats * (outer == kNoAxis ? 1 : counts_of(level, part, outer));
-    predict(0, 0, (blocks - 1) * block + length, inner, 0);
-    return;
   }
-  const Axis& axis = level.axes[outer];
-  Term& term = terms[inner];
-  term.bit = kOuterBit;
-  term.twist = axis.twist;
-  term.weight = blend[outer];
-  const i64 stride = block;
-  for (u32 repeat = 0; repeat < plan.repeats; ++repeat) {
-    const u32* const even = level.parts[part & ~(1u << outer)] + repeat * axis.even * block;
-    for (u32 j = 0, end; j < axis.odd; j = end) {
+
+ private:
+  static constexpr u32 kFirst = kPredictor == kTwoPoints ? 2 : kPredictor == kFourPoints ? 1 : 0;  // used neighbour
+
+  // Predicts places from `offset` on, `skip` places behind the beginning of a block.
+  void predict(u32 offset, u32 skip, u32 total, u32 count, u32 fixed, const MakeUse& make_use) {
+    const u32 block = level_.block;
+    u32 step = kPredictor == kFourPoints || total <= level_.mask_length - skip ? total : level_.mask_length,
+        longest = step;
+    if (total > length_ && length_ >= kLongBlock && block - length_ >= kLongBlock / 2) {
+      step = block;  // leave out what has no entries
+      longest = length_;
+    }
+    for (u32 done = 0; done < total; done += step) {
+      for (u32 i = 0; i < inner_; ++i) {
+        for (u32 p = kFirst; p < 6 - kFirst; ++p) {
+          terms_[i].from[p] = from_[i] + offset + done + (static_cast<i64>(p) - 2) * strides_[i];
+        }
+      }
+      run_terms<kPredictor>(count, terms_, plan_.mask + skip, fixed, at_ + offset + done,
+                            total - done < longest ? total - done : longest, make_use(offset + done));
+      for (u32 p = kFirst; p < 6 - kFirst && count > inner_; ++p) terms_[inner_].from[p] += step;
+    }
+  }
+
+  // Predicts the blocks of some entries of the outer axis.
+  void predict_blocks(u32 repeat, u32 begin, u32 stop, const MakeUse& make_use) {
+    const u32 outer = plan_.outer;
+    if (outer_weight_ == 0) {
+      const u32 count = counts_of(level_, part_, outer);
+      predict((repeat * count + begin) * level_.block, 0, (stop - begin - 1) * level_.block + length_, inner_, 0,
+              make_use);
+      return;
+    }
+    const Axis& axis = level_.axes[outer];
+    Term& term = terms_[inner_];
+    term.bit = kOuterBit;
+    term.twist = axis.twist;
+    term.weight = outer_weight_;
+    const u32 block = level_.block;
+    const i64 stride = block;
+    const u32* const even = level_.parts[part_ & ~(1u << outer)] + repeat * axis.even * block;
+    for (u32 j = begin, end; j < stop; j = end) {
       const u32 offset = (repeat * axis.odd + j) * block;
       const u32* const here = even + j * block;
       bool is_regular = true;
       u32 fixed = 0;
-      if (level.is_top) {
+      if (level_.is_top) {
         end = j + 1;
       } else if (kPredictor == kTwoPoints) {
         fixed = axis.is_irregular && j == axis.odd - 1 ? kOuterBit : 0;
@@ -481,42 +539,57 @@ inline void predict_part(const Plan& plan, const Level& level, u32 part, const u
         end = j + 1;
         is_regular = false;
       }
+      if (end > stop) end = stop;
       if (is_regular) {
         for (u32 p = 0; p < 6; ++p) {
-          const bool is_used = !level.is_top && (kPredictor == kTwoPoints ? p == 2 || p == 3 : fixed != 0 || (p > 0 && p < 5));
+          const bool is_used =
+              !level_.is_top && (kPredictor == kTwoPoints ? p == 2 || p == 3 : fixed != 0 || (p > 0 && p < 5));
           term.from[p] = is_used ? here + (static_cast<i64>(p) - 2) * stride : here;
         }
-        predict(offset, 0, (end - j - 1) * block + length, inner + 1, fixed);
+        predict(offset, 0, (end - j - 1) * block + length_, inner_ + 1, fixed, make_use);
         continue;
       }
       // Another rule: the interior's with a ghost, the other neighbours being the entry before.
       u32 w[4];
-      weights_of(plan, level, outer, j, kFourPoints, w);
+      weights_of(plan_, level_, outer, j, kFourPoints, w);
       const u32* from[4];
       for (u32 i = 0; i < 4; ++i) {
         from[i] = w[i] == 0 ? here : here + (static_cast<i64>(i) - 1) * stride;
         w[i] = 0 - w[i];
       }
       w[1] += 17;
-      for (u32 done = 0; done < length; done += kGhostLanes) {
-        const u32 now = length - done < kGhostLanes ? length - done : kGhostLanes;
-        mix(plan.ghosts, now, from, w, 4);
+      for (u32 done = 0; done < length_; done += kGhostLanes) {
+        const u32 now = length_ - done < kGhostLanes ? length_ - done : kGhostLanes;
+        mix(plan_.ghosts, now, from, w, 4);
         for (const u32*& neighbour : from) neighbour += now;
         for (const u32*& neighbour : term.from) neighbour = here + done;
-        term.from[4] = plan.ghosts;
-        predict(offset + done, done, now, inner + 1, 0);
+        term.from[4] = plan_.ghosts;
+        predict(offset + done, done, now, inner_ + 1, 0, make_use);
       }
     }
   }
-}
+
+  const Plan& plan_;
+  const Level& level_;
+  const u32 part_;
+  u32* const at_;
+  const u32 length_;
+  u32 inner_ = 0;  // terms along inner axes
+  u32 outer_weight_ = 0;
+  u32 axes_[kMaxActiveAxes] = {};
+  const u32* from_[kMaxActiveAxes] = {};
+  i64 strides_[kMaxActiveAxes] = {};
+  Term terms_[kMaxActiveAxes] = {};
+};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
 
-// Copies the entries of a part, or of an array with the places of a part, to or from coding order. Returns the end of
-// its codes.
+// Copies the entries of a slab to or from coding order. `places` has the places of the part from `origin` on. Returns the
+// end of the codes.
 template <bool kToParts, class Code>
-inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* places, Code* codes) {
+inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Slab& slab, u32* places, u32 origin,
+                        Code* codes) {
   u32 counts[kAxes], strides[kAxes];
   for (u32 a = 0; a < kAxes; ++a) {
     counts[a] = counts_of(level, part, a);
@@ -526,39 +599,56 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, u32* pla
   const bool has_gap = last != entries - 1;
   const u32 room = level.axes[3].before != 0 ? level.axes[3].places : entries;  // for a row
   const u32 last_row = place_of(level, part, 2, counts[2] - 1);
-  const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] == 1 && counts[2] == 1 ? 1 : 4;
-  for (u32 w = 0; w < counts[0]; ++w) {
-    u32* const cube = places + place_of(level, part, 0, w) * strides[0];
-    for (u32 z = 0; z < counts[1]; z += depth) {
-      const u32 planes = counts[1] - z < depth ? 1 : depth;
-      for (u32 y = 0; y < counts[2]; y += height) {
-        u32* rows[8];
-        u32 count = 0;
-        for (u32 i = z; i < z + planes; ++i) {
-          u32* row = cube + place_of(level, part, 1, i) * strides[1] + y * strides[2];
-          for (u32 j = y; j < y + height; ++j, row += strides[2]) {
-            if (j + 1 == counts[2]) {
-              rows[count++] = row + (last_row - j) * strides[2];
-              break;
-            }
-            rows[count++] = row;
-          }
+  const u32 depth = counts[1] > 1 ? 2 : 1;
+  for (u32 w = slab.w_begin; w < slab.w_end; ++w) {
+    const u32 cube = place_of(level, part, 0, w) * strides[0] - origin;
+    for (u32 z = slab.z_begin; z < slab.z_end; z += depth) {
+      const u32 planes = slab.z_end - z < depth ? 1 : depth;
+      u32* const first = places + (cube + place_of(level, part, 1, z) * strides[1]);
+      u32* const second = planes == 1 ? first : places + (cube + place_of(level, part, 1, z + 1) * strides[1]);
+      // The last entry is next to the others only here.
+      if (!kToParts && has_gap) {
+        for (u32 y = 0; y <= last_row; ++y) {
+          first[y * strides[2] + entries - 1] = first[y * strides[2] + last];
+          second[y * strides[2] + entries - 1] = second[y * strides[2] + last];
         }
-        // The last entry is next to the others only here.
-        for (u32 r = 0; !kToParts && has_gap && r < count; ++r) rows[r][entries - 1] = rows[r][last];
-        if (depth == 2) {
-          codes = move_rows_of<kToParts, 4, 8>(count, rows, entries, room, codes);
-        } else if (height == 4) {
-          codes = move_rows_of<kToParts, 8, 4>(count, rows, entries, room, codes);
+      }
+      if (counts[1] == 1 && counts[2] == 1) {
+        if constexpr (kToParts) {
+          memcpy(first, codes, entries * sizeof(u32));
         } else {
-          if constexpr (kToParts) {
-            memcpy(rows[0], codes, entries * sizeof(u32));
-          } else {
-            memcpy(codes, rows[0], entries * sizeof(u32));
-          }
-          codes += entries;
+          memcpy(codes, first, entries * sizeof(u32));
         }
-        for (u32 r = 0; kToParts && has_gap && r < count; ++r) rows[r][last] = rows[r][entries - 1];
+        codes += entries;
+      } else {
+        u32* rows[8];
+        for (u32 r = 0; r < 4; ++r) {
+          rows[r] = first + r * strides[2];
+          rows[4 + r] = second + r * strides[2];
+        }
+        for (u32 y = 0; y < counts[2]; y += 4) {
+          const u32 height = counts[2] - y < 4 ? counts[2] - y : 4;
+          if (y + height == counts[2]) {
+            rows[height - 1] = first + last_row * strides[2];
+            rows[4 + height - 1] = second + last_row * strides[2];
+          }
+          if (height == 4) {
+            codes = depth == 1    ? move_rows<kToParts, 8, 4>(rows, entries, room, codes)
+                    : planes == 2 ? move_rows<kToParts, 4, 8>(rows, entries, room, codes)
+                                  : move_rows<kToParts, 4, 4>(rows, entries, room, codes);
+            for (u32*& row : rows) row += 4 * strides[2];
+          } else {
+            for (u32 r = 0; r < height; ++r) rows[height + r] = rows[4 + r];
+            codes = depth == 1 ? move_rows_of<kToParts, 8, 3>(height, rows, entries, room, codes)
+                               : move_rows_of<kToParts, 4, 6>(planes * height, rows, entries, room, codes);
+          }
+        }
+      }
+      if (kToParts && has_gap) {
+        for (u32 y = 0; y <= last_row; ++y) {
+          first[y * strides[2] + last] = first[y * strides[2] + entries - 1];
+          second[y * strides[2] + last] = second[y * strides[2] + entries - 1];
+        }
       }
     }
   }
@@ -572,35 +662,31 @@ struct Pair {
   Lanes first, second;
 };
 
-#if defined(__clang__) || __GNUC__ >= 12
-#define H5L_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define H5L_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Lanes{__VA_ARGS__})
-#endif
 // `interleaved` gives a0 b0 a1 b1 …; `parted` is its inverse.
 #if defined(__AVX512F__)
 inline Pair interleaved(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-          H5L_SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+          H5L_SHUFFLE(Lanes, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
 }
 inline Pair parted(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
-          H5L_SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+          H5L_SHUFFLE(Lanes, a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
 }
 #elif defined(__AVX2__)
 inline Pair interleaved(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11), H5L_SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 8, 1, 9, 2, 10, 3, 11), H5L_SHUFFLE(Lanes, a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
 }
 inline Pair parted(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14), H5L_SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 2, 4, 6, 8, 10, 12, 14), H5L_SHUFFLE(Lanes, a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
 }
 #else
 inline Pair interleaved(Lanes a, Lanes b) {
-  return {H5L_SHUFFLE(a, b, 0, 4, 1, 5), H5L_SHUFFLE(a, b, 2, 6, 3, 7)};
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 4, 1, 5), H5L_SHUFFLE(Lanes, a, b, 2, 6, 3, 7)};
 }
-inline Pair parted(Lanes a, Lanes b) { return {H5L_SHUFFLE(a, b, 0, 2, 4, 6), H5L_SHUFFLE(a, b, 1, 3, 5, 7)}; }
+inline Pair parted(Lanes a, Lanes b) {
+  return {H5L_SHUFFLE(Lanes, a, b, 0, 2, 4, 6), H5L_SHUFFLE(Lanes, a, b, 1, 3, 5, 7)};
+}
 #endif
-#undef H5L_SHUFFLE
 
 // A finer grid: of the box itself, or of the part without odd axes of the level below.
 struct Grid {
@@ -611,37 +697,87 @@ struct Grid {
   u32 place(u32 a, u32 entry) const { return axes == nullptr ? entry : axes[a].place(entry); }
 };
 
-// Copies all rows between parts and a finer grid. Both are written up to two vectors beyond a row's end, where the next
-// row is still to come.
-template <bool kToParts>
-inline void move_level(const Plan& plan, const Level& level, Grid grid) {
-  const Axis& x_axis = level.axes[3];
-  const Axis& y_axis = level.axes[2];
-  u32 entries = grid.counts[3], rows = grid.counts[2];
-  const u32 odd = x_axis.odd, even = x_axis.even, last = grid.place(3, entries - 1);
-  const u32 stride = y_axis.stride == 0 ? stride_of(plan, level, 0, 2) : y_axis.stride;
-  const bool is_row = odd == 0 && y_axis.odd == 0 && stride == entries && grid.strides[2] == entries &&
-                      last == entries - 1 && grid.place(2, rows - 1) == rows - 1;
-  if (is_row) {
-    entries *= rows;
-    rows = 1;
+inline Grid grid_of(const Plan& plan, const Level& level) {
+  Grid grid = {level.parts[0], {}, {}, level.axes};
+  for (u32 a = 0; a < kAxes; ++a) {
+    grid.counts[a] = level.axes[a].even;
+    grid.strides[a] = stride_of(plan, level, 0, a);
   }
-  // `odds` is not used if x has no odd entries.
-  const auto move_row = [&](u32* row, u32* evens, u32* odds) {
-    if (odd == 0) {
-      for (u32 x = 0; x < entries; x += kCount) {
-        if constexpr (kToParts) {
-          store_lanes(evens + x, load_lanes(row + x));
-        } else {
-          store_lanes(row + x, load_lanes(evens + x));
-        }
-      }
-      if (is_row) return;
-      if (kToParts) evens[entries - 1] = row[last];
-      if (!kToParts) row[last] = row[entries - 1];
-      return;
+  return grid;
+}
+
+inline Grid grid_of(const Shape& shape, u32* at) {
+  Grid grid = {at, {}, {}, nullptr};
+  for (u32 a = 0; a < kAxes; ++a) {
+    grid.counts[a] = shape.extents[a];
+    grid.strides[a] = shape.strides[a];
+  }
+  return grid;
+}
+
+// Takes the rows of the finest grid in raster order: in the whole array.
+struct WholeBox {
+  static constexpr bool kTakesRows = false;
+};
+
+// In batches, at the beginning of the array: calls take(position of the first one, integers, how many), which is a
+// multiple of kBlockCodes but for the last call.
+template <class Take>
+class Batches {
+ public:
+  static constexpr bool kTakesRows = true;
+  Batches(u32* integers, Take& take) : integers_(integers), take_(take) {}
+  u32* row() const { return integers_ + count_; }
+  void add(u32 length) {
+    count_ += length;
+    if (count_ >= kBatch) [[unlikely]] {
+      pass_on(count_ / kBlockCodes * kBlockCodes);
     }
-    for (u32 x = 0; x < odd; x += kCount) {
+  }
+  void end() {
+    if (count_ != 0) pass_on(count_);
+  }
+
+ private:
+  static constexpr u32 kBatch = 1024;
+  void pass_on(u32 count) {
+    take_(first_, reinterpret_cast<const i32*>(integers_), count);
+    first_ += count;
+    count_ -= count;
+    memmove(integers_, integers_ + count, kBlockCodes * sizeof(u32));
+  }
+  u32* integers_;
+  Take& take_;
+  u32 first_ = 0, count_ = 0;
+};
+
+// A row along x of a finer grid, and its halves.
+struct RowShape {
+  u32 entries, last;  // the place of its last entry
+  u32 odd, even, last_even;
+  bool has_gap;
+};
+
+// kLeft: how many more even than odd entries there are; kNoOdd: there are none. Vectors may be too long.
+inline constexpr u32 kNoOdd = 3;
+template <bool kToParts, u32 kLeft>
+[[gnu::always_inline]] inline void move_row(const RowShape& shape, u32* row, u32* evens, u32* odds) {
+  if constexpr (kLeft == kNoOdd) {
+    for (u32 x = 0; x < shape.entries; x += kCount) {
+      if constexpr (kToParts) {
+        store_lanes(evens + x, load_lanes(row + x));
+      } else {
+        store_lanes(row + x, load_lanes(evens + x));
+      }
+    }
+    if (!shape.has_gap) return;
+    if constexpr (kToParts) {
+      evens[shape.entries - 1] = row[shape.last];
+    } else {
+      row[shape.last] = row[shape.entries - 1];
+    }
+  } else {
+    for (u32 x = 0; x < shape.odd; x += kCount) {
       if constexpr (kToParts) {
         const Pair both = parted(load_lanes(row + 2 * x), load_lanes(row + 2 * x + kCount));
         store_lanes(evens + x, both.first);
@@ -652,23 +788,24 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
         store_lanes(row + 2 * x + kCount, both.second);
       }
     }
-    // One or two are left, and none on top.
+    u32& left = evens[shape.odd];
+    u32& last = kLeft == 0 ? odds[shape.odd - 1] : evens[shape.last_even];
     if constexpr (kToParts) {
-      if (even == odd) {
-        odds[odd - 1] = row[last];
-        return;
-      }
-      if (even == odd + 2) evens[odd] = row[2 * odd];
-      evens[x_axis.place(even - 1)] = row[last];
+      if constexpr (kLeft == 2) left = row[2 * shape.odd];
+      last = row[shape.last];
     } else {
-      if (even == odd) {
-        row[last] = row[entries - 1];
-        return;
-      }
-      if (even == odd + 2) row[2 * odd] = evens[odd];
-      row[last] = evens[x_axis.place(even - 1)];
+      if constexpr (kLeft == 2) row[2 * shape.odd] = left;
+      row[shape.last] = last;
     }
-  };
+  }
+}
+
+// Copies all rows between parts and a finer grid. Both are written up to two vectors beyond a row's end, where the next
+// row is still to come.
+template <bool kToParts, u32 kLeft, class Sink>
+inline void move_rows_of_level(const Plan& plan, const Level& level, const Grid& grid, u32 rows, const RowShape& shape,
+                               Sink& sink) {
+  const Axis& y_axis = level.axes[2];
   // Where an entry of the finer list is among the even and odd ones.
   const auto split = [&](u32 a, u32 i, u32& entry) {
     const u32 pairs = 2 * level.axes[a].odd;
@@ -679,9 +816,10 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
     for (u32 z = 0; z < grid.counts[1]; ++z) {
       u32 i, j;
       const u32 part = split(0, w, i) | split(1, z, j) << 1;
-      u32* row = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1];
+      u32* const plane = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1];
       // Rows of the parts with even and odd places along y.
-      u32* from[2][2] = {};
+      u32* evens[2] = {};
+      u32* odds[2] = {};
       u32 strides[2] = {};
       for (u32 side = 0; side < 2; ++side) {
         const u32 p = part | side << 2;
@@ -689,24 +827,65 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
         const u32 offset = place_of(level, p, 0, i) * stride_of(plan, level, p, 0) +
                            place_of(level, p, 1, j) * stride_of(plan, level, p, 1);
         strides[side] = stride_of(plan, level, p, 2);
-        from[side][0] = level.parts[p] + offset;
-        if (odd != 0) from[side][1] = level.parts[p | 8] + offset;
+        evens[side] = level.parts[p] + offset;
+        odds[side] = kLeft == kNoOdd ? evens[side] : level.parts[p | 8] + offset;
       }
-      u32 y = 0;
-      for (; y < y_axis.odd; ++y) {
-        u32* const second = grid.place(2, 2 * y + 1) == 2 * y + 1
-                                ? row + grid.strides[2]
-                                : row + (grid.place(2, 2 * y + 1) - 2 * y) * grid.strides[2];
-        move_row(row, from[0][0] + y * strides[0], from[0][1] + y * strides[0]);
-        move_row(second, from[1][0] + y * strides[1], from[1][1] + y * strides[1]);
-        row += 2 * grid.strides[2];
+      const auto move = [&](u32 y, u32* even_row, u32* odd_row) __attribute__((always_inline)) {
+        if constexpr (Sink::kTakesRows) {
+          move_row<kToParts, kLeft>(shape, sink.row(), even_row, odd_row);
+          sink.add(shape.entries);
+        } else {
+          move_row<kToParts, kLeft>(shape, plane + grid.place(2, y) * grid.strides[2], even_row, odd_row);
+        }
+      };
+      for (u32 y = 0; y < y_axis.odd; ++y) {
+        move(2 * y, evens[0], odds[0]);
+        move(2 * y + 1, evens[1], odds[1]);
+        evens[0] += strides[0];
+        odds[0] += strides[0];
+        evens[1] += strides[1];
+        odds[1] += strides[1];
       }
-      const u32* const plane = row - 2 * y * grid.strides[2];
-      for (; y + y_axis.odd < rows; ++y) {
-        const u32 offset = y_axis.place(y) * strides[0];
-        move_row(const_cast<u32*>(plane) + grid.place(2, y + y_axis.odd) * grid.strides[2], from[0][0] + offset, from[0][1] + offset);
+      for (u32 y = 2 * y_axis.odd; y < rows; ++y) {
+        const u32 offset = (y_axis.place(y - y_axis.odd) - y_axis.odd) * strides[0];
+        move(y, evens[0] + offset, odds[0] + offset);
       }
     }
+  }
+}
+
+template <bool kToParts, class Sink>
+inline void move_level(const Plan& plan, const Level& level, const Grid& grid, Sink& sink) {
+  const Axis& axis = level.axes[3];
+  u32 rows = grid.counts[2];
+  RowShape shape = {grid.counts[3], grid.place(3, grid.counts[3] - 1), axis.odd,
+                    axis.even,      axis.place(axis.even - 1),         false};
+  shape.has_gap = shape.last != shape.entries - 1;
+  if (axis.odd == 0 && level.axes[2].odd == 0 && stride_of(plan, level, 0, 2) == shape.entries &&
+      grid.strides[2] == shape.entries && !shape.has_gap && grid.place(2, rows - 1) == rows - 1) {
+    shape.entries *= rows;  // as one row
+    rows = 1;
+  }
+  if (axis.odd == 0) {
+    move_rows_of_level<kToParts, kNoOdd>(plan, level, grid, rows, shape, sink);
+  } else if (axis.even == axis.odd) {
+    move_rows_of_level<kToParts, 0>(plan, level, grid, rows, shape, sink);
+  } else if (axis.even == axis.odd + 1) {
+    move_rows_of_level<kToParts, 1>(plan, level, grid, rows, shape, sink);
+  } else {
+    move_rows_of_level<kToParts, 2>(plan, level, grid, rows, shape, sink);
+  }
+}
+
+// Brings the integers of a level together: in the next finer level, or in the box.
+template <class Sink>
+inline void merge_level(const Plan& plan, const Level* levels, u32 l, u32* integers, Sink& sink) {
+  if (l == 0) {
+    move_level<false>(plan, levels[0], grid_of(plan.shape, integers), sink);
+    if constexpr (Sink::kTakesRows) sink.end();
+  } else {
+    WholeBox all;
+    move_level<false>(plan, levels[l], grid_of(plan, levels[l - 1]), all);
   }
 }
 
@@ -717,19 +896,32 @@ inline void move_level(const Plan& plan, const Level& level, Grid grid) {
 struct Workspace {
   Plan plan;
   Level levels[16];
-  u32 blends[16][kAxes];  // by the set of odd axes
+  u32 offsets[16][16];  // of parts, by level and set of odd axes
+  Passes passes{0};
+  u32 parts[7];          // by pass
+  u32 blends[7][kAxes];  // by axis
 };
 
+inline constexpr u32 kFewEntries = 200;  // are predicted one after the other
 inline constexpr u32 kScratchBytes = 352 * 1024;
 
 // Finds axes and levels, and places for all parts. Null if there is not enough memory: the box is too thin.
 inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {
-  if (shape.active == 0) return nullptr;
+  if (shape.active == 0 || shape.count <= kFewEntries) return nullptr;
   Workspace& space = *new (scratch) Workspace;
   Plan& plan = space.plan;
   plan.shape = shape;
   plan.rule = rule;
-  plan.top = top_level(shape);
+  const u32 top = top_level(shape);
+  plan.levels = top + 1;
+  for (u32 l = 0; l < plan.levels; ++l) {
+    u32 entries = 1;
+    for (u32 a = 0; a < kAxes; ++a) {
+      const bool is_active = (shape.axes & axis_bit(a)) != 0;
+      entries *= is_active ? even_of(shape.extents[a], 1u << l, l == top).count : shape.extents[a];
+    }
+    if (entries <= kFewEntries) plan.levels = l + 1;
+  }
   const u32 slowest = shape.active_axes[0];
   plan.repeats = 1;
   for (u32 a = 0; a < slowest; ++a) plan.repeats *= shape.extents[a];
@@ -737,11 +929,13 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   plan.first = plan.outer == kNoAxis ? slowest : slowest + 1;
 
   // The reach of a rule from the first and the last place of all is at most three strides.
+  constexpr u32 kNowhere = 0xFFFFFFFFu;
+  u32(&offsets)[16][16] = space.offsets;
   u32 words[2] = {}, offset = 0, reach = 0, mask = 0;
-  for (u32 l = plan.top + 1; l-- > 0;) {
+  for (u32 l = plan.levels; l-- > 0;) {
     Level& level = space.levels[l];
     level.s = 1u << l;
-    level.is_top = l == plan.top;
+    level.is_top = l == top;
     for (u32 a = 0; a < kAxes; ++a) find_axis(plan, level, a, level.axes[a]);
     u32 stride = 1, lead = 0;
     for (u32 a = kAxes; a-- > plan.first;) {
@@ -762,14 +956,14 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
     level.mask_length = block > kMaskWords ? block : kMaskWords / block * block;
     if (level.mask_length > mask) mask = level.mask_length;
     for (u32 part = 0; part < 16; ++part) {
-      level.parts[part] = nullptr;
+      offsets[l][part] = kNowhere;
       bool exists = true;
       for (u32 a = 0; a < kAxes; ++a) exists &= (part >> a & 1) == 0 || level.axes[a].odd != 0;
       if (!exists) continue;
       const u32 size = words[plan.outer == kNoAxis ? 0 : part >> plan.outer & 1];
       if (size > shape.count + kSpareCodes - kCount) return nullptr;
       offset = (offset + lead + 15) / 16 * 16;
-      level.parts[part] = reinterpret_cast<u32*>(scratch) + offset;
+      offsets[l][part] = offset;
       offset += size - lead + 2 * kCount;
     }
   }
@@ -779,70 +973,64 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   plan.mask = reinterpret_cast<u32*>(scratch) + before;
   before = (before + mask + kCount + reach + 15) / 16 * 16;
   if ((before + offset + reach + kCount) * sizeof(u32) > kScratchBytes) return nullptr;
-  for (u32 l = 0; l <= plan.top; ++l) {
-    for (u32*& part : space.levels[l].parts) {
-      if (part != nullptr) part += before;
+  for (u32 l = 0; l < plan.levels; ++l) {
+    for (u32 part = 0; part < 16; ++part) {
+      const bool exists = offsets[l][part] != kNowhere;
+      space.levels[l].parts[part] = exists ? reinterpret_cast<u32*>(scratch) + before + offsets[l][part] : nullptr;
     }
   }
-  for (u32 m = 1; m < 1u << shape.active; ++m) {
-    const Blend blend = blend_of(rule, shape.active, m);
-    u32 part = 0;
-    for (u32 i = 0; i < shape.active; ++i) part |= (m >> i & 1) << shape.active_axes[i];
-    for (u32& weight : space.blends[part]) weight = 0;
-    for (u32 i = 0; i < shape.active; ++i) space.blends[part][shape.active_axes[i]] = blend.weights[i];
+  space.passes = Passes(shape.active);
+  for (u32 p = 0; p < space.passes.count; ++p) {
+    const Blend blend = blend_of(rule, shape.active, space.passes.odd[p]);
+    space.parts[p] = 0;
+    for (u32& weight : space.blends[p]) weight = 0;
+    for (u32 i = 0; i < shape.active; ++i) {
+      const u32 a = shape.active_axes[i];
+      space.parts[p] |= (space.passes.odd[p] >> i & 1) << a;
+      space.blends[p][a] = blend.weights[i];
+    }
   }
   return &space;
 }
 
-inline Grid grid_of(const Plan& plan, const Level& level) {
-  Grid grid = {level.parts[0], {}, {}, level.axes};
-  for (u32 a = 0; a < kAxes; ++a) {
-    grid.counts[a] = level.axes[a].even;
-    grid.strides[a] = stride_of(plan, level, 0, a);
-  }
-  return grid;
-}
-
-inline Grid grid_of(const Shape& shape, u32* at) {
-  Grid grid = {at, {}, {}, nullptr};
-  for (u32 a = 0; a < kAxes; ++a) {
-    grid.counts[a] = shape.extents[a];
-    grid.strides[a] = shape.strides[a];
-  }
-  return grid;
-}
-
-// Calls visit(level, part, blend) for all passes of a level.
+// Calls visit(part, blend) for all passes of a level.
 template <class F>
 inline void for_parts(const Workspace& space, const Level& level, F&& visit) {
-  const Shape& shape = space.plan.shape;
-  for (u32 odd = 1; odd <= shape.active; ++odd) {
-    for (u32 m = 1; m < 1u << shape.active; ++m) {
-      if (count_ones(m) != odd) continue;
-      u32 part = 0;
-      for (u32 i = 0; i < shape.active; ++i) part |= (m >> (shape.active - 1 - i) & 1) << shape.active_axes[i];
-      if (level.parts[part] != nullptr) visit(part, space.blends[part]);
-    }
+  for (u32 p = 0; p < space.passes.count; ++p) {
+    if (level.parts[space.parts[p]] != nullptr) visit(space.parts[p], space.blends[p]);
   }
 }
 
-// Calls visit(integer, integer before) for the first values of the coarsest grid: those whose active coordinates are 0.
-template <class F>
-inline void for_first(const Workspace& space, F&& visit) {
-  const Level& level = space.levels[space.plan.top];
-  u32 counts[kAxes], strides[kAxes];
+// Where the entries of the part without odd axes are, of the coarsest level here.
+inline Places places_of(const Workspace& space) {
+  const Level& level = space.levels[space.plan.levels - 1];
+  Places places = {};
+  places.shift = space.plan.levels;
   for (u32 a = 0; a < kAxes; ++a) {
-    counts[a] = level.axes[a].even;
-    strides[a] = stride_of(space.plan, level, 0, a);
+    places.strides[a] = stride_of(space.plan, level, 0, a);
+    places.last[a] = level.axes[a].place(level.axes[a].even - 1);
   }
-  const u32* before = nullptr;
-  for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-    u32* const row = level.parts[0] + w * strides[0] + z * strides[1] + y * strides[2] + x;
-    for (u32 i = 0; i < length; ++i) {
-      visit(row[i], before);
-      before = row + i;
+  return places;
+}
+
+// Calls visit(slab, offset of its first entry) in coding order.
+template <class F>
+inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit) {
+  const u32 cubes = counts_of(level, part, 0), planes = counts_of(level, part, 1);
+  if (plan.outer == kNoAxis || level.block * plan.repeats * counts_of(level, part, plan.outer) < kLargePart) {
+    visit(Slab{0, cubes, 0, planes}, 0u);
+    return;
+  }
+  const u32 w_stride = stride_of(plan, level, part, 0), z_stride = stride_of(plan, level, part, 1);
+  // Sub-blocks are two planes deep.
+  const u32 few = (kSlabPlaces + level.block - 1) / level.block;
+  const u32 cube_step = plan.outer == 0 ? few : 1, step = plan.outer == 0 ? planes : (few + 1) / 2 * 2;
+  for (u32 w = 0; w < cubes; w += cube_step) {
+    for (u32 z = 0; z < planes; z += step) {
+      visit(Slab{w, w + cube_step < cubes ? w + cube_step : cubes, z, z + step < planes ? z + step : planes},
+            w * w_stride + z * z_stride);
     }
-  });
+  }
 }
 
 struct TakeClosed {
@@ -885,69 +1073,79 @@ inline void with_predictor(u32 predictor, F&& visit) {
   }
 }
 
-template <bool kClosed, u32 kPredictor>
-inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes) {
+// What becomes of predictions: 0 open, 1 closed, 2 decoding.
+template <u32 kWhat>
+struct MakeTake {
+  u32* at;
+  u32* codes;  // from `origin` on
+  u32 origin;
+  auto operator()(u32 offset) const {
+    if constexpr (kWhat == 0) {
+      return TakeOpen{at + offset, codes + (offset - origin)};
+    } else if constexpr (kWhat == 1) {
+      return TakeClosed{at + offset, codes + (offset - origin)};
+    } else {
+      return TakeSteps{at + offset};
+    }
+  }
+};
+
+template <bool kClosed, u32 kPredictor, class Sink>
+inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes, Sink& sink) {
   const Plan& plan = space.plan;
   // The targets are only read.
   Grid grid = grid_of(plan.shape, const_cast<u32*>(reinterpret_cast<const u32*>(targets)));
-  for (u32 l = 0; l <= plan.top; ++l) {
-    move_level<true>(plan, space.levels[l], grid);
+  for (u32 l = 0; l < plan.levels; ++l) {
+    WholeBox all;
+    move_level<true>(plan, space.levels[l], grid, all);
     grid = grid_of(plan, space.levels[l]);
   }
   u32* const places = reinterpret_cast<u32*>(integers);  // of codes, until all are in their order
   u32* next = reinterpret_cast<u32*>(codes);
-  for_first(space, [&](u32& integer, const u32* before) {
-    u32 code = 0;
-    if (before == nullptr) {
-      integer = static_cast<u32>(base);
-    } else {
-      if (static_cast<i32>(integer) != kNone<i32>) {
-        code = integer - *before;
-        if (kClosed) {
-          code = static_cast<u32>(static_cast<i32>(integer - u32{kParts} * *before + kParts * kUnit / 2) >> 10);
-        }
-      }
-      integer = *before + (kClosed ? u32{kUnit} : 1) * code;
-    }
-    *next++ = code;
+  i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
+  coarse[0] = base;
+  *next++ = 0;
+  interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, [&](u32 place, i32 prediction) {
+    *next++ = static_cast<u32>(take_target<kClosed>(coarse[place], prediction, coarse[place]));
   });
-  for (u32 l = plan.top + 1; l-- > 0;) {
+  for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     fill_mask(plan, level);
-    for_parts(space, level, [&](u32 part, const u32 (&blend)[kAxes]) {
-      u32* const at = level.parts[part];
-      predict_part<kPredictor>(plan, level, part, blend, [&](u32 offset) {
-        if constexpr (kClosed) {
-          return TakeClosed{at + offset, places + offset};
-        } else {
-          return TakeOpen{at + offset, places + offset};
-        }
+    for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
+      using Make = MakeTake<kClosed ? 1 : 0>;
+      Pass<kPredictor, Make> pass(plan, level, part, blend);
+      for_slabs(plan, level, part, [&](const Slab& slab, u32 offset) {
+        pass(slab, Make{level.parts[part], places, offset});
+        next = move_codes<false>(plan, level, part, slab, places, offset, next);
       });
-      next = move_codes<false>(plan, level, part, places, next);
     });
-    move_level<false>(plan, level, l == 0 ? grid_of(plan.shape, places) : grid_of(plan, space.levels[l - 1]));
+    merge_level(plan, space.levels, l, places, sink);
   }
   for (u32 i = plan.shape.count; i % kBlockCodes != 0; ++i) *next++ = 0;
 }
 
-template <u32 kPredictor>
-inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers) {
+template <u32 kPredictor, class Sink>
+inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers, Sink& sink) {
   const Plan& plan = space.plan;
   const u32* next = reinterpret_cast<const u32*>(steps);
-  for_first(space, [&](u32& integer, const u32* before) {
-    integer = before == nullptr ? static_cast<u32>(base) : *before + *next;
-    ++next;
+  i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
+  coarse[0] = base;
+  interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, [&](u32 place, i32 prediction) {
+    coarse[place] = static_cast<i32>(static_cast<u32>(prediction) + *++next);
   });
-  for (u32 l = plan.top + 1; l-- > 0;) {
+  ++next;
+  for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     fill_mask(plan, level);
-    for_parts(space, level, [&](u32 part, const u32 (&blend)[kAxes]) {
-      u32* const at = level.parts[part];
-      next = move_codes<true>(plan, level, part, at, next);
-      predict_part<kPredictor>(plan, level, part, blend, [&](u32 offset) { return TakeSteps{at + offset}; });
+    for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
+      using Make = MakeTake<2>;
+      Pass<kPredictor, Make> pass(plan, level, part, blend);
+      for_slabs(plan, level, part, [&](const Slab& slab, u32) {
+        next = move_codes<true>(plan, level, part, slab, level.parts[part], 0, next);
+        pass(slab, Make{level.parts[part], nullptr, 0});
+      });
     });
-    move_level<false>(plan, level, l == 0 ? grid_of(plan.shape, reinterpret_cast<u32*>(integers))
-                                          : grid_of(plan, space.levels[l - 1]));
+    merge_level(plan, space.levels, l, reinterpret_cast<u32*>(integers), sink);
   }
 }
 
