@@ -417,6 +417,7 @@ def rate_section(results: Results) -> list[str]:
     lines = ["## Rate and distortion", "", conditions, ""]
     lines += figure("rate_distortion", "PSNR against bits a value, on all fields and on some")
     lines += [compared, ""]
+    cases = [bound["codecs"] for row in rows for bound in row["bounds"]]
     summary = []
     for name in names:
         cells = [name]
@@ -428,15 +429,20 @@ def rate_section(results: Results) -> list[str]:
                 else f"**{found['of_sz3']:.3f}**, {found['above_sz3']} of {found['fields']}, "
                 f"{found['worst'].partition('/')[2]} {found['worst_of_sz3']:.2f}"
             )
+        found = [codecs[name] for codecs in cases if codecs.get(name, {}).get("ratio")]
+        cells.append(f"{sum(bool(result['broken']) for result in found)} of {len(found)}")
+        errors = [result["error_fraction"] for result in found]
+        cells.append(NONE if None in errors else f"{max(errors):.4f}")
         summary.append(cells)
-    lines += [*table(("", *scales), summary), ""]
+    headings = ("", *scales, "bound violated", "largest error / bound")
+    lines += [*table(headings, summary), ""]
     lines += [*below_sz3(rows), ""]
     for i, scale in enumerate(scales):
-        cells = []
+        values = []
         for row in rows:
             codecs = row["bounds"][i]["codecs"]
             chunk = " × ".join(map(str, row["chunks"]))
-            cells.append(
+            values.append(
                 [
                     f"{row['field']}, {chunk}" + ", f64" * (row["dtype"] == "float64"),
                     *(rate_cell(codecs.get(name, {})) for name in names),
@@ -444,7 +450,7 @@ def rate_section(results: Results) -> list[str]:
             )
         text = "Ratio, and PSNR in dB; an exclamation mark: the bound was violated."
         lines += [f"### {scale} of the range, against distortion", "", text, ""]
-        lines += [*table(("field, chunk", *names), cells), ""]
+        lines += [*table(("field, chunk", *names), values), ""]
     return lines
 
 
