@@ -214,7 +214,7 @@ std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, 
       if (sizeof(I) == 4) z &= 0xFFFFFFFF;
       steps.push_back(N::times(N::unzigzag(z), head.is_closed ? 16 : 1));
       if (y != 15) continue;
-      if (escapes - at < head.escape_bytes) return {};
+      if (escapes < at + head.escape_bytes) return {};  // words may have run into escapes
       escapes -= head.escape_bytes;
       steps.back() = N::unzigzag(get(escapes, head.escape_bytes));
     }
