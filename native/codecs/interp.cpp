@@ -93,30 +93,18 @@ class TileWriter {
       : q_(q), shape_(shape), summary_(summary), values_(values), payload_(payload), memory_(memory) {}
 
   u32 count() const { return shape_.count; }
-  u32 size() const { return size_; }         // of the payload; kStoreTile if there is none
-  u64 least_cost() const { return least_; }  // of the payload, in 1/16 bit
+  u32 size() const { return size_; }  // of the payload; kStoreTile if there is none
+  // Of the last closed form that was tried; kTileValues if it was impossible.
+  u32 patches() const { return patches_; }
 
   // Codes the tile in a form, and writes it if it is the best so far. Returns its cost without the exceptions, which is
-  // what a survey estimates.
-  u64 attempt(const Form& form) {
+  // what a survey estimates. A closed form with `most_patches` or more is not written.
+  u64 attempt(const Form& form, u32 most_patches = kTileValues) {
     if (form.is_closed || form.is_fine) {
-      if constexpr (kHasFinePoints<Q>) return attempt_fine(form);
+      if constexpr (kHasFinePoints<Q>) return attempt_fine(form, most_patches);
       return kNoCost;
     }
     return attempt_bins(form);
-  }
-
-  // The number of patches in a closed form, or kTileValues if the form is impossible.
-  u32 patches_if_closed(const Form& form) {
-    if constexpr (kHasFinePoints<Q>) {
-      const i32 base = closed_base(memory_.positions, count());
-      i32* const integers = narrow(memory_.integers);
-      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, narrow(memory_.codes),
-                               memory_.scratch);
-      Patches patches = {memory_.patches, kMaxPatches};
-      if (are_near(integers, count()) && split_steps(narrow(memory_.codes), count(), patches)) return patches.count;
-    }
-    return kTileValues;
   }
 
  private:
@@ -125,7 +113,7 @@ class TileWriter {
   // The same memory for 32-bit integers.
   static i32* narrow(Int<T>* integers) { return reinterpret_cast<i32*>(integers); }
 
-  u64 attempt_fine(const Form& form) {
+  u64 attempt_fine(const Form& form, u32 most_patches) {
     const i32 base =
         form.is_closed ? closed_base(memory_.positions, count()) : first_fine_point(memory_.positions, count());
     i32* const integers = narrow(memory_.integers);
@@ -135,8 +123,11 @@ class TileWriter {
     if (has_exceptions) find_exceptions(memory_.positions, count(), memory_.mask);
     if (form.is_closed) {
       code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, memory_.scratch);
+      patches_ = kTileValues;
       if (has_exceptions && !are_near(integers, count())) return kNoCost;
       if (!split_steps(codes, count(), patches)) return kNoCost;
+      patches_ = patches.count;
+      if (patches_ >= most_patches) return kNoCost;
     } else {
       fine_points(memory_.positions, count(), base, integers);
       if (!code_open(form, has_exceptions, true, integers, codes)) return kNoCost;
@@ -251,6 +242,7 @@ class TileWriter {
   Memory<T>& memory_;
   u64 least_ = kNoCost;
   u32 size_ = kStoreTile;
+  u32 patches_ = kTileValues;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -300,17 +292,16 @@ void attempt_both(Writer& writer, const Form& interpolation, const Prospects& pr
 
 // The form of a tile with more than one integer. `beside` kept values are no bins.
 template <class T>
-void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>&, const Quantizer& quantizer, bool is_rewritable,
-                 const Shape& shape, const u8* values, const Summary& summary, Memory<T>& memory) {
+void choose_form(TileWriter<T, Lattice<T>>& writer, const Quantizer& quantizer, bool is_rewritable, const Shape& shape,
+                 const u8* values, const Summary& summary, Memory<T>& memory) {
   const u32 count = shape.count, beside = summary.beside_bins;
   const bool can_close = !is_rewritable && summary.without_fine <= count / 128 && shape.active != 0;
   const bool is_decoded = beside > count / 128;  // mostly values that were decoded before
   if (can_close && is_decoded) {
     Form form = {.is_fine = true, .is_closed = true};
     form.rule = recognise_rule(shape, memory.positions);
-    const u32 patches = writer.patches_if_closed(form);
-    if (patches < count / 8) writer.attempt(form);
-    if (patches <= count / 1024) return;
+    writer.attempt(form, count / 8);
+    if (writer.patches() <= count / 1024) return;
   }
   const AbsolutePositions<T> positions(quantizer, can_close);
   const Prospects prospects = survey_tile<T>(shape, values, positions, memory);
@@ -329,9 +320,8 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>&, const Qua
 }
 
 template <class T>
-void choose_form(TileWriter<T, blocks::FoldedQuantizer<T>>& writer, const blocks::FoldedQuantizer<T>&,
-                 const Quantizer& quantizer, bool, const Shape& shape, const u8* values, const Summary&,
-                 Memory<T>& memory) {
+void choose_form(TileWriter<T, blocks::FoldedQuantizer<T>>& writer, const Quantizer& quantizer, bool,
+                 const Shape& shape, const u8* values, const Summary&, Memory<T>& memory) {
   const Prospects prospects = survey_tile<T>(shape, values, PointwisePositions<T>(quantizer), memory);
   attempt_both(writer, prospects.interpolation, prospects, shape.active != 0);
 }
@@ -369,7 +359,7 @@ u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& ti
     return blocks::write_constant<T>(constant, count, payload);
   }
   TileWriter<T, Q> writer(q, shape, summary, values, payload, memory);
-  choose_form<T>(writer, q, quantizer, (mode & kRewritable) != 0, shape, values, summary, memory);
+  choose_form<T>(writer, quantizer, (mode & kRewritable) != 0, shape, values, summary, memory);
   return writer.size();
 }
 
