@@ -39,7 +39,7 @@ struct Form {
   bool is_lorenzo = false;
   bool is_fine = false;
   bool is_closed = false;
-  Rule rule = {kFourPoints, {}};  // of interpolation
+  Rule rule = {};  // of interpolation
   u32 lorenzo_axes = 0;
 };
 
@@ -203,7 +203,7 @@ class TileWriter {
     const u64 room = u64{kHeadBytes} + sizeof(T) + section_bytes + coded.coding.cost / 128;
     if (room >= raw_bytes + kSlack) return;  // larger than the tile stored, whatever the coder makes of it
     Head head;
-    head.predictor = coded.form.is_lorenzo ? kLorenzo : coded.form.rule.predictor;
+    head.predictor = coded.form.is_lorenzo ? kLorenzo : kFourPoints;
     head.is_fine = coded.form.is_fine;
     head.is_closed = coded.form.is_closed;
     head.lanes = coded.coding.lanes;
@@ -385,7 +385,7 @@ bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base,
   if (head.predictor == kLorenzo) {
     rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers);
   } else {
-    const Rule rule = {head.predictor, {head.weights[0], head.weights[1], head.weights[2]}};
+    const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
     rebuild_interpolation(shape, rule, steps, I{0}, integers, memory.prediction);
   }
   to_values<T>(q, integers, shape.count, base, head.is_fine, values);

@@ -90,7 +90,7 @@ H5L_FN Lattice<T> lattice_of(const Quantizer& q) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The head of a payload
 
-enum Predictor : u32 { kTwoPoints = 0, kFourPoints = 1, kSixPoints = 2, kLorenzo = 3 };
+enum Predictor : u32 { kFourPoints = 1, kLorenzo = 3 };
 
 inline constexpr u32 kWeightCodes = 6;  // they stand for the weights 16, 8, 4, 2, 1, 0
 inline constexpr u32 kHeadBytes = 8;    // without the base

@@ -60,7 +60,7 @@ inline u32 weight_code(u64 error, u64 least) {
 
 // The weights of some axes, in the order of w, z, y, x.
 struct Weights {
-  Rule rule = {kFourPoints, {}};
+  Rule rule = {};
   u32 axes[kMaxActiveAxes] = {};
   u32 count = 0;
 };
@@ -642,7 +642,6 @@ inline constexpr u32 kWeightSets = kWeightCodes * kWeightCodes * kWeightCodes;
 
 inline Rule rule_of(u32 weight_set) {
   return {
-      kFourPoints,
       {weight_set % kWeightCodes, weight_set / kWeightCodes % kWeightCodes, weight_set / kWeightCodes / kWeightCodes}};
 }
 
@@ -676,7 +675,7 @@ inline Rule recognise_rule(const Shape& shape, const i32* positions) {
       for (u32 i = 0; i < shape.active; ++i) {
         if ((odd >> i & 1) == 0) continue;
         const u32 a = shape.active_axes[i];
-        const Row row = row_of(at[a], 1, shape.extents[a], kFourPoints, false);
+        const Row row = row_of(at[a], 1, shape.extents[a], false);
         for (u32 k = 0; k < row.points; ++k) {
           const i32 from = positions[i64{place} + i64{row.distances[k]} * shape.strides[a]];
           is_usable = is_usable && from != kNone<i32>;
@@ -798,7 +797,7 @@ u32 recognise_axes(const Lattice<T>& lattice, const ValueReader<T>& reader, cons
         ++samples;
         continue;
       }
-      const Row row = row_of(local, 1, extent, kFourPoints, false);
+      const Row row = row_of(local, 1, extent, false);
       u32 sum = 0;
       bool is_usable = true;
       i32 bits = value;

@@ -156,7 +156,6 @@ inline Code* move_rows_of(u32 count, W* const* rows, u32 entries, u32 places, Co
 // Interpolation
 
 struct Rule {
-  u32 predictor;                // two, four or six points
   u32 weights[kMaxActiveAxes];  // weight codes of the active axes
 };
 
@@ -221,21 +220,20 @@ inline u32 top_level(const Shape& shape) {
   return top;
 }
 
-// How an odd coordinate is predicted: the sum of weights times the integers at these distances, in 16ths. With six
-// points in 256ths.
+// How an odd coordinate is predicted: the sum of weights times the integers at these distances, in 16ths.
 struct Row {
   u32 points;
-  i32 distances[6];
-  i32 weights[6];
+  i32 distances[4];
+  i32 weights[4];
 };
 
-inline Row row_of(u32 i, u32 s, u32 extent, u32 predictor, bool is_top) {
+inline Row row_of(u32 i, u32 s, u32 extent, bool is_top) {
   const i32 at = static_cast<i32>(i), step = static_cast<i32>(s), last = static_cast<i32>(extent) - 1;
   if (is_top) return {1, {-at}, {16}};
   const bool has_left = at - 3 * step >= 0, has_right = at + 3 * step <= last;
   if (at + step > last) {  // the neighbour is the last coordinate
     const i32 d = last - at;
-    if (predictor == kTwoPoints || !has_left) {
+    if (!has_left) {
       const i32 a = (16 * d + (step + d) / 2) / (step + d);
       return {2, {-step, d}, {a, 16 - a}};
     }
@@ -244,10 +242,7 @@ inline Row row_of(u32 i, u32 s, u32 extent, u32 predictor, bool is_top) {
     const i32 b = (48 * d + step + d) / (2 * (step + d));
     return {3, {-3 * step, -step, d}, {a, b, 16 - a - b}};
   }
-  if (predictor == kTwoPoints || (!has_left && !has_right)) return {2, {-step, step}, {8, 8}};
-  if (predictor == kSixPoints && at - 5 * step >= 0 && at + 5 * step <= last) {
-    return {6, {-5 * step, -3 * step, -step, step, 3 * step, 5 * step}, {3, -25, 150, 150, -25, 3}};
-  }
+  if (!has_left && !has_right) return {2, {-step, step}, {8, 8}};
   if (has_left && has_right) return {4, {-3 * step, -step, step, 3 * step}, {-1, 9, 9, -1}};
   if (has_left) return {3, {-3 * step, -step, step}, {-2, 12, 6}};
   return {3, {-step, step, 3 * step}, {6, 12, -2}};

@@ -19,22 +19,19 @@ namespace h5lossy::H5L_TARGET::interp {
 
 inline constexpr u32 kInterpolationScratch = levels::kScratchBytes;
 
-// Calls run(constant of the predictor, workspace, sink) if the box is one for vectors.
+// Calls run(workspace, sink) if the box is one for vectors.
 template <class I, class Take, class F>
 inline bool with_levels(const Shape& shape, const Rule& rule, I* integers, u8* scratch, Take& take, F&& run) {
   if constexpr (sizeof(I) == 4) {
     levels::Workspace* const space = levels::plan_levels(shape, rule, scratch);
     if (space == nullptr) return false;
-    const auto run_with = [&](auto& sink) {
-      levels::with_predictor(rule.predictor, [&](auto predictor) { run(predictor, *space, sink); });
-    };
     if constexpr (Take::kNeedsAll) {
       levels::WholeBox sink;
-      run_with(sink);
+      run(*space, sink);
       take(0, integers, shape.count);
     } else {
       levels::Batches<Take> sink(reinterpret_cast<u32*>(integers), take);
-      run_with(sink);
+      run(*space, sink);
     }
     return true;
   } else {
@@ -70,8 +67,8 @@ InBatches(F) -> InBatches<F>;
 template <bool kClosed, class I, class Take = KeepAll>
 inline void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, I base, I* integers, I* codes,
                                u8* scratch, Take take = {}) {
-  const bool is_done = with_levels(shape, rule, integers, scratch, take, [&](auto predictor, auto& space, auto& sink) {
-    levels::code<kClosed, predictor()>(space, targets, base, integers, codes, sink);
+  const bool is_done = with_levels(shape, rule, integers, scratch, take, [&](auto& space, auto& sink) {
+    levels::code<kClosed>(space, targets, base, integers, codes, sink);
   });
   if (is_done) return;
   integers[0] = base;
@@ -88,8 +85,8 @@ template <class I, class Take = KeepAll>
 inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers,
                                   u8* scratch, Take take = {}) {
   using U = Unsigned<I>;
-  const bool is_done = with_levels(shape, rule, integers, scratch, take, [&](auto predictor, auto& space, auto& sink) {
-    levels::rebuild<predictor()>(space, steps, base, integers, sink);
+  const bool is_done = with_levels(shape, rule, integers, scratch, take, [&](auto& space, auto& sink) {
+    levels::rebuild(space, steps, base, integers, sink);
   });
   if (is_done) return;
   integers[0] = base;

@@ -26,23 +26,23 @@ inline Places places_of(const Shape& shape) {
 
 // A rule as sums over an array.
 struct Taps {
-  u32 count;  // six: in 256ths
-  i32 offsets[6];
-  u32 weights[6];
+  u32 count;
+  i32 offsets[4];
+  u32 weights[4];
 };
 
-// The rules of an axis in one level: for odd entries of the interior, with six and four points, and for those at the ends.
+// The rules of an axis in one level: for odd entries of the interior, and for those at the ends.
 class AxisTaps {
  public:
   AxisTaps() = default;
-  AxisTaps(const Shape& shape, const Places& places, u32 a, u32 s, u32 predictor, bool is_top) {
+  AxisTaps(const Shape& shape, const Places& places, u32 a, u32 s, bool is_top) {
     const u32 extent = shape.extents[a], last = extent - 1;
     odd_ = odd_of(extent, s, is_top).count;
     if (odd_ == 0) return;
-    if (!is_top) find_interior(last / s, last % (2 * s) > s, predictor);
+    if (!is_top && last / s >= 6) inner_count_ = (last / s - 6) / 2 + 1;
     const auto find = [&](u32 entry, Taps& taps) {
       const u32 c = is_top ? last : s * (2 * entry + 1);
-      const Row row = row_of(c, s, extent, predictor, is_top);
+      const Row row = row_of(c, s, extent, is_top);
       const auto place = [&](u32 at) { return at == last ? places.last[a] : at >> places.shift; };
       taps.count = row.points;
       for (u32 i = 0; i < row.points; ++i) {
@@ -51,35 +51,20 @@ class AxisTaps {
         taps.weights[i] = static_cast<u32>(row.weights[i]);
       }
     };
-    if (six_count_ != 0) find(six_first_, taps_[0]);
-    if (four_count_ != 0) find(four_first_, taps_[1]);
-    find(0, taps_[2]);
-    find(odd_ - 1, taps_[3]);
-    if (odd_ > 1) find(odd_ - 2, taps_[4]);
+    if (inner_count_ != 0) find(1, taps_[0]);
+    find(0, taps_[1]);
+    find(odd_ - 1, taps_[2]);
+    if (odd_ > 1) find(odd_ - 2, taps_[3]);
   }
   const Taps& at(u32 entry) const {
-    if (entry - six_first_ < six_count_) return taps_[0];
-    if (entry - four_first_ < four_count_) return taps_[1];
-    return taps_[entry == odd_ - 1 ? 3 : entry == 0 ? 2 : 4];
+    if (entry - 1 < inner_count_) return taps_[0];
+    return taps_[entry == odd_ - 1 ? 2 : entry == 0 ? 1 : 3];
   }
 
  private:
-  // `steps`: how often the half step goes into the last coordinate.
-  void find_interior(u32 steps, bool is_irregular, u32 predictor) {
-    if (predictor == kTwoPoints) {
-      four_count_ = odd_ - (is_irregular ? 1 : 0);
-      return;
-    }
-    four_first_ = 1;
-    four_count_ = steps >= 6 ? (steps - 6) / 2 + 1 : 0;
-    six_first_ = 2;
-    if (predictor == kSixPoints) six_count_ = steps >= 10 ? (steps - 10) / 2 + 1 : 0;
-  }
-
   u32 odd_ = 0;
-  u32 six_first_ = 0, six_count_ = 0;
-  u32 four_first_ = 0, four_count_ = 0;  // with two points: all regular ones
-  Taps taps_[5];
+  u32 inner_count_ = 0;  // entries with four neighbours, from 1 on
+  Taps taps_[4];
 };
 
 // In 16ths.
@@ -90,7 +75,7 @@ inline Unsigned<I> predict(const Taps& taps, const I* at) {
   for (u32 i = 0; i < taps.count; ++i) {
     sum += static_cast<U>(static_cast<I>(static_cast<i32>(taps.weights[i]))) * static_cast<U>(at[taps.offsets[i]]);
   }
-  return taps.count == 6 ? static_cast<U>(static_cast<I>(sum + 8) >> 4) : sum;
+  return sum;
 }
 
 // Which axes are odd in the passes of a level, in their order; bit i for active axis i.
@@ -141,7 +126,7 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
     for (u32 a = 0; a < kAxes; ++a) lists[a][0] = all_of(shape.extents[a]);
     for (u32 i = 0; i < active; ++i) {
       const u32 a = shape.active_axes[i], extent = shape.extents[a];
-      taps[i] = AxisTaps(shape, places, a, s, rule.predictor, is_top);
+      taps[i] = AxisTaps(shape, places, a, s, is_top);
       lists[a][0] = even_of(extent, s, is_top);
       lists[a][1] = odd_of(extent, s, is_top);
       for (List& list : lists[a]) {

@@ -27,8 +27,6 @@ using interp::kNone;
 using interp::Rule;
 using interp::Shape;
 
-constexpr int kTwo = 2, kFour = 4, kSix = 6;
-
 // ---------------------------------------------------------------------------------------------------------------------
 // The definition
 
@@ -88,13 +86,13 @@ struct Term {
   int offset, weight;
 };
 
-// Weights in 16ths; six of them in 256ths.
-std::vector<Term> row(int i, int s, int n, int points, bool is_top) {
+// Weights in 16ths.
+std::vector<Term> row(int i, int s, int n, bool is_top) {
   const int last = n - 1;
   if (is_top) return {{-i, 16}};
   if (i + s > last) {
     const int d = last - i;
-    if (points == kTwo || i - 3 * s < 0) {
+    if (i - 3 * s < 0) {
       const int a = (16 * d + (s + d) / 2) / (s + d);
       return {{-s, a}, {d, 16 - a}};
     }
@@ -103,10 +101,7 @@ std::vector<Term> row(int i, int s, int n, int points, bool is_top) {
     return {{-3 * s, a}, {-s, b}, {d, 16 - a - b}};
   }
   const bool has_left = i - 3 * s >= 0, has_right = i + 3 * s <= last;
-  if (points == kTwo || (!has_left && !has_right)) return {{-s, 8}, {s, 8}};
-  if (points == kSix && i - 5 * s >= 0 && i + 5 * s <= last) {
-    return {{-5 * s, 3}, {-3 * s, -25}, {-s, 150}, {s, 150}, {3 * s, -25}, {5 * s, 3}};
-  }
+  if (!has_left && !has_right) return {{-s, 8}, {s, 8}};
   if (has_left && has_right) return {{-3 * s, -1}, {-s, 9}, {s, 9}, {3 * s, -1}};
   if (has_left) return {{-3 * s, -2}, {-s, 12}, {s, 6}};
   return {{-s, 6}, {s, 12}, {3 * s, -2}};
@@ -142,7 +137,7 @@ I wrapped(std::uint64_t x) {
 
 // Calls visit(position, prediction, is first), which sets q[position].
 template <class I, class F>
-void interpolate(const Grid& box, int points, const std::vector<int>& codes, const std::vector<I>& q, F visit) {
+void interpolate(const Grid& box, const std::vector<int>& codes, const std::vector<I>& q, F visit) {
   const auto is_active = [&](int a) { return std::find(box.active.begin(), box.active.end(), a) != box.active.end(); };
   const auto at = [&](int position) { return q[static_cast<size_t>(position)]; };
   Lists lists;
@@ -196,12 +191,11 @@ void interpolate(const Grid& box, int points, const std::vector<int>& codes, con
           for (size_t k = 0; k < odd.size(); ++k) {
             const int a = box.active[static_cast<size_t>(odd[k])];
             std::uint64_t p = 0;
-            const std::vector<Term> terms = row(coordinates[a], s, box.n[a], points, l == top);
+            const std::vector<Term> terms = row(coordinates[a], s, box.n[a], l == top);
             for (const Term& term : terms) {
               p += static_cast<std::uint64_t>(static_cast<i64>(term.weight)) *
                    static_cast<std::uint64_t>(static_cast<i64>(at(position + term.offset * box.stride[a])));
             }
-            if (terms.size() == 6) p = static_cast<std::uint64_t>(static_cast<i64>(wrapped<I>(p + 8) >> 4));
             sum += static_cast<std::uint64_t>(weights[k]) * p;
           }
           visit(position, static_cast<I>(wrapped<I>(sum) >> 8), false);
@@ -217,12 +211,12 @@ struct Coded {
 };
 
 template <class I>
-Coded<I> code_naively(const Grid& box, int points, const std::vector<int>& weights, bool is_closed,
-                      const std::vector<I>& targets, I base) {
+Coded<I> code_naively(const Grid& box, const std::vector<int>& weights, bool is_closed, const std::vector<I>& targets,
+                      I base) {
   Coded<I> coded;
   std::vector<bool> is_coded(targets.size());
   coded.integers.resize(targets.size());
-  interpolate(box, points, weights, coded.integers, [&](int position, I prediction, bool is_first) {
+  interpolate(box, weights, coded.integers, [&](int position, I prediction, bool is_first) {
     const auto at = static_cast<size_t>(position);
     CHECK(!is_coded[at], "position %d", position);
     is_coded[at] = true;
@@ -295,7 +289,6 @@ std::vector<I> code_lorenzo_naively(const Grid& box, u32 axes, const std::vector
 struct Setting {
   u16 extents[4];
   u32 mode;
-  int points;
   std::vector<int> weights;
 };
 
@@ -303,7 +296,7 @@ std::string name_of(const Setting& s) {
   std::string name;
   for (const u16 extent : s.extents) name += std::to_string(extent) + " ";
   name += "mode " + std::to_string(s.mode);
-  name += ", " + std::to_string(s.points) + " points, weights";
+  name += ", weights";
   for (const int code : s.weights) {
     name += ' ';
     name += std::to_string(code);
@@ -325,17 +318,13 @@ Setting any_setting(Random& random) {
   do {
     setting.mode = 1 + static_cast<u32>(random.below(15));
   } while (setting.mode == 15);
-  setting.points = std::vector<int>{kTwo, kFour, kSix}[random.below(3)];
   const Grid box(setting.extents, setting.mode);
   for (size_t i = 0; i < box.active.size(); ++i) setting.weights.push_back(static_cast<int>(random.below(6)));
   return setting;
 }
 
 Rule rule_of(const Setting& setting) {
-  Rule rule = {setting.points == kTwo    ? interp::kTwoPoints
-               : setting.points == kFour ? interp::kFourPoints
-                                         : interp::kSixPoints,
-               {}};
+  Rule rule = {};
   for (size_t i = 0; i < setting.weights.size(); ++i) rule.weights[i] = static_cast<u32>(setting.weights[i]);
   return rule;
 }
@@ -402,7 +391,7 @@ void check_interpolation(const Setting& setting, const std::vector<I>& targets, 
   const Grid box(setting.extents, setting.mode);
   const Shape shape = interp::shape_of(setting.extents, setting.mode);
   const Rule rule = rule_of(setting);
-  const Coded<I> expected = code_naively(box, setting.points, setting.weights, kClosed, targets, base);
+  const Coded<I> expected = code_naively(box, setting.weights, kClosed, targets, base);
   const size_t count = targets.size();
   Array<I> given(targets), integers(count), codes(count), rebuilt(count), steps(count), batches(count);
   interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch());

@@ -8,7 +8,7 @@
 // the neighbours everywhere: along an axis of stride S, place j of the odd list lies between places j and j + 1 of the even
 // one. What is different near the ends of an axis is hidden in *ghosts*: integers in front of and behind the even ones,
 // such that the rule of the interior gives what the rule at the end asks for. This is exact: the interior's outermost
-// weight is -1, so that any sum of products can be reached. (Six points are mixed with four by a mask.)
+// weight is -1, so that any sum of products can be reached.
 //
 // The slowest active axis, *outer*, has no ghosts in its parts, as they would take much memory: the few odd entries with
 // rules of their own are predicted by themselves.
@@ -68,11 +68,9 @@ struct Axis {
   u32 before = 0;                    // ghosts in front
   u32 places = 0;                    // of even and odd parts, with ghosts
   u32 stride = 0;                    // of the inner axes
-  u32 six_begin = 0, six_end = 0;    // odd places with six points
   u32 four_begin = 0, four_end = 0;  // with four
-  u32 twist = 0;              // two points: the last odd place, if irregular, has the weights 8 + twist and 8 - twist
-  bool is_cubic = false;      // all ghosts but that of an irregular place continue three entries by a parabola
-  bool is_irregular = false;  // the last odd place lies closer than s to the last even one
+  bool is_cubic = false;             // all ghosts but that of an irregular place continue three entries by a parabola
+  bool is_irregular = false;         // the last odd place lies closer than s to the last even one
   u32 ghost_count = 0;
   Ghost ghosts[3];
 
@@ -88,8 +86,7 @@ struct Level {
   Axis axes[kAxes];
   u32 s;
   bool is_top;
-  u32 block;  // of all inner places, with ghosts
-  u32 mask_length;
+  u32 block;       // of all inner places, with ghosts
   u32* parts[16];  // by the set of odd axes, bit a for axis a; where places and entries 0 are
 };
 
@@ -100,14 +97,13 @@ struct Plan {
   u32 outer;    // an axis, or kNoAxis
   u32 first;    // the slowest one of a block: what is faster than the outer axis, or all active ones and what is faster
   u32 repeats;  // the product of extents that are slower than the outer axis, or than a block
-  u32* mask;
   u32* ghosts;  // of the outer axis, kGhostLanes for each term
 };
 
 // Weights of the even entries j - 1 to j + 2 for odd place j, that are not six points.
-inline void weights_of(const Plan& plan, const Level& level, u32 a, u32 j, u32 predictor, u32 (&weights)[4]) {
+inline void weights_of(const Plan& plan, const Level& level, u32 a, u32 j, u32 (&weights)[4]) {
   const u32 extent = plan.shape.extents[a];
-  const Row row = row_of(level.is_top ? extent - 1 : level.s * (2 * j + 1), level.s, extent, predictor, level.is_top);
+  const Row row = row_of(level.is_top ? extent - 1 : level.s * (2 * j + 1), level.s, extent, level.is_top);
   for (u32& weight : weights) weight = 0;
   const i32 three = 3 * static_cast<i32>(level.s);
   for (u32 i = 0; i < row.points; ++i) {
@@ -131,7 +127,6 @@ inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
   axis.regular = axis.places = axis.even;
   if (axis.odd == 0) return;
   const u32 no = axis.odd;
-  const u32 predictor = plan.rule.predictor;
   const bool is_inner = a != plan.outer;
   if (level.is_top) {
     if (!is_inner) return;
@@ -148,22 +143,9 @@ inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
   const u32 regular = last / (2 * s) + 1;
   axis.is_irregular = regular == no;
   // Rules by place.
-  if (predictor == kTwoPoints) {
-    if (axis.is_irregular) {
-      u32 w[4];
-      weights_of(plan, level, a, no - 1, kTwoPoints, w);
-      axis.twist = w[1] - 8;
-    }
-  } else {
-    axis.four_begin = 1;
-    axis.four_end = last / s >= 4 ? (last / s - 4) / 2 + 1 : 0;
-    if (axis.four_end < 1) axis.four_end = 1;
-    if (predictor == kSixPoints) {
-      axis.six_begin = 2;
-      axis.six_end = last / s >= 6 ? (last / s - 6) / 2 + 1 : 0;
-      if (axis.six_end < 2) axis.six_begin = axis.six_end = 2;
-    }
-  }
+  axis.four_begin = 1;
+  axis.four_end = last / s >= 4 ? (last / s - 4) / 2 + 1 : 0;
+  if (axis.four_end < 1) axis.four_end = 1;
   if (!is_inner) return;
   axis.regular = regular;
   axis.before = 1;
@@ -172,26 +154,22 @@ inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
   // Rows are copied in pieces of four or eight.
   if (a == 3) axis.places = regular < 32 ? (axis.places + 3) / 4 * 4 : (axis.places + 7) / 8 * 8;
   const i32 r = static_cast<i32>(regular), end = static_cast<i32>(no), at_last = static_cast<i32>(regular + axis.gap);
-  if (predictor == kTwoPoints) {
-    if (axis.is_irregular) add_ghost(axis, {r, {at_last}, {1}, 1});
-    return;
-  }
   u32 w[4];
   if (axis.is_irregular) {
     if (no >= 3) {
-      weights_of(plan, level, a, no - 2, kFourPoints, w);
+      weights_of(plan, level, a, no - 2, w);
       add_ghost(axis, {r, {end - 3, end - 2, end - 1}, {0u - 1 - w[0], 9 - w[1], 9 - w[2]}, 3});
     } else {
       add_ghost(axis, {r, {end - 1}, {1}, 1});
     }
-    weights_of(plan, level, a, no - 1, kFourPoints, w);
+    weights_of(plan, level, a, no - 1, w);
     if (no >= 2) {
       add_ghost(axis, {r + 1, {end - 2, end - 1, r, at_last}, {0u - 1 - w[0], 9 - w[1], 9, 0 - w[2]}, 4});
     } else {
       add_ghost(axis, {r + 1, {0, r, at_last}, {8 - w[1], 9, 0 - w[2]}, 3});
     }
   } else {
-    weights_of(plan, level, a, no - 1, kFourPoints, w);
+    weights_of(plan, level, a, no - 1, w);
     if (no >= 2) {
       add_ghost(axis, {r, {end - 2, end - 1, end}, {0u - 1 - w[0], 9 - w[1], 9 - w[2]}, 3});
     } else {
@@ -199,7 +177,7 @@ inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
     }
   }
   if (no >= 2) {
-    weights_of(plan, level, a, 0, kFourPoints, w);
+    weights_of(plan, level, a, 0, w);
     add_ghost(axis, {-1, {0, 1, 2}, {9 - w[1], 9 - w[2], 0u - 1 - w[3]}, 3});
     axis.is_cubic = w[3] != 0 && (no >= 3 || !axis.is_irregular);
   } else {
@@ -237,57 +215,34 @@ inline constexpr u32 kLongBlock = 128;
 inline constexpr u32 kLargePart = 4096;
 inline constexpr u32 kSlabPlaces = 512;  // at least
 inline constexpr u32 kGhostLanes = 1024;
-inline constexpr u32 kMaskWords = 1024;
-inline constexpr u32 kMaxRepeats = 8;     // of an outer axis
-inline constexpr u32 kOuterBit = 1 << 4;  // behind those of the four axes
+inline constexpr u32 kMaxRepeats = 8;  // of an outer axis
 
-// Where a term's neighbours are: the even entries j - 2 to j + 3.
+// Where a term's neighbours are: the even entries j - 1 to j + 2.
 struct Term {
-  const u32* from[6];
-  u32 bit;     // of the mask: six points, or two irregular ones
-  u32 twist;   // for two points
+  const u32* from[4];
   u32 weight;  // in 16ths
 };
 
-template <u32 kPredictor>
-[[gnu::always_inline]] inline Lanes predicted(const Term& term, u32 k, Lanes mask) {
-  const Lanes c = load_lanes(term.from[2] + k), d = load_lanes(term.from[3] + k);
-  if constexpr (kPredictor == kTwoPoints) {
-    const Lanes twist = (Lanes)((mask & term.bit) != 0) & term.twist;
-    return ((c + d) << 3) + twist * (c - d);
-  } else {
-    const Lanes b = load_lanes(term.from[1] + k), e = load_lanes(term.from[4] + k);
-    const Lanes inner = c + d, outer = b + e, bend = inner - outer;
-    const Lanes four = (inner << 3) + bend;
-    if constexpr (kPredictor == kFourPoints) {
-      return four;
-    } else {
-      const Lanes a = load_lanes(term.from[0] + k), f = load_lanes(term.from[5] + k);
-      // 150, -25 and 3 are 16 times 9, -1 and 0, and 3 times 2, -3 and 1.
-      const Lanes rest = (bend << 1) + (a + f - outer);
-      const Lanes six = shift_down((four << 4) + (rest << 1) + rest + 8, 4);
-      return (mask & term.bit) != 0 ? six : four;
-    }
-  }
+[[gnu::always_inline]] inline Lanes predicted(const Term& term, u32 k) {
+  const Lanes inner = load_lanes(term.from[1] + k) + load_lanes(term.from[2] + k);
+  const Lanes outer = load_lanes(term.from[0] + k) + load_lanes(term.from[3] + k);
+  return (inner << 3) + (inner - outer);
 }
 
 // Predicts `length` places. `use(k, prediction)` gets vectors of them, and the last one may be too long.
-template <u32 kPredictor, u32 kTerms, class F>
-[[gnu::always_inline]] inline void run(const Term (&terms)[kMaxActiveAxes], const u32* mask, u32 fixed, u32* at,
-                                       u32 length, F&& use) {
+template <u32 kTerms, class F>
+[[gnu::always_inline]] inline void run(const Term (&terms)[kMaxActiveAxes], u32* at, u32 length, F&& use) {
   const Term t0 = terms[0], t1 = terms[kTerms > 1 ? 1 : 0], t2 = terms[kTerms > 2 ? 2 : 0];
   for_lanes(at, length, [&](u32 k) __attribute__((always_inline)) {
-    Lanes bits = {};
-    if constexpr (kPredictor != kFourPoints) bits = load_lanes(mask + k) | fixed;
-    Lanes sum = predicted<kPredictor>(t0, k, bits);
+    Lanes sum = predicted(t0, k);
     // The weights add up to 16.
     if constexpr (kTerms == 1) {
       sum <<= 4;
     } else if constexpr (kTerms == 2) {
-      const Lanes other = predicted<kPredictor>(t1, k, bits);
+      const Lanes other = predicted(t1, k);
       sum = (other << 4) + t0.weight * (sum - other);
     } else {
-      const Lanes second = predicted<kPredictor>(t1, k, bits), third = predicted<kPredictor>(t2, k, bits);
+      const Lanes second = predicted(t1, k), third = predicted(t2, k);
       sum = (third << 4) + t0.weight * (sum - third) + t1.weight * (second - third);
     }
     use(k, shift_down(sum + 128, 8));
@@ -411,42 +366,20 @@ inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a, c
   }
 }
 
-// Bit a of a place's mask: six points along inner axis a, or the irregular one of two. For as many blocks as fit.
-inline void fill_mask(const Plan& plan, const Level& level) {
-  const u32 predictor = plan.rule.predictor;
-  if (predictor == kFourPoints) return;
-  u32* const mask = plan.mask;
-  const u32 length = level.mask_length;
-  memset(mask, 0, (length + kCount) * sizeof(u32));
-  for (u32 a = plan.first; a < kAxes; ++a) {
-    const Axis& axis = level.axes[a];
-    if (axis.odd == 0 || (predictor == kTwoPoints && !axis.is_irregular)) continue;
-    const u32 begin = predictor == kTwoPoints ? axis.odd - 1 : axis.six_begin;
-    const u32 end = predictor == kTwoPoints ? axis.odd : axis.six_end;
-    const u32 period = axis.stride * axis.places;
-    for (u32 block = 0; block < length; block += level.block) {
-      for (u32 at = block; at + period <= block + level.block; at += period) {
-        for (u32 i = at + begin * axis.stride; i < at + end * axis.stride; ++i) mask[i] |= 1u << a;
-      }
-    }
-  }
-}
-
-template <u32 kPredictor, class Use>
-inline void run_terms(u32 count, const Term (&terms)[kMaxActiveAxes], const u32* mask, u32 fixed, u32* at, u32 length,
-                      Use use) {
+template <class Use>
+inline void run_terms(u32 count, const Term (&terms)[kMaxActiveAxes], u32* at, u32 length, Use use) {
   if (count == 1) {
-    run<kPredictor, 1>(terms, mask, fixed, at, length, use);
+    run<1>(terms, at, length, use);
   } else if (count == 2) {
-    run<kPredictor, 2>(terms, mask, fixed, at, length, use);
+    run<2>(terms, at, length, use);
   } else {
-    run<kPredictor, 3>(terms, mask, fixed, at, length, use);
+    run<3>(terms, at, length, use);
   }
 }
 
 // Predicts a part, whose other parts are complete, slab by slab. MakeUse gives for an offset in the part the function that
 // takes the predictions from there on.
-template <u32 kPredictor, class MakeUse>
+template <class MakeUse>
 class Pass {
  public:
   Pass(const Plan& plan, const Level& level, u32 part, const u32 (&blend)[kAxes])
@@ -456,8 +389,6 @@ class Pass {
       axes_[inner_] = a;
       from_[inner_] = level.parts[part & ~(1u << a)];
       strides_[inner_] = level.axes[a].stride;
-      terms_[inner_].bit = 1u << a;
-      terms_[inner_].twist = level.axes[a].twist;
       terms_[inner_].weight = blend[a];
       ++inner_;
     }
@@ -478,31 +409,28 @@ class Pass {
         }
       }
     } else {
-      predict(0, 0, (plan_.repeats - 1) * level_.block + length_, inner_, 0, make_use);
+      predict(0, (plan_.repeats - 1) * level_.block + length_, inner_, make_use);
     }
   }
 
  private:
-  static constexpr u32 kFirst = kPredictor == kTwoPoints ? 2 : kPredictor == kFourPoints ? 1 : 0;  // used neighbour
-
-  // Predicts places from `offset` on, `skip` places behind the beginning of a block.
-  void predict(u32 offset, u32 skip, u32 total, u32 count, u32 fixed, const MakeUse& make_use) {
+  // Predicts places from `offset` on.
+  void predict(u32 offset, u32 total, u32 count, const MakeUse& make_use) {
     const u32 block = level_.block;
-    u32 step = kPredictor == kFourPoints || total <= level_.mask_length - skip ? total : level_.mask_length,
-        longest = step;
+    u32 step = total, longest = total;
     if (total > length_ && length_ >= kLongBlock && block - length_ >= kLongBlock / 2) {
       step = block;  // leave out what has no entries
       longest = length_;
     }
     for (u32 done = 0; done < total; done += step) {
       for (u32 i = 0; i < inner_; ++i) {
-        for (u32 p = kFirst; p < 6 - kFirst; ++p) {
-          terms_[i].from[p] = from_[i] + offset + done + (static_cast<i64>(p) - 2) * strides_[i];
+        for (u32 p = 0; p < 4; ++p) {
+          terms_[i].from[p] = from_[i] + offset + done + (static_cast<i64>(p) - 1) * strides_[i];
         }
       }
-      run_terms<kPredictor>(count, terms_, plan_.mask + skip, fixed, at_ + offset + done,
-                            total - done < longest ? total - done : longest, make_use(offset + done));
-      for (u32 p = kFirst; p < 6 - kFirst && count > inner_; ++p) terms_[inner_].from[p] += step;
+      run_terms(count, terms_, at_ + offset + done, total - done < longest ? total - done : longest,
+                make_use(offset + done));
+      for (u32 p = 0; p < 4 && count > inner_; ++p) terms_[inner_].from[p] += step;
     }
   }
 
@@ -511,14 +439,11 @@ class Pass {
     const u32 outer = plan_.outer;
     if (outer_weight_ == 0) {
       const u32 count = counts_of(level_, part_, outer);
-      predict((repeat * count + begin) * level_.block, 0, (stop - begin - 1) * level_.block + length_, inner_, 0,
-              make_use);
+      predict((repeat * count + begin) * level_.block, (stop - begin - 1) * level_.block + length_, inner_, make_use);
       return;
     }
     const Axis& axis = level_.axes[outer];
     Term& term = terms_[inner_];
-    term.bit = kOuterBit;
-    term.twist = axis.twist;
     term.weight = outer_weight_;
     const u32 block = level_.block;
     const i64 stride = block;
@@ -527,34 +452,25 @@ class Pass {
       const u32 offset = (repeat * axis.odd + j) * block;
       const u32* const here = even + j * block;
       bool is_regular = true;
-      u32 fixed = 0;
       if (level_.is_top) {
         end = j + 1;
-      } else if (kPredictor == kTwoPoints) {
-        fixed = axis.is_irregular && j == axis.odd - 1 ? kOuterBit : 0;
-        end = axis.is_irregular && fixed == 0 ? axis.odd - 1 : axis.odd;
-      } else if (kPredictor == kSixPoints && j >= axis.six_begin && j < axis.six_end) {
-        end = axis.six_end;
-        fixed = kOuterBit;
       } else if (j >= axis.four_begin && j < axis.four_end) {
-        end = j < axis.six_begin && axis.six_begin < axis.six_end ? axis.six_begin : axis.four_end;
+        end = axis.four_end;
       } else {
         end = j + 1;
         is_regular = false;
       }
       if (end > stop) end = stop;
       if (is_regular) {
-        for (u32 p = 0; p < 6; ++p) {
-          const bool is_used =
-              !level_.is_top && (kPredictor == kTwoPoints ? p == 2 || p == 3 : fixed != 0 || (p > 0 && p < 5));
-          term.from[p] = is_used ? here + (static_cast<i64>(p) - 2) * stride : here;
+        for (u32 p = 0; p < 4; ++p) {
+          term.from[p] = level_.is_top ? here : here + (static_cast<i64>(p) - 1) * stride;
         }
-        predict(offset, 0, (end - j - 1) * block + length_, inner_ + 1, fixed, make_use);
+        predict(offset, (end - j - 1) * block + length_, inner_ + 1, make_use);
         continue;
       }
       // Another rule: the interior's with a ghost, the other neighbours being the entry before.
       u32 w[4];
-      weights_of(plan_, level_, outer, j, kFourPoints, w);
+      weights_of(plan_, level_, outer, j, w);
       const u32* from[4];
       for (u32 i = 0; i < 4; ++i) {
         from[i] = w[i] == 0 ? here : here + (static_cast<i64>(i) - 1) * stride;
@@ -566,8 +482,8 @@ class Pass {
         mix(plan_.ghosts, now, from, w, 4);
         for (const u32*& neighbour : from) neighbour += now;
         for (const u32*& neighbour : term.from) neighbour = here + done;
-        term.from[4] = plan_.ghosts;
-        predict(offset + done, done, now, inner_ + 1, 0, make_use);
+        term.from[3] = plan_.ghosts;
+        predict(offset + done, now, inner_ + 1, make_use);
       }
     }
   }
@@ -934,7 +850,7 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   // The reach of a rule from the first and the last place of all is at most three strides.
   constexpr u32 kNowhere = 0xFFFFFFFFu;
   u32(&offsets)[16][16] = space.offsets;
-  u32 words[2] = {}, offset = 0, reach = 0, mask = 0;
+  u32 words[2] = {}, offset = 0, reach = 0;
   for (u32 l = plan.levels; l-- > 0;) {
     Level& level = space.levels[l];
     level.s = 1u << l;
@@ -956,8 +872,6 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
       words[0] *= level.axes[plan.outer].even;
       words[1] *= level.axes[plan.outer].odd;
     }
-    level.mask_length = block > kMaskWords ? block : kMaskWords / block * block;
-    if (level.mask_length > mask) mask = level.mask_length;
     for (u32 part = 0; part < 16; ++part) {
       offsets[l][part] = kNowhere;
       bool exists = true;
@@ -973,8 +887,7 @@ inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch)
   u32 before = (sizeof(Workspace) / sizeof(u32) + 15) / 16 * 16;
   plan.ghosts = reinterpret_cast<u32*>(scratch) + before;
   before += kGhostLanes + kCount;
-  plan.mask = reinterpret_cast<u32*>(scratch) + before;
-  before = (before + mask + kCount + reach + 15) / 16 * 16;
+  before = (before + reach + 15) / 16 * 16;
   if ((before + offset + reach + kCount) * sizeof(u32) > kScratchBytes) return nullptr;
   for (u32 l = 0; l < plan.levels; ++l) {
     for (u32 part = 0; part < 16; ++part) {
@@ -1067,18 +980,6 @@ struct TakeSteps {
   void operator()(u32 k, Lanes prediction) const { store_lanes(at + k, prediction + load_lanes(at + k)); }
 };
 
-// Calls visit with a constant.
-template <class F>
-inline void with_predictor(u32 predictor, F&& visit) {
-  if (predictor == kTwoPoints) {
-    visit(Constant<kTwoPoints>{});
-  } else if (predictor == kFourPoints) {
-    visit(Constant<kFourPoints>{});
-  } else {
-    visit(Constant<kSixPoints>{});
-  }
-}
-
 // What becomes of predictions: 0 open, 1 closed, 2 decoding.
 template <u32 kWhat>
 struct MakeTake {
@@ -1096,7 +997,7 @@ struct MakeTake {
   }
 };
 
-template <bool kClosed, u32 kPredictor, class Sink>
+template <bool kClosed, class Sink>
 inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes, Sink& sink) {
   const Plan& plan = space.plan;
   // The targets are only read.
@@ -1116,10 +1017,9 @@ inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, 
   });
   for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
-    fill_mask(plan, level);
     for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
       using Make = MakeTake<kClosed ? 1 : 0>;
-      Pass<kPredictor, Make> pass(plan, level, part, blend);
+      Pass<Make> pass(plan, level, part, blend);
       for_slabs(plan, level, part, [&](const Slab& slab, u32 offset) {
         pass(slab, Make{level.parts[part], places, offset});
         next = move_codes<false>(plan, level, part, slab, places, offset, next);
@@ -1130,7 +1030,7 @@ inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, 
   for (u32 i = plan.shape.count; i % kBlockCodes != 0; ++i) *next++ = 0;
 }
 
-template <u32 kPredictor, class Sink>
+template <class Sink>
 inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers, Sink& sink) {
   const Plan& plan = space.plan;
   const u32* next = reinterpret_cast<const u32*>(steps);
@@ -1142,10 +1042,9 @@ inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers,
   ++next;
   for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
-    fill_mask(plan, level);
     for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
       using Make = MakeTake<2>;
-      Pass<kPredictor, Make> pass(plan, level, part, blend);
+      Pass<Make> pass(plan, level, part, blend);
       for_slabs(plan, level, part, [&](const Slab& slab, u32) {
         next = move_codes<true>(plan, level, part, slab, level.parts[part], 0, next);
         pass(slab, Make{level.parts[part], nullptr, 0});
