@@ -100,7 +100,7 @@ struct Plan {
   u32* ghosts;  // of the outer axis, kGhostLanes for each term
 };
 
-// Weights of the even entries j - 1 to j + 2 for odd place j, that are not six points.
+// Weights of the even entries j - 1 to j + 2 for odd place j.
 inline void weights_of(const Plan& plan, const Level& level, u32 a, u32 j, u32 (&weights)[4]) {
   const u32 extent = plan.shape.extents[a];
   const Row row = row_of(level.is_top ? extent - 1 : level.s * (2 * j + 1), level.s, extent, level.is_top);
