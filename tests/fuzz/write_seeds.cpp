@@ -122,7 +122,8 @@ void write_interp_seeds(const std::string& corpus) {
     std::vector<Bits<T>> values;
     for (std::uint32_t i = 0; i < slices * rows * columns; ++i) {
       const std::uint32_t x = i % columns, y = i / columns % rows, z = i / columns / rows;
-      double value = std::sin(0.2 * x + 0.5 * z) * std::cos(0.15 * y) + 0.02 * random.between(-1, 1);
+      const auto noise = static_cast<double>(random.between(-1, 1));
+      double value = std::sin(0.2 * x + 0.5 * z) * std::cos(0.15 * y) + 0.02 * noise;
       if (kind == 2) value *= far * (1 + static_cast<double>(random.below(2)) * 1e-4);
       if (kind == 3) value *= static_cast<double>(random.between(-300, 300));
       if (kind == 1 && (x + y) % 13 < 5) value = -999;
