@@ -149,12 +149,12 @@ class AbsolutePositions {
     return found;
   }
 
-  void convert(const Word<T>* bits, i32* positions) const {
+  void convert(const Word<T>* bits, u32 count, i32* positions) const {
     constexpr T limit = static_cast<T>(kFarthest);
     const i32 rounding = on_bins_ ? kWholeStep / 2 : 0, mask = on_bins_ ? -kWholeStep : -1;
     const T reference = reference_, scale = scale_;
     const Word<T> fill = fill_of(lattice_);
-    for (u32 i = 0; i < kGroupValues; ++i) {
+    for (u32 i = 0; i < count; ++i) {
       const Word<T> word = bits[i];
       T t = multiply(subtract(bit_cast<T>(word), reference), scale);
       t = t > limit ? limit : t;
@@ -189,10 +189,10 @@ class PointwisePositions {
     return false;
   }
 
-  void convert(const Word<T>* bits, i32* positions) const {
+  void convert(const Word<T>* bits, u32 count, i32* positions) const {
     using Int = typename FloatTraits<T>::Int;
     constexpr Int limit = kFarthest / kWholeStep;
-    for (u32 i = 0; i < kGroupValues; ++i) {
+    for (u32 i = 0; i < count; ++i) {
       Word<T> bin = 0;
       const bool is_ordinary = blocks::bin_of(quantizer_, bits[i], bin);
       const Int steps = static_cast<Int>(bin - reference_);
@@ -294,6 +294,9 @@ class Surveyor {
         }
       }
     }
+    for (auto& copy : bits_) {
+      for (Word<T>& bits : copy) bits = kOutside;
+    }
   }
 
   void run(u32 groups, u8* scratch, Survey& survey) {
@@ -318,9 +321,8 @@ class Surveyor {
     u64 first;
   };
 
-  // The positions of a group's values, each moved along the axes of a set by the same number of values. Those outside are
-  // not usable.
-  void positions_at(const Place& place, u32 set, i32 move, i32* positions) {
+  // Reads a copy of a group: its values moved along the axes of a set by the same number of values. Returns its number.
+  u32 read_copy(const Place& place, u32 set, i32 move) {
     u64 first = place.first;
     bool is_inside = true;
     for (u32 a = 0; a < kAxes; ++a) {
@@ -329,45 +331,33 @@ class Surveyor {
       is_inside = is_inside && begin >= 0 && begin + shape_[a] <= dims_[a];
       first += static_cast<u64>(move) * strides_[a];
     }
-    if (is_inside) {
-      gather(first);
-      positions_.convert(bits_, positions);
-      return;
-    }
-    u32 inside = 0;
-    for (u32 i = 0; i < count_; ++i) {
-      bool is_in = true;
-      for (u32 a = 0; a < kAxes; ++a) {
-        if ((set & axis_bit(a)) == 0) continue;
-        const i64 at = i64{place.origin[a]} + move + steps_[i][a];
-        is_in = is_in && at >= 0 && at < dims_[a];
+    Word<T>(&bits)[kGroupValues] = bits_[copies_];
+    if (!is_inside) {
+      for (u32 i = 0; i < count_; ++i) {
+        bits[i] = is_value(place, set, move, i) ? reader_.bits(first + offsets_[i]) : kOutside;
       }
-      inside |= u32{is_in} << i;
-      bits_[i] = is_in ? reader_.bits(first + offsets_[i]) : 0;
+    } else if (shape_[3] == 4) {
+      read_rows<4>(first, bits);
+    } else if (shape_[3] == 8) {
+      read_rows<8>(first, bits);
+    } else {
+      read_rows<1>(first, bits);
     }
-    positions_.convert(bits_, positions);
-    for (u32 i = 0; i < kGroupValues; ++i) {
-      if ((inside >> i & 1) == 0) positions[i] = kUnusable;
-    }
+    return copies_++;
   }
 
-  void gather(u64 first) {
-    switch (shape_[3]) {
-      case 4:
-        return gather_rows<4>(first);
-      case 8:
-        return gather_rows<8>(first);
-      case 32:
-        return gather_rows<32>(first);
-      default:
-        for (u32 i = 0; i < count_; ++i) bits_[i] = reader_.bits(first + offsets_[i]);
+  bool is_value(const Place& place, u32 set, i32 move, u32 i) const {
+    for (u32 a = 0; a < kAxes; ++a) {
+      const i64 at = i64{place.origin[a]} + move + steps_[i][a];
+      if ((set & axis_bit(a)) != 0 && (at < 0 || at >= dims_[a])) return false;
     }
+    return true;
   }
 
   template <u32 length>
-  void gather_rows(u64 first) {
+  void read_rows(u64 first, Word<T> (&bits)[kGroupValues]) {
     for (u32 i = 0; i < count_; i += length) {
-      for (u32 k = 0; k < length; ++k) bits_[i + k] = reader_.bits(first + offsets_[i] + k);
+      for (u32 k = 0; k < length; ++k) bits[i + k] = reader_.bits(first + offsets_[i] + k);
     }
   }
 
@@ -378,37 +368,48 @@ class Surveyor {
       place.origin[a] = static_cast<u32>(u64{fraction} * (dims_[a] - shape_[a] + 1) >> 32);
       place.first += place.origin[a] * strides_[a];
     }
-    gather(place.first);
+    copies_ = 0;
+    const u32 here = read_copy(place, 0, 0);
     values_seen_ += count_;
-    const bool has_ordinary = positions_.start(bits_, count_);
-    i32 here[kGroupValues];
     group.ordinary = 0;
-    if (has_ordinary) {
-      positions_.convert(bits_, here);
-      for (u32 i = count_; i < kGroupValues; ++i) here[i] = kUnusable;
-      for (u32 i = 0; i < kGroupValues; ++i) group.ordinary += here[i] != kUnusable ? 1 : 0;
-    }
-    exceptions_ += count_ - group.ordinary;
-    if (!has_ordinary) {
+    if (!positions_.start(bits_[here], count_)) {
+      exceptions_ += count_;
       for (CostSum& sum : lorenzo_) sum.add(0, 0, 0);
       for (u32 a = 0; a < kAxes; ++a) pairs_[a] += (set_ & axis_bit(a)) != 0 ? count_ : 0;
       return;
     }
-    for (u32 a = 0; a < kAxes; ++a) {
-      if ((set_ & axis_bit(a)) != 0) measure_errors(place, a, here, group.errors[a]);
+    u32 along[kAxes][kSurveyLevels][4];
+    u32 back[kAxisSets];  // copies one step back
+    for (u32 set = 0; set < kAxisSets; ++set) {
+      if ((set & ~set_) == 0) back[set] = set == 0 ? here : read_copy(place, set, -1);
     }
-    measure_differences(place, here, group.ordinary);
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set_ & axis_bit(a)) == 0) continue;
+      for (u32 level = 0; level < kSurveyLevels; ++level) {
+        const i32 s = 1 << level;
+        const i32 moves[4] = {-3 * s, -s, s, 3 * s};
+        for (u32 t = 0; t < 4; ++t) {
+          along[a][level][t] = moves[t] == -1 ? back[axis_bit(a)] : read_copy(place, axis_bit(a), moves[t]);
+        }
+      }
+    }
+    // All at once: a value that is loaded right after it was stored, in vectors of another length, is waited for.
+    positions_.convert(bits_[0], copies_ * kGroupValues, at_[0]);
+    for (u32 i = 0; i < kGroupValues; ++i) group.ordinary += at_[here][i] != kUnusable ? 1 : 0;
+    exceptions_ += count_ - group.ordinary;
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set_ & axis_bit(a)) != 0) measure_errors(a, here, along[a], group.errors[a]);
+    }
+    measure_differences(place, back, group.ordinary);
   }
 
   // The errors of interpolation along one axis, at the half steps 1 and 2.
-  void measure_errors(const Place& place, u32 axis, const i32* here, i32 (&errors)[kSurveyLevels][kGroupValues]) {
+  void measure_errors(u32 axis, u32 middle_copy, const u32 (&copies)[kSurveyLevels][4],
+                      i32 (&errors)[kSurveyLevels][kGroupValues]) {
+    const i32(&here)[kGroupValues] = at_[middle_copy];
     for (u32 level = 0; level < kSurveyLevels; ++level) {
-      const i32 s = 1 << level;
       i32 near[4][kGroupValues];
-      const i32 moves[4] = {-3 * s, -s, s, 3 * s};
-      for (u32 t = 0; t < 4; ++t) {
-        positions_at(place, axis_bit(axis), moves[t], near[t]);
-      }
+      for (u32 t = 0; t < 4; ++t) memcpy(near[t], at_[copies[level][t]], sizeof near[t]);
       if (dims_[axis] == 2) {  // one value predicts the other
         for (u32 i = 0; i < kGroupValues; ++i) {
           near[2][i] = near[2][i] == kUnusable ? near[1][i] : near[2][i];
@@ -438,17 +439,12 @@ class Surveyor {
   }
 
   // The differences along each set of axes: sums over the corners of a box, with alternating signs.
-  void measure_differences(const Place& place, const i32* here, u32 ordinary) {
+  void measure_differences(const Place& place, const u32 (&back)[kAxisSets], u32 ordinary) {
     i32 sums[kAxisSets][kGroupValues];
     i32 usable[kAxisSets][kGroupValues];
     for (u32 set = 0; set < kAxisSets; ++set) {
       if ((set & ~set_) != 0) continue;
-      i32 corner[kGroupValues];
-      if (set == 0) {
-        memcpy(corner, here, sizeof(corner));
-      } else {
-        positions_at(place, set, -1, corner);
-      }
+      const i32(&corner)[kGroupValues] = at_[back[set]];
       const bool is_odd = (count_ones(set) & 1) != 0;
       for (u32 i = 0; i < kGroupValues; ++i) {
         const i32 bin = nearest_bin(corner[i]);
@@ -457,7 +453,7 @@ class Surveyor {
       }
     }
     for (u32 a = 0; a < kAxes; ++a) {
-      if ((set_ & axis_bit(a)) != 0) count_changes(here, usable[axis_bit(a)], place.origin, a);
+      if ((set_ & axis_bit(a)) != 0) count_changes(at_[back[0]], usable[axis_bit(a)], place.origin, a);
     }
     for (u32 a = 0; a < kAxes; ++a) {
       for (u32 set = 0; set < kAxisSets; ++set) {
@@ -535,7 +531,12 @@ class Surveyor {
   u32 shape_[kAxes];
   u32 count_ = 0;
   u64 offsets_[kGroupValues];
-  Word<T> bits_[kGroupValues] = {};  // of the values that are looked at
+  // Copies of the group that is looked at: bits, and positions.
+  static constexpr u32 kMaxCopies = kAxisSets + kAxes * (4 * kSurveyLevels - 1);
+  static constexpr Word<T> kOutside = kInfinity<T>;  // without a position, like other exceptions
+  u32 copies_ = 0;
+  Word<T> bits_[kMaxCopies][kGroupValues];
+  i32 at_[kMaxCopies][kGroupValues];
   u8 steps_[kGroupValues][kAxes];
 
   u64 values_seen_ = 0, exceptions_ = 0;
