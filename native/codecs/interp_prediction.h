@@ -7,6 +7,8 @@
 // I is i32 or i64. All arithmetic wraps, so that any payload can be decoded; it is done on unsigned numbers.
 #pragma once
 
+#include <utility>
+
 #include "codecs/interp_grid.h"
 #include "codecs/interp_walk.h"
 #include "codecs/simd/interp_levels.h"
@@ -116,36 +118,48 @@ inline void fill_exceptions(const Shape& shape, I base, I* integers) {
   }
 }
 
-// Rows of a box to or from coding order. Returns the end of the codes.
-template <bool kToRows, class W, class Code>
-inline Code* move_box(const Shape& shape, W* box, Code* codes) {
+// Rows that lie together in coding order: of a layer of sub-blocks.
+struct RowGroup {
+  u32 count = 0;
+  u32 positions[8];       // of the first values
+  u32 coordinates[8][3];  // w, z and y
+};
+
+// Calls visit(group) for all groups, in coding order.
+template <class F>
+inline void for_row_groups(const Shape& shape, F&& visit) {
   const u32(&counts)[kAxes] = shape.extents;
   const u32(&strides)[kAxes] = shape.strides;
-  const u32 depth = counts[1] > 1 ? 2 : 1;
-  if (counts[1] == 1 && counts[2] == 1) {  // raster order
-    if constexpr (kToRows) {
-      memcpy(box, codes, shape.count * sizeof(W));
-    } else {
-      memcpy(codes, box, shape.count * sizeof(W));
-    }
-    return codes + shape.count;
-  }
+  const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] > 1 || counts[2] > 1 ? 4 : 1;
   for (u32 w = 0; w < counts[0]; ++w) {
     for (u32 z = 0; z < counts[1]; z += depth) {
-      for (u32 y = 0; y < counts[2]; y += 4) {
-        W* rows[8];
-        u32 count = 0;
+      for (u32 y = 0; y < counts[2]; y += height) {
+        RowGroup group;
         for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
-          for (u32 j = y; j < y + 4 && j < counts[2]; ++j) {
-            rows[count++] = box + w * strides[0] + i * strides[1] + j * strides[2];
+          for (u32 j = y; j < y + height && j < counts[2]; ++j, ++group.count) {
+            group.positions[group.count] = w * strides[0] + i * strides[1] + j * strides[2];
+            const u32 at[3] = {w, i, j};
+            memcpy(group.coordinates[group.count], at, sizeof at);
           }
         }
-        codes = depth == 2 ? move_rows_of<kToRows, 4, 8>(count, rows, counts[3], counts[3], codes)
-                           : move_rows_of<kToRows, 8, 4>(count, rows, counts[3], counts[3], codes);
+        visit(group);
       }
     }
   }
-  return codes;
+}
+
+// The rows of a group to or from coding order. Returns the end of the codes.
+template <bool kToRows, class W, class Code>
+inline Code* move_group(const Shape& shape, u32 count, W* const* rows, Code* codes) {
+  const u32 length = shape.extents[3];
+  if (shape.extents[1] > 1) return move_rows_of<kToRows, 4, 8>(count, rows, length, length, codes);
+  if (shape.extents[2] > 1) return move_rows_of<kToRows, 8, 4>(count, rows, length, length, codes);
+  if constexpr (kToRows) {  // raster order
+    memcpy(rows[0], codes, length * sizeof(W));
+  } else {
+    memcpy(codes, rows[0], length * sizeof(W));
+  }
+  return codes + length;
 }
 
 // The neighbours that a row's difference is made of: rows that are one step back along some of the axes, less those that
@@ -214,6 +228,11 @@ inline void with_count(u32 count, F&& visit) {
   }
 }
 
+// From the first integer of a row without neighbours to the one that predicts it: in the last row or plane or cube before.
+inline u32 back_of(const Shape& shape, const u32 (&coordinates)[3]) {
+  return coordinates[2] != 0 ? shape.strides[2] : coordinates[1] != 0 ? shape.strides[1] : shape.strides[0];
+}
+
 // Calls visit(first position of the row, neighbours, the distance to the integer before the row's first one) for all rows.
 // Rows without neighbours are predicted along x, and their first integers from the last row or plane or cube before.
 template <class W, class F>
@@ -222,48 +241,53 @@ inline void for_rows(const Shape& shape, u32 axes, const W* integers, F&& visit)
   for (u32 w = 0; w < shape.extents[0]; ++w) {
     for (u32 z = 0; z < shape.extents[1]; ++z) {
       for (u32 y = 0; y < shape.extents[2]; ++y, position += shape.extents[3]) {
-        const u32 back = y != 0 ? shape.strides[2] : z != 0 ? shape.strides[1] : shape.strides[0];
-        visit(position, neighbours_of(shape, axes, {w, z, y}, integers + position), back);
+        const u32 at[3] = {w, z, y};
+        visit(position, neighbours_of(shape, axes, at, integers + position), back_of(shape, at));
       }
     }
   }
 }
 
-// Gives the codes in coding order, padded with zeros to whole blocks. `differences` is scratch memory for as many integers.
+// The words before those of `now`; `before` are the lanes in front.
+template <class U, u32... i>
+[[gnu::always_inline]] inline Vector<U> words_before(const Vector<U>& before, const Vector<U>& now,
+                                                     std::integer_sequence<u32, i...>) {
+  return H5L_SHUFFLE(Vector<U>, before, now, (kLanes<U> - 1 + i)...);
+}
+
+// Gives the codes in coding order, padded with zeros to whole blocks. `rows` is scratch memory for eight rows of integers
+// and kSpareCodes.
 template <class I>
-inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* codes, I* differences) {
+inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* codes, I* rows) {
   using U = Unsigned<I>;
   const U* const box = reinterpret_cast<const U*>(integers);
+  U* to = reinterpret_cast<U*>(codes);
   const u32 length = shape.extents[3];
-  for_rows(shape, axes, box, [&](u32 position, const Neighbours<U>& from, u32 back) {
-    const U* const row = box + position;
-    U* const out = reinterpret_cast<U*>(differences) + position;
-    const bool along_x = from.axes == 0 || (axes & axis_bit(3)) != 0;
-    with_count(from.axes, [&](auto count) {
-      // Vectors may be too long: the next row is still to come.
-      if (along_x) {
-        for (u32 i = 1; i < length; i += kLanes<U>) {
-          Vector<U> now, before;
-          memcpy(&now, row + i, sizeof now);
-          memcpy(&before, row + i - 1, sizeof before);
-          now -= predicted_lanes<count()>(from, i);
-          before -= predicted_lanes<count()>(from, i - 1);
-          now -= before;
-          memcpy(out + i, &now, sizeof now);
-        }
-      } else {
+  for_row_groups(shape, [&](const RowGroup& group) {
+    U* differences[8];
+    for (u32 k = 0; k < group.count; ++k) {
+      const U* const row = box + group.positions[k];
+      U* const out = differences[k] = reinterpret_cast<U*>(rows) + k * length;
+      const u32(&at)[3] = group.coordinates[k];
+      const Neighbours<U> from = neighbours_of(shape, axes, at, row);
+      const bool along_x = from.axes == 0 || (axes & axis_bit(3)) != 0;
+      with_count(from.axes, [&](auto count) {
+        Vector<U> before = {};
+        // The last vector may be too long: the next row is still to come.
         for (u32 i = 0; i < length; i += kLanes<U>) {
           Vector<U> now;
           memcpy(&now, row + i, sizeof now);
           now -= predicted_lanes<count()>(from, i);
-          memcpy(out + i, &now, sizeof now);
+          const Vector<U> difference = now - words_before<U>(before, now, std::make_integer_sequence<u32, kLanes<U>>{});
+          memcpy(out + i, along_x ? &difference : &now, sizeof now);
+          before = now;
         }
-      }
-    });
-    out[0] = position == 0 ? 0 : row[0] - (from.axes == 0 ? *(row - back) : predicted_entry(from, 0));
+      });
+      if (from.axes == 0) out[0] = group.positions[k] == 0 ? 0 : row[0] - *(row - back_of(shape, at));
+    }
+    to = move_group<false>(shape, group.count, differences, to);
   });
-  U* end = move_box<false>(shape, reinterpret_cast<U*>(differences), reinterpret_cast<U*>(codes));
-  for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *end++ = 0;
+  for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *to++ = 0;
 }
 
 // `steps` in coding order; the first one is not used.
@@ -272,7 +296,12 @@ inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base
   using U = Unsigned<I>;
   U* const box = reinterpret_cast<U*>(integers);
   const u32 length = shape.extents[3];
-  move_box<true>(shape, box, reinterpret_cast<const U*>(steps));
+  const U* codes = reinterpret_cast<const U*>(steps);
+  for_row_groups(shape, [&](const RowGroup& group) {
+    U* rows[8];
+    for (u32 k = 0; k < group.count; ++k) rows[k] = box + group.positions[k];
+    codes = move_group<true>(shape, group.count, rows, codes);
+  });
   box[0] = static_cast<U>(base);
   for_rows(shape, axes, box, [&](u32 position, const Neighbours<U>& from, u32 back) {
     U* const row = box + position;
