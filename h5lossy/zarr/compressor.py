@@ -90,9 +90,8 @@ class Compressor(abc.Codec):  # type: ignore[misc]
             If it has 4 GiB - 40 bytes or more, or its type can't hold the fill value.
         """
         values = np.asarray(buf)
-        if not values.flags.c_contiguous:
-            values = np.ascontiguousarray(values.T if values.flags.f_contiguous else values)
-        return encoded(self._codec, self._fill_value, values)
+        is_fortran = values.flags.f_contiguous and not values.flags.c_contiguous
+        return encoded(self._codec, self._fill_value, values.T if is_fortran else values)
 
     def decode(self, buf: Any, out: Any = None) -> Any:
         """Decode a chunk.
@@ -183,11 +182,11 @@ class Compressor(abc.Codec):  # type: ignore[misc]
 
 
 def encoded(codec: Codec, fill_value: Any, values: np.ndarray[Any, Any]) -> bytes:
-    """Return the frame that the filter would make of a chunk, which is in C order."""
+    """Return the frame that the filter would make of a chunk, with the values in C order."""
     params = frame_params(codec, fill_value, values)
     # Chunks at the edge are padded. A fill value of +0.0 needs no care, and has none in HDF5.
     params = dataclasses.replace(params, fill_bits=params.fill_bits or None, maybe_padded=True)
-    return _native.encode(params, values)
+    return _native.encode(params, np.asarray(values, order="C"))
 
 
 def codec_from_filter(filter_id: int | str, cd_values: Sequence[int]) -> Compressor:

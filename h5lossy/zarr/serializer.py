@@ -91,8 +91,7 @@ class Serializer(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: i
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
-        values = np.asarray(chunk_data.as_numpy_array(), order="C")
-        frame = encoded(self.codec, chunk_spec.fill_value, values)
+        frame = encoded(self.codec, chunk_spec.fill_value, chunk_data.as_numpy_array())
         return chunk_spec.prototype.buffer.from_bytes(frame)
 
     async def _decode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
