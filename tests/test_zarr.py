@@ -23,7 +23,7 @@ from h5lossy.codecs import CODECS
 from hdf5_helpers import bound_of, cd_values, environment, field, frames, run_python
 from matrix import BOUNDS, DTYPES, SETTINGS
 
-zarr = pytest.importorskip("zarr", minversion="3.1", reason="zarr 3 is not installed")
+zarr = pytest.importorskip("zarr", minversion="3.1.6", reason="zarr 3.1.6 is not installed")
 
 import numcodecs  # noqa: E402 - zarr needs it
 from zarr.core.buffer import default_buffer_prototype  # noqa: E402

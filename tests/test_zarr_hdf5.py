@@ -23,7 +23,7 @@ from checks import assert_same_bits
 from h5lossy import AATROX, PFPL, Auto, CuSZp2, Interp
 from hdf5_helpers import environment, field, run, run_python
 
-zarr = pytest.importorskip("zarr", minversion="3.1", reason="zarr 3 is not installed")
+zarr = pytest.importorskip("zarr", minversion="3.1.6", reason="zarr 3.1.6 is not installed")
 
 import h5lossy.zarr  # noqa: E402
 

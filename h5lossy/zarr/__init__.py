@@ -20,14 +20,21 @@ imported to read.
 
 from __future__ import annotations
 
+import re
+
 try:
     import numcodecs
+    import zarr
     import zarr.registry
-    from zarr.abc.codec import ArrayBytesCodecPartialDecodeMixin as _Needed  # noqa: F401
 except ImportError as error:
+    raise ImportError(f"h5lossy.zarr needs zarr ({error}): pip install 'h5lossy[zarr]'") from error
+
+# Before 3.1.6, Zarr put some selections together wrongly where a codec reads parts of chunks.
+if tuple(map(int, re.findall(r"\d+", zarr.__version__)[:3])) < (3, 1, 6):
     raise ImportError(
-        f"h5lossy.zarr needs zarr 3.1 or later ({error}): pip install 'h5lossy[zarr]'"
-    ) from error
+        f"h5lossy.zarr needs zarr 3.1.6 or later, and this is {zarr.__version__}: "
+        "pip install 'h5lossy[zarr]'"
+    )
 
 from h5lossy.zarr.compressor import Compressor, codec_from_filter
 from h5lossy.zarr.readers import register_kerchunk, register_virtualizarr
