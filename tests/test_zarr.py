@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.metadata
 import json
 import math
@@ -34,6 +35,7 @@ from h5lossy.zarr import Compressor, FrameReader, Serializer, codec_from_filter 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from h5lossy.codecs import Codec
 
@@ -62,7 +64,7 @@ def new_array(
     if options["zarr_format"] == 2:
         ours = {"compressors": Compressor(codec, fill_value=options["fill_value"])}
     array = zarr.create_array(
-        store, shape=values.shape, chunks=chunks or "auto", dtype=values.dtype, **ours, **options
+        store, shape=values.shape, chunks=chunks or "auto", dtype=values.dtype, **ours | options
     )
     array[...] = values
     return zarr.open_array(store), store
@@ -228,6 +230,30 @@ def test_strided_memory_is_encoded_in_c_order() -> None:
     assert frame == h5lossy.encode(values, PFPL(absolute=1e-3))
 
 
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_xarray_writes_with_it(zarr_format: int, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray", reason="xarray is not installed")
+    values = field((30, 40))
+    values[3:5, 7:9] = np.nan
+    dataset = xarray.Dataset(
+        {"t": (("y", "x"), values)}, {"x": np.arange(40.0), "y": np.arange(30)}
+    )
+    codec = PFPL(absolute=1e-3)
+    ours: dict[str, Any] = {"serializer": Serializer(codec), "compressors": None}
+    if zarr_format == 2:
+        ours = {"compressors": Compressor(codec)}
+
+    path = tmp_path / "a.zarr"
+    encoding = {"t": {"chunks": (16, 16)} | ours}
+    dataset.to_zarr(path, zarr_format=zarr_format, encoding=encoding, consolidated=False)
+
+    with xarray.open_zarr(path, consolidated=False, chunks=None) as opened:
+        assert_kept(values, opened["t"].values, {"absolute": 1e-3})
+        assert_same_bits(opened["x"].values, np.arange(40.0))
+    chunk = path / "t" / ("c/0/0" if zarr_format == 3 else "0.0")
+    assert h5lossy.inspect(chunk.read_bytes()).count == 256
+
+
 # ------------------------------------------------------------------------------------------------
 # What is read
 # ------------------------------------------------------------------------------------------------
@@ -327,6 +353,19 @@ def test_many_threads_read_and_write_the_same_as_one(zarr_format: int) -> None:
     assert_same_bits(np.asarray(array[...]), whole)
 
 
+def test_compressors_may_follow(codec: type[Codec]) -> None:
+    values = field((40, 50))
+    array, store = new_array(codec(absolute=1e-2), values, (16, 32))
+    again, stored_again = new_array(
+        codec(absolute=1e-2), values, (16, 32), compressors=zarr.codecs.GzipCodec()
+    )
+
+    assert_same_bits(np.asarray(again[3:30, 7]), np.asarray(array[3:30, 7]))
+    for name in (name for name in store if name.startswith("c/")):
+        packed, frame = stored_again[name].to_bytes(), store[name].to_bytes()
+        assert gzip.decompress(packed) == frame
+
+
 def test_a_shard_holds_frames_and_its_chunks_are_written_one_by_one() -> None:
     values = field((60, 100))
     array, store = new_array(PFPL(absolute=1e-3), values, (8, 25), shards=(32, 50))
@@ -424,7 +463,7 @@ def test_the_cd_values_of_a_dataset_make_the_codec(fill_value: float | None, dty
         ({"codec": "PFPL", "absolute": 1.0, "lossless": True}, TypeError, "exactly one bound"),
         ({"codec": "PFPL", "absolute": -1.0}, h5lossy.BoundError, "greater than 0"),
         ({"codec": "PFPL", "absolute": "1"}, TypeError, "absolute must be a number"),
-        ({"codec": "PFPL", "absolut": 1.0}, ValueError, "no setting 'absolut'; it takes absolute"),
+        ({"codec": "PFPL", "bound": 1.0}, ValueError, "no setting 'bound'; it takes absolute"),
         ({"codec": "PFPL", "relative": 1.0}, ValueError, "relative"),
         ({"codec": "Interp", "absolute": 1.0, "axes": [7]}, ValueError, "axes must be"),
         ({"codec": "CuSZp2", "absolute": 1.0, "mode": "x"}, ValueError, "mode must be"),
@@ -443,6 +482,13 @@ def test_a_bad_configuration_is_refused(
         message = "the configuration of the codec h5lossy" if "like" in message else message
         with pytest.raises(error, match=message):
             Serializer.from_dict({"name": "h5lossy", "configuration": config})
+
+
+@pytest.mark.parametrize("data", ["h5lossy", {"name": "h5lossy"}, {"configuration": [1]}])
+def test_a_name_alone_is_refused(data: Any) -> None:
+    for cls in (Serializer, FrameReader):
+        with pytest.raises(h5lossy.InvalidArgumentError, match="the configuration of the codec"):
+            cls.from_dict(data)
 
 
 def test_a_codec_with_settings_takes_no_others() -> None:

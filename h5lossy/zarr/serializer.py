@@ -72,7 +72,7 @@ class Serializer(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: i
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the codec that an entry of ``codecs`` in Zarr's metadata means."""
-        return cls(**_configuration(data))
+        return cls(**_configuration(cls.codec_name, data))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry for Zarr's metadata."""
@@ -150,7 +150,7 @@ class FrameReader(BytesBytesCodec):  # type: ignore[misc]
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the codec that an entry of ``codecs`` in Zarr's metadata means."""
-        return cls(**_configuration(data))
+        return cls(**_configuration(cls.codec_name, data))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry for Zarr's metadata."""
@@ -180,12 +180,12 @@ class FrameReader(BytesBytesCodec):  # type: ignore[misc]
         return f"{type(self).__name__}({arguments_of(config)})"
 
 
-def _configuration(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration of an entry of Zarr's metadata."""
-    configuration = data.get("configuration")
+def _configuration(name: str, data: Any) -> dict[str, Any]:
+    """Return the configuration of an entry of Zarr's metadata, which may be a name alone."""
+    configuration = data.get("configuration") if isinstance(data, dict) else None
     if not isinstance(configuration, dict) or "codec" not in configuration:
         raise InvalidArgumentError(
-            f"the configuration of the codec {data.get('name')} is like "
+            f"the configuration of the codec {name} is like "
             f'{{"codec": "PFPL", "absolute": 0.001}}, got {configuration!r}'
         )
     return configuration
