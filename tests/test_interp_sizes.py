@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 RECORD = Path(__file__).parent / "interp_sizes.json"
 
-BOUNDS = {"1e-2": 1e-2, "1e-3": 1e-3, "1e-4": 1e-4}
+BOUNDS = {"1e-2": 1e-2, "1e-3": 1e-3, "1e-4": 1e-4, "1e-5": 1e-5}
 """Shares of the range."""
 
 CHUNK_VALUES = 300_000

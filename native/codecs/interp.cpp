@@ -157,6 +157,9 @@ class TileWriter {
     }
     const bool has_exceptions = bins.exceptions != 0;
     if (has_exceptions) find_exceptions(integers, count(), memory_.mask);
+    if constexpr (kHasFinePoints<Q>) {
+      if (bins.placed != 0) place_exceptions(q_, values_, count(), base, bins.is_narrow, integers);
+    }
     if (!code_open(form, has_exceptions, bins.is_narrow, integers, codes)) return kNoCost;
     return finish(form, has_exceptions, bins.is_narrow, base, codes, patches);
   }

@@ -18,7 +18,7 @@ namespace h5lossy::H5L_TARGET::interp {
 
 inline constexpr u32 kGroupValues = 32;
 inline constexpr u32 kChunkGroups = 64;
-inline constexpr u32 kTileGroups = 32;
+inline constexpr u32 kTileGroups = 16;
 inline constexpr u32 kAxisSets = 1u << kAxes;
 inline constexpr u32 kSurveyLevels = 2;
 inline constexpr u32 kNoError = 0;  // an axis on which no error was measured

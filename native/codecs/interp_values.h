@@ -93,6 +93,14 @@ H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 
   return in_range & (is_good | other_is_good) & (bits != fill);
 }
 
+// Whether an exception of forms on bins has a nearest bin all the same: no bin is good for it, but it is a number in
+// their range.
+template <class T>
+H5L_FN bool has_nearest_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits) {
+  const T s = multiply(bit_cast<T>(bits), lattice.inverse_step);
+  return (magnitude(s) < static_cast<T>(kInterpBinLimit<T>)) & (bits != fill);
+}
+
 // A bin as an integer.
 template <class T>
 H5L_FN Word<T> integer_of(T bin) {
@@ -204,6 +212,7 @@ inline void fine_points(const i32* positions, u32 count, i32 base, i32* integers
 
 struct BinSummary {
   u32 exceptions = 0;  // of forms on bins: values without a bin
+  u32 placed = 0;      // those that have a nearest one
   bool is_narrow = true;
 };
 
@@ -250,17 +259,35 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
       }
       if (missing == 0) continue;
     }
-    W excess = 0, none = 0;
+    W excess = 0, none = 0, placed = 0;
     for (u32 i = first; i < end; ++i) {
       T bin;
-      const bool has_bin = find_bin(l, fill, load<W>(values + i * sizeof(T)), positions[i], bin);
+      const W bits = load<W>(values + i * sizeof(T));
+      const bool has_bin = find_bin(l, fill, bits, positions[i], bin);
       const W difference = integer_of(bin) - offset;
       excess |= has_bin ? narrow_excess(difference) : 0;
       none += has_bin ? 0 : 1;
+      placed += (!has_bin & has_nearest_bin(l, fill, bits)) ? 1 : 0;
       bins[i] = has_bin ? static_cast<I>(difference) : kNone<I>;
     }
     summary.exceptions += static_cast<u32>(none);
+    summary.placed += static_cast<u32>(placed);
     summary.is_narrow &= is_narrow_excess(excess);
+  }
+}
+
+// Gives exceptions their nearest bins as integers, from which others are then predicted; in narrow tiles, those that are
+// narrow. The first value's integer is base in any case.
+template <class T, class I>
+void place_exceptions(const Lattice<T>& lattice, const u8* values, u32 count, i64 base, bool is_narrow, I* bins) {
+  using W = Word<T>;
+  const W fill = fill_of(lattice), offset = static_cast<W>(base);
+  for (u32 i = 1; i < count; ++i) {
+    const W bits = load<W>(values + i * sizeof(T));
+    if (bins[i] != kNone<I> || !has_nearest_bin(lattice, fill, bits)) continue;
+    const T s = multiply(bit_cast<T>(bits), lattice.inverse_step);
+    const W difference = integer_of(subtract(add(s, kRounding<T>), kRounding<T>)) - offset;
+    if (!is_narrow || is_narrow_excess(narrow_excess(difference))) bins[i] = static_cast<I>(difference);
   }
 }
 

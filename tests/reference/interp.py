@@ -22,7 +22,7 @@ from .interp_coder import (
     encode_residuals,
 )
 from .interp_exceptions import pack_exceptions, pack_patches, take_exceptions, unpack_patches
-from .interp_lattice import UNIT, Values, lattice_values, own_quantiser, values_of
+from .interp_lattice import UNIT, Values, lattice_values, nearest_bins, own_quantiser, values_of
 from .interp_prediction import (
     AXES,
     INTERPOLATION,
@@ -550,12 +550,20 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
     base = int(q[kept[0]]) if kept.size else 0
     if form.is_closed and is_exception[0]:
         base = (base + 128) & -256
+    is_narrow = bool((np.abs(q - base) < 1 << 22)[~is_exception].all())
+    is_free = is_exception  # to take any integer
+    if not form.is_fine:
+        k, is_placed = nearest_bins(values)
+        is_placed &= is_exception & ((np.abs(k - base) < 1 << 22) | (not is_narrow))
+        is_placed[0] = False
+        q = np.where(is_placed, k, q)
+        is_free = is_exception & ~is_placed
     if form.predictor == LORENZO:
-        q = fill_exceptions(q, is_exception, base, shape)
+        q = fill_exceptions(q, is_free, base, shape)
         residuals = lorenzo(q, form.axes, shape)
         residuals[0] = 0
     else:
-        q, changes = _interpolated(values, form, mode, q, is_exception=is_exception, base=base)
+        q, changes = _interpolated(values, form, mode, q, is_free=is_free, base=base)
         residuals = changes
         if form.is_closed:
             residuals = (changes + UNIT // 2) // UNIT
@@ -563,7 +571,6 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
     if form.is_closed and np.any(np.abs(q[is_exception]) > 1 << 20):
         return None
     is_near = np.abs(q - base) < 1 << 22
-    is_narrow = bool(is_near[~is_exception].all())
     if form.predictor != LORENZO:
         if is_narrow and not is_near.all():
             return None
@@ -575,7 +582,7 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
 
 
 def _interpolated(
-    values: Values, form: Form, mode: int, wanted: Array, *, is_exception: Array, base: int
+    values: Values, form: Form, mode: int, wanted: Array, *, is_free: Array, base: int
 ) -> tuple[Array, Array]:
     """
     Interpolate the values of a tile.
@@ -590,8 +597,8 @@ def _interpolated(
         The mode.
     wanted : numpy.ndarray
         Their integers, where the form is not closed.
-    is_exception : numpy.ndarray
-        Of each value, whether it is an exception of the form.
+    is_free : numpy.ndarray
+        Of each value, whether its integer is its prediction.
     base : int
         Base.
 
@@ -612,7 +619,7 @@ def _interpolated(
         if form.is_closed:
             steps = (values.parts[places] - 64 * predictions + 512) >> 10
             changes = np.where(values.is_kept[places], changes, UNIT * steps)
-        changes = np.where(is_exception[places], 0, changes)
+        changes = np.where(is_free[places], 0, changes)
         q[places] = predictions + changes
         return changes
 
@@ -730,7 +737,7 @@ def try_forms(attempts: Attempts) -> None:
         if patches <= count // 1024:
             return
 
-    groups = interp_choice.Groups(shape, min(max(count // 1024, 4), 32))
+    groups = interp_choice.Groups(shape, min(max(count // 1024, 4), 16))
     found = interp_choice.survey(
         groups,
         interp_choice.positions_of(

@@ -275,3 +275,31 @@ def values_of(
     return Values(
         bits, shape, float_type, quantiser, fill_bits, k, g, parts, has_bin, has_fine, is_kept
     )
+
+
+def nearest_bins(values: Values) -> tuple[Array, Array]:
+    """
+    Find bins for exceptions of forms on bins.
+
+    Parameters
+    ----------
+    values : Values
+        What the values of a tile are.
+
+    Returns
+    -------
+    k : numpy.ndarray
+        Number of the bin that is nearest to each value; 0 where there is none.
+    has_nearest : numpy.ndarray
+        Whether it has one.
+    """
+    if values.quantiser.kind == Kind.POINTWISE_RELATIVE:
+        return np.zeros(values.bits.size, "<i8"), np.zeros(values.bits.size, bool)
+    number = values.float_type.number
+    x = values.bits.view(values.float_type.float_dtype)
+    with np.errstate(all="ignore"):
+        s = x * (number(1.0) / number(bits_to_float(values.quantiser.step)))
+        has_nearest = np.abs(s) < number(1 << (values.float_type.mantissa_bits - 2))
+    if values.fill_bits is not None:
+        has_nearest &= values.bits != values.fill_bits
+    return np.rint(np.where(has_nearest, s, number(0.0))).astype("<i8"), has_nearest

@@ -408,16 +408,16 @@ def _behind(box: Array, axis: int) -> Array:
     return part
 
 
-def fill_exceptions(q: Array, is_exception: Array, base: int, shape: Shape) -> Array:
+def fill_exceptions(q: Array, is_free: Array, base: int, shape: Shape) -> Array:
     """
     Give exceptions the integers that Lorenzo prediction has for them.
 
     Parameters
     ----------
     q : numpy.ndarray
-        Integers of the tile, of no meaning for exceptions.
-    is_exception : numpy.ndarray
-        Of each value, whether it is an exception.
+        Integers of the tile, of no meaning for free values.
+    is_free : numpy.ndarray
+        Of each value, whether it is an exception that has no integer yet.
     base : int
         The tile's base.
     shape : tuple of int
@@ -426,11 +426,11 @@ def fill_exceptions(q: Array, is_exception: Array, base: int, shape: Shape) -> A
     Returns
     -------
     numpy.ndarray
-        The integers; of an exception, that of the value one back along x, or else y, z, w.
+        The integers; of a free value, that of the value one back along x, or else y, z, w.
     """
-    filled = np.where(is_exception, 0, q)
+    filled = np.where(is_free, 0, q)
     filled[0] = base
-    known = ~is_exception
+    known = ~is_free
     known[0] = True
     filled, known = filled.reshape(shape), known.reshape(shape)
     for axis in AXES:
