@@ -259,7 +259,7 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
       }
       if (missing == 0) continue;
     }
-    W excess = 0, none = 0, placed = 0;
+    W excess = 0, none = 0;
     for (u32 i = first; i < end; ++i) {
       T bin;
       const W bits = load<W>(values + i * sizeof(T));
@@ -267,11 +267,14 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
       const W difference = integer_of(bin) - offset;
       excess |= has_bin ? narrow_excess(difference) : 0;
       none += has_bin ? 0 : 1;
-      placed += (!has_bin & has_nearest_bin(l, fill, bits)) ? 1 : 0;
       bins[i] = has_bin ? static_cast<I>(difference) : kNone<I>;
     }
+    if (none == 0) continue;
     summary.exceptions += static_cast<u32>(none);
-    summary.placed += static_cast<u32>(placed);
+    for (u32 i = first; i < end; ++i) {
+      const bool is_placed = (bins[i] == kNone<I>)&has_nearest_bin(l, fill, load<W>(values + i * sizeof(T)));
+      summary.placed += is_placed ? 1 : 0;
+    }
     summary.is_narrow &= is_narrow_excess(excess);
   }
 }
