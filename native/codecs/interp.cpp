@@ -56,23 +56,40 @@ struct Coded {
   u64 cost;  // in 1/16 bit
 };
 
-// What predictions need: parts of levels, or a copy of the integers.
-template <class T>
-inline constexpr u32 kPredictionScratch = levels::kScratchBytes > sizeof(Int<T>) * kTileValues
-                                              ? levels::kScratchBytes
-                                              : sizeof(Int<T>) * kTileValues;
+// What interpolation needs: parts of levels, of 32-bit integers.
+template <class I>
+inline constexpr u32 kLevelsBytes = sizeof(I) == 4 ? levels::kScratchBytes : 64;
+
+// The encoder's arrays for a form. What is found after the prediction lies where the predictor had its scratch memory,
+// and the coder works where the integers were.
+template <class I>
+struct Arrays {
+  static constexpr u32 kRowsBytes = sizeof(I) * kLorenzoScratch;
+  struct Additions {
+    Patch patches[kMaxPatches];
+    u32 mask_scratch[kMaxMaskWords];
+  };
+
+  I integers[kTileValues + kSpareCodes];
+  I codes[kTileValues + kSpareCodes];
+  union {
+    alignas(64) u8 prediction[kLevelsBytes<I> > kRowsBytes ? kLevelsBytes<I> : kRowsBytes];
+    Additions additions;
+  };
+  u8* coder_scratch() { return reinterpret_cast<u8*>(integers); }
+  static_assert(sizeof(integers) >= kWriteScratchBytes);
+};
 
 // The encoder's workspace for a tile.
 template <class T>
 struct Memory {
   i32 positions[kTileValues + kSpareCodes];
-  Int<T> integers[kTileValues + kSpareCodes];
-  Int<T> codes[kTileValues + kSpareCodes];
-  alignas(64) u8 scratch[kPredictionScratch<T>];  // of the predictor, then of the coder
-  Patch patches[kMaxPatches];
   u32 mask[kMaxMaskWords];
-  u32 mask_scratch[kMaxMaskWords];
   Coded<T> coded;
+  union {
+    Arrays<i32> narrow;
+    Arrays<Int<T>> wide;
+  };
 };
 
 // What is known of a tile before it is coded.
@@ -110,19 +127,17 @@ class TileWriter {
  private:
   static constexpr u64 kNoCost = ~u64{0};
 
-  // The same memory for 32-bit integers.
-  static i32* narrow(Int<T>* integers) { return reinterpret_cast<i32*>(integers); }
-
   u64 attempt_fine(const Form& form, u32 most_patches) {
     const i32 base =
         form.is_closed ? closed_base(memory_.positions, count()) : first_fine_point(memory_.positions, count());
-    i32* const integers = narrow(memory_.integers);
-    i32* const codes = narrow(memory_.codes);
-    Patches patches = {memory_.patches, kMaxPatches};
+    Arrays<i32>& arrays = memory_.narrow;
+    i32* const integers = arrays.integers;
+    i32* const codes = arrays.codes;
+    Patches patches = {arrays.additions.patches, kMaxPatches};
     const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
     if (has_exceptions) find_exceptions(memory_.positions, count(), memory_.mask);
     if (form.is_closed) {
-      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, memory_.scratch);
+      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, arrays.prediction);
       patches_ = kTileValues;
       if (has_exceptions && !are_near(integers, count())) return kNoCost;
       if (!split_steps(codes, count(), patches)) return kNoCost;
@@ -130,49 +145,50 @@ class TileWriter {
       if (patches_ >= most_patches) return kNoCost;
     } else {
       fine_points(memory_.positions, count(), base, integers);
-      if (!code_open(form, has_exceptions, true, integers, codes)) return kNoCost;
+      if (!code_open(form, has_exceptions, true, arrays)) return kNoCost;
     }
-    return finish(form, has_exceptions, true, base, codes, patches);
+    return finish(form, has_exceptions, true, base, arrays, patches);
   }
 
   u64 attempt_bins(const Form& form) {
     const i64 base = first_bin<T>(q_, values_, memory_.positions, count());
     BinSummary bins;
-    i32* const integers = narrow(memory_.integers);
-    find_bins<T>(q_, values_, memory_.positions, count(), base, integers, bins);
-    if (sizeof(T) == 4 || bins.is_narrow) return attempt_bins(form, base, bins, integers);
+    find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.narrow.integers, bins);
+    if (sizeof(T) == 4 || bins.is_narrow) return attempt_bins(form, base, bins, memory_.narrow);
     bins = {};
-    find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.integers, bins);
-    return attempt_bins(form, base, bins, memory_.integers);
+    find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.wide.integers, bins);
+    return attempt_bins(form, base, bins, memory_.wide);
   }
 
   template <class I>
-  u64 attempt_bins(const Form& form, i64 base, const BinSummary& bins, I* integers) {
-    I* const codes = reinterpret_cast<I*>(memory_.codes);
-    Patches patches = {memory_.patches, kMaxPatches};
+  u64 attempt_bins(const Form& form, i64 base, const BinSummary& bins, Arrays<I>& arrays) {
+    const bool has_exceptions = bins.exceptions != 0;
+    if (has_exceptions) find_exceptions(arrays.integers, count(), memory_.mask);
     if constexpr (kHasFinePoints<Q>) {
-      if (summary_.beside_bins != 0 && !patch_bins(q_, values_, memory_.positions, integers, 0, count(), patches)) {
+      if (bins.placed != 0) place_exceptions(q_, values_, count(), base, bins.is_narrow, arrays.integers);
+    }
+    if (!code_open(form, has_exceptions, bins.is_narrow, arrays)) return kNoCost;
+    Patches patches = {arrays.additions.patches, kMaxPatches};
+    if constexpr (kHasFinePoints<Q>) {
+      const u32* const mask = has_exceptions ? memory_.mask : nullptr;
+      if (summary_.beside_bins != 0 && !patch_bins(q_, values_, memory_.positions, mask, 0, count(), patches)) {
         return kNoCost;
       }
     }
-    const bool has_exceptions = bins.exceptions != 0;
-    if (has_exceptions) find_exceptions(integers, count(), memory_.mask);
-    if constexpr (kHasFinePoints<Q>) {
-      if (bins.placed != 0) place_exceptions(q_, values_, count(), base, bins.is_narrow, integers);
-    }
-    if (!code_open(form, has_exceptions, bins.is_narrow, integers, codes)) return kNoCost;
-    return finish(form, has_exceptions, bins.is_narrow, base, codes, patches);
+    return finish(form, has_exceptions, bins.is_narrow, base, arrays, patches);
   }
 
   // False if the integers, with those that stand for exceptions, are too far away from each other.
   template <class I>
-  bool code_open(const Form& form, bool has_exceptions, bool is_narrow, I* integers, I* codes) {
+  bool code_open(const Form& form, bool has_exceptions, bool is_narrow, Arrays<I>& arrays) {
+    I* const integers = arrays.integers;
+    I* const codes = arrays.codes;
     if (form.is_lorenzo) {
       if (has_exceptions) fill_exceptions(shape_, I{0}, integers);
-      code_lorenzo(shape_, form.lorenzo_axes, integers, codes, reinterpret_cast<I*>(memory_.scratch));
+      code_lorenzo(shape_, form.lorenzo_axes, integers, codes, reinterpret_cast<I*>(arrays.prediction));
       return true;
     }
-    code_interpolation<false>(shape_, form.rule, integers, I{0}, integers, codes, memory_.scratch);
+    code_interpolation<false>(shape_, form.rule, integers, I{0}, integers, codes, arrays.prediction);
     if (sizeof(I) == 8 || !has_exceptions) return sizeof(I) == 8 || is_narrow;
     u32 excess = 0;
     for (u32 i = 0; i < count(); ++i) excess |= narrow_excess(static_cast<u32>(integers[i]));
@@ -180,7 +196,8 @@ class TileWriter {
   }
 
   template <class I>
-  u64 finish(const Form& form, bool has_exceptions, bool is_narrow, i64 base, const I* codes, const Patches& patches) {
+  u64 finish(const Form& form, bool has_exceptions, bool is_narrow, i64 base, Arrays<I>& arrays,
+             const Patches& patches) {
     Coded<T>& coded = memory_.coded;
     coded.form = form;
     coded.has_exceptions = has_exceptions;
@@ -188,19 +205,20 @@ class TileWriter {
     coded.base = base;
     coded.patch_entries = measure_patches(patches);
     if (coded.patch_entries > 0xFFFF) return kNoCost;
-    interp::simd::plan_coding(codes, count(), form.is_closed ? kUnit : 1, coded.coding);
+    interp::simd::plan_coding(arrays.codes, count(), form.is_closed ? kUnit : 1, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
     if (has_exceptions) {
-      coded.section = measure_exceptions<T>(shape_.extents, memory_.mask, values_, count(), memory_.mask_scratch);
+      coded.section =
+          measure_exceptions<T>(shape_.extents, memory_.mask, values_, count(), arrays.additions.mask_scratch);
       bytes += coded.section.bytes;
     }
     coded.cost = coded.coding.cost + u64{128} * bytes;
-    if (coded.cost < least_) write(codes, patches, bytes);
+    if (coded.cost < least_) write(arrays, patches, bytes);
     return coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
   }
 
   template <class I>
-  void write(const I* codes, const Patches& patches, u32 section_bytes) {
+  void write(Arrays<I>& arrays, const Patches& patches, u32 section_bytes) {
     const Coded<T>& coded = memory_.coded;
     const u32 raw_bytes = count() * static_cast<u32>(sizeof(T));
     const u64 room = u64{kHeadBytes} + sizeof(T) + section_bytes + coded.coding.cost / 128;
@@ -223,10 +241,10 @@ class TileWriter {
     store(next, static_cast<Word<T>>(coded.base));
     next += sizeof(T);
     if (head.has_exceptions) {
-      next = write_exceptions(coded.section, memory_.mask, values_, count(), memory_.mask_scratch, next);
+      next = write_exceptions(coded.section, memory_.mask, values_, count(), arrays.additions.mask_scratch, next);
     }
     next = write_patches(patches, next);
-    next += interp::simd::write_codes(codes, count(), head.unit(), coded.coding, next, memory_.scratch);
+    next += interp::simd::write_codes(arrays.codes, count(), head.unit(), coded.coding, next, arrays.coder_scratch());
     const u32 size = static_cast<u32>(next - payload_);
     least_ = coded.cost;
     size_ = size < raw_bytes && size != sizeof(T) ? size : kStoreTile;
@@ -257,8 +275,8 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
   const u32 fit = shape.count / 1024;
   const u32 groups = fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit;
   Surveyor<T, Positions> surveyor({values, false}, shape.extents, positions);
-  static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(memory.codes));
-  surveyor.run(groups, reinterpret_cast<u8*>(memory.codes), survey);
+  static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(memory.narrow.codes));
+  surveyor.run(groups, reinterpret_cast<u8*>(memory.narrow.codes), survey);
   Prospects prospects;
   prospects.interpolation.rule = weights_of(survey.errors, shape.axes).rule;
   prospects.interpolation_cost = interpolation_cost(survey, shape.extents, shape.axes);
@@ -366,22 +384,31 @@ u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& ti
   return writer.size();
 }
 
+// The decoder's arrays; I is i32 or i64.
+template <class I>
+struct DecodeArrays {
+  I steps[kTileValues + kSpareCodes];
+  I integers[kTileValues + kSpareCodes];
+  alignas(64) u8 prediction[kLevelsBytes<I>];
+  u8 scratch[kReadScratchBytes];
+};
+
 // The decoder's workspace.
 template <class T>
 struct DecodeMemory {
-  Int<T> steps[kTileValues + kSpareCodes];
-  Int<T> integers[kTileValues + kSpareCodes];
-  alignas(64) u8 prediction[kPredictionScratch<T>];
   u32 mask[kMaxMaskWords];
   u32 others[kMaxMaskWords];
-  u8 scratch[kReadScratchBytes];
+  union {
+    DecodeArrays<i32> narrow;
+    DecodeArrays<Int<T>> wide;
+  };
 };
 
 template <class T, class Q, class I>
 bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base, const u8* patches, const u8* from,
-                     const u8* end, u8* values, DecodeMemory<T>& memory) {
-  I* const steps = reinterpret_cast<I*>(memory.steps);
-  I* const integers = reinterpret_cast<I*>(memory.integers);
+                     const u8* end, u8* values, DecodeArrays<I>& memory) {
+  I* const steps = memory.steps;
+  I* const integers = memory.integers;
   if (!interp::simd::read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch))
     return false;
   if (head.is_closed) patch_steps(patches, head.patches, steps);
@@ -424,8 +451,8 @@ bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 
   from = read_patches(from, end, head.patches, shape.count);
   if (from == nullptr) return false;
   const bool is_read = sizeof(T) == 4 || head.is_narrow
-                           ? decode_integers<T, Q, i32>(q, head, shape, base, patches, from, end, values, memory)
-                           : decode_integers<T, Q, Int<T>>(q, head, shape, base, patches, from, end, values, memory);
+                           ? decode_integers<T>(q, head, shape, base, patches, from, end, values, memory.narrow)
+                           : decode_integers<T>(q, head, shape, base, patches, from, end, values, memory.wide);
   if (!is_read) return false;
   if (head.has_exceptions) restore_exceptions(exceptions, memory.mask, memory.others, shape.count, values);
   return true;
@@ -453,7 +480,6 @@ bool decode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* pa
 template <class T>
 inline constexpr u32 kWorkspaceBytes =
     static_cast<u32>(sizeof(Memory<T>) > sizeof(DecodeMemory<T>) ? sizeof(Memory<T>) : sizeof(DecodeMemory<T>));
-static_assert(sizeof(Memory<float>::scratch) >= kWriteScratchBytes);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Modes

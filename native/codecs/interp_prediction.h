@@ -255,37 +255,50 @@ template <class U, u32... i>
   return H5L_SHUFFLE(Vector<U>, before, now, (kLanes<U> - 1 + i)...);
 }
 
-// Gives the codes in coding order, padded with zeros to whole blocks. `rows` is scratch memory for eight rows of integers
-// and kSpareCodes.
+// Rows are coded in pieces of so many values: of whole sub-blocks and vectors.
+inline constexpr u32 kPieceValues = 1024;
+inline constexpr u32 kLorenzoScratch = 8 * kPieceValues + kSpareCodes;  // integers
+
+// Gives the codes in coding order, padded with zeros to whole blocks. `rows` is scratch memory for kLorenzoScratch
+// integers.
 template <class I>
 inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* codes, I* rows) {
   using U = Unsigned<I>;
   const U* const box = reinterpret_cast<const U*>(integers);
   U* to = reinterpret_cast<U*>(codes);
   const u32 length = shape.extents[3];
+  Shape piece = shape;
   for_row_groups(shape, [&](const RowGroup& group) {
     U* differences[8];
-    for (u32 k = 0; k < group.count; ++k) {
-      const U* const row = box + group.positions[k];
-      U* const out = differences[k] = reinterpret_cast<U*>(rows) + k * length;
-      const u32(&at)[3] = group.coordinates[k];
-      const Neighbours<U> from = neighbours_of(shape, axes, at, row);
-      const bool along_x = from.axes == 0 || (axes & axis_bit(3)) != 0;
-      with_count(from.axes, [&](auto count) {
-        Vector<U> before = {};
-        // The last vector may be too long: the next row is still to come.
-        for (u32 i = 0; i < length; i += kLanes<U>) {
-          Vector<U> now;
-          memcpy(&now, row + i, sizeof now);
-          now -= predicted_lanes<count()>(from, i);
-          const Vector<U> difference = now - words_before<U>(before, now, std::make_integer_sequence<u32, kLanes<U>>{});
-          memcpy(out + i, along_x ? &difference : &now, sizeof now);
-          before = now;
-        }
-      });
-      if (from.axes == 0) out[0] = group.positions[k] == 0 ? 0 : row[0] - *(row - back_of(shape, at));
+    Vector<U> ends[8] = {};  // the last vectors of the rows' pieces before
+    for (u32 first = 0; first < length; first += kPieceValues) {
+      const u32 values = length - first < kPieceValues ? length - first : kPieceValues;
+      for (u32 k = 0; k < group.count; ++k) {
+        const U* const row = box + group.positions[k] + first;
+        U* const out = differences[k] = reinterpret_cast<U*>(rows) + k * values;
+        const u32(&at)[3] = group.coordinates[k];
+        const Neighbours<U> from = neighbours_of(shape, axes, at, row);
+        const bool along_x = from.axes == 0 || (axes & axis_bit(3)) != 0;
+        with_count(from.axes, [&](auto count) {
+          Vector<U> before = ends[k];
+          // The last vector may be too long: the next row is still to come.
+          for (u32 i = 0; i < values; i += kLanes<U>) {
+            Vector<U> now;
+            memcpy(&now, row + i, sizeof now);
+            now -= predicted_lanes<count()>(from, i);
+            const Vector<U> difference =
+                now - words_before<U>(before, now, std::make_integer_sequence<u32, kLanes<U>>{});
+            memcpy(out + i, along_x ? &difference : &now, sizeof now);
+            before = now;
+          }
+          ends[k] = before;
+        });
+        if (from.axes != 0 || first != 0) continue;
+        out[0] = group.positions[k] == 0 ? 0 : row[0] - *(row - back_of(shape, at));
+      }
+      piece.extents[3] = values;
+      to = move_group<false>(piece, group.count, differences, to);
     }
-    to = move_group<false>(shape, group.count, differences, to);
   });
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *to++ = 0;
 }

@@ -262,20 +262,19 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
     W excess = 0, none = 0;
     for (u32 i = first; i < end; ++i) {
       T bin;
-      const W bits = load<W>(values + i * sizeof(T));
-      const bool has_bin = find_bin(l, fill, bits, positions[i], bin);
+      const bool has_bin = find_bin(l, fill, load<W>(values + i * sizeof(T)), positions[i], bin);
       const W difference = integer_of(bin) - offset;
       excess |= has_bin ? narrow_excess(difference) : 0;
       none += has_bin ? 0 : 1;
       bins[i] = has_bin ? static_cast<I>(difference) : kNone<I>;
     }
+    summary.is_narrow &= is_narrow_excess(excess);
     if (none == 0) continue;
     summary.exceptions += static_cast<u32>(none);
     for (u32 i = first; i < end; ++i) {
       const bool is_placed = (bins[i] == kNone<I>)&has_nearest_bin(l, fill, load<W>(values + i * sizeof(T)));
       summary.placed += is_placed ? 1 : 0;
     }
-    summary.is_narrow &= is_narrow_excess(excess);
   }
 }
 
@@ -434,11 +433,12 @@ inline bool add_patches(const i8 (&deltas)[kSomeValues], u32 first, Patches& pat
   return true;
 }
 
-// The patches of bins: kept values that are no bins. `bins` may be relative to any base. False if there is no room.
-// `place` is that of the first value. A kept value is at most eight fine points from its bin (docs/design/bound.md).
-template <class T, class I>
-bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, const I* bins, u32 place, u32 count,
-                Patches& patches) {
+// The patches of bins: kept values that are no bins. `exceptions` is the mask of values that have none, null if all have
+// one. False if there is no room. `place` is that of the first value. A kept value is at most eight fine points from its
+// bin (docs/design/bound.md).
+template <class T>
+bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, const u32* exceptions, u32 place,
+                u32 count, Patches& patches) {
   const T distance = lattice.fine;
   for (u32 first = 0; first < count; first += kSomeValues) {
     const u32 n = some_of(first, count);
@@ -447,12 +447,16 @@ bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* position
     for (u32 i = first; i < first + n; ++i) {
       const i32 position = positions[i], fine = fine_point_of(position);
       const bool is_kept = multiply(static_cast<T>(fine), distance) == load<T>(values + i * sizeof(T));
-      const bool is_patched = is_kept & (position != kNone<i32>)&(bins[i] != kNone<I>);
+      const bool is_patched = is_kept & (position != kNone<i32>);
       const i32 delta = is_patched ? fine - kUnit * bin_of(position) : 0;
       any |= delta;
       deltas[i - first] = static_cast<i8>(delta);
     }
-    if (any != 0 && !add_patches(deltas, place + first, patches)) return false;
+    if (any == 0) continue;
+    for (u32 i = 0; exceptions != nullptr && i < n; i += 32) {
+      for (u32 bits = exceptions[(first + i) / 32]; bits != 0; bits &= bits - 1) deltas[i + lowest_bit(bits)] = 0;
+    }
+    if (!add_patches(deltas, place + first, patches)) return false;
   }
   return true;
 }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -238,18 +239,40 @@ class Tile {
       CHECK(bins[i] == bin, "%s, value %a: %" PRId64 ", expected %" PRId64, name(), x(i),
             static_cast<std::int64_t>(bins[i]), bin);
     }
+    check_placed(bins, base, found);
     std::vector<Patch> memory(count_);
     interp::Patches patches{memory.data(), count_};
     in_pieces([&](u32 first, u32 n) {
-      CHECK(interp::patch_bins(l_, values_ + first * sizeof(T), positions_.data() + first, bins.data() + first, first,
-                               n, patches),
+      std::vector<u32> mask(interp::mask_words(n));
+      interp::find_exceptions(bins.data() + first, n, mask.data());
+      CHECK(interp::patch_bins(l_, values_ + first * sizeof(T), positions_.data() + first,
+                               found.exceptions != 0 ? mask.data() : nullptr, first, n, patches),
             "%s", name());
     });
     check_patches(patches, expected_patches);
     check_decoded(bins, base, false, patches);
     if (patches.count == 0) return;
     patches = {memory.data(), patches.count - 1};
-    CHECK(!interp::patch_bins(l_, values_, positions_.data(), bins.data(), 0, count_, patches), "%s", name());
+    std::vector<u32> mask(interp::mask_words(count_));
+    interp::find_exceptions(bins.data(), count_, mask.data());
+    CHECK(!interp::patch_bins(l_, values_, positions_.data(), mask.data(), 0, count_, patches), "%s", name());
+  }
+
+  template <class I>
+  void check_placed(std::vector<I> bins, std::int64_t base, const interp::BinSummary& found) {
+    std::vector<I> expected = bins;
+    u32 placed = 0;
+    for (u32 i = 0; i < count_; ++i) {
+      const T s = std::bit_cast<T>(bits_[i]) * l_.inverse_step;
+      if (naive_[i].has_bin || (l_.has_fill && bits_[i] == l_.fill_bits)) continue;
+      if (!(std::abs(s) < std::ldexp(T{1}, std::numeric_limits<T>::digits - 3))) continue;
+      ++placed;
+      const std::int64_t bin = static_cast<std::int64_t>(std::nearbyint(s)) - base;
+      if (i != 0 && (!found.is_narrow || std::abs(bin) < 1 << 22)) expected[i] = static_cast<I>(bin);
+    }
+    CHECK(found.placed == placed, "%s: %u nearest bins, expected %u", name(), found.placed, placed);
+    interp::place_exceptions(l_, values_, count_, base, found.is_narrow, bins.data());
+    CHECK(bins == expected, "%s: other nearest bins", name());
   }
 
   void check_patches(const interp::Patches& patches, const std::vector<Patch>& expected) {
