@@ -160,6 +160,12 @@ void Geometry::copy_whole(const PlacedBox& box, Part chunk, Values values) const
   return copy_rows<32, 4, 4, to_box>(part, rows_apart, slices_apart, values);
 }
 
+// Short rows take longer to call memcpy for than to copy.
+static void copy_row(const std::uint8_t* from, std::uint8_t* to, std::size_t bytes) {
+  for (; bytes >= 64; bytes -= 64, from += 64, to += 64) std::memcpy(to, from, 64);
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
 void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const {
   for_boxes(tile, [&](const PlacedBox& box) {
     const std::size_t row_bytes = std::size_t{box.size[3]} * value_bytes_;
@@ -182,6 +188,13 @@ void Geometry::scatter(std::uint32_t tile, const std::uint8_t* values, std::uint
     if (is_all && shape_ != Shape::any && is_whole(box)) {
       copy_whole<false>(box, part, values);
       values += std::size_t{box_values_} * value_bytes_;
+      return;
+    }
+    if (is_all) {
+      for_rows(box, [&](std::uint64_t row) {
+        copy_row(values, part + row * value_bytes_, std::size_t{box.size[3]} * value_bytes_);
+        values += std::size_t{box.size[3]} * value_bytes_;
+      });
       return;
     }
     for_rows(box, [&](std::uint64_t row) {

@@ -413,12 +413,14 @@ bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base,
     return false;
   if (head.is_closed) patch_steps(patches, head.patches, steps);
   if (head.predictor == kLorenzo) {
-    rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers);
+    rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, [&](u32 first, const I* some, u32 count) {
+      to_values<T>(q, some, count, base, head.is_fine, values + first * sizeof(T));
+    });
   } else {
     const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
     rebuild_interpolation(shape, rule, steps, I{0}, integers, memory.prediction);
+    to_values<T>(q, integers, shape.count, base, head.is_fine, values);
   }
-  to_values<T>(q, integers, shape.count, base, head.is_fine, values);
   if constexpr (kHasFinePoints<Q>) {
     if (!head.is_closed) restore_patches(q, patches, head.patches, integers, base, values);
   }

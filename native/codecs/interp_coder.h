@@ -337,9 +337,13 @@ class Words {
   static constexpr u32 kMostBytes = kMaxLanes * kWordBytes;
 
   // Where the next kMostBytes can be read, though they may not all be words. Null if more were taken than there are.
-  const u8* next() {
-    if (end_ - next_ >= static_cast<i64>(kMostBytes)) [[likely]]
-      return next_;
+  const u8* next() { return next(next_); }
+
+  // The same when words were taken up to `taken`.
+  const u8* next(const u8* taken) {
+    if (end_ - taken >= static_cast<i64>(kMostBytes)) [[likely]]
+      return taken;
+    next_ = taken;
     return next_in_rest();
   }
 
@@ -547,6 +551,19 @@ struct Input {
   const u8* first_escape;  // none begins in front of this
 };
 
+// The blocks that have escapes, while their other steps are read. A branch for each block would often be foreseen wrongly.
+struct EscapeList {
+  u16 blocks[kMaxBlocks];
+  u32 escaped[kMaxBlocks];  // bit i: residual i of the block
+  u32 count = 0;
+
+  void add(u32 block, u32 mask) {
+    blocks[count] = static_cast<u16>(block);
+    escaped[count] = mask;
+    count += mask != 0;
+  }
+};
+
 struct Definition {
   // Returns the bits that are set in some size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes
   // need be raw in all blocks. If such planes have been chosen, or need not be, all sizes are below 2^30, since their sum
@@ -685,6 +702,14 @@ struct Definition {
         symbols[first + lane] = static_cast<Symbol>(slot >> 12 & 15);
       }
     }
+  }
+
+  template <class I>
+  static bool read_escapes(const EscapeList& list, u32 bytes, Input& in, I* steps) {
+    for (u32 i = 0; i < list.count; ++i) {
+      if (!read_escapes(list.escaped[i], bytes, in, steps + u64{list.blocks[i]} * kBlockCodes)) return false;
+    }
+    return true;
   }
 
   template <class I>

@@ -233,21 +233,6 @@ inline u32 back_of(const Shape& shape, const u32 (&coordinates)[3]) {
   return coordinates[2] != 0 ? shape.strides[2] : coordinates[1] != 0 ? shape.strides[1] : shape.strides[0];
 }
 
-// Calls visit(first position of the row, neighbours, the distance to the integer before the row's first one) for all rows.
-// Rows without neighbours are predicted along x, and their first integers from the last row or plane or cube before.
-template <class W, class F>
-inline void for_rows(const Shape& shape, u32 axes, const W* integers, F&& visit) {
-  u32 position = 0;
-  for (u32 w = 0; w < shape.extents[0]; ++w) {
-    for (u32 z = 0; z < shape.extents[1]; ++z) {
-      for (u32 y = 0; y < shape.extents[2]; ++y, position += shape.extents[3]) {
-        const u32 at[3] = {w, z, y};
-        visit(position, neighbours_of(shape, axes, at, integers + position), back_of(shape, at));
-      }
-    }
-  }
-}
-
 // The words before those of `now`; `before` are the lanes in front.
 template <class U, u32... i>
 [[gnu::always_inline]] inline Vector<U> words_before(const Vector<U>& before, const Vector<U>& now,
@@ -303,35 +288,68 @@ inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* cod
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *to++ = 0;
 }
 
-// `steps` in coding order; the first one is not used.
-template <class I>
-inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* integers) {
+// A row's steps become integers: sums along x, if they are along x, and the prediction along the other axes.
+template <u32 kCount, bool kAlongX, class U>
+inline void sum_row(const Neighbours<U>& from, U* row, u32 length) {
+#if H5L_HAS_LANES
+  Vector<U> before = {};
+#else
+  if constexpr (kAlongX) simd::running_sums(row, length, U{0});
+  if constexpr (kCount == 0) return;
+#endif
+  const bool is_too_long = length % kLanes<U> != 0;
+  Vector<U> behind = {};
+  if (is_too_long) memcpy(&behind, row + length, sizeof behind);
+  for (u32 i = 0; i < length; i += kLanes<U>) {
+    Vector<U> now;
+    memcpy(&now, row + i, sizeof now);
+#if H5L_HAS_LANES
+    if constexpr (kAlongX) {
+      const Vector<U> sums = simd::sum_lanes(now);
+      now = sums + before;
+      before += simd::last_lane(sums);  // the loop-carried dependency is one addition
+    }
+#endif
+    now += predicted_lanes<kCount>(from, i);
+    memcpy(row + i, &now, sizeof now);
+  }
+  if (is_too_long) memcpy(row + length, &behind, sizeof behind);
+}
+
+// `steps` in coding order; the first one is not used. Calls take(position of the first one, integers, how many) for some
+// rows at a time, while they are in the cache.
+template <class I, class Take>
+inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* integers, Take&& take) {
   using U = Unsigned<I>;
   U* const box = reinterpret_cast<U*>(integers);
+  const U* next = reinterpret_cast<const U*>(steps);
   const u32 length = shape.extents[3];
-  const U* codes = reinterpret_cast<const U*>(steps);
   for_row_groups(shape, [&](const RowGroup& group) {
     U* rows[8];
     for (u32 k = 0; k < group.count; ++k) rows[k] = box + group.positions[k];
-    codes = move_group<true>(shape, group.count, rows, codes);
-  });
-  box[0] = static_cast<U>(base);
-  for_rows(shape, axes, box, [&](u32 position, const Neighbours<U>& from, u32 back) {
-    U* const row = box + position;
-    if (from.axes == 0 && position != 0) row[0] += *(row - back);
-    if (from.axes == 0 || (axes & axis_bit(3)) != 0) simd::running_sums(row, length, U{0});
-    if (from.axes == 0) return;
-    with_count(from.axes, [&](auto count) {
-      Vector<U> behind;
-      memcpy(&behind, row + length, sizeof behind);
-      for (u32 i = 0; i < length; i += kLanes<U>) {
-        Vector<U> now;
-        memcpy(&now, row + i, sizeof now);
-        now += predicted_lanes<count()>(from, i);
-        memcpy(row + i, &now, sizeof now);
+    next = move_group<true>(shape, group.count, rows, next);
+    u32 first = group.positions[0];
+    for (u32 k = 0; k < group.count; ++k) {
+      U* const row = rows[k];
+      const u32 position = group.positions[k], behind = position + length;
+      const u32(&at)[3] = group.coordinates[k];
+      const Neighbours<U> from = neighbours_of<U>(shape, axes, at, row);
+      if (from.axes == 0) {
+        row[0] = position == 0 ? static_cast<U>(base) : row[0] + *(row - back_of(shape, at));
+        sum_row<0, true>(from, row, length);
+      } else {
+        with_count(from.axes, [&](auto count) {
+          if ((axes & axis_bit(3)) != 0) {
+            sum_row<count(), true>(from, row, length);
+          } else {
+            sum_row<count(), false>(from, row, length);
+          }
+        });
       }
-      memcpy(row + length, &behind, sizeof behind);
-    });
+      if (k + 1 < group.count && group.positions[k + 1] == behind) continue;
+      take(first, integers + first, behind - first);
+      if (k + 1 < group.count) first = group.positions[k + 1];
+    }
   });
 }
 

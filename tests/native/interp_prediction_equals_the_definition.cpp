@@ -447,8 +447,18 @@ void check_lorenzo(const Setting& setting, const std::vector<I>& given, I base, 
   std::vector<I> expected_codes = code_lorenzo_naively(box, axes, expected);
   check_equal(expected_codes, codes, setting, "Lorenzo code");
   codes[0] = 77;  // not used
-  interp::rebuild_lorenzo(shape, axes, codes.data(), expected[0], rebuilt.data());
+  Array<I> batches(given.size());
+  std::vector<bool> is_passed_on(given.size());
+  const auto take = [&](u32 first, const I* from, u32 some) {
+    for (u32 i = 0; i < some; ++i) {
+      CHECK(first + i < given.size() && !is_passed_on[first + i], "%s: %u", name_of(setting).c_str(), first + i);
+      is_passed_on[first + i] = true;
+      batches[first + i] = from[i];
+    }
+  };
+  interp::rebuild_lorenzo(shape, axes, codes.data(), expected[0], rebuilt.data(), take);
   check_equal(expected, rebuilt, setting, "integer from Lorenzo");
+  check_equal(expected, batches, setting, "integer of a batch from Lorenzo");
 }
 
 template <class I>

@@ -69,36 +69,49 @@ constexpr AllLaneRates make_lane_rates() {
 inline constexpr AllLaneRates kLaneRates = make_lane_rates();
 static_assert(kLaneRates.are_exact);
 
-// For finding the symbol of a slot in lanes of 16 bits, in two steps: first which of the symbols 0, 4, 8 and 12 is the last
-// that begins at or before the slot, then which of this and the next three. Sums of frequencies are times 16, with a number
-// in the low bits: the sum that is nearest to the slot then also says whose it is.
-struct Search {
-  // By n - 1, twice: the sum before symbol 4n, with n.
+// For finding the symbol of a slot in lanes of 16 bits, as the one that begins nearest at or before it. 32 times the
+// distance, modulo 2^16, is larger for symbols that begin behind the slot than for symbol 0, so that the least of all is
+// right; the low five bits say whose it is. In two steps: first among the symbols 0, 4, 8 and 12, then among the one found
+// and the next three.
+struct Nearest {
+  // By n - 1, twice: symbol 4n.
   u32 quarters[3];
-  // Row j, by n, four times: the sum before symbol 4n + j, with 4n + j; behind the last one 2048, with 0.
-  alignas(32) u16 sums[5][kSymbols];
+#if defined(H5L_CODER_AVX512)
+  static constexpr u32 kPlaces = 4;  // words are moved by a number of words
+#else
+  static constexpr u32 kPlaces = 2;  // by a number of bytes
+#endif
+  // Row j - 1, at kPlaces times n: symbol 4n + j.
+  alignas(32) u16 symbols[3][kSymbols];
+  alignas(32) u16 frequencies[kSymbols];
+  // In bytes.
+  alignas(16) u8 low_frequencies[kSymbols];
+  alignas(16) u8 high_frequencies[kSymbols];
 };
 
-struct Searches {
-  Search tables[kSymbolTables];
+struct NearestTables {
+  Nearest tables[kSymbolTables];
 };
 
-constexpr Searches make_searches() {
-  Searches searches = {};
+constexpr NearestTables make_nearest() {
+  NearestTables nearest = {};
   for (u32 t = 0; t < kSymbolTables; ++t) {
     const Rate(&rates)[kSymbols] = kRates.symbols[t];
-    for (u32 n = 1; n < 4; ++n) searches.tables[t].quarters[n - 1] = (kSymbols * rates[4 * n].sum + n) * 0x10001u;
-    for (u32 j = 0; j < 5; ++j) {
-      for (u32 i = 0; i < kSymbols; ++i) {
-        const u32 s = 4 * (i % 4) + j;
-        searches.tables[t].sums[j][i] =
-            static_cast<u16>(s < kSymbols ? kSymbols * rates[s].sum + s : kSymbols * kFrequencySum);
-      }
+    Nearest& to = nearest.tables[t];
+    const auto place_of = [&](u32 s) { return static_cast<u16>(s - 2 * kSymbols * rates[s].sum); };
+    for (u32 n = 1; n < 4; ++n) to.quarters[n - 1] = place_of(4 * n) * 0x10001u;
+    for (u32 j = 1; j < 4; ++j) {
+      for (u32 n = 0; n < 4; ++n) to.symbols[j - 1][Nearest::kPlaces * n] = place_of(4 * n + j);
+    }
+    for (u32 s = 0; s < kSymbols; ++s) {
+      to.frequencies[s] = rates[s].frequency;
+      to.low_frequencies[s] = static_cast<u8>(rates[s].frequency);
+      to.high_frequencies[s] = static_cast<u8>(rates[s].frequency >> 8);
     }
   }
-  return searches;
+  return nearest;
 }
-inline constexpr Searches kSearches = make_searches();
+inline constexpr NearestTables kNearest = make_nearest();
 
 // Costs of the symbols of a class as in the comparison of classes, twice.
 struct CostTables {
@@ -465,31 +478,25 @@ struct Avx512 {
 
   // One symbol of each lane.
   template <u32 lanes>
-  static __m512i take_symbols(const Search& search, States& states, const u8*& next) {
-    const __m512i slots = _mm512_slli_epi16(states.low, 4);
-    // Without the state's higher bits, and as the distance of the sum 0: 16 * (-1 - slot).
-    const __m512i start = _mm512_ternarylogic_epi32(slots, _mm512_set1_epi16(0x7FF0),
-                                                    _mm512_set1_epi16(static_cast<short>(0x8000)), 0xAE);
-    // Distances from the slot: 16 * (sum - slot - 1) + number. They are negative up to the slot, so as unsigned numbers
-    // above the others.
+  static __m512i take_symbols(const Nearest& nearest, States& states, const u8*& next) {
+    const __m512i start = _mm512_slli_epi16(states.low, 5);  // without the state's higher bits
     const auto quarter = [&](u32 i) {
-      return _mm512_add_epi16(start, _mm512_set1_epi32(static_cast<int>(search.quarters[i])));
+      return _mm512_add_epi16(start, _mm512_set1_epi32(static_cast<int>(nearest.quarters[i])));
     };
     const __m512i four =
-        _mm512_max_epu16(_mm512_max_epu16(start, quarter(0)), _mm512_max_epu16(quarter(1), quarter(2)));
-    const auto distance = [&](u32 j) {
-      const __m256i sums = _mm256_load_si256(reinterpret_cast<const __m256i*>(search.sums[j]));
-      return _mm512_add_epi16(start, _mm512_permutexvar_epi16(four, _mm512_broadcast_i64x4(sums)));
+        _mm512_min_epu16(_mm512_min_epu16(start, quarter(0)), _mm512_min_epu16(quarter(1), quarter(2)));
+    const auto look_up = [](__m512i at, const u16(&table)[kSymbols]) {
+      const __m256i row = _mm256_load_si256(reinterpret_cast<const __m256i*>(table));
+      return _mm512_permutexvar_epi16(at, _mm512_broadcast_i64x4(row));
     };
-    const __m512i d0 = distance(0), d1 = distance(1), d2 = distance(2), d3 = distance(3), d4 = distance(4);
-    const __m512i before = _mm512_max_epu16(_mm512_max_epu16(d0, d1), _mm512_max_epu16(d2, d3));
-    const __m512i behind = _mm512_min_epu16(_mm512_min_epu16(d1, d2), _mm512_min_epu16(d3, d4));
-    const __m512i from_sum = _mm512_srai_epi16(before, 4);  // sum - slot - 1
-    const __m512i frequency = _mm512_sub_epi16(_mm512_srai_epi16(behind, 4), from_sum);
+    const auto next_three = [&](u32 i) { return _mm512_add_epi16(start, look_up(four, nearest.symbols[i])); };
+    const __m512i found =
+        _mm512_min_epu16(_mm512_min_epu16(four, next_three(0)), _mm512_min_epu16(next_three(1), next_three(2)));
+    const __m512i frequency = look_up(found, nearest.frequencies);
+    const __m512i in_symbol = _mm512_srli_epi16(found, 5);  // slot - sum
     // frequency * (x >> 11) + slot - sum, in halves.
     const __m512i x_low = _mm512_or_si512(_mm512_slli_epi16(states.high, 5), _mm512_srli_epi16(states.low, 11));
     const __m512i x_high = _mm512_srli_epi16(states.high, 11);
-    const __m512i in_symbol = _mm512_ternarylogic_epi32(from_sum, from_sum, from_sum, 0x55);
     const __m512i low = _mm512_add_epi16(_mm512_mullo_epi16(frequency, x_low), in_symbol);
     const __m512i product_high =
         _mm512_add_epi16(_mm512_mulhi_epu16(frequency, x_low), _mm512_mullo_epi16(frequency, x_high));
@@ -506,7 +513,7 @@ struct Avx512 {
     states.low = _mm512_mask_expand_epi16(low, is_empty, words);
     states.high = _mm512_mask_mov_epi16(high, is_empty, low);
     next += count_ones(is_empty) * kWordBytes;
-    return _mm512_and_si512(before, _mm512_set1_epi16(15));
+    return _mm512_and_si512(found, _mm512_set1_epi16(15));
   }
 
   static void store_steps(__m512i differences, u32 unit_bits, i32* steps) {
@@ -537,6 +544,9 @@ struct Avx512 {
     memcpy(x, states, sizeof x);
     States halves = split<lanes>(states);
     const u8* plane_words = in.planes;
+    const u8* next = words.next();
+    EscapeList escapes;
+    I* const first_steps = steps;
     for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
       const u32 c = classes[b];
       const u32 planes = head.raw_planes + raw_planes_of(c);
@@ -547,22 +557,21 @@ struct Avx512 {
         continue;
       }
       if (c != 0) {
-        const u8* next = words.next();
+        next = words.next(next);
         if (next == nullptr) return false;
         const u32 t = table_of(c);
         __m512i symbols;
         if constexpr (lanes == 32) {
-          symbols = take_symbols<32>(kSearches.tables[t], halves, next);
+          symbols = take_symbols<32>(kNearest.tables[t], halves, next);
         } else if constexpr (lanes == 16) {
-          const __m512i first = take_symbols<16>(kSearches.tables[t], halves, next);
-          const __m512i second = take_symbols<16>(kSearches.tables[t], halves, next);
+          const __m512i first = take_symbols<16>(kNearest.tables[t], halves, next);
+          const __m512i second = take_symbols<16>(kNearest.tables[t], halves, next);
           symbols = _mm512_inserti64x4(first, _mm512_castsi512_si256(second), 1);
         } else {
           alignas(64) u16 each[kBlockCodes];
           Definition::read_symbols<lanes>(kSlots.slots[t], x, next, each);
           symbols = _mm512_load_si512(each);
         }
-        words.take(next);
         escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));
         numbers = _mm512_sll_epi16(symbols, _mm_cvtsi32_si128(static_cast<int>(planes)));
       }
@@ -571,8 +580,10 @@ struct Avx512 {
       numbers = _mm512_or_si512(numbers, from_planes(raw));
       const __m512i signs = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_and_si512(numbers, _mm512_set1_epi16(1)));
       store_steps(_mm512_xor_si512(_mm512_srli_epi16(numbers, 1), signs), unit_bits, steps);
-      if (escaped != 0 && !Definition::read_escapes(escaped, head.escape_bytes, in, steps)) return false;
+      escapes.add(b, escaped);
     }
+    words.take(next);
+    if (!Definition::read_escapes(escapes, head.escape_bytes, in, first_steps)) return false;
     if constexpr (lanes < 16) {
       memcpy(states, x, sizeof x);
     } else {
@@ -889,46 +900,6 @@ struct Avx2 {
     for (u32 i = 0; i < 16; ++i) states[i] = low[i] | u32{high[i]} << 16;
   }
 
-  // One symbol of each lane, but for the words that empty lanes need: returns a mask of them.
-  static __m256i take_symbols(const Search& search, States& states, __m256i& symbols) {
-    const __m256i slots = _mm256_and_si256(_mm256_slli_epi16(states.low, 4), _mm256_set1_epi16(0x7FF0));
-    // As the distance of the sum 0: 16 * (-1 - slot).
-    const __m256i start = _mm256_sub_epi16(_mm256_set1_epi16(-16), slots);
-    const auto places_of = [&](u32 i) {
-      const __m256i is_before = _mm256_cmpgt_epi16(start, _mm256_set1_epi32(static_cast<int>(~search.quarters[i])));
-      return _mm256_andnot_si256(is_before, _mm256_set1_epi16(0x0202));
-    };
-    const __m256i four = _mm256_add_epi16(_mm256_add_epi16(places_of(0), places_of(1)),
-                                          _mm256_add_epi16(places_of(2), _mm256_set1_epi16(0x0100)));
-    // Distances from the slot: 16 * (sum - slot - 1) + symbol. They are negative up to the slot, so as unsigned numbers
-    // above the others.
-    const auto distance = [&](u32 j) {
-      const __m128i sums = _mm_load_si128(reinterpret_cast<const __m128i*>(search.sums[j]));
-      return _mm256_add_epi16(start, _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(sums), four));
-    };
-    const __m256i d0 = distance(0), d1 = distance(1), d2 = distance(2), d3 = distance(3), d4 = distance(4);
-    const __m256i before = _mm256_max_epu16(_mm256_max_epu16(d0, d1), _mm256_max_epu16(d2, d3));
-    const __m256i behind = _mm256_min_epu16(_mm256_min_epu16(d1, d2), _mm256_min_epu16(d3, d4));
-    const __m256i from_sum = _mm256_srai_epi16(before, 4);  // sum - slot - 1
-    const __m256i frequency = _mm256_sub_epi16(_mm256_srai_epi16(behind, 4), from_sum);
-    // frequency * (x >> 11) + slot - sum, in halves.
-    const __m256i x_low = _mm256_or_si256(_mm256_slli_epi16(states.high, 5), _mm256_srli_epi16(states.low, 11));
-    const __m256i x_high = _mm256_srli_epi16(states.high, 11);
-    const __m256i in_symbol = _mm256_xor_si256(from_sum, _mm256_set1_epi16(-1));
-    const __m256i low = _mm256_add_epi16(_mm256_mullo_epi16(frequency, x_low), in_symbol);
-    const __m256i product_high =
-        _mm256_add_epi16(_mm256_mulhi_epu16(frequency, x_low), _mm256_mullo_epi16(frequency, x_high));
-    // The low half overflows if it is below the last summand.
-    const __m256i zero = _mm256_setzero_si256();
-    const __m256i has_no_carry = _mm256_cmpeq_epi16(_mm256_subs_epu16(in_symbol, low), zero);
-    const __m256i high = _mm256_add_epi16(_mm256_add_epi16(product_high, _mm256_set1_epi16(1)), has_no_carry);
-    const __m256i is_empty = _mm256_cmpeq_epi16(high, zero);
-    symbols = _mm256_and_si256(before, _mm256_set1_epi16(15));
-    states.low = _mm256_andnot_si256(is_empty, low);
-    states.high = _mm256_or_si256(high, _mm256_and_si256(is_empty, low));
-    return is_empty;
-  }
-
   // Gives 16 lanes their words. Bits 0-7 and 16-23 of the mask say which.
   static void refill(u32 mask, States& states, const u8*& next) {
     const auto eight = [&next](u32 which) {
@@ -938,6 +909,64 @@ struct Avx2 {
     };
     const __m128i low = eight(mask & 0xFF), high = eight(mask >> 16 & 0xFF);
     states.low = _mm256_or_si256(states.low, _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1));
+  }
+
+  // The symbol of each slot, with 32 times the slot's place among the symbol's.
+  [[gnu::always_inline]] static inline __m256i find_symbols(const Nearest& nearest, __m256i states_low) {
+    const __m256i start = _mm256_slli_epi16(states_low, 5);  // without the state's higher bits
+    const auto quarter = [&](u32 i) {
+      return _mm256_add_epi16(start, _mm256_set1_epi32(static_cast<int>(nearest.quarters[i])));
+    };
+    const __m256i four =
+        _mm256_min_epu16(_mm256_min_epu16(start, quarter(0)), _mm256_min_epu16(quarter(1), quarter(2)));
+    // Where the bytes of its next three are: 4n, 4n + 1.
+    const __m256i twice =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14));
+    const __m256i low_bytes = _mm256_shuffle_epi8(four, twice);
+    const __m256i places =
+        _mm256_or_si256(_mm256_and_si256(low_bytes, _mm256_set1_epi8(15)), _mm256_set1_epi16(0x0100));
+    const auto next_three = [&](u32 i) {
+      const __m256i row = _mm256_broadcastsi128_si256(load_quarter(nearest.symbols[i]));
+      return _mm256_add_epi16(start, _mm256_shuffle_epi8(row, places));
+    };
+    return _mm256_min_epu16(_mm256_min_epu16(four, next_three(0)), _mm256_min_epu16(next_three(1), next_three(2)));
+  }
+
+  // One symbol of each lane, of one or two times 16.
+  template <u32 kHalves>
+  [[gnu::always_inline]] static inline void take_symbols(const Nearest& nearest, States (&states)[kHalves],
+                                                         __m256i* symbols, const u8*& next) {
+    constexpr u32 last = kHalves - 1;
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i found[kHalves], frequencies[2], is_empty[kHalves];
+    for (u32 i = 0; i < kHalves; ++i) {
+      found[i] = find_symbols(nearest, states[i].low);
+      symbols[i] = _mm256_and_si256(found[i], _mm256_set1_epi16(15));
+    }
+    const __m256i bytes = _mm256_packs_epi16(symbols[0], symbols[last]);
+    const auto look_up = [bytes](const u8(&table)[kSymbols]) {
+      return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load_quarter(table)), bytes);
+    };
+    const __m256i low_bytes = look_up(nearest.low_frequencies), high_bytes = look_up(nearest.high_frequencies);
+    frequencies[0] = _mm256_unpacklo_epi8(low_bytes, high_bytes);
+    frequencies[1] = _mm256_unpackhi_epi8(low_bytes, high_bytes);
+    for (u32 i = 0; i < kHalves; ++i) {
+      // frequency * (x >> 11) + slot - sum, in halves.
+      const __m256i frequency = frequencies[i], in_symbol = _mm256_srli_epi16(found[i], 5);
+      const __m256i x_low = _mm256_or_si256(_mm256_slli_epi16(states[i].high, 5), _mm256_srli_epi16(states[i].low, 11));
+      const __m256i x_high = _mm256_srli_epi16(states[i].high, 11);
+      const __m256i low = _mm256_add_epi16(_mm256_mullo_epi16(frequency, x_low), in_symbol);
+      const __m256i product_high =
+          _mm256_add_epi16(_mm256_mulhi_epu16(frequency, x_low), _mm256_mullo_epi16(frequency, x_high));
+      // The low half overflows if it is below the last summand.
+      const __m256i has_no_carry = _mm256_cmpeq_epi16(_mm256_subs_epu16(in_symbol, low), zero);
+      const __m256i high = _mm256_add_epi16(_mm256_add_epi16(product_high, _mm256_set1_epi16(1)), has_no_carry);
+      is_empty[i] = _mm256_cmpeq_epi16(high, zero);
+      states[i].low = _mm256_andnot_si256(is_empty[i], low);
+      states[i].high = _mm256_or_si256(high, _mm256_and_si256(is_empty[i], low));
+    }
+    const u32 mask = static_cast<u32>(_mm256_movemask_epi8(_mm256_packs_epi16(is_empty[0], is_empty[last])));
+    for (u32 i = 0; i < kHalves; ++i) refill(mask >> 8 * i, states[i], next);
   }
 
   // The raw bits of a block as bytes: those of the planes from `first` on, at most 8.
@@ -984,10 +1013,13 @@ struct Avx2 {
     const u32 unit_bits = head.is_closed ? 4 : 0;
     u32 x[lanes];
     memcpy(x, states, sizeof x);
-    States first = {}, second = {};
-    if constexpr (lanes >= 16) first = split(states);
-    if constexpr (lanes == 32) second = split(states + 16);
+    constexpr u32 halves = lanes == 32 ? 2 : 1;
+    States parts[halves];
+    for (u32 i = 0; i < halves && lanes >= 16; ++i) parts[i] = split(states + 16 * i);
     const u8* plane_words = in.planes;
+    const u8* next = words.next();
+    EscapeList escapes;
+    I* const first_steps = steps;
     for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
       const u32 c = classes[b];
       const u32 planes = head.raw_planes + raw_planes_of(c);
@@ -998,27 +1030,20 @@ struct Avx2 {
       __m256i numbers[2] = {};
       u32 escaped = 0;
       if (c != 0) {
-        const u8* next = words.next();
+        next = words.next(next);
         if (next == nullptr) return false;
         const u32 t = table_of(c);
         if constexpr (lanes == 32) {
-          const __m256i empty1 = take_symbols(kSearches.tables[t], first, numbers[0]);
-          const __m256i empty2 = take_symbols(kSearches.tables[t], second, numbers[1]);
-          const u32 mask = static_cast<u32>(_mm256_movemask_epi8(_mm256_packs_epi16(empty1, empty2)));
-          refill(mask, first, next);
-          refill(mask >> 8, second, next);
+          take_symbols(kNearest.tables[t], parts, numbers, next);
         } else if constexpr (lanes == 16) {
-          for (__m256i& symbols : numbers) {
-            const __m256i empty = take_symbols(kSearches.tables[t], first, symbols);
-            refill(static_cast<u32>(_mm256_movemask_epi8(_mm256_packs_epi16(empty, empty))), first, next);
-          }
+          take_symbols(kNearest.tables[t], parts, numbers, next);
+          take_symbols(kNearest.tables[t], parts, numbers + 1, next);
         } else {
           alignas(32) u16 each[kBlockCodes];
           Definition::read_symbols<lanes>(kSlots.slots[t], x, next, each);
           numbers[0] = load_half(each);
           numbers[1] = load_half(each + 16);
         }
-        words.take(next);
         const __m256i is_escape = _mm256_permute4x64_epi64(_mm256_packs_epi16(numbers[0], numbers[1]), 0xD8);
         escaped = static_cast<u32>(
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(is_escape, _mm256_set1_epi8(static_cast<char>(kEscape)))));
@@ -1038,13 +1063,14 @@ struct Avx2 {
         number = _mm256_xor_si256(_mm256_srli_epi16(number, 1), signs);
       }
       store_steps(numbers, unit_bits, steps);
-      if (escaped != 0 && !Definition::read_escapes(escaped, head.escape_bytes, in, steps)) return false;
+      escapes.add(b, escaped);
     }
+    words.take(next);
+    if (!Definition::read_escapes(escapes, head.escape_bytes, in, first_steps)) return false;
     if constexpr (lanes < 16) {
       memcpy(states, x, sizeof x);
     } else {
-      join(first, states);
-      if constexpr (lanes == 32) join(second, states + 16);
+      for (u32 i = 0; i < halves; ++i) join(parts[i], states + 16 * i);
     }
     in.planes = plane_words;
     return words.next() != nullptr;
