@@ -27,6 +27,12 @@ MOST_CHUNKS = 4096
 #: it, while reading a single value costs a whole chunk.
 CHUNK_BYTES = 1 << 20
 
+#: Below this a header takes a considerable part of a frame.
+_SMALL_CHUNK_BYTES = 1 << 10
+
+#: Fewer small chunks than this do not matter.
+_MANY_CHUNKS = 64
+
 
 def auto_chunks(
     shape: tuple[int, ...], maxshape: tuple[int | None, ...], value_bytes: int
@@ -175,4 +181,22 @@ def _block_at(start: tuple[int, ...], shape: tuple[int, ...], block: tuple[int, 
     return tuple(
         slice(first, min(first + length, extent))
         for first, length, extent in zip(start, block, shape, strict=True)
+    )
+
+
+def small_chunks_text(shape: tuple[float, ...], chunks: tuple[int, ...], value_bytes: int) -> str:
+    """Say what is wrong with chunks that are many and hardly larger than a header; else nothing.
+
+    >>> small_chunks_text((2000,), (1,), 4)[:47]
+    'chunks of 4 bytes (1,), each of which costs a h'
+    >>> small_chunks_text((2000,), (1000,), 4)
+    ''
+    """
+    size = math.prod(chunks) * value_bytes
+    count = math.prod(-(-n // chunk) for n, chunk in zip(shape, chunks, strict=True))
+    if size >= _SMALL_CHUNK_BYTES or count < _MANY_CHUNKS:
+        return ""
+    return (
+        f"chunks of {size} bytes {chunks}, each of which costs a header of 40 bytes or more and an "
+        "entry in HDF5's index"
     )

@@ -136,7 +136,7 @@ def loaded_libraries() -> list[LoadedHDF5]:
     """Return the HDF5 libraries of this process, h5py's first."""
     found: dict[int, LoadedHDF5] = {}
     for path in (h5py.h5z.__file__, None, *_loaded_files()):
-        functions = _hdf5_functions(path)
+        functions = functions_in(path, _FUNCTIONS)
         if functions is not None:
             library = LoadedHDF5(functions, _others_lock if found else phil)
             found.setdefault(library.address, library)
@@ -206,14 +206,14 @@ def _of_h5py(function: str, signature: str) -> Any:
     return _ffi.cast(signature, _process.dlsym(handle, function.encode()))
 
 
-def _hdf5_functions(path: str | None) -> dict[str, Any] | None:
-    """Return the functions of the HDF5 that a loaded file (None: the program) holds or links to."""
+def functions_in(path: str | None, signatures: dict[str, str]) -> dict[str, Any] | None:
+    """Return the functions that a loaded file (None: the program) holds or links to, if all are."""
     handle = _process.dlopen(_ffi.NULL if path is None else os.fsencode(path), _FLAGS)
     if handle == _ffi.NULL:
         return None
     functions = {
         name: _ffi.cast(signature, _process.dlsym(handle, name.encode()))
-        for name, signature in _FUNCTIONS.items()
+        for name, signature in signatures.items()
     }
     if all(functions.values()):
         return functions  # the handle stays open, so that the library stays where it is

@@ -7,14 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import h5py
-
 from h5lossy._blocks import for_each_chunk
 from h5lossy._values import own_fill_value
+from h5lossy._variables import takes_variables
 from h5lossy.codecs import FILTER_ID, Codec, codec_from_params, unpacked
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
+    import h5py
     import numpy as np
 
     from h5lossy.bounds import ErrorBound
@@ -82,13 +82,14 @@ class DatasetInfo:
         return self.raw_bytes / self.stored_bytes if self.stored_bytes else None
 
 
+@takes_variables
 def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     """Say how a dataset is compressed, from its metadata alone.
 
     Parameters
     ----------
-    dataset : h5py.Dataset
-        Any dataset of an open file.
+    dataset : h5py.Dataset, or variable of h5netcdf or netCDF4
+        Any dataset of an open file; with netCDF4, of one that is open for reading.
 
     Returns
     -------
@@ -162,8 +163,6 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
 
 def codec_of(dataset: h5py.Dataset) -> Codec | None:
     """Return the codec of a dataset, as `describe` does, without reading anything of its chunks."""
-    if not isinstance(dataset, h5py.Dataset):
-        raise TypeError(f"dataset must be an h5py.Dataset, got {type(dataset).__name__}")
     creation = dataset.id.get_create_plist()
     for number, _, words, _ in map(creation.get_filter, range(creation.get_nfilters())):
         if number == FILTER_ID:

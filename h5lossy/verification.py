@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._progress import reporting
+from h5lossy._variables import takes_variables
 from h5lossy.assessment import assess
 from h5lossy.chunk_check import ChunkCheck, Problem
 from h5lossy.datasets import describe
@@ -74,6 +75,7 @@ class Verification:
         return not self.is_damaged and not self.outdated
 
 
+@takes_variables
 def verify(
     dataset: h5py.Dataset,
     *,
@@ -89,8 +91,9 @@ def verify(
 
     Parameters
     ----------
-    dataset : h5py.Dataset
-        Any dataset; if h5lossy did not compress it, no values are checked.
+    dataset : h5py.Dataset, or variable of h5netcdf or netCDF4
+        Any dataset; if h5lossy did not compress it, no values are checked. With netCDF4, of a file
+        that is open for reading.
     against : optional
         The original, as `assess` takes it: it is compared value by value, too, with the bound that
         the file says, if all of the dataset can be decoded.

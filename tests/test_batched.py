@@ -767,7 +767,7 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgumentError, match=r"x\.h5 is open for reading only"):
             h5lossy.write(file["ours0"], 1.0)
         assert not h5lossy.read(file["ours0"]).any()
-    with pytest.raises(TypeError, match=r"h5py\.Dataset, got ndarray"):
+    with pytest.raises(TypeError, match=r"h5py\.Dataset, or .*, got ndarray"):
         h5lossy.write(np.empty((5, 6)), 1.0)
 
 

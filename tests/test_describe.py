@@ -297,7 +297,7 @@ def test_get_config_has_no_backend_where_none_can_run() -> None:
 
 
 def test_what_is_no_dataset_of_h5py_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"must be an h5py\.Dataset, got ndarray"):
+    with pytest.raises(TypeError, match=r"must be an h5py\.Dataset, or .*, got ndarray"):
         h5lossy.describe(np.zeros(3))
-    with pytest.raises(TypeError, match=r"must be an h5py\.Dataset, got ndarray"):
+    with pytest.raises(TypeError, match=r"must be an h5py\.Dataset, or .*, got ndarray"):
         h5lossy.verify(np.zeros(3))

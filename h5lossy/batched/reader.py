@@ -8,19 +8,21 @@ import math
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
 from h5lossy import _native
 from h5lossy._arrays import cupy_memory, cupy_memory_to_fill, is_device_array, new_cupy_memory
 from h5lossy._progress import reporting
 from h5lossy._stored import stored_chunks
+from h5lossy._variables import takes_variables
 from h5lossy.batched.boxes import Grid, as_selection
 from h5lossy.batched.chunk_readers import GpuReader, HostReader
 from h5lossy.batched.gpu import is_possible
 from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    import h5py
+
     from h5lossy._arrays import DeviceMemory
     from h5lossy._progress import Progress, Report
     from h5lossy._stored import StoredChunks
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 _MOST_THREADS = 1024
 
 
+@takes_variables
 def read(
     dataset: h5py.Dataset,
     selection: Any = ...,
@@ -42,8 +45,10 @@ def read(
 
     Parameters
     ----------
-    dataset : h5py.Dataset
-        With any filters; h5py reads what has others than h5lossy's alone.
+    dataset : h5py.Dataset, or variable of h5netcdf or netCDF4
+        With any filters; h5py reads what has others than h5lossy's alone. Variables are read as
+        they are stored: nothing is masked or unpacked. A file of netCDF4 has to be open for
+        reading, for it is opened a second time.
     selection : index, optional
         Numbers and slices, as in ``dataset[selection]``. Default: everything. h5py reads slices
         with steps, lists and masks. Of a chunk of which the selection needs little, only the tiles
@@ -111,10 +116,8 @@ def checked_threads(threads: Any) -> int:
     return int(min(threads, _MOST_THREADS))
 
 
-def check_open(dataset: Any) -> None:
-    """Raise if this is no dataset of an open file."""
-    if not isinstance(dataset, h5py.Dataset):
-        raise TypeError(f"dataset must be an h5py.Dataset, got {type(dataset).__name__}")
+def check_open(dataset: h5py.Dataset) -> None:
+    """Raise if the file of a dataset is closed."""
     if not dataset:
         raise InvalidArgumentError("the dataset's file is closed")
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from h5py._objects import phil
 
+from h5lossy._blocks import small_chunks_text
 from h5lossy._progress import reporting
 from h5lossy._stored import stored_chunks
+from h5lossy._variables import dataset_to_write
 from h5lossy.batched.boxes import as_selection
 from h5lossy.batched.chunk_writer import ChunkWriter
 from h5lossy.batched.reader import check_open, checked_threads
@@ -43,7 +45,7 @@ def write(
 
     Parameters
     ----------
-    dataset : h5py.Dataset
+    dataset : h5py.Dataset, or variable of h5netcdf
         Open for writing.
     values : array-like, or iterable of arrays
         An array of the selection's shape, of any type that HDF5 converts to the dataset's, or one
@@ -79,13 +81,15 @@ def write(
         If the values do not fit the selection, the file is closed or open for reading only,
         `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
         verified.
+    UnsupportedError
+        If it is a variable of netCDF4.
 
     Warns
     -----
     RuntimeWarning
         If the bound is range-relative, and attributes declare other values than the fill value
         missing or invalid: the filter takes the range of each chunk without the fill value, but
-        with all others.
+        with all others. If there are many chunks of less than 1 KiB: headers take much of the file.
 
     Notes
     -----
@@ -109,12 +113,13 @@ def write(
     7.0
     """
     count = checked_threads(threads)
+    dataset = dataset_to_write(dataset)
     check_open(dataset)
     if dataset.file.mode == "r":
         raise InvalidArgumentError(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
         )
-    _warn_of_ranges(dataset)
+    _warn(dataset)
     chosen = as_selection(selection, dataset.shape)
     chunks = stored_chunks(dataset)
     with reporting(progress, f"writing {dataset.name}") as report:
@@ -149,16 +154,24 @@ def _require(dataset: h5py.Dataset, *, whole_chunks: bool) -> None:
         )
 
 
-def _warn_of_ranges(dataset: h5py.Dataset) -> None:
-    """Warn if the ranges of chunks would include missing values."""
+def _warn(dataset: h5py.Dataset) -> None:
+    """Warn if the ranges of chunks would include missing values, or if chunks are too small."""
     codec = codec_of(dataset)
-    if codec is None or codec.bound.kind is not BoundKind.RANGE_RELATIVE:
+    if codec is None:
         return
-    if missing_of(dataset).has_more:
+    if codec.bound.kind is BoundKind.RANGE_RELATIVE and missing_of(dataset).has_more:
         warnings.warn(
             f"{dataset.name} has values that its attributes declare missing or invalid. The filter "
             "takes them for data when it takes the range of a chunk, so the bound may be too large "
             "for the others; make the dataset with codec.resolve(values, missing_value=...)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    small = small_chunks_text(dataset.shape, dataset.chunks, dataset.dtype.itemsize)
+    if small:
+        warnings.warn(
+            f"{dataset.name} has {small}; make it with larger chunks, best of about 1 MiB, or "
+            "rewrite the file with h5lossy repack --chunks auto",
             RuntimeWarning,
             stacklevel=3,
         )

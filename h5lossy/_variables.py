@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Variables of netCDF4 and h5netcdf, as the h5py datasets that they are in the file.
+
+h5netcdf has its files from h5py, and so h5py's dataset is at hand. netCDF4 has an HDF5 library of
+its own: its files are opened a second time, which HDF5's file locks allow for reading only.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import h5py
+
+from h5lossy.errors import InvalidArgumentError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+#: What netCDF-C puts before the name of a variable that has a dimension's name, but is not its
+#: coordinate.
+_NO_COORDINATE = "_nc4_non_coord_"
+
+
+def takes_variables(function: Function) -> Function:
+    """Make a function that reads a dataset, its first argument, take variables as well."""
+
+    @functools.wraps(function)
+    def call(dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        with dataset_of(dataset) as opened:
+            return function(opened, *args, **kwargs)
+
+    return cast("Function", call)
+
+
+@contextmanager
+def dataset_of(given: Any) -> Iterator[h5py.Dataset]:
+    """Give the dataset that a variable is in the file, for reading; a dataset is given as it is."""
+    if not is_netcdf4_variable(given):
+        yield _own_dataset(given)
+        return
+    path = netcdf4_file(given)
+    try:
+        file = h5py.File(path, "r")
+    except BlockingIOError as error:
+        raise UnsupportedError(
+            f"{path} is open for writing in netCDF4, whose HDF5 library locks it; close it first, "
+            "and open it for reading, with netCDF4, h5netcdf or h5py"
+        ) from error
+    except OSError as error:
+        raise UnsupportedError(
+            f"the variable {given.name} of netCDF4 can't be read from its file, {path}: {error}; "
+            "files in memory or on a server have to be saved first"
+        ) from error
+    with file:
+        group = file[given.group().path]
+        yield group[next(n for n in (_NO_COORDINATE + given.name, given.name) if n in group)]
+
+
+def dataset_to_write(given: Any) -> h5py.Dataset:
+    """Return the dataset that a variable of h5netcdf is; raise for one of netCDF4."""
+    if is_netcdf4_variable(given):
+        raise UnsupportedError(
+            f"h5lossy.write can't write the variable {given.name} of netCDF4, whose HDF5 library "
+            f"has the file; {given.name}[...] = values is compressed, too, on one thread. For many "
+            "threads, close the file, and write with h5py.File(path, 'r+') or h5netcdf"
+        )
+    return _own_dataset(given)
+
+
+def is_netcdf4_variable(given: Any) -> bool:
+    """Return whether this is a variable of netCDF4, without importing that."""
+    return _is_instance(given, "netCDF4", "Variable")
+
+
+def is_h5netcdf_variable(given: Any) -> bool:
+    """Return whether this is a variable of h5netcdf, without importing that."""
+    return _is_instance(given, "h5netcdf.core", "BaseVariable")
+
+
+def netcdf4_file(variable: Any) -> str:
+    """Return the path of a netCDF4 variable's file; raise if that is closed, or not HDF5."""
+    group = variable.group()
+    while group.parent is not None:
+        group = group.parent
+    if not group.isopen():
+        raise InvalidArgumentError("the variable's file is closed")
+    if not group.data_model.startswith("NETCDF4"):
+        raise UnsupportedError(
+            f"{group.filepath()} is of netCDF's format {group.data_model}, which has no filters; "
+            "convert it with nccopy -k nc4, or make it with format='NETCDF4'"
+        )
+    return str(group.filepath())
+
+
+def _own_dataset(given: Any) -> h5py.Dataset:
+    """Return a dataset, or the one of a variable of h5netcdf, in the file that is open already."""
+    dataset = given
+    if is_h5netcdf_variable(given):
+        try:
+            dataset = given._h5ds  # noqa: SLF001 - it has no public name
+        except ValueError as error:
+            raise InvalidArgumentError(f"the variable's file is closed: {error}") from error
+    if not isinstance(dataset, h5py.Dataset):
+        raise TypeError(
+            "dataset must be an h5py.Dataset, or a variable of netCDF4 or h5netcdf, "
+            f"got {type(dataset).__name__}"
+        )
+    return dataset
+
+
+def _is_instance(given: Any, module: str, name: str) -> bool:
+    """Return whether this is of a class of a module, if that is imported."""
+    cls = getattr(sys.modules.get(module), name, None)
+    return isinstance(cls, type) and isinstance(given, cls)

@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The filter for variables of netCDF4, the Python package, which can't set it by itself.
+
+>>> import h5lossy.netcdf4, netCDF4, numpy as np
+>>> with netCDF4.Dataset("a.nc", "w", memory=1) as nc:
+...     _ = nc.createDimension("x", 1000)
+...     t = nc.createVariable("t", "f4", ("x",), chunksizes=(1000,))
+...     h5lossy.netcdf4.def_var_filter(t, h5lossy.PFPL(absolute=1e-3))
+...     t[:] = np.linspace(0, 1, 1000)
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import cffi
+import numpy as np
+
+from h5lossy._blocks import small_chunks_text
+from h5lossy._libhdf5 import functions_in
+from h5lossy._values import checked_dtype
+from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, netcdf4_file
+from h5lossy.codecs import FILTER_ID, Codec
+from h5lossy.errors import InvalidArgumentError, NativeError, UnsupportedError
+
+if TYPE_CHECKING:
+    import netCDF4
+
+_ffi: Any = cffi.FFI()
+
+_FUNCTIONS = {
+    "nc_def_var_filter": "int (*)(int, int, unsigned, size_t, const unsigned *)",
+    "nc_strerror": "const char *(*)(int)",
+}
+
+#: NC_EPERM, the file is open for reading only; NC_EINDEFINE and NC_ELATEDEF, the variable is
+#: in the file already.
+_READ_ONLY, _TOO_LATE = -37, (-39, -123)
+
+
+def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
+    """Have a new variable of netCDF4 compressed by h5lossy, as netCDF-C's ``nc_def_var_filter``.
+
+    Call it right after ``createVariable``, before any data is written or read. Give that
+    `chunksizes`, best of about 1 MiB: netCDF's own choice may be a single step, or all of the
+    data. Leave its `compression` and `fletcher32` out, since netCDF would apply them first. All
+    else works as always, `fill_value` and `endian` included. The last call counts.
+
+    Parameters
+    ----------
+    variable : netCDF4.Variable
+        float32 or float64, with at least one dimension, in a file of format NETCDF4 that is open
+        for writing.
+    codec : Codec
+        The codec and bound, such as ``PFPL(absolute=1e-3)``. A range-relative bound is taken of
+        each chunk: `Codec.resolve` turns it into that of the whole data.
+
+    Raises
+    ------
+    UnsupportedError
+        If the variable is neither float32 nor float64, or has no dimension, or the file has another
+        format. netCDF4 ends the definition of a variable at once in files of format
+        NETCDF4_CLASSIC, so that a filter is always too late: write them without, and compress them
+        with ``h5lossy repack``, which keeps the model.
+    InvalidArgumentError
+        If it is too late for a filter, another one would come first, or the file is closed or open
+        for reading only.
+    NativeError
+        If netCDF-C refuses for another reason.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the chunks are so small that frames are larger than the data.
+
+    Notes
+    -----
+    The function is that of the netCDF-C library that the package netCDF4 itself calls. Two HDF5
+    libraries are in the process then, netCDF4's and h5py's; both have the filter.
+    """
+    if not isinstance(codec, Codec):
+        raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
+    _check_variable(variable)
+    call = _netcdf_functions(type(variable).__module__)
+    words = codec.filter_options
+    # The package itself has no public names for these numbers.
+    group, number = variable._grpid, variable._varid  # noqa: SLF001
+    status = call["nc_def_var_filter"](
+        group, number, FILTER_ID, len(words), _ffi.new("unsigned[]", words)
+    )
+    if status:
+        _raise(status, _ffi.string(call["nc_strerror"](status)).decode(), variable.name)
+    # An unlimited dimension grows.
+    shape = tuple(math.inf if d.isunlimited() else d.size for d in variable.get_dims())
+    small = small_chunks_text(
+        shape, tuple(map(int, variable.chunking())), variable.datatype.itemsize
+    )
+    if small:
+        warnings.warn(
+            f"{variable.name} has {small}; give createVariable larger chunksizes, best of about "
+            "1 MiB",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _check_variable(variable: Any) -> None:
+    """Raise if a variable can't have the filter: netCDF-C says so too late, or not why."""
+    if is_h5netcdf_variable(variable):
+        raise TypeError(
+            "h5netcdf takes the codec when a variable is created: "
+            "create_variable(..., compression=codec)"
+        )
+    if not is_netcdf4_variable(variable):
+        raise TypeError(f"variable must be a netCDF4.Variable, got {type(variable).__name__}")
+    path, name = netcdf4_file(variable), variable.name
+    if variable.group().data_model != "NETCDF4":
+        raise UnsupportedError(
+            f"{path} is of format NETCDF4_CLASSIC, in which netCDF4 puts a variable into the file "
+            "as soon as it is created, so that it is too late for a filter; write the file without "
+            "one, and compress it with h5lossy repack, which keeps the format"
+        )
+    if not isinstance(variable.datatype, np.dtype):
+        raise UnsupportedError(
+            f"{name} is of a type that the file defines; h5lossy encodes float32 and float64"
+        )
+    checked_dtype(variable.datatype)
+    if not variable.dimensions:
+        raise UnsupportedError(
+            f"{name} has no dimensions, and so no chunks, which filters need; leave it as it is"
+        )
+    first = [on for on, used in (variable.filters() or {}).items() if used and on != "complevel"]
+    if first:
+        raise InvalidArgumentError(
+            f"{name} has {' and '.join(first)}, which netCDF would apply before h5lossy; create it "
+            "without compression and fletcher32 (h5lossy has a checksum of its own)"
+        )
+
+
+def _netcdf_functions(module: str) -> dict[str, Any]:
+    """Return the functions of the netCDF-C library that netCDF4's extension module is linked to."""
+    found = functions_in(sys.modules[module].__file__, _FUNCTIONS)
+    if found is None:
+        raise UnsupportedError(
+            "the netCDF-C library of netCDF4 has no nc_def_var_filter; install a newer netCDF4"
+        )
+    return found
+
+
+def _raise(status: int, text: str, name: str) -> None:
+    """Raise the error for a status of netCDF-C."""
+    if status == _READ_ONLY:
+        raise InvalidArgumentError(f"the file of {name} is open for reading only")
+    if status in _TOO_LATE:
+        raise InvalidArgumentError(
+            f"{name} is in the file already, which is too late for a filter: call def_var_filter "
+            "right after createVariable, before data is written or read and before sync(); what is "
+            "in a file can be compressed with h5lossy repack"
+        )
+    raise NativeError(f"netCDF-C refuses the filter for {name}: {text} ({status})")
