@@ -143,6 +143,31 @@ class ErrorSummary:
         return not self.violations and not self.special_changed
 
 
+#: float64 has no more significant decimal digits that all numbers keep.
+_MOST_DIGITS = 15
+
+
+def bound_of_digits(significant_digits: Any) -> float:
+    """Return the largest pointwise-relative bound that keeps so many decimal digits of any value.
+
+    A value from 10**k up to, but not including, 10**(k + 1) may be off by half a unit of its last
+    digit, which is 10**(k - significant_digits + 1). As a fraction of the value, this is smallest
+    towards the upper end: 0.5 * 10**-significant_digits, here rounded down to float64.
+
+    >>> bound_of_digits(6)
+    5e-07
+    """
+    if isinstance(significant_digits, bool) or not isinstance(significant_digits, numbers.Integral):
+        raise TypeError(f"significant_digits must be a whole number, got {significant_digits!r}")
+    if not 1 <= int(significant_digits) <= _MOST_DIGITS:
+        raise BoundError(
+            f"significant_digits must be from 1 to {_MOST_DIGITS}, got {significant_digits}; for "
+            "all bits, take lossless"
+        )
+    digits = Fraction(1, 2 * 10 ** int(significant_digits))
+    return _checked_bound(BoundKind.POINTWISE_RELATIVE, digits)
+
+
 def exact_limits(
     bound: ErrorBound | None, extent: Fraction
 ) -> tuple[int, tuple[float, float], tuple[float, float]]:

@@ -20,7 +20,7 @@ import h5py
 import numpy as np
 
 from h5lossy import _native
-from h5lossy.bounds import BoundKind, ErrorBound
+from h5lossy.bounds import BoundKind, ErrorBound, bound_of_digits
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
 from h5lossy.ranges import confirmed_range, prepared
 
@@ -71,6 +71,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     range_relative: float | None = None
     lossless: bool = False
     checksum: bool = True
+    #: Another way to give `pointwise_relative`.
+    significant_digits: InitVar[int | None] = None
     #: Not an argument. It is here to be refused with a better message than Python's.
     relative: InitVar[None] = None
 
@@ -81,7 +83,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     #: The width of a bin as a share of twice the bound.
     step_share: ClassVar[float] = 1.0
 
-    def __post_init__(self, relative: object) -> None:
+    def __post_init__(self, significant_digits: int | None, relative: object) -> None:
         if relative is not None:
             raise TypeError(
                 "relative has two meanings in this field: give range_relative, a fraction of "
@@ -91,13 +93,18 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         for flag in ("lossless", "checksum"):
             if not isinstance(getattr(self, flag), bool):
                 raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
-        given = self._given_bounds()
+        given: list[str] = [*self._given_bounds()]
+        if significant_digits is not None:
+            given.append("significant_digits")
         if len(given) != 1:
             raise TypeError(
-                f"{type(self).__name__} takes exactly one bound ({', '.join(BoundKind)}), "
-                f"got {' and '.join(given) or 'none'}"
+                f"{type(self).__name__} takes exactly one bound ({', '.join(BoundKind)}; or "
+                f"significant_digits), got {' and '.join(given) or 'none'}"
             )
-        [kind] = given
+        if significant_digits is not None:
+            value = bound_of_digits(significant_digits)
+            object.__setattr__(self, BoundKind.POINTWISE_RELATIVE, value)
+        [kind] = self._given_bounds()
         if kind is not BoundKind.LOSSLESS:
             object.__setattr__(self, kind, ErrorBound(kind, getattr(self, kind)).value)
         for own in self.choices():
@@ -271,6 +278,10 @@ class PFPL(Codec):
     range_relative : float, optional
         Largest ``|x - x'| / (max - min)``. Greater than 0, and finite. In the filter it is the
         range of each chunk, which is stricter than that of the whole: see `resolve`.
+    significant_digits : int, optional
+        Another way to give `pointwise_relative`: 0.5 * 10**-n, for n from 1 to 15. No value is off
+        by more than half a unit of its n-th significant decimal digit, as netCDF's quantization
+        promises for its number of significant digits.
     lossless : bool, optional
         Keep every bit.
     checksum : bool, optional
@@ -312,7 +323,9 @@ class CuSZp2(Codec):
     Parameters
     ----------
     absolute, pointwise_relative, range_relative : float, optional
-        The bound, as in `PFPL`. Exactly one is given, or `lossless`.
+        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
+    significant_digits : int, optional
+        As in `PFPL`.
     lossless : bool, optional
         Keep every bit. The frames are then PFPL's, for cuSZp2 has no lossless form.
     checksum : bool, optional
@@ -379,7 +392,9 @@ class AATROX(Codec):
     Parameters
     ----------
     absolute, pointwise_relative, range_relative : float, optional
-        The bound, as in `PFPL`. Exactly one is given, or `lossless`.
+        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
+    significant_digits : int, optional
+        As in `PFPL`.
     lossless : bool, optional
         Keep every bit. The frames are then PFPL's, for AATROX has no lossless form.
     checksum : bool, optional
@@ -452,7 +467,9 @@ class Interp(Codec):
     Parameters
     ----------
     absolute, pointwise_relative, range_relative : float, optional
-        The bound, as in `PFPL`. Exactly one is given, or `lossless`.
+        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
+    significant_digits : int, optional
+        As in `PFPL`.
     lossless : bool, optional
         Keep every bit. The frames are then PFPL's, for Interp has no lossless form.
     checksum : bool, optional
@@ -531,7 +548,9 @@ class Auto(Codec):
     Parameters
     ----------
     absolute, pointwise_relative, range_relative : float, optional
-        The bound, as in `PFPL`. Exactly one is given, or `lossless`.
+        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
+    significant_digits : int, optional
+        As in `PFPL`.
     lossless : bool, optional
         Keep every bit. The frames are then PFPL's.
     checksum : bool, optional

@@ -116,6 +116,7 @@ BOUND_OPTIONS = {
     "absolute": (["--absolute", "1e-3"], PFPL(absolute=1e-3)),
     "pointwise-relative": (["--pointwise-relative", "1e-4"], PFPL(pointwise_relative=1e-4)),
     "range-relative": (["--range-relative", "1e-5"], PFPL(range_relative=1e-5)),
+    "digits": (["--digits", "3"], PFPL(significant_digits=3)),
     "lossless": (["--lossless"], PFPL(lossless=True)),
     "no checksum": (["--absolute", "0.1", "--no-checksum"], PFPL(absolute=0.1, checksum=False)),
     "lossless, no checksum": (["--lossless", "--no-checksum"], PFPL(lossless=True, checksum=False)),
@@ -240,6 +241,9 @@ WRONG_BOUNDS = {
     "NaN": (["--absolute", "nan"], "absolute must be greater than 0 and finite"),
     "pointwise 1": (["--pointwise-relative", "1"], "pointwise_relative must be .* less than 1"),
     "no number": (["--absolute", "small"], "'small' is not a valid float"),
+    "no digits": (["--digits", "0"], "significant_digits must be from 1 to 15, got 0"),
+    "half a digit": (["--digits", "2.5"], "'2.5' is not a valid integer"),
+    "two bounds": (["--digits", "3", "--absolute", "1"], "one bound, not 2 .absolute, sig"),
     "a codec and no bound": (["--codec", "cuszp2"], "give a bound"),
     "no codec of that name": (["--lossless", "--codec", "sz3"], "'sz3' is not one of 'pfpl', "),
     "no mode of that name": (

@@ -90,6 +90,7 @@ def test_a_codec_is_named_after_its_class(codec: type[Codec]) -> None:
         ({"absolute": 1.0, "lossless": True}, "absolute and lossless"),
         ({"absolute": 1.0, "range_relative": 0.1}, "absolute and range_relative"),
         ({"pointwise_relative": 0.1, "range_relative": 0.1}, "pointwise_relative and range_"),
+        ({"absolute": 1.0, "significant_digits": 3}, "absolute and significant_digits"),
     ],
     ids=str,
 )
@@ -98,10 +99,53 @@ def test_exactly_one_bound_is_needed(
 ) -> None:
     message = (
         rf"{codec.__name__} takes exactly one bound \(absolute, pointwise_relative, "
-        rf"range_relative, lossless\), got {got}"
+        rf"range_relative, lossless; or significant_digits\), got {got}"
     )
     with pytest.raises(TypeError, match=message):
         codec(**arguments)
+
+
+@pytest.mark.parametrize("digits", range(1, 16))
+def test_significant_digits_are_a_pointwise_relative_bound(codec: type[Codec], digits: int) -> None:
+    bound = codec(significant_digits=digits).pointwise_relative
+    assert bound is not None
+    assert Fraction(bound) <= Fraction(1, 2 * 10**digits) < Fraction(math.nextafter(bound, 1))
+    assert codec(significant_digits=np.int8(digits)) == codec(pointwise_relative=bound)
+
+
+@pytest.mark.parametrize("digits", [0, -1, 16, 10**30])
+def test_other_numbers_of_digits_are_refused(codec: type[Codec], digits: int) -> None:
+    with pytest.raises(BoundError, match=f"must be from 1 to 15, got {digits}"):
+        codec(significant_digits=digits)
+
+
+@pytest.mark.parametrize("digits", [3.0, True, "3"])
+def test_digits_are_a_whole_number(codec: type[Codec], digits: Any) -> None:
+    with pytest.raises(TypeError, match="significant_digits must be a whole number, got "):
+        codec(significant_digits=digits)
+
+
+@pytest.mark.parametrize("digits", [1, 3, 6])
+def test_every_value_keeps_its_significant_digits(
+    codec: type[Codec], dtype: str, digits: int
+) -> None:
+    rng = np.random.default_rng(digits)
+    # The last value below a power of ten, and the power, are where a digit is worth most and least.
+    powers = np.array([float(f"1e{k}") for k in range(-30, 31)], dtype)
+    values = np.concatenate(
+        [
+            powers,
+            np.nextafter(powers, np.array(0, dtype)),
+            (10 ** rng.uniform(-30, 30, 2000) * rng.choice([-1, 1], 2000)).astype(dtype),
+        ]
+    )
+    frame = h5lossy.encode(values, codec(significant_digits=digits))
+    assert h5lossy.inspect(frame).bound.kind is BoundKind.POINTWISE_RELATIVE
+    for before, after in zip(values.tolist(), h5lossy.decode(frame).tolist(), strict=True):
+        exact = abs(decimal.Decimal(before))
+        # The place of the last digit that is kept, and half of its unit.
+        half_unit = decimal.Decimal(5).scaleb(exact.adjusted() - digits)
+        assert abs(Fraction(before) - Fraction(after)) <= Fraction(half_unit)
 
 
 def test_none_stands_for_no_bound(codec: type[Codec]) -> None:

@@ -238,6 +238,13 @@ RULES: dict[str, tuple[list[str], dict[str, dict[str, Any]]]] = {
             "/sea/deep/t": {"lossless": True},
         },
     ),
+    "digits": (
+        ["--digits", "4", "--dataset", "salt:digits=2", "--skip", "/sea/**/t"],
+        {
+            "/air": {"pointwise_relative": PFPL(significant_digits=4).pointwise_relative},
+            "/sea/salt": {"pointwise_relative": PFPL(significant_digits=2).pointwise_relative},
+        },
+    ),
     "both spellings": (
         ["--dataset", "air:pointwise_relative=1e-3", "--dataset", "salt:pointwise-relative=1e-3"],
         {"/air": {"pointwise_relative": 1e-3}, "/sea/salt": {"pointwise_relative": 1e-3}},
@@ -409,6 +416,21 @@ def test_chunk_shapes(
         assert file["y"].chunks == (contiguous or (70, 90))
         assert_kept(data, file["x"][...], bound_of(ABSOLUTE))
         assert_kept(data, file["y"][...], bound_of(ABSOLUTE))
+
+
+@pytest.mark.filterwarnings("default")
+def test_small_chunks_are_warned_of(source: Path, target: Path) -> None:
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=np.arange(3000.0), chunks=(2,))
+
+    said = repack(source, target, "--absolute", "1e-3").stderr
+
+    assert said.count("Warning: /x has chunks of 16 bytes (2,)") == 1
+    assert target.stat().st_size > source.stat().st_size
+    assert "--chunks auto" in said
+    said = repack(source, target, "--absolute", "1e-3", "--chunks", "auto", "--force").stderr
+    assert "Warning" not in said
+    assert target.stat().st_size < source.stat().st_size
 
 
 @pytest.mark.parametrize("maxshape", [(None, 2000, 2000), (None, None, None)])

@@ -28,6 +28,9 @@ Result = TypeVar("Result")
 
 DEFAULT_CODEC: type[Codec] = PFPL
 
+#: A codec's argument; the command line says "digits".
+DIGITS = "significant_digits"
+
 #: The codecs by the names that a user types.
 CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.values()}
 
@@ -89,10 +92,11 @@ class Request:
         name = given.pop("codec", None)
         if name is not None and name not in CODEC_NAMES:
             raise click.UsageError(f"codec must be one of {', '.join(CODEC_NAMES)}, got {name!r}")
-        bound = {str(kind): given.pop(kind) for kind in BoundKind if kind in given}
+        names = (*BoundKind, DIGITS)
+        bound = {str(name): given.pop(name) for name in names if name in given}
         if len(bound) > 1:
-            names = ", ".join(kind.replace("_", "-") for kind in bound)
-            raise click.UsageError(f"give one bound, not {len(bound)} ({names})")
+            given_names = ", ".join(name.replace("_", "-") for name in bound)
+            raise click.UsageError(f"give one bound, not {len(bound)} ({given_names})")
         settings = _own_settings(name, given)
         codec = CODEC_NAMES[name] if name else DEFAULT_CODEC if settings else None
         request = cls(bound=bound, codec=codec, settings=settings)
@@ -184,6 +188,14 @@ _BOUND_OPTIONS = (
         metavar="BOUND",
         help="No value is off by more than BOUND times (max - min) of the valid values.",
     ),
+    click.option(
+        "--digits",
+        DIGITS,
+        type=int,
+        metavar="N",
+        help="No value is off by more than half a unit of its N-th significant decimal digit: "
+        "pointwise-relative, 0.5 * 10^-N.",
+    ),
     click.option("--lossless", is_flag=True, help="Keep every bit."),
 )
 
@@ -227,10 +239,12 @@ def _parse_bound(typed: dict[str, Any]) -> ErrorBound | None:
 
 
 #: Gives a command the options of bound and codec; it gets `request`, a `Request`.
-request_option = _parsed(_OPTIONS, (*BoundKind, "codec", *OWN_SETTINGS), "request", Request.parse)
+request_option = _parsed(
+    _OPTIONS, (*BoundKind, DIGITS, "codec", *OWN_SETTINGS), "request", Request.parse
+)
 
 #: Gives a command the options of a bound; it gets `bound`, an `ErrorBound` or None.
-bound_option = _parsed(_BOUND_OPTIONS, (*BoundKind,), "bound", _parse_bound)
+bound_option = _parsed(_BOUND_OPTIONS, (*BoundKind, DIGITS), "bound", _parse_bound)
 
 #: Adds --missing-value to a command, which gets a tuple, `missing_value`.
 missing_option = click.option(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from h5lossy.bounds import BoundKind
-from h5lossy.cli._options import FLAGS, OWN_SETTINGS, Request
+from h5lossy.cli._options import DIGITS, FLAGS, OWN_SETTINGS, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +21,7 @@ Chunks = tuple[int, ...] | Literal["auto", "keep"]
 
 _SETTINGS = (
     *(f"{kind.replace('_', '-')}=B" for kind in BoundKind if kind is not BoundKind.LOSSLESS),
+    "digits=N",
     "lossless",
     "codec=NAME",
     *(name.replace("_", "-") + ("" if name in FLAGS else "=VALUE") for name in OWN_SETTINGS),
@@ -107,6 +108,13 @@ class Rule:
                     typed[name] = float(value)
                 except ValueError:
                     raise click.BadParameter(f"{name} takes a number, got {value!r}") from None
+            elif name == "digits":
+                try:
+                    typed[DIGITS] = int(value)
+                except ValueError:
+                    raise click.BadParameter(
+                        f"digits takes a whole number, got {value!r}"
+                    ) from None
             elif name == "codec" or name in OWN_SETTINGS:
                 typed[name] = value.lower()
             elif name == "chunks":
