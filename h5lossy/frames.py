@@ -182,13 +182,7 @@ def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
     """Return how values become a frame; raise if their type or size is not allowed."""
     dtype = checked_dtype(values.dtype)
     max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
-    return dataclasses.replace(
-        codec.params(),
-        value_bytes=dtype.itemsize,
-        big_endian=is_big_endian(dtype),
-        fill_bits=fill_bits(fill_value, dtype),
-        shape=_frame_shape(values.shape),
-    )
+    return _complete_params(codec, dtype, values.shape, fill_value)
 
 
 def decode(
@@ -332,6 +326,28 @@ def inspect(frame: Buffer) -> FrameInfo:
         stored_tiles=info.stored_tiles,
         step=info.step,
         dims=info.dims,
+    )
+
+
+def complete_filter_options(
+    codec: Codec, dtype: np.dtype[Any], chunks: tuple[int, ...], fill_value: Any = None
+) -> tuple[int, ...]:
+    """Return all cd_values, as set_local would store them; raise if the chunks are too large."""
+    words = _native.pack_cd_values(_complete_params(codec, dtype, chunks, fill_value))
+    _native.unpack_cd_values(words)
+    return words
+
+
+def _complete_params(
+    codec: Codec, dtype: np.dtype[Any], shape: tuple[int, ...], fill_value: Any
+) -> _native.Params:
+    """Return all that the library has to know of a chunk."""
+    return dataclasses.replace(
+        codec.params(),
+        value_bytes=dtype.itemsize,
+        big_endian=is_big_endian(dtype),
+        fill_bits=fill_bits(fill_value, dtype),
+        shape=_frame_shape(shape),
     )
 
 

@@ -304,7 +304,9 @@ def tool(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         packages = {"h5": "hdf5-tools", "nc": "netcdf-bin", "nm": "binutils", "cd": "cdo"}
-        others = {"ncks": "nco", "ncra": "nco", "h5cc": "libhdf5-dev"}
+        others = {"ncks": "nco", "ncra": "nco", "h5cc": "libhdf5-dev", "h5fc": "libhdf5-dev"}
+        others |= {"nc-config": "libnetcdf-dev", "nf-config": "libnetcdff-dev", "cc": "gcc"}
+        others |= {name: name for name in ("gfortran", "pkg-config", "cmake", "ninja")}
         package = others.get(name) or packages[name[:2]]
         pytest.skip(f"{name} is not installed (Debian: {package})")
     return path

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from h5py import h5z
 
 import h5lossy
-from hdf5_helpers import run, tool, with_plugin
+from hdf5_helpers import h5lossy_command, run, tool, with_plugin
 
 CODEC = h5lossy.PFPL(absolute=1e-3)
 VALUES = (np.arange(64 * 256) % 1000).astype("f4") * np.float32(0.37)
@@ -29,11 +30,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def all_words() -> tuple[int, ...]:
-    with h5py.File("words.h5", "w", driver="core", backing_store=False) as file:
-        x = file.create_dataset("x", (64, 256), "<f4", chunks=(16, 64), compression=CODEC)
-        _, _, words, _ = x.id.get_create_plist().get_filter(0)
-    return tuple(word & 0xFFFFFFFF for word in words)
+def all_words() -> list[str]:
+    """Return what the command line prints for this type and these chunks."""
+    options = ("--absolute", "1e-3", "--dtype", "f4", "--chunks", "16x64")
+    said = h5lossy_command("cd-values", *options).stdout
+    return re.findall(r"\d+", said.partition("UD=46412,0,16,")[2])[:16]
 
 
 @pytest.mark.parametrize("flag", [h5z.FLAG_MANDATORY, h5z.FLAG_OPTIONAL])
@@ -53,7 +54,7 @@ def test_without_the_type_chunks_are_stored_and_it_is_said(
 
 def test_with_all_words_it_compresses(program: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.h5"
-    said = run(program, path, str(h5z.FLAG_MANDATORY), *map(str, all_words()), env=with_plugin())
+    said = run(program, path, str(h5z.FLAG_MANDATORY), *all_words(), env=with_plugin())
     error, stored = said.stdout.split()
     assert 0 < float(error) <= 1e-3
     assert int(stored) < VALUES.nbytes
