@@ -125,10 +125,50 @@ def test_records_of_another_bound_are_outdated(classic: Path, tmp_path: Path) ->
 
 def test_attributes_are_of_types_that_the_classic_model_has(classic: Path) -> None:
     with h5py.File(classic) as file:
-        for name in RECORDS:
+        for name in RECORDS | {"lossy_compression"}:
             type_id = file["tas"].attrs.get_id(name).get_type()
             assert isinstance(type_id, h5py.h5t.TypeStringID)
             assert not type_id.is_variable_str()
+
+
+def test_readers_are_told_of_the_loss_in_words(classic: Path) -> None:
+    said = run(tool("ncdump"), "-h", classic).stdout
+    version = h5lossy.get_config().version
+    text = f"absolute error at most 0.01: h5lossy version {version} (codec pfpl)"
+    assert f'tas:lossy_compression = "{text}" ;' in said
+    # CF's attributes are for algorithms that are not h5lossy's.
+    assert "quantization" not in said
+
+
+@pytest.mark.parametrize(
+    ("earlier", "options", "expected"),
+    [
+        (None, ("--digits", 3), "pointwise-relative error at most 0.0004999999999999999: NEW"),
+        ("none", ("--absolute", 1), "none; absolute error at most 1.0: NEW"),
+        (np.bytes_("none"), ("--absolute", 1), "none; absolute error at most 1.0: NEW"),
+        ("none", ("--lossless",), "none"),
+        (None, ("--lossless",), None),
+        ("\u00e9", ("--absolute", 1), "\u00e9"),
+        (np.int16(7), ("--absolute", 1), 7),
+        (None, ("--absolute", 1, "--no-attributes"), None),
+    ],
+)
+def test_what_was_said_of_the_loss_before_stays(
+    tmp_path: Path, earlier: Any, options: Any, expected: Any
+) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.linspace(1, 9, 5000)
+        if earlier is not None:
+            file["x"].attrs["lossy_compression"] = earlier
+    new = f"h5lossy version {h5lossy.get_config().version} (codec pfpl)"
+    wanted = expected.replace("NEW", new) if isinstance(expected, str) else expected
+    for target in ("b.h5", "c.h5"):  # the same bound once more loses nothing
+        h5lossy_command("repack", path, tmp_path / target, *options)
+        path = tmp_path / target
+        with h5py.File(path) as file:
+            found = file["x"].attrs.get("lossy_compression")
+            assert (found.decode() if isinstance(found, bytes) else found) == wanted
 
 
 def test_no_attributes_leaves_what_was_there(classic: Path, tmp_path: Path) -> None:

@@ -107,7 +107,8 @@ def repack(
     one, only datasets that a --dataset rule gives a bound are compressed. --codec holds for all
     that are compressed, unless a rule names another. A range-relative bound is taken over the
     whole dataset and stored as the absolute one that it comes to. Each compressed dataset records
-    both in its attribute "h5lossy". Records are plain ASCII, which every netCDF model supports.
+    both in its attribute "h5lossy", and the bound in words in "lossy_compression". Records are
+    plain ASCII, which every netCDF model supports.
 
     A GLOB that starts with "/" is matched against a dataset's whole path, any other against the
     path's end: "salt", "ocean/s*". A "*" stays within one name, "**" stands for any number of

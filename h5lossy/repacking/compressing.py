@@ -50,6 +50,14 @@ Advance: TypeAlias = Callable[[int, str], object]
 #: The attribute that a compressed dataset gets: the requested settings, and those in use.
 SETTINGS_ATTRIBUTE = "h5lossy"
 
+#: The attribute that says in words what was lost. CF's section 8.4, "Lossy Compression via
+#: Quantization", has attributes for four algorithms, of which none is ours, and no others; it
+#: allows attributes of other names.
+PROVENANCE_ATTRIBUTE = "lossy_compression"
+
+#: Attributes of old HDF5 files are smaller than 64 KiB.
+_MOST_TEXT = 1 << 15
+
 #: A fixed array, the index of datasets whose extents are limited, takes about 24 bytes for each.
 _MOST_CHUNKS = 1 << 30
 
@@ -173,6 +181,9 @@ class CompressedCopy:
                 del new.attrs[stale]
         if attributes:
             write_text(new, SETTINGS_ATTRIBUTE, json.dumps(self._settings()))
+            provenance = provenance_text(new, self.codec)
+            if provenance is not None:
+                write_text(new, PROVENANCE_ATTRIBUTE, provenance)
         new.flush()
         result = describe(new)
         assert result is not None
@@ -258,3 +269,29 @@ class CompressedCopy:
                 text = earlier.decode("utf-8", "replace") if is_bytes else str(earlier)
                 settings["earlier"] = text
         return settings
+
+
+def provenance_text(dataset: h5py.Dataset, codec: Codec) -> str | None:
+    """Return what `PROVENANCE_ATTRIBUTE` has to say now; None if it stays as it is.
+
+    Earlier compression remains stated, as its errors remain.
+    """
+    bound = codec.bound
+    if bound.kind is BoundKind.LOSSLESS:
+        return None
+    kind = str(bound.kind).replace("_", "-")
+    text = (
+        f"{kind} error at most {bound.value!r}: "
+        f"h5lossy version {_native.version()} (codec {codec.codec_name})"
+    )
+    try:
+        earlier = dataset.attrs.get(PROVENANCE_ATTRIBUTE)
+    except (OSError, TypeError, ValueError):  # a type that h5py does not know
+        return None
+    if earlier is None:
+        return text
+    if isinstance(earlier, bytes):
+        earlier = earlier.decode("utf-8", "replace")
+    if not isinstance(earlier, str) or not earlier.isascii() or len(earlier) > _MOST_TEXT:
+        return None  # it is not ours
+    return None if earlier.endswith(text) else f"{earlier}; {text}"
