@@ -104,8 +104,8 @@ def _own_dataset(given: Any) -> h5py.Dataset:
     if is_h5netcdf_variable(given):
         try:
             dataset = given._h5ds  # noqa: SLF001 - it has no public name
-        except ValueError as error:
-            raise InvalidArgumentError(f"the variable's file is closed: {error}") from error
+        except (AttributeError, ValueError) as error:  # it knows its file by a weak reference
+            raise InvalidArgumentError("the variable's file is closed") from error
     if not isinstance(dataset, h5py.Dataset):
         raise TypeError(
             "dataset must be an h5py.Dataset, or a variable of netCDF4 or h5netcdf, "

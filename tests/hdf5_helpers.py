@@ -307,6 +307,7 @@ def tool(name: str) -> str:
         others = {"ncks": "nco", "ncra": "nco", "h5cc": "libhdf5-dev", "h5fc": "libhdf5-dev"}
         others |= {"nc-config": "libnetcdf-dev", "nf-config": "libnetcdff-dev", "cc": "gcc"}
         others |= {name: name for name in ("gfortran", "pkg-config", "cmake", "ninja")}
+        others["ctest"] = "cmake"
         package = others.get(name) or packages[name[:2]]
         pytest.skip(f"{name} is not installed (Debian: {package})")
     return path

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from click.testing import CliRunner
 
 import h5lossy
 from h5lossy.cli import main
-from hdf5_helpers import cd_values, run, tool, with_plugin
+from hdf5_helpers import cd_values, environment, run, tool, with_plugin
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -86,6 +88,75 @@ def test_cmake_builds_all_examples(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         program = name.replace(".c", "_c").replace(".f90", "_fortran")
         check_program(build / program, name, tmp_path / name)
+
+
+# ------------------------------------------------------------------------------------------------
+# The page
+# ------------------------------------------------------------------------------------------------
+
+PAGE = (FOLDER.parents[1] / "docs" / "howto" / "c-fortran.md").read_text("utf-8")
+
+C_API_PROGRAM = """
+#include "h5lossy.h"
+#include <stdio.h>
+
+int main(void) {
+  puts(h5l_codec_name(H5L_CODEC_PFPL));
+  return 0;
+}
+"""
+
+
+def blocks(language: str) -> list[str]:
+    """Return the page's blocks of code in a language, without their indentation."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```$", PAGE, re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(code) for _, code in found]
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """Give an environment with the command h5lossy, and a folder as an installation has it."""
+    root = tmp_path / "installed"
+    for folder in ("plugins", "bin"):
+        (root / folder).mkdir(parents=True)
+    (root / "include").symlink_to(FOLDER.parents[1] / "native" / "include")
+    library = root / "plugins" / "libh5lossy.so"
+    library.symlink_to(Path(h5lossy.PLUGIN_PATH) / library.name)
+    script = root / "bin" / "h5lossy"
+    script.write_text(f"#!/bin/sh\necho '{root}/plugins'\n")
+    script.chmod(0o755)
+    return environment(PATH=f"{script.parent}:{os.environ['PATH']}")
+
+
+def test_the_pages_cmake_links_the_c_api(tmp_path: Path, installed: dict[str, str]) -> None:
+    for needed in ("cmake", "ninja", "cc"):
+        tool(needed)
+    tests, library = blocks("cmake")
+    (tmp_path / "my_program.c").write_text(C_API_PROGRAM)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(my_program LANGUAGES C)\nenable_testing()\n"
+        "add_executable(my_program my_program.c)\n"
+        "add_test(NAME my_test COMMAND my_program)\n" + tests + library
+    )
+    run(tool("cmake"), "-S", tmp_path, "-B", tmp_path / "build", "-G", "Ninja", env=installed)
+    run(tool("cmake"), "--build", tmp_path / "build")
+    assert run(tmp_path / "build" / "my_program").stdout == "pfpl\n"
+    assert "100% tests passed" in run(tool("ctest"), "--test-dir", tmp_path / "build").stdout
+    set_for_tests = (tmp_path / "build" / "CTestTestfile.cmake").read_text()
+    assert f"HDF5_PLUGIN_PATH={tmp_path}/installed/plugins" in set_for_tests
+
+
+def test_the_pages_compiler_line_links_the_c_api(tmp_path: Path, installed: dict[str, str]) -> None:
+    tool("cc")
+    (tmp_path / "program.c").write_text(C_API_PROGRAM)
+    run("sh", "-e", "-c", blocks("sh")[-1], cwd=tmp_path, env=installed)
+    assert run(tmp_path / "program").stdout == "pfpl\n"
+
+
+def test_the_pages_words_are_those_of_cd_values() -> None:
+    for language, page_name in (("C", "c"), ("Fortran", "fortran")):
+        declared = printed(language, "--absolute", "1e-3")[0]
+        assert declared in "".join(blocks(page_name))
 
 
 # ------------------------------------------------------------------------------------------------

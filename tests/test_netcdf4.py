@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -249,6 +250,31 @@ def test_a_few_small_chunks_are_not_warned_of(tmp_path: Path) -> None:
         h5lossy.write(t, np.arange(10))
 
 
+@pytest.mark.parametrize("digits", [1, 3, 5])
+def test_digits_mean_what_they_mean_to_netcdf(tmp_path: Path, digits: int) -> None:
+    """As docs/howto/netcdf-xarray.md compares them."""
+    values = (10 ** np.random.default_rng(0).uniform(-5, 5, 50_000)).astype("f4")
+    found = {}
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", values.size)
+        for mode in ("BitGroom", "GranularBitRound"):
+            options = {"significant_digits": digits, "quantize_mode": mode, "zlib": True}
+            file.createVariable(mode, "f4", ("x",), **options)[:] = values
+        t = file.createVariable("h5lossy", "f4", ("x",))
+        def_var_filter(t, h5lossy.PFPL(significant_digits=digits))
+        t[:] = values
+    exact = values.astype("f8")
+    unit = 10.0 ** (np.floor(np.log10(exact)) - digits + 1)
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        for name in ("BitGroom", "GranularBitRound", "h5lossy"):
+            error = np.abs(file[name][:].astype("f8") - exact)
+            assert (error / unit).max() <= 0.5 + 1e-6
+            found[name] = (error / exact).max() * 10**digits
+    assert found["BitGroom"] <= 0.5
+    assert found["h5lossy"] <= 0.5
+    assert found["GranularBitRound"] > 2.5
+
+
 # ------------------------------------------------------------------------------------------------
 # describe, read, verify, write
 # ------------------------------------------------------------------------------------------------
@@ -289,6 +315,13 @@ def test_variables_of_closed_files_are_refused(path: Path, open_file: Callable[.
     for function in (h5lossy.describe, h5lossy.read, h5lossy.verify):
         with pytest.raises(h5lossy.InvalidArgumentError, match="file is closed"):
             function(variable)
+
+
+def test_a_variable_does_not_keep_the_file_of_h5netcdf_open(path: Path) -> None:
+    variable = h5netcdf.File(path)["ocean/deep/t"]
+    gc.collect()
+    with pytest.raises(h5lossy.InvalidArgumentError, match="file is closed"):
+        h5lossy.read(variable)
 
 
 def test_write_takes_variables_of_h5netcdf(path: Path) -> None:
