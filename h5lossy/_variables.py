@@ -3,14 +3,18 @@
 """Variables of netCDF4 and h5netcdf, as the h5py datasets that they are in the file.
 
 h5netcdf has its files from h5py, and so h5py's dataset is at hand. netCDF4 has an HDF5 library of
-its own: its files are opened a second time, which HDF5's file locks allow for reading only.
+its own: its files are opened a second time, which HDF5's file locks allow for reading only. Where
+both packages share one library, as in conda, the second file is the first one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import h5py
@@ -46,6 +50,11 @@ def dataset_of(given: Any) -> Iterator[h5py.Dataset]:
         return
     path = netcdf4_file(given)
     try:
+        if not _is_open_here(path):
+            raise UnsupportedError(
+                f"{path} is not the file that the variable {given.name} of netCDF4 is in: that is "
+                "in memory, or was replaced; save it, and open it again"
+            )
         file = h5py.File(path, "r")
     except BlockingIOError as error:
         raise UnsupportedError(
@@ -86,9 +95,13 @@ def is_h5netcdf_variable(given: Any) -> bool:
 def netcdf4_file(variable: Any) -> str:
     """Return the path of a netCDF4 variable's file; raise if that is closed, or not HDF5."""
     group = variable.group()
-    while group.parent is not None:
-        group = group.parent
-    if not group.isopen():
+    try:
+        while group.parent is not None:
+            group = group.parent
+        is_open = group.isopen()
+    except ReferenceError:  # keepweakref=True
+        is_open = False
+    if not is_open:
         raise InvalidArgumentError("the variable's file is closed")
     if not group.data_model.startswith("NETCDF4"):
         raise UnsupportedError(
@@ -112,6 +125,16 @@ def _own_dataset(given: Any) -> h5py.Dataset:
             f"got {type(dataset).__name__}"
         )
     return dataset
+
+
+def _is_open_here(path: str) -> bool:
+    """Return whether this process has a file open."""
+    wanted = Path(path).stat()
+    for descriptor in Path("/dev/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.path.samestat(wanted, os.fstat(int(descriptor.name))):
+                return True
+    return False
 
 
 def _is_instance(given: Any, module: str, name: str) -> bool:

@@ -26,6 +26,7 @@ EXAMPLES = {
     "05_assess.py": ((), "packed.h5", "t"),
     "06_gpu.py": (("GPU",), "pressure.h5", "p"),
     "07_zarr.py": (("zarr", "kerchunk"), "pressure.h5", "p"),
+    "08_netcdf4.py": (("netCDF4",), "pr.nc", "pr"),
 }
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -206,6 +207,18 @@ def test_classic_files_are_refused(tmp_path: Path, form: str, text: str) -> None
         t[...] = 3
 
 
+def test_a_variable_is_added_to_a_file(path: Path) -> None:
+    with netCDF4.Dataset(path, "a") as file:
+        group = file["ocean/deep"]
+        def_var_filter(group.createVariable("\u00fc v", "f8", ("y", "x")), CODEC)
+        group["\u00fc v"][...] = field((50, 70), "f8")
+        group.renameVariable("t", "renamed")
+    with netCDF4.Dataset(path) as file:
+        for name in ("\u00fc v", "renamed"):
+            assert h5lossy.describe(file["ocean/deep"][name]).path == f"/ocean/deep/{name}"
+            assert h5lossy.verify(file["ocean/deep"][name]).ok
+
+
 def test_files_that_cannot_be_written_are_refused(path: Path) -> None:
     with netCDF4.Dataset(path) as file:
         t = file["ocean/deep/t"]
@@ -355,13 +368,34 @@ def test_netcdf4_files_that_are_open_for_writing_are_refused(path: Path) -> None
         t[0, 0] = 300
 
 
-def test_netcdf4_files_in_memory_are_refused() -> None:
+def test_netcdf4_files_in_memory_are_refused(path: Path) -> None:
     with netCDF4.Dataset("memory.nc", "w", diskless=True) as file:
         t = new_variable(file)
         def_var_filter(t, CODEC)
         t[...] = 3
         with pytest.raises(h5lossy.UnsupportedError, match=r"from its file, memory\.nc.* saved"):
             h5lossy.read(t)
+    with (
+        netCDF4.Dataset(path, memory=path.read_bytes()) as file,
+        pytest.raises(h5lossy.UnsupportedError, match="is not the file that the variable t"),
+    ):
+        h5lossy.read(file["ocean/deep/t"])
+
+
+def test_a_file_that_was_replaced_is_not_taken_for_that_of_the_variable(path: Path) -> None:
+    with netCDF4.Dataset(path) as file:
+        path.rename(path.with_suffix(".old"))
+        path.with_suffix(".nc").write_bytes(path.with_suffix(".old").read_bytes())
+        with pytest.raises(h5lossy.UnsupportedError, match="is not the file that the variable t"):
+            h5lossy.describe(file["ocean/deep/t"])
+
+
+def test_many_threads_read_variables_of_one_file(path: Path) -> None:
+    with netCDF4.Dataset(path) as file, ThreadPoolExecutor(8) as pool:
+        t = file["ocean/deep/t"]
+        expected = h5lossy.read(t)
+        for found in pool.map(lambda _: h5lossy.read(t), range(32)):
+            assert_same_bits(found, expected)
 
 
 def test_a_variable_with_the_name_of_a_dimension_is_found(tmp_path: Path) -> None:
