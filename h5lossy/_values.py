@@ -11,6 +11,7 @@ import numpy as np
 
 from h5lossy._blocks import block_shape
 from h5lossy._blocks import blocks as cut
+from h5lossy._variables import as_stored
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -114,4 +115,5 @@ def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
 
 def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
     """Read one selection as a C-contiguous array of the data's own type and byte order."""
-    return np.asarray(data[selection], dtype=data.dtype, order="C")
+    with as_stored(data):
+        return np.asarray(data[selection], dtype=data.dtype, order="C")

@@ -82,6 +82,21 @@ def dataset_to_write(given: Any) -> h5py.Dataset:
     return _own_dataset(given)
 
 
+@contextmanager
+def as_stored(values: Any) -> Iterator[None]:
+    """Read a netCDF4 variable as stored, without masking and scaling; other types always are."""
+    if not hasattr(values, "set_auto_maskandscale"):
+        yield
+        return
+    mask, scale = values.mask, values.scale
+    values.set_auto_maskandscale(False)
+    try:
+        yield
+    finally:
+        values.set_auto_mask(mask)
+        values.set_auto_scale(scale)
+
+
 def is_netcdf4_variable(given: Any) -> bool:
     """Return whether this is a variable of netCDF4, without importing that."""
     return _is_instance(given, "netCDF4", "Variable")

@@ -398,6 +398,30 @@ def test_many_threads_read_variables_of_one_file(path: Path) -> None:
             assert_same_bits(found, expected)
 
 
+def test_ranges_and_errors_are_of_what_is_stored(tmp_path: Path) -> None:
+    """A bound of what netCDF4 unpacks would be twice as large as that of the stored numbers."""
+    values = np.linspace(0, 10, 1000, dtype="f4")
+    values[3] = FILL
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        t = new_variable(file, shape=(1000,), fill_value=FILL)
+        t.scale_factor, t.add_offset = 2.0, 100.0
+        t.set_auto_maskandscale(False)
+        t[:] = values
+    codec = h5lossy.PFPL(range_relative=1e-3)
+    with (
+        h5py.File(tmp_path / "a.nc") as plain,
+        netCDF4.Dataset(tmp_path / "a.nc") as one,
+        h5netcdf.File(tmp_path / "a.nc") as other,
+    ):
+        for variable in (one["t"], other["t"]):
+            assert codec.resolve(variable) == codec.resolve(plain["t"])
+            found = h5lossy.largest_error(values, variable, h5lossy.ErrorBound("absolute", 1e-9))
+            assert found.holds
+            assert (found.max_error, found.count) == (0, 1000)
+        assert one["t"].scale
+        assert np.ma.is_masked(one["t"][3])
+
+
 def test_a_variable_with_the_name_of_a_dimension_is_found(tmp_path: Path) -> None:
     """netCDF-C gives it another name in the file, where the name is that of the dimension."""
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:

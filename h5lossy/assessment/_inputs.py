@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
+from h5lossy._variables import as_stored
 from h5lossy.batched import read
 from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy.missing import Missing, attribute_of, missing_of
@@ -74,7 +75,7 @@ class Input:
             # chunk that HDF5 has just written still holds in its cache.
             part = read(self.dataset, selection, threads=self.threads)
         else:
-            with _as_stored(self.values):
+            with as_stored(self.values):
                 part = self.values[selection] if self.shape else self.values[()]
         if self.device is not None:  # CuPy: copied to the host a part at a time
             part = part.get()
@@ -153,21 +154,6 @@ class Packing:
 
     def __str__(self) -> str:
         return f"scale_factor {self.scale!r}, add_offset {self.offset!r}"
-
-
-@contextmanager
-def _as_stored(values: Any) -> Iterator[None]:
-    """Read a netCDF4 variable as stored, without masking and scaling; other types always are."""
-    if not hasattr(values, "set_auto_maskandscale"):
-        yield
-        return
-    mask, scale = values.mask, values.scale
-    values.set_auto_maskandscale(False)
-    try:
-        yield
-    finally:
-        values.set_auto_mask(mask)
-        values.set_auto_scale(scale)
 
 
 class Mask(Input):
