@@ -27,6 +27,9 @@ MOST_CHUNKS = 4096
 #: it, while reading a single value costs a whole chunk.
 CHUNK_BYTES = 1 << 20
 
+#: Up to here a dataset's chunk index may take more room than its values.
+TINY_BYTES = 4096
+
 
 def auto_chunks(
     shape: tuple[int, ...], maxshape: tuple[int | None, ...], value_bytes: int
