@@ -27,6 +27,7 @@ from h5lossy._blocks import CHUNK_BYTES, TINY_BYTES, block_shape
 from h5lossy.codecs import PFPL, Codec
 from h5lossy.datasets import codec_of
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
+from h5lossy.missing import missing_of
 from h5lossy.records import ATTRIBUTES
 
 try:
@@ -125,7 +126,8 @@ def encoding(
     Warns
     -----
     RuntimeWarning
-        If nothing in the dataset can be compressed.
+        If nothing in the dataset can be compressed, or if a variable has missing values that are
+        not its fill value.
 
     Notes
     -----
@@ -178,6 +180,35 @@ def encoding(
                 stacklevel=2,
             )
     return found if isinstance(ds, xr.DataTree) else found["/"]
+
+
+def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
+    """Return the codecs that the variables of a dataset were opened with.
+
+    xarray does not keep them in the results of computations, which would be saved without
+    compression. `encoding` takes what this returns.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Opened with engine "h5lossy", or from `restore_encoding`.
+
+    Returns
+    -------
+    dict
+        By name, of those variables that have one.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> ds = xr.open_dataset("run.nc", engine="h5lossy")  # doctest: +SKIP
+    >>> mean = ds.groupby("time.month").mean()  # doctest: +SKIP
+    >>> mean.to_netcdf(
+    ...     "mean.nc", engine="h5netcdf", encoding=encoding(mean, codecs_of(ds))
+    ... )  # doctest: +SKIP
+    """
+    found = {name: variable.encoding.get("compression") for name, variable in ds.variables.items()}
+    return {name: codec for name, codec in found.items() if isinstance(codec, Codec)}
 
 
 def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
@@ -380,11 +411,11 @@ def _encoding_of(
 ) -> dict[str, dict[str, Any]]:
     """Return the encoding of each variable of a dataset that is to be compressed."""
     found = {}
+    opened_with = codecs_of(ds)
     no_data = {*ds.coords, *_referred_to(ds.variables.values())}
     resizable = set(ds.encoding.get("unlimited_dims", ()))
     for name, variable in ds.variables.items():
-        before = variable.encoding.get("compression")
-        codec = before if isinstance(before, Codec) else None
+        codec = opened_with.get(name)
         if name in named:
             codec = named[name]
         elif default is not None and name not in no_data:
@@ -403,6 +434,8 @@ def _encoding_of(
                 "chunksizes": _chunks_of(variable, dtype.itemsize),
                 **_kept(variable, dtype),
             }
+            if not codec.lossless:
+                _warn_of_missing(ds[name], found[name].get("_FillValue"))
         elif name in named:
             raise UnsupportedError(f"{name!r} can't be compressed: {_why_not(variable, dtype)}")
     return found
@@ -459,6 +492,17 @@ def _single_missing(*places: Mapping[str, Any]) -> Any:
         if value.size == 1 and value.dtype.kind in "fiu":
             return value.reshape(())[()]
     return None
+
+
+def _warn_of_missing(array: xr.DataArray, fill: Any) -> None:
+    """Warn of missing values that xarray has not turned into NaN, and that may change."""
+    fill = "auto" if fill is None else array.dtype.type(fill)
+    others = missing_of(array, fill).values
+    if others:
+        _warn(
+            f"{array.name}: its missing values {', '.join(map(str, others))} may change by the "
+            "bound, since only the fill value is kept bit for bit; h5lossy repack keeps them, too"
+        )
 
 
 def _chunks_of(variable: xr.Variable, itemsize: int) -> tuple[int, ...]:
