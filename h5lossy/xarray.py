@@ -155,6 +155,8 @@ def encoding(
         raise TypeError(f"give either codec or a bound, got {codec!r} and {', '.join(bound)}")
     if codec is not None and not isinstance(codec, Codec):
         raise TypeError(f"codec must be a codec such as h5lossy.PFPL(absolute=1e-3), got {codec!r}")
+    if isinstance(variables, Codec):  # which is a mapping, too: of h5py's arguments
+        raise TypeError(f"give the codec of all variables as codec={variables!r}")
     default = PFPL(**bound) if bound else codec
     named = {
         name: _codec_for(name, given, PFPL if default is None else type(default))
@@ -395,7 +397,6 @@ def _groups_of(ds: Any) -> dict[str, xr.Dataset]:
 
 def _codec_for(name: str, given: Any, kind: type[Codec]) -> Codec | None:
     """Return what is given for a variable as a codec."""
-    # A codec is a mapping, too: of h5py's arguments.
     if given is None or isinstance(given, Codec):
         return given
     if isinstance(given, Mapping):

@@ -426,6 +426,7 @@ def test_errors_say_what_to_do(original: xr.Dataset) -> None:
         (((original["tas"],), BOUND), r"got DataArray; convert it with to_dataset"),
         (((original, {"tas": 1e-3}), {}), r"'tas' must get a codec, its arguments .* got 0.001"),
         (((original,), {"codec": 1e-3}), r"codec must be a codec .* got 0.001"),
+        (((original, CODEC), {}), r"as codec=PFPL\(absolute=0.01\)"),
         (((original,), {"codec": CODEC, "absolute": 1}), r"either codec or a bound, .* absolute"),
         (((original,), {"relative": 1}), r"relative has two meanings"),
     ]:
