@@ -231,9 +231,9 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        The same data. ``ds[name].encoding["compression"]`` is the codec; the attributes that
-        describe the stored data (``h5lossy`` and others) have been moved to the encoding, since
-        they are not true of other files.
+        The same data; closing it closes `ds`. ``ds[name].encoding["compression"]`` is the codec.
+        The attributes that describe the stored data (``h5lossy`` and others) have been moved to
+        the encoding, since they are not true of other files.
 
     Raises
     ------
@@ -258,9 +258,10 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
             f"restore_encoding takes an xarray.Dataset, got {type(ds).__name__}; "
             'open trees with engine="h5lossy"'
         )
-    ds = ds.copy()
+    restored = ds.copy()
+    restored.set_close(ds.close)
     by_file: dict[str, dict[str, xr.Variable]] = {}
-    for name, variable in ds.variables.items():
+    for name, variable in restored.variables.items():
         source = variable.encoding.get("source")
         if isinstance(source, str):
             by_file.setdefault(source, {})[str(name)] = variable
@@ -273,7 +274,7 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
                     _restore_from(file[group or "/"], name, variable)
         except (KeyError, OSError) as error:
             _warn(f"the codecs of {', '.join(variables)} are not known: {source}: {error}")
-    return ds
+    return restored
 
 
 class H5LossyStore(H5NetCDFStore):  # type: ignore[misc]  # xarray is not needed for the checks
