@@ -33,6 +33,9 @@ _SMALL_CHUNK_BYTES = 1 << 10
 #: Fewer small chunks than this do not matter.
 _MANY_CHUNKS = 64
 
+#: Up to here a dataset's chunk index may take more room than its values.
+TINY_BYTES = 4096
+
 
 def auto_chunks(
     shape: tuple[int, ...], maxshape: tuple[int | None, ...], value_bytes: int

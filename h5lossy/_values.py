@@ -110,6 +110,8 @@ def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
     if data.shape is None:  # an HDF5 dataset without a dataspace to put values in
         return
     chunks = getattr(data, "chunks", None)
+    if chunks and isinstance(chunks[0], tuple):  # Dask has the length of each block
+        chunks = tuple(map(max, chunks))
     yield from cut(data.shape, block_shape(data.shape, chunks, data.dtype.itemsize))
 
 

@@ -31,6 +31,12 @@ REPORT_ATTRIBUTE = "h5lossy_report"
 #: Hashes of the decoded values: text, see `Hashes`.
 HASH_ATTRIBUTE = "h5lossy_hashes"
 
+#: What `repack` was asked for, and what it used: JSON.
+SETTINGS_ATTRIBUTE = "h5lossy"
+
+#: All attributes that are only true of the dataset for which they were written.
+ATTRIBUTES = (SETTINGS_ATTRIBUTE, REPORT_ATTRIBUTE, HASH_ATTRIBUTE)
+
 SCHEMA = "h5lossy.verification/2"
 
 #: The text of the hashes stays below 64 KiB, the limit of an attribute in old HDF5 files.

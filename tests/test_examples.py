@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import h5py
@@ -27,12 +28,20 @@ EXAMPLES = {
     "06_gpu.py": (("GPU",), "pressure.h5", "p"),
     "07_zarr.py": (("zarr", "kerchunk"), "pressure.h5", "p"),
     "08_netcdf4.py": (("netCDF4",), "pr.nc", "pr"),
+    "09_xarray.py": (("xarray", "h5netcdf", "engine"), "north.nc", "tas"),
 }
 
 
 def has_gpu() -> bool:
     has_cupy = importlib.util.find_spec("cupy") is not None
     return has_cupy and any(not device.problem for device in h5lossy.get_config().devices)
+
+
+def require_engine(name: str) -> None:
+    """Skip an example that needs xarray's engine "h5lossy", which an installation declares."""
+    installed = entry_points(group="xarray.backends", name="h5lossy")
+    if "engine" in EXAMPLES[name][0] and not installed:
+        pytest.skip("h5lossy is not installed, only on the path")
 
 
 def test_every_example_is_tested() -> None:
@@ -44,7 +53,8 @@ def test_example(name: str, tmp_path: Path) -> None:
     needed, file_name, dataset = EXAMPLES[name]
     if "GPU" in needed and not has_gpu():
         pytest.skip("no GPU that CuPy can use")
-    for package in set(needed) - {"GPU"}:
+    require_engine(name)
+    for package in set(needed) - {"GPU", "engine"}:
         if importlib.util.find_spec(package) is None and shutil.which(package) is None:
             pytest.skip(f"{package} is not installed")
 
@@ -58,6 +68,7 @@ def test_example(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_leave_nothing_behind_without_a_folder(name: str, tmp_path: Path) -> None:
+    require_engine(name)
     run(sys.executable, FOLDER / name, cwd=tmp_path, env=environment(TMPDIR=str(tmp_path)))
 
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ import h5py
 from h5py import h5d, h5ds, h5t
 
 from h5lossy import BoundKind
-from h5lossy._blocks import auto_chunks
+from h5lossy._blocks import TINY_BYTES, auto_chunks
 from h5lossy.cli._console import printable, shape_text
 from h5lossy.cli._patterns import Chunks, Rule, matches, require_match
 from h5lossy.repacking.compressing import Plan
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from h5lossy.cli._options import Request
     from h5lossy.codecs import Codec
-
-#: Up to here a dataset's chunk index may take more room than its values.
-TINY_BYTES = 4096
 
 _NO_BOUND = "no rule gives a bound"
 

@@ -33,7 +33,7 @@ from h5lossy.frames import keeping_missing
 from h5lossy.missing import missing_when_stored
 from h5lossy.ranges import confirmed_range
 from h5lossy.recorder import Recorder
-from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE, write_text
+from h5lossy.records import ATTRIBUTES, SETTINGS_ATTRIBUTE, write_text
 from h5lossy.repacking.objects import path_text
 
 if TYPE_CHECKING:
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 #: Takes the bytes that were done since its last call, and what is being done.
 Advance: TypeAlias = Callable[[int, str], object]
-
-#: The attribute that a compressed dataset gets: the requested settings, and those in use.
-SETTINGS_ATTRIBUTE = "h5lossy"
 
 #: The attribute that says in words what was lost. CF's section 8.4, "Lossy Compression via
 #: Quantization", has attributes for four algorithms, of which none is ours, and no others; it
@@ -176,7 +173,7 @@ class CompressedCopy:
                 write(new, values, block)
             except IncompleteWriteError as error:
                 raise H5LossyError(f"{self.plan.path}: {error.__cause__}") from error
-        for stale in (SETTINGS_ATTRIBUTE, REPORT_ATTRIBUTE, HASH_ATTRIBUTE):  # of the source
+        for stale in ATTRIBUTES:  # of the source
             if stale in new.attrs:
                 del new.attrs[stale]
         if attributes:

@@ -1,0 +1,577 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""xarray: compress a dataset when it is saved, and keep codec and bound of one that was opened.
+
+This module is imported on its own, for it needs xarray and h5netcdf. xarray imports it, too, to
+find the engine "h5lossy".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import math
+import os
+import posixpath
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import h5py
+import numpy as np
+
+from h5lossy._blocks import CHUNK_BYTES, TINY_BYTES, block_shape
+from h5lossy.codecs import PFPL, Codec
+from h5lossy.datasets import codec_of
+from h5lossy.errors import InvalidArgumentError, UnsupportedError
+from h5lossy.missing import missing_of
+from h5lossy.records import ATTRIBUTES
+
+try:
+    import xarray as xr
+    from xarray.backends import H5netcdfBackendEntrypoint, H5NetCDFStore, StoreBackendEntrypoint
+except ImportError as error:
+    raise ImportError(
+        f"h5lossy.xarray needs xarray and h5netcdf ({error}): pip install 'h5lossy[xarray]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: The length of a resizable axis that is still empty, as far as its chunks are concerned.
+_LENGTH_OF_EMPTY = 1024
+
+#: Chunks that fit the blocks of a Dask array are not made smaller than this.
+_SMALLEST_CHUNK_BYTES = CHUNK_BYTES // 32
+
+#: Attributes of the CF conventions that name variables which say where the data are: bounds of
+#: cells, vertical coordinates and the like. xarray has them among the data variables.
+_CF_REFERENCES = (
+    "bounds",
+    "cell_measures",
+    "climatology",
+    "coordinates",
+    "formula_terms",
+    "geometry",
+    "grid_mapping",
+    "node_coordinates",
+)
+
+#: What an encoding says of filters beside `compression`, in the terms of netCDF4 and of h5py.
+#: Shuffle is one, since h5py would apply it before the codec, which refuses that.
+_OTHER_FILTERS = (
+    "blosc",
+    "blosc_shuffle",
+    "bzip2",
+    "complevel",
+    "compression_opts",
+    "shuffle",
+    "szip",
+    "zlib",
+    "zstd",
+)
+
+
+def encoding(
+    ds: xr.Dataset | xr.DataTree,
+    variables: Mapping[str, Codec | Mapping[str, Any] | None] | None = None,
+    *,
+    codec: Codec | None = None,
+    **bound: Any,
+) -> dict[str, dict[str, Any]]:
+    """Return the ``encoding`` that saves a dataset with compression.
+
+    It is for ``to_netcdf(..., engine="h5netcdf", encoding=...)``. The engine "netcdf4" refuses it,
+    since netCDF4's Python module can't set third-party filters.
+
+    A variable gets the codec that `variables` has for it; else, if it is a data variable, the one
+    given by `codec` or `bound`; else the one that it was opened with (engine "h5lossy", or
+    `restore_encoding`). Left as they are: coordinates and what describes them (bounds of cells and
+    other variables that attributes of the CF conventions refer to), integers, among them packed
+    values (``scale_factor``), times, and variables of up to 4 KiB that can't grow.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset or xarray.DataTree
+        What is to be saved.
+    variables : mapping, optional
+        What single variables get, by name: a codec; its arguments, such as ``{"absolute": 0.5}``,
+        for the class of `codec`; or None, for no compression. What would be left as it is may be
+        named, if it is float32 or float64. In a tree, a name is that of variables in all groups.
+    codec : Codec, optional
+        What all other data variables get.
+    **bound
+        The arguments of `PFPL`, instead of `codec`: ``absolute=1e-3``, for example.
+
+    Returns
+    -------
+    dict
+        For each compressed variable: the codec, chunks of about 1 MiB, and the type and fill value
+        with which it is saved. Of a tree: such a dict for each group, by path. It may be changed
+        before it is used.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no variable of a name; if no codec or bound is given at all, and the dataset was
+        not opened with one; or if a bound is not allowed.
+    UnsupportedError
+        If a variable that `variables` names can't be compressed.
+    TypeError
+        If an argument has another type, or if `codec` and `bound` are both given.
+
+    Warns
+    -----
+    RuntimeWarning
+        If nothing in the dataset can be compressed, or if a variable has missing values that are
+        not its fill value.
+
+    Notes
+    -----
+    A chunk consists of whole trailing axes, as many as fit, and is made to fit the blocks of a Dask
+    array, so that no chunk is encoded more than once.
+
+    xarray replaces a variable's own encoding by the given one, so the result repeats what has to be
+    kept of it. A ``missing_value`` becomes the fill value, too, if there is none: the codec keeps
+    the fill value bit for bit, and other values within the bound. Floats with ``scale_factor`` or
+    ``add_offset`` are saved without these: the bound is that of the values in `ds`.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> tas = xr.DataArray(np.zeros((365, 721, 1440), np.float32), dims=("time", "lat", "lon"))
+    >>> ds = xr.Dataset({"tas": tas, "pr": tas, "mask": tas > 0})
+    >>> found = encoding(ds, {"pr": {"pointwise_relative": 1e-2}}, absolute=1e-3)
+    >>> found["tas"]
+    {'compression': PFPL(absolute=0.001), 'chunksizes': (1, 181, 1440)}
+    >>> found["pr"]["compression"], "mask" in found
+    (PFPL(pointwise_relative=0.01), False)
+    """
+    groups = _groups_of(ds)
+    if codec is not None and bound:
+        raise TypeError(f"give either codec or a bound, got {codec!r} and {', '.join(bound)}")
+    if codec is not None and not isinstance(codec, Codec):
+        raise TypeError(f"codec must be a codec such as h5lossy.PFPL(absolute=1e-3), got {codec!r}")
+    if isinstance(variables, Codec):  # which is a mapping, too: of h5py's arguments
+        raise TypeError(f"give the codec of all variables as codec={variables!r}")
+    default = PFPL(**bound) if bound else codec
+    named = {
+        name: _codec_for(name, given, PFPL if default is None else type(default))
+        for name, given in (variables or {}).items()
+    }
+    names = {name for group in groups.values() for name in group.variables}
+    if unknown := [name for name in named if name not in names]:
+        raise InvalidArgumentError(
+            f"there is no variable {unknown[0]!r}, only {', '.join(sorted(map(repr, names)))}"
+        )
+    found = {path: _encoding_of(group, named, default) for path, group in groups.items()}
+    if not any(found.values()):
+        if default is None and not named:
+            raise InvalidArgumentError(
+                "encoding needs a bound, such as absolute=1e-3, or a codec: no variable was opened "
+                'with one (xr.open_dataset(..., engine="h5lossy"), or restore_encoding)'
+            )
+        if any(found is not None for found in [default, *named.values()]):
+            warnings.warn(
+                "nothing will be compressed: there is no data variable of float32 or float64 with "
+                f"more than {TINY_BYTES} bytes",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return found if isinstance(ds, xr.DataTree) else found["/"]
+
+
+def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
+    """Return the codecs that the variables of a dataset were opened with.
+
+    xarray does not keep them in the results of computations, which would be saved without
+    compression. `encoding` takes what this returns.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Opened with engine "h5lossy", or from `restore_encoding`.
+
+    Returns
+    -------
+    dict
+        By name, of those variables that have one.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> ds = xr.open_dataset("run.nc", engine="h5lossy")  # doctest: +SKIP
+    >>> mean = ds.groupby("time.month").mean()  # doctest: +SKIP
+    >>> mean.to_netcdf(
+    ...     "mean.nc", engine="h5netcdf", encoding=encoding(mean, codecs_of(ds))
+    ... )  # doctest: +SKIP
+    """
+    found = {name: variable.encoding.get("compression") for name, variable in ds.variables.items()}
+    return {name: codec for name, codec in found.items() if isinstance(codec, Codec)}
+
+
+def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
+    """Give the variables of an opened dataset the codec that they have in their files.
+
+    This is for datasets that were not opened with engine "h5lossy", which does the same. xarray's
+    engine "h5netcdf" calls the filter "unknown", and fails to save; "netcdf4" ignores it, so that
+    the dataset would be saved without compression.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of one file or several: each variable has the name of its file in its encoding, and of a
+        concatenated one, that is the first file.
+    group : str, optional
+        The group of the file that was opened; the root group by default.
+
+    Returns
+    -------
+    xarray.Dataset
+        The same data; closing it closes `ds`. ``ds[name].encoding["compression"]`` is the codec.
+        The attributes that describe the stored data (``h5lossy`` and others) have been moved to
+        the encoding, since they are not true of other files.
+
+    Raises
+    ------
+    TypeError
+        If `ds` is not a dataset; open trees with engine "h5lossy".
+
+    Warns
+    -----
+    RuntimeWarning
+        If the file of a variable, or the variable in its file, is not found, so that it may be
+        saved without compression.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> ds = restore_encoding(xr.open_dataset("run.nc"))  # doctest: +SKIP
+    >>> ds = xr.open_mfdataset("run_*.nc", preprocess=restore_encoding)  # doctest: +SKIP
+    >>> ds.to_netcdf("part.nc", engine="h5netcdf")  # doctest: +SKIP
+    """
+    if not isinstance(ds, xr.Dataset):
+        raise TypeError(
+            f"restore_encoding takes an xarray.Dataset, got {type(ds).__name__}; "
+            'open trees with engine="h5lossy"'
+        )
+    restored = ds.copy()
+    restored.set_close(ds.close)
+    by_file: dict[str, dict[str, xr.Variable]] = {}
+    for name, variable in restored.variables.items():
+        source = variable.encoding.get("source")
+        if isinstance(source, str):
+            by_file.setdefault(source, {})[str(name)] = variable
+    for source, variables in by_file.items():
+        if Path(source).is_file() and not h5py.is_hdf5(source):
+            continue  # such as netCDF-3
+        try:
+            with h5py.File(source, "r") as file:
+                for name, variable in variables.items():
+                    _restore_from(file[group or "/"], name, variable)
+        except (KeyError, OSError) as error:
+            _warn(f"the codecs of {', '.join(variables)} are not known: {source}: {error}")
+    return restored
+
+
+class H5LossyStore(H5NetCDFStore):  # type: ignore[misc]  # xarray is not needed for the checks
+    """A file that xarray reads, with the codec of each variable in its encoding.
+
+    Arrays that were opened but not read refer to it. Another process that gets such an array, like
+    a worker of Dask, imports this module for it, and thereby has the filter.
+    """
+
+    __slots__ = ()
+
+    def open_store_variable(self, name: str, var: Any) -> xr.Variable:
+        """Return a variable as xarray's own store does, with its codec."""
+        variable = super().open_store_variable(name, var)
+        dataset = var._h5ds  # noqa: SLF001  # h5netcdf has no other way to it
+        if isinstance(dataset, h5py.Dataset):  # and not of h5pyd, for example
+            _restore(variable, name, dataset)
+        return variable
+
+    def below(self) -> dict[str, Self]:
+        """Return a store for this group and each one below it, by its path in the file."""
+        found: dict[str, Self] = {}
+
+        def add(path: str, group: Any) -> None:
+            found[path] = type(self)(
+                self._manager,
+                group=path,
+                mode=self._mode,
+                lock=self.lock,
+                autoclose=self.autoclose,
+            )
+            for name, child in group.groups.items():
+                add(posixpath.join(path, name), child)
+
+        add(posixpath.join("/", self._group or ""), self.ds)
+        return found
+
+
+def _parameters(method: Any) -> tuple[str, ...]:
+    """Return the names of a method's parameters."""
+    return tuple(inspect.signature(method).parameters)[1:]
+
+
+class H5LossyBackendEntrypoint(H5netcdfBackendEntrypoint):  # type: ignore[misc]  # see above
+    """xarray's engine "h5lossy": its engine "h5netcdf", with the codec of each variable.
+
+    ``ds[name].encoding["compression"]`` is the codec, so ``to_netcdf(..., engine="h5netcdf")``
+    compresses as before. Attributes that describe the stored data (``h5lossy``, ``h5lossy_report``,
+    ``h5lossy_hashes``) are in the encoding, too: they would not be true of another file. All
+    options of the engine "h5netcdf" can be used.
+    """
+
+    description = "Open netCDF and HDF5 files using h5netcdf, and keep h5lossy's codecs and bounds"
+    url = ""
+    supports_groups = True
+    # xarray does not take them from a method with **options.
+    open_dataset_parameters: ClassVar[tuple[str, ...]] = _parameters(
+        H5netcdfBackendEntrypoint.open_dataset
+    )
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:  # noqa: ARG002
+        """Say that xarray should not choose this engine without being told."""
+        return False
+
+    def open_dataset(self, filename_or_obj: Any, **options: Any) -> xr.Dataset:
+        """Open one group of a file."""
+        return _open(filename_or_obj, options)[None]
+
+    def open_groups_as_dict(self, filename_or_obj: Any, **options: Any) -> dict[str, xr.Dataset]:
+        """Open all groups of a file, or all below a group, by their path."""
+        return _open(filename_or_obj, options, is_tree=True)
+
+
+def _open(
+    filename_or_obj: Any, options: dict[str, Any], *, is_tree: bool = False
+) -> dict[Any, xr.Dataset]:
+    """Open a group of a file, or also all groups below it; the rest is up to xarray."""
+    names = _parameters(StoreBackendEntrypoint.open_dataset)
+    decoding = {name: options.pop(name) for name in names if name in options}
+    if options.get("phony_dims") is None:  # what xarray is going to have as its default
+        options["phony_dims"] = "access"
+    with contextlib.ExitStack() as on_error:
+        store = H5LossyStore.open(_openable(filename_or_obj), **options)
+        on_error.callback(store.close)
+        stores: dict[str | None, H5LossyStore] = {None: store}
+        if is_tree:
+            group = options.get("group")
+            top = posixpath.join("/", group or "")
+            stores = {
+                posixpath.relpath(path, top) if group else path: child
+                for path, child in store.below().items()
+            }
+        opened = {
+            path: StoreBackendEntrypoint().open_dataset(child, **decoding)
+            for path, child in stores.items()
+        }
+        on_error.pop_all()
+    return opened
+
+
+def _openable(given: Any) -> Any:
+    """Return a file as xarray's store takes it; a path must hold in other processes, too."""
+    if isinstance(given, bytes | memoryview):
+        return io.BytesIO(given)
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
+    if isinstance(given, str) and not re.match(r"[a-z][a-z0-9]*(://|::)", given):
+        given = str(Path(given).expanduser().absolute())
+    return given
+
+
+def _groups_of(ds: Any) -> dict[str, xr.Dataset]:
+    """Return the datasets of a tree by path; those of a dataset: itself."""
+    if isinstance(ds, xr.Dataset):
+        return {"/": ds}
+    if isinstance(ds, xr.DataTree):
+        return {node.path: node.to_dataset(inherit=False) for node in ds.subtree}
+    advice = "; convert it with to_dataset(name=...)" if isinstance(ds, xr.DataArray) else ""
+    raise TypeError(f"ds must be an xarray.Dataset or DataTree, got {type(ds).__name__}{advice}")
+
+
+def _codec_for(name: str, given: Any, kind: type[Codec]) -> Codec | None:
+    """Return what is given for a variable as a codec."""
+    if given is None or isinstance(given, Codec):
+        return given
+    if isinstance(given, Mapping):
+        return kind(**given)
+    raise TypeError(
+        f"{name!r} must get a codec, its arguments such as {{'absolute': 1e-3}}, or None, "
+        f"got {given!r}"
+    )
+
+
+def _encoding_of(
+    ds: xr.Dataset, named: Mapping[str, Codec | None], default: Codec | None
+) -> dict[str, dict[str, Any]]:
+    """Return the encoding of each variable of a dataset that is to be compressed."""
+    found = {}
+    opened_with = codecs_of(ds)
+    no_data = {*ds.coords, *_referred_to(ds.variables.values())}
+    resizable = set(ds.encoding.get("unlimited_dims", ()))
+    for name, variable in ds.variables.items():
+        codec = opened_with.get(name)
+        if name in named:
+            codec = named[name]
+        elif default is not None and name not in no_data:
+            is_tiny = variable.nbytes <= TINY_BYTES and not resizable.intersection(variable.dims)
+            codec = codec if is_tiny else default
+        if codec is None:
+            continue
+        dtype = _stored_dtype(variable)
+        is_empty = any(
+            not n and dim not in resizable
+            for n, dim in zip(variable.shape, variable.dims, strict=True)
+        )
+        if dtype is not None and variable.dims and not is_empty:
+            found[name] = {
+                "compression": codec,
+                "chunksizes": _chunks_of(variable, dtype.itemsize),
+                **_kept(variable, dtype),
+            }
+            if not codec.lossless:
+                _warn_of_missing(ds[name], found[name].get("_FillValue"))
+        elif name in named:
+            raise UnsupportedError(f"{name!r} can't be compressed: {_why_not(variable, dtype)}")
+    return found
+
+
+def _referred_to(variables: Iterable[xr.Variable]) -> set[str]:
+    """Return the names that attributes of the CF conventions refer to."""
+    texts = [
+        place[attribute]
+        for variable in variables
+        for place in (variable.attrs, variable.encoding)
+        for attribute in _CF_REFERENCES
+        if attribute in place
+    ]
+    # "area: areacella" and the like: what ends in a colon says what the next one is, but
+    # "crs: x y" is of a variable crs.
+    return {name.removesuffix(":") for text in texts for name in str(text).split()}
+
+
+def _stored_dtype(variable: xr.Variable) -> np.dtype[Any] | None:
+    """Return the type in which floats are saved; None if that is none which can be compressed."""
+    if variable.dtype.kind != "f":  # times may be saved as floats
+        return None
+    dtype = np.dtype(variable.encoding.get("dtype") or variable.dtype)
+    return dtype if dtype.kind == "f" and dtype.itemsize in {4, 8} else None
+
+
+def _why_not(variable: xr.Variable, dtype: np.dtype[Any] | None) -> str:
+    """Say why a variable can't be compressed."""
+    if dtype is not None:
+        return f"it has no values, or no dimensions: its shape is {variable.shape}"
+    stored = variable.encoding.get("dtype") or variable.dtype
+    is_float = variable.dtype.kind == "f" and np.dtype(stored).kind != "f"
+    advice = "; remove dtype, scale_factor and add_offset from its encoding" if is_float else ""
+    return f"it is saved as {stored}, and only float32 and float64 can be{advice}"
+
+
+def _kept(variable: xr.Variable, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return what remains of a variable's own encoding."""
+    own, attributes = variable.encoding, variable.attrs
+    if "scale_factor" in own or "add_offset" in own:
+        return {}
+    kept = {key: own[key] for key in ("dtype", "_FillValue", "missing_value") if key in own}
+    fill = _single_missing(own, attributes)
+    if kept.get("_FillValue") is None and "_FillValue" not in attributes and fill is not None:
+        kept["_FillValue"] = dtype.type(fill)
+    return kept
+
+
+def _single_missing(*places: Mapping[str, Any]) -> Any:
+    """Return the first missing value that is declared, if it is a single number."""
+    for place in places:
+        value = np.asarray(place.get("missing_value", ()))
+        if value.size == 1 and value.dtype.kind in "fiu":
+            return value.reshape(())[()]
+    return None
+
+
+def _warn_of_missing(array: xr.DataArray, fill: Any) -> None:
+    """Warn of missing values that xarray has not turned into NaN, and that may change."""
+    fill = "auto" if fill is None else array.dtype.type(fill)
+    others = missing_of(array, fill).values
+    if others:
+        _warn(
+            f"{array.name}: its missing values {', '.join(map(str, others))} may change by the "
+            "bound, since only the fill value is kept bit for bit; h5lossy repack keeps them, too"
+        )
+
+
+def _chunks_of(variable: xr.Variable, itemsize: int) -> tuple[int, ...]:
+    """Choose chunks of about 1 MiB that consist of whole trailing axes, as many as fit."""
+    shape = tuple(n or _LENGTH_OF_EMPTY for n in variable.shape)
+    # Of an axis that Dask has cut: the longest piece that has no such cut inside, wherever it is.
+    # The last block may have any length.
+    pieces = tuple(
+        math.gcd(*blocks[:-1]) or n if len(blocks) > 1 else n
+        for n, blocks in zip(shape, variable.chunks or ((),) * len(shape), strict=True)
+    )
+    chunks = _cut(pieces, shape, itemsize)
+    if math.prod(chunks) < min(_SMALLEST_CHUNK_BYTES // itemsize, math.prod(shape)):
+        return _cut(shape, shape, itemsize)
+    return chunks
+
+
+def _cut(pieces: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Cut pieces evenly; those shorter than their axis without a rest."""
+    chunks = []
+    most = block_shape(pieces, None, itemsize, most_bytes=CHUNK_BYTES)
+    for piece, extent, limit in zip(pieces, shape, most, strict=True):
+        parts = -(-piece // limit)
+        while piece < extent and piece % parts:
+            parts += 1
+        chunks.append(-(-piece // parts))
+    return tuple(chunks)
+
+
+def _restore_from(group: h5py.Group, name: str, variable: xr.Variable) -> None:
+    """Give a variable the codec of a dataset in a group."""
+    # A variable that has the name of a dimension, but is not of its coordinates, has another name
+    # in the file; the dataset with its own is then the dimension.
+    dataset = group.get(f"_nc4_non_coord_{name}", group.get(name))
+    if isinstance(dataset, h5py.Dataset):
+        _restore(variable, name, dataset)
+    elif variable.encoding.get("chunksizes"):
+        _warn(
+            f"the codec of {name} is not known: {group.file.filename} has no such variable in "
+            f"group {group.name}; was it renamed, or is it in another group (group=...)?"
+        )
+
+
+def _restore(variable: xr.Variable, name: str, dataset: h5py.Dataset) -> None:
+    """Put the codec of a dataset, and what attributes say of it, into a variable's encoding."""
+    own, attributes = variable.encoding, variable.attrs
+    for attribute in ATTRIBUTES:
+        if attribute in attributes:
+            own[attribute] = attributes.pop(attribute)
+    try:
+        codec = codec_of(dataset)
+    except (InvalidArgumentError, UnsupportedError) as error:
+        _warn(f"{error}. If {name} can be read at all, it will be saved without compression")
+        own.pop("compression", None)
+        return
+    if codec is None:
+        return
+    for other in _OTHER_FILTERS:
+        own.pop(other, None)
+    own["compression"] = codec
+    # The dataset's fill value may be its missing value, with no attribute that says so.
+    fill = _single_missing(own, attributes)
+    if "_FillValue" not in attributes and own.get("_FillValue") is None and fill is not None:
+        place = own if "missing_value" in own else attributes
+        place["_FillValue"] = dataset.dtype.type(fill)
+
+
+def _warn(message: str) -> None:
+    """Warn of what xarray would do in silence."""
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
