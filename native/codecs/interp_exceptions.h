@@ -223,11 +223,11 @@ ExceptionsPlan<T> measure_exceptions(const u32 (&extents)[kAxes], const u32* mas
   return plan;
 }
 
-// Writes what was measured.
-template <class T>
-u8* write_exceptions(const ExceptionsPlan<T>& plan, const u32* mask, const u8* values, u32 count, u32* scratch,
-                     u8* out) {
-  store(out, plan.common);
+// Writes what was measured, with stored(bits) instead of the exceptions' bits.
+template <class T, class F>
+u8* write_exceptions(const ExceptionsPlan<T>& plan, const u32* mask, const u8* values, u32 count, u32* scratch, u8* out,
+                     F&& stored) {
+  store<Word<T>>(out, stored(plan.common));
   store(out + sizeof(T), plan.flags);
   find_changes(mask, count, plan.stride, scratch);
   out = write_bitmap(scratch, count, out + sizeof(T) + 4);
@@ -237,7 +237,8 @@ u8* write_exceptions(const ExceptionsPlan<T>& plan, const u32* mask, const u8* v
   out = write_bitmap(scratch, count, out);
   for (u32 w = 0; w < words; ++w) {
     for (u32 left = scratch[w]; left != 0; left &= left - 1, out += sizeof(T)) {
-      memcpy(out, values + (w * kMaskBits + lowest_bit(left)) * sizeof(T), sizeof(T));
+      const auto bits = load<Word<T>>(values + (w * kMaskBits + lowest_bit(left)) * sizeof(T));
+      store<Word<T>>(out, stored(bits));
     }
   }
   return out;

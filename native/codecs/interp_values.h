@@ -388,6 +388,19 @@ Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
   return blocks::bits_of(q, static_cast<Word<T>>(bin));
 }
 
+// What an exception is stored as: where it has a bin after all, in a form on fine points, as what that decodes to, so that
+// it stays the same whatever form it has next.
+template <class T>
+Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
+  T bin;
+  const bool has_bin = find_bin(lattice, fill_of(lattice), bits, kNone<i32>, bin);
+  return has_bin ? bit_cast<Word<T>>(value_of(bin, lattice.step)) : bits;
+}
+template <class T>
+Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
+  return bits;
+}
+
 // Whether the whole tile decodes to the same bits, which need no form: it has more than one value, and all are equal
 // exceptions, or all are of one bin and none of them is kept beside it. `exceptions` are the values that nothing stands
 // for.

@@ -271,7 +271,8 @@ class Sections {
     const auto plan = interp::measure_exceptions<T>(extents_of(), mask, values.data(), count_, scratch);
     CHECK(plan.bytes == expected.size(), "section of %u bytes, expected %zu", plan.bytes, expected.size());
     const std::span<std::uint8_t> out = section_memory_.at_end(plan.bytes);
-    const u8* const end = interp::write_exceptions(plan, mask, values.data(), count_, scratch, out.data());
+    const u8* const end = interp::write_exceptions(plan, mask, values.data(), count_, scratch, out.data(),
+                                                   [](Bits<T> bits) { return bits; });
     CHECK(end == out.data() + out.size(), "%td bytes of %zu", end - out.data(), out.size());
     CHECK(std::equal(out.begin(), out.end(), expected.begin()), "section of %zu bytes", out.size());
   }

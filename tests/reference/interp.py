@@ -665,7 +665,9 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     has_exceptions = bool(tile.is_exception.any())
     exceptions = b""
     if has_exceptions:
-        exceptions = pack_exceptions(values.bits, tile.is_exception, values.shape)
+        bins = lattice_values(values.k, values.float_type, values.quantiser, is_fine=False)
+        stored = np.where(values.has_bin, bins, values.bits)
+        exceptions = pack_exceptions(values.bits, stored, tile.is_exception, values.shape)
     patches = np.array(entries, "<u2").tobytes() + bytes(2 * (len(entries) % 2))
     head = Head(
         form=form,

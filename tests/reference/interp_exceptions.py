@@ -83,7 +83,7 @@ def take_bitmap(reader: blocks.Reader, count: int) -> Array:
     return flags[:count]
 
 
-def pack_exceptions(bits: Array, is_exception: Array, shape: Shape) -> bytes:
+def pack_exceptions(bits: Array, stored: Array, is_exception: Array, shape: Shape) -> bytes:
     """
     Write the exceptions of a tile.
 
@@ -91,6 +91,8 @@ def pack_exceptions(bits: Array, is_exception: Array, shape: Shape) -> bytes:
     ----------
     bits : numpy.ndarray
         Patterns of the tile's values.
+    stored : numpy.ndarray
+        Patterns that are written instead of them, which follow from them.
     is_exception : numpy.ndarray
         Of each of these, whether it is an exception; one is.
     shape : tuple of int
@@ -116,9 +118,13 @@ def pack_exceptions(bits: Array, is_exception: Array, shape: Shape) -> bytes:
         if len(packed) < len(best):
             best, stride = packed, number
     has_others = bool(is_other.any())
-    section: bytes = common.tobytes() + (stride | has_others << 3).to_bytes(4, "little") + best
+    section: bytes = (
+        stored[is_exception][patterns == common][0].tobytes()
+        + (stride | has_others << 3).to_bytes(4, "little")
+        + best
+    )
     if has_others:
-        section += pack_bitmap(is_other) + bits[is_other].tobytes()
+        section += pack_bitmap(is_other) + stored[is_other].tobytes()
     return section
 
 
