@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write with several processes: a file for each worker of dask's, and a virtual dataset on top.
 
-    python 07_dask.py [FOLDER]
+    python 10_dask.py [FOLDER]
 
 Without FOLDER the files go to a temporary one. With it, field.h5 shows the files beside it as one
 dataset, to any HDF5 program.
