@@ -25,7 +25,7 @@ from dask.delayed import delayed
 from h5lossy.assessment import Assessor
 from h5lossy.assessment._fields import MASK_DTYPE
 from h5lossy.assessment._inputs import Input, common_dtype, missing_in
-from h5lossy.errors import UnsupportedError
+from h5lossy.errors import InvalidArgumentError, UnsupportedError
 from h5lossy.plugins import register
 
 try:
@@ -109,6 +109,7 @@ def assess(
     >>> report.ok, report.points
     (True, 1200)
     """
+    values = _computed_by_dask(original, "original"), _computed_by_dask(decoded, "decoded")
     x, y = Input(original, "original"), Input(decoded, "decoded")
     dtype = common_dtype(x, y).newbyteorder("=")
     for field in (x, y):
@@ -120,7 +121,6 @@ def assess(
     missing = missing_in(x, y, dtype, fill_value, options.pop("missing_value", ()))
     groups = {metrics} if isinstance(metrics, str) else set(metrics)
     options = {"threads": 1, **options, "fill_value": missing}
-    values = _computed_by_dask(original, "original"), _computed_by_dask(decoded, "decoded")
     edges = list(itertools.accumulate(values[0].chunks[0], initial=0))
     bands = [(a, b) for a, b in itertools.pairwise(edges) if a < b]
     needs_range = "ssim" in groups or options.get("range_relative") is not None
@@ -150,6 +150,11 @@ def _computed_by_dask(values: Any, name: str) -> dask.array.Array:
         raise TypeError(
             f"{name} must be a dask array, or an xarray variable of one (chunk()), got "
             f"{type(values).__name__}; h5lossy.assess takes other arrays"
+        )
+    if not array.shape or not all(n > 0 for n in array.shape):  # unknown extents are NaN
+        raise InvalidArgumentError(
+            f"{name} must have axes of known extents above 0, got {array.shape}; "
+            "compute_chunk_sizes() finds out what is unknown"
         )
     return array
 

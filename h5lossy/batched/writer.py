@@ -104,7 +104,8 @@ def write(
 
     Notes
     -----
-    A batch has 32 MiB of values: at least two chunks for each thread, and at most 4096 chunks.
+    A batch has 32 MiB of values: at least two chunks for each thread, and at most 4096 chunks; of a
+    dask array also at least one of its blocks for each thread, cut where chunks end.
     Memory holds the frames of two batches, a chunk for each thread and, unless `values` is an array
     of the dataset's type, the values of two batches and the parts of a third. Blocks are kept until
     a whole row of chunks has been written.
