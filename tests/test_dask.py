@@ -122,8 +122,8 @@ def peak():
     words = open("/proc/self/status").read().split()
     return int(words[words.index("VmHWM:") + 1]) << 10
 
-h5lossy._blocks.BLOCK_BYTES = 4 << 20
-limit = 64 << 20
+h5lossy._blocks.BLOCK_BYTES = 2 << 20
+limit = 32 << 20
 
 def block(block_info):
     (first, stop), _, _ = block_info[None]["array-location"]
@@ -131,7 +131,7 @@ def block(block_info):
 
 def write(name, planes):
     array = da.map_blocks(
-        block, chunks=((4,) * (planes // 4), (512,), (512,)), meta=np.empty((0,) * 3, "f4")
+        block, chunks=((2,) * (planes // 2), (512,), (512,)), meta=np.empty((0,) * 3, "f4")
     )
     with h5py.File(sys.argv[1], "a") as file:
         codec = h5lossy.PFPL(absolute=0.1)
@@ -142,7 +142,7 @@ def write(name, planes):
 
 write("warm up", 8)
 before = peak()
-nbytes = write("t", 256)
+nbytes = write("t", 128)
 assert nbytes == 4 * limit, nbytes
 assert peak() - before < limit, (peak() - before) >> 20
 """
