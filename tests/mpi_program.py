@@ -476,7 +476,7 @@ def a_communicator_of_some_ranks(comm: Any, path: Path) -> None:
     half = comm.Split(comm.rank % 2)
     values = field(half.size)
     own = part_of(half.rank)
-    path = path.with_suffix(f".{comm.rank % 2}")
+    path = path.with_stem(f"{path.stem}_{comm.rank % 2}")  # and so with the file beside it
     with opened(half, path) as file:
         data = dataset(file, values.shape)
         for _ in range(50):  # communicators are given back: there are some thousands
