@@ -593,6 +593,33 @@ def assess_section(cpu: Results, gpu: Results | None) -> list[str]:
     return lines
 
 
+def mpi_section(results: Results) -> list[str]:
+    """Tell how parallel HDF5 scales."""
+    ways = list(results["rows"][0]["speeds"])
+    rows = [
+        [
+            str(row["ranks"]),
+            *(
+                f"{found['gb_per_s']:.2f} ({found['gb_per_s_min']:.2f} to "
+                f"{found['gb_per_s_max']:.2f})"
+                for found in (row["speeds"][way] for way in ways)
+            ),
+            f"{row['ratio']:.2f}",
+            f"{row['error']:.4f}",
+        ]
+        for row in results["rows"]
+    ]
+    where_and_how = (
+        f"{where(results)}; HDF5 {results['hdf5']}. {results['mib_each']} MiB of float32 for each "
+        f"rank, chunks of {results['chunk_mib']} MiB, PFPL, one thread for each rank; GB/s of all "
+        "ranks by the slowest of them, in wall-clock time, median of 9 (and range). The machine "
+        f"has {results['machine']['cores']} cores, which other programs used meanwhile: four ranks "
+        "show that it works, and not how it scales. [What to expect](howto/mpi.md#how-it-scales)."
+    )
+    headings = ("ranks", *ways, "ratio", "error/bound")
+    return ["## Parallel HDF5", "", where_and_how, "", *table(headings, rows), ""]
+
+
 def page() -> str:
     """Give docs/benchmarks.md."""
     hdf5, gpu, assess = (load_if_there(name) for name in ("hdf5", "gpu", "assess"))
@@ -601,6 +628,7 @@ def page() -> str:
         "interp_speed": interp_speed_section,
         "demonstrations": demonstrations_section,
     }
+    mpi = load_if_there("mpi_scaling")
     interp: list[str] = []
     for name, section in others.items():
         found = load_if_there(name)
@@ -628,6 +656,7 @@ def page() -> str:
         *(hdf5_section(hdf5) if hdf5 is not None else []),
         *(gpu_section(gpu) if gpu is not None else []),
         *(assess_section(assess, load_if_there("gpu_assess")) if assess is not None else []),
+        *(mpi_section(mpi) if mpi is not None else []),
         *fields_section(load("fields")),
         *interp,
     ]

@@ -170,6 +170,21 @@ def stored_size(dataset: int, place: tuple[int, ...]) -> int | None:
     return None if status < 0 or size == _NO_SIZE else size
 
 
+def is_parallel(file: h5py.File) -> bool:
+    """Return whether several processes have opened a file together.
+
+    Not by its driver: HDF5 duplicates the communicator when it is asked for that, and a process
+    that asks alone waits for the others.
+    """
+    if not h5py.get_config().mpi:
+        return False
+    try:
+        file.id.get_mpi_atomicity()
+    except ValueError:
+        return False
+    return True
+
+
 def put_into_file(dataset: h5py.h5d.DatasetID, place: tuple[int, ...]) -> None:
     """Make HDF5 write a chunk that it holds in memory to the file; raise OSError if it can't."""
     status, size = _storage_size(dataset.id, place)

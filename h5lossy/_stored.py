@@ -21,7 +21,7 @@ from h5py._objects import phil
 
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts, for_each_chunk
-from h5lossy._libhdf5 import chunk_options, stored_size
+from h5lossy._libhdf5 import chunk_options, is_parallel, stored_size
 from h5lossy._values import is_big_endian
 from h5lossy.errors import CorruptFrameError, H5LossyError
 
@@ -230,11 +230,10 @@ class StoredChunks:
         dtype = self._dataset.dtype
         actual = self._chunk_bytes, dtype.itemsize, is_big_endian(dtype)
         is_alone = len(self._filters) == 1 and not self._leaves_edges
-        if (
-            not (is_alone and self._is_plain and dtype.kind == "f")
-            or self._described() not in {None, actual}
-            or self._dataset.file.driver == "mpio"  # all processes write a filtered chunk together
-        ):
+        if not (is_alone and self._is_plain and dtype.kind == "f") or self._described() not in {
+            None,
+            actual,
+        }:
             return None
         return _native.Params(value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype))
 
@@ -243,6 +242,8 @@ class StoredChunks:
         """What encodes chunks outside of HDF5 as the filter does; None where HDF5 has to do it."""
         if self._params is None or self.decoding is None:
             return None
+        if is_parallel(self._dataset.file):
+            return None  # the processes have to agree on the place of each chunk
         # The filter cannot distinguish padding from data.
         return dataclasses.replace(self._params, maybe_padded=True)
 

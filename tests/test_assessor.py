@@ -100,6 +100,21 @@ def test_processes_put_their_parts_together(shape: tuple[int, ...], ranks: int) 
         assert a["values"] == pytest.approx(b["values"], abs=1e-11)
 
 
+def test_it_may_be_sent_in_buffers_at_any_address() -> None:
+    x, y = pair((40, 30))
+    mine, other = (
+        Assessor(x.shape, "f4", planes=planes, **OPTIONS) for planes in ((0, 20), (20, 40))
+    )
+    for one in (mine, other):
+        planes = slice(*one.wanted)
+        one.update(x[planes], y[planes])
+    buffers: list[pickle.PickleBuffer] = []
+    sent = pickle.dumps(other, protocol=5, buffer_callback=buffers.append)
+    unaligned = [memoryview(b"." + buffer.raw())[1:] for buffer in buffers]
+    mine.merge(pickle.loads(sent, buffers=unaligned))
+    assert mine.result().points == x.size
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)], ids=str)
 def test_what_is_not_valid_in_the_planes_of_another_process_is_known(order: Any) -> None:
     x, y = pair((30, 12, 13))

@@ -982,3 +982,14 @@ def test_a_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
             assert not [o for o in gc.get_objects() if isinstance(o, ChunkWriter | HostReader)]
         finally:
             gc.enable()
+
+
+@pytest.mark.parametrize("driver", ["core", None])
+def test_a_file_of_one_process_cannot_be_written_collectively(
+    tmp_path: Path, driver: str | None
+) -> None:
+    with h5py.File(tmp_path / "x.h5", "w", driver=driver) as file:
+        _, ours = twins(file, (50, 60), chunks=(9, 9))
+        with pytest.raises(InvalidArgumentError, match=r"driver='mpio', and .*x\.h5 is open with"):
+            h5lossy.write(ours, field((50, 60)), collective=True)
+        assert not ours.id.get_num_chunks()

@@ -29,6 +29,8 @@ EXAMPLES = {
     "07_zarr.py": (("zarr", "kerchunk"), "pressure.h5", "p"),
     "08_netcdf4.py": (("netCDF4",), "pr.nc", "pr"),
     "09_xarray.py": (("xarray", "h5netcdf", "engine"), "north.nc", "tas"),
+    "10_dask.py": (("dask", "distributed"), "one.h5", "field"),
+    "11_mpi.py": (("MPI",), "pressure.h5", "p"),
 }
 
 
@@ -44,6 +46,12 @@ def require_engine(name: str) -> None:
         pytest.skip("h5lossy is not installed, only on the path")
 
 
+def skip_without(packages: set[str]) -> None:
+    for package in packages:
+        if importlib.util.find_spec(package) is None and shutil.which(package) is None:
+            pytest.skip(f"{package} is not installed")
+
+
 def test_every_example_is_tested() -> None:
     assert sorted(path.name for path in FOLDER.glob("*.py")) == sorted(EXAMPLES)
 
@@ -53,10 +61,10 @@ def test_example(name: str, tmp_path: Path) -> None:
     needed, file_name, dataset = EXAMPLES[name]
     if "GPU" in needed and not has_gpu():
         pytest.skip("no GPU that CuPy can use")
+    if "MPI" in needed and not h5py.get_config().mpi:
+        pytest.skip("h5py was not built with MPI")
     require_engine(name)
-    for package in set(needed) - {"GPU", "engine"}:
-        if importlib.util.find_spec(package) is None and shutil.which(package) is None:
-            pytest.skip(f"{package} is not installed")
+    skip_without(set(needed) - {"GPU", "MPI", "engine"})
 
     # Warnings of other packages are theirs.
     said = run(sys.executable, FOLDER / name, tmp_path, cwd=tmp_path, env=environment())
@@ -69,6 +77,8 @@ def test_example(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_leave_nothing_behind_without_a_folder(name: str, tmp_path: Path) -> None:
     require_engine(name)
+    if name == "10_dask.py":  # those of GPUs and MPI say what is missing
+        skip_without({"dask", "distributed"})
     run(sys.executable, FOLDER / name, cwd=tmp_path, env=environment(TMPDIR=str(tmp_path)))
 
     assert list(tmp_path.iterdir()) == []
@@ -88,3 +98,12 @@ def test_the_gpu_example_says_what_is_missing(tmp_path: Path) -> None:
     said = run(sys.executable, FOLDER / "06_gpu.py", cwd=tmp_path, env=env)
 
     assert said.stdout.startswith(("CuPy is not installed here: pip", "there is no GPU here ("))
+
+
+def test_the_mpi_example_says_what_is_missing(tmp_path: Path) -> None:
+    if h5py.get_config().mpi:
+        pytest.skip("h5py was built with MPI")
+
+    said = run(sys.executable, FOLDER / "11_mpi.py", cwd=tmp_path, env=environment())
+
+    assert said.stdout.startswith("h5py is not built for MPI here")

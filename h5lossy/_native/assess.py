@@ -196,6 +196,10 @@ class AssessState:
                 f"a state has {self._words.nbytes} bytes in this version, got {len(state)}"
             )
 
+    def __reduce__(self) -> tuple[type[AssessState], tuple[AssessParams, bytes]]:
+        # An array that is pickled out of band may come back at any address, and read-only.
+        return AssessState, (self.params, self.to_bytes())
+
     def to_bytes(self) -> bytes:
         """Return the state as bytes, for a machine of the same byte order."""
         return self._words.tobytes()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from h5lossy._blocks import batch_bytes, block_shape, blocks, grid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import h5py
     import numpy.typing as npt
@@ -121,18 +121,33 @@ class Grid:
     shape, chunks : tuple of int
         Extents of the dataset and of a chunk; those of a single value where there are no chunks.
     value_bytes : int
+    cuts : tuple of tuple of int, optional
+        Where parts may begin and end along each axis, in numbers of chunks, from the first chunk to
+        the end of the last. Default: between any two chunks.
     """
 
     box: Box
     shape: Place
     chunks: Place
     value_bytes: int
+    cuts: tuple[Place, ...] | None = None
 
     @classmethod
-    def of(cls, dataset: h5py.Dataset, box: Box) -> Grid:
-        """Return the chunks of a dataset that a box touches."""
+    def of(cls, dataset: h5py.Dataset, box: Box, cuts: tuple[Place, ...] | None = None) -> Grid:
+        """Return the chunks of a dataset that a box touches.
+
+        Parts are cut where the chunks' edges are closest to `cuts`, places in the dataset.
+        """
         chunks = dataset.chunks or (1,) * len(dataset.shape)
-        return cls(box, dataset.shape, chunks, dataset.dtype.itemsize)
+        grid = cls(box, dataset.shape, chunks, dataset.dtype.itemsize)
+        if cuts is None:
+            return grid
+        edges = []
+        for axis, first, count, length in zip(cuts, grid.first, grid.counts, chunks, strict=True):
+            near = {round(at / length) for at in axis}
+            inside = sorted(at for at in near if first < at < first + count)
+            edges.append((first, *inside, first + count))
+        return replace(grid, cuts=tuple(edges))
 
     @property
     def chunk_bytes(self) -> int:
@@ -185,7 +200,10 @@ class Grid:
     def batches(self, threads: int) -> Iterator[Pieces]:
         """Yield the chunks a batch at a time, in C order."""
         start, stop, shape = map(np.array, (self.box.start, self.box.stop, self.shape))
-        for block in self._blocks(batch_bytes(self.chunk_bytes, threads)):
+        most_bytes = batch_bytes(self.chunk_bytes, threads)
+        if self.cuts is not None:  # as many parts as threads, which may compute their values
+            most_bytes = max(most_bytes, threads * self._largest_part * self.chunk_bytes)
+        for block in self._blocks(most_bytes):
             axes = [
                 np.arange(one.start, one.stop) * length
                 for one, length in zip(block, self.chunks, strict=True)
@@ -196,13 +214,25 @@ class Grid:
             whole = (inside[0] == places).all(axis=1) & (inside[1] == ends).all(axis=1)
             yield Pieces(places, *inside, whole)
 
+    @property
+    def _largest_part(self) -> int:
+        """Number of chunks between neighbouring cuts, at most."""
+        if self.cuts is None:
+            return 1
+        return math.prod(max(b - a for a, b in itertools.pairwise(axis)) for axis in self.cuts)
+
     def _blocks(self, most_bytes: int | None) -> Iterator[Block]:
         """Yield slices of the dataset's grid of chunks."""
-        shape = block_shape(self.counts, None, self.chunk_bytes, most_bytes=most_bytes)
-        for block in blocks(self.counts, shape):
+        cuts: tuple[Sequence[int], ...] = self.cuts or tuple(
+            range(first, first + count + 1)
+            for first, count in zip(self.first, self.counts, strict=True)
+        )
+        parts = tuple(len(axis) - 1 for axis in cuts)
+        part_bytes = self._largest_part * self.chunk_bytes
+        for block in blocks(parts, block_shape(parts, None, part_bytes, most_bytes=most_bytes)):
             yield tuple(
-                slice(first + one.start, first + one.stop)
-                for first, one in zip(self.first, block, strict=True)
+                slice(axis[one.start], axis[one.stop])
+                for axis, one in zip(cuts, block, strict=True)
             )
 
 
@@ -228,20 +258,39 @@ class Selection:
         """The index that gives the result all axes again."""
         return tuple(slice(None) if kept else None for kept in self.kept)
 
-    def parts(self, dataset: h5py.Dataset, report: Report) -> Iterator[Box]:
+    def grid(self, dataset: h5py.Dataset, cuts: tuple[Place, ...] | None = None) -> Grid:
+        """Return the chunks; `cuts` are places in the result where parts had better be cut."""
+        if cuts is None:
+            return Grid.of(dataset, self.box)
+        left = iter(cuts)
+        return Grid.of(
+            dataset,
+            self.box,
+            tuple(
+                tuple(start + at for at in next(left)) if kept else ()
+                for start, kept in zip(self.box.start, self.kept, strict=True)
+            ),
+        )
+
+    def parts(
+        self, dataset: h5py.Dataset, report: Report, cuts: tuple[Place, ...] | None = None
+    ) -> Iterator[Box]:
         """Yield parts that take little memory and split no chunk; report each when it is done."""
         done, total = 0, math.prod(self.box.shape)
-        for box in Grid.of(dataset, self.box).boxes():
+        for box in self.grid(dataset, cuts).boxes():
             yield box
             done += math.prod(box.shape)
             report(done * dataset.dtype.itemsize, total * dataset.dtype.itemsize)
 
 
-def as_selection(index: Any, shape: Place | None) -> Selection | None:
+def as_selection(
+    index: Any, shape: Place | None, *, may_be_empty: bool = False
+) -> Selection | None:
     """Return the box that an index means; None for all that is not a box of at least one value.
 
     That is so for steps, lists, masks, names of fields, and whatever is wrong: h5py reads and
-    writes these, or raises. It is also so for datasets without axes.
+    writes these, or raises. It is also so for datasets without axes, and for boxes without values
+    unless these are asked for.
     """
     if not shape:
         return None
@@ -256,7 +305,7 @@ def as_selection(index: Any, shape: Place | None) -> Selection | None:
     start, stop, kept = [], [], []
     for part, extent in zip(parts, shape, strict=True):
         ends = _ends(part, extent)
-        if ends is None:
+        if ends is None or not (may_be_empty or ends[0] < ends[1]):
             return None
         start.append(ends[0])
         stop.append(ends[1])
@@ -269,7 +318,7 @@ def _ends(part: Any, extent: int) -> tuple[int, int] | None:
     try:
         if isinstance(part, slice):
             first, end, step = part.indices(extent)
-            return (first, end) if step == 1 and first < end else None
+            return (first, max(first, end)) if step == 1 else None
         if isinstance(part, bool | np.bool_):
             return None
         first = operator.index(part)

@@ -13,7 +13,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._arrays import cupy_memory
 from h5lossy._values import as_bits, unwritten_value
-from h5lossy.batched.boxes import Grid, chunk_box
+from h5lossy.batched.boxes import chunk_box
 from h5lossy.batched.gpu import is_possible
 from h5lossy.batched.gpu_encoder import encode
 from h5lossy.batched.pipeline import FrameBuffers, overlap
@@ -72,7 +72,7 @@ class ChunkWriter:
         self._chosen = chosen
         self._report = report
         self._threads = threads
-        self._grid = Grid.of(dataset, chosen.box)
+        self._grid = chosen.grid(dataset, source.cuts)
         self._fill = unwritten_value(dataset)
         self._buffers = FrameBuffers(self._grid.chunk_bytes)
         self._store = ChunkStore(dataset)

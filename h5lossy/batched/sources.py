@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -32,9 +33,14 @@ _ARRAY_LIKES = (list, tuple, str, bytes, bytearray, memoryview, range, array)
 
 
 class Source(Protocol):
-    """Values to be written; `memory` is their array on a GPU, if they are in one."""
+    """Values to be written.
+
+    `memory` is their array on a GPU, if they are in one; `cuts` is where dask's blocks begin and
+    end along each axis, if it computes them.
+    """
 
     memory: DeviceMemory | None
+    cuts: tuple[tuple[int, ...], ...] | None
 
     def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
         """Return a part. Parts are read in C order."""
@@ -76,7 +82,9 @@ def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], threa
             return _Array(
                 lambda index: np.asarray(read(values, index, threads=threads), dtype=dtype)
             )
-        return _Array(lambda index: np.asarray(values[index], dtype=dtype))
+        return _Array(
+            lambda index: np.asarray(values[index], dtype=dtype), cuts=_edges_of_blocks(values)
+        )
     if _gives_blocks(values):
         return _Blocks(iter(values), shape)
     return _Array(_fitted(np.asarray(values, dtype=dtype), shape).__getitem__)
@@ -127,9 +135,15 @@ def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any
 class _Array:
     """Values of which any part can be read."""
 
-    def __init__(self, take: Callable[[Any], Any], memory: DeviceMemory | None = None) -> None:
+    def __init__(
+        self,
+        take: Callable[[Any], Any],
+        memory: DeviceMemory | None = None,
+        cuts: tuple[tuple[int, ...], ...] | None = None,
+    ) -> None:
         self._take = take
         self.memory = memory
+        self.cuts = cuts
 
     def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
         # An empty index would give a scalar, whose byte order is the machine's.
@@ -146,6 +160,7 @@ class _Blocks:
     """Blocks that follow each other along axis 0; keeps the rows that will still be read."""
 
     memory: DeviceMemory | None = None
+    cuts: tuple[tuple[int, ...], ...] | None = None
 
     def __init__(self, blocks: Iterator[Any], shape: tuple[int, ...]) -> None:
         if not shape:
@@ -208,6 +223,18 @@ def _takes_slices(values: Any) -> bool:
         and not isinstance(values, np.generic | memoryview)
         and not hasattr(values, "iloc")  # an index of pandas means columns
     )
+
+
+def _edges_of_blocks(values: Any) -> tuple[tuple[int, ...], ...] | None:
+    """Return where dask's blocks begin and end along each axis; None for other arrays.
+
+    A block of which two batches need a part is computed for both.
+    """
+    chunks = getattr(values, "chunks", None)
+    # dask's chunks are tuples of tuples; those of HDF5 and Zarr are extents.
+    if not isinstance(chunks, tuple) or not all(isinstance(axis, tuple) for axis in chunks):
+        return None
+    return tuple(tuple(itertools.accumulate(axis, initial=0)) for axis in chunks)
 
 
 def _gives_blocks(values: Any) -> bool:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from h5py._objects import phil
 
 from h5lossy._blocks import small_chunks_text
+from h5lossy._libhdf5 import is_parallel
 from h5lossy._progress import reporting
 from h5lossy._stored import stored_chunks
 from h5lossy._variables import dataset_to_write
 from h5lossy.batched.boxes import as_selection
 from h5lossy.batched.chunk_writer import ChunkWriter
+from h5lossy.batched.collective import is_collective, write_together
 from h5lossy.batched.reader import check_open, checked_threads
 from h5lossy.batched.sources import all_at_once, make_source
 from h5lossy.bounds import BoundKind
@@ -36,6 +38,7 @@ def write(
     *,
     threads: int | None = None,
     verify: bool = False,
+    collective: bool = False,
     progress: Progress = False,
 ) -> None:
     """Write into a dataset, as ``dataset[selection] = values`` does, on several threads.
@@ -67,6 +70,12 @@ def write(
         Decode each chunk before it is written, compare every value with its original, and record
         the result in attributes of the dataset, for `h5lossy.verify`. The selection has to cover
         whole chunks.
+    collective : bool, optional
+        For parallel HDF5: all processes that have the file open make this call together, each with
+        values of its own for whole chunks of one dataset. One without values gives an empty slice,
+        and an array without values. If it fails in one process, it fails in all. HDF5 encodes the
+        chunks, on one thread of each process unless ``H5LOSSY_NUM_THREADS`` says otherwise. True is
+        implied in a block ``with dataset.collective``.
     progress : function or bool, optional
         Called as ``progress(bytes_done, bytes_in_all)`` after each batch, in the calling thread;
         not for steps, lists and masks. True shows a bar on standard error.
@@ -80,7 +89,9 @@ def write(
     InvalidArgumentError
         If the values do not fit the selection, the file is closed or open for reading only,
         `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
-        verified.
+        verified. With ``collective=True``, if the file is not one of parallel HDF5, the chunks are
+        not whole or not for one process each, or the call fails in another process; without it, if
+        the file is one of parallel HDF5 and the dataset has filters.
     UnsupportedError
         If it is a variable of netCDF4.
 
@@ -93,7 +104,8 @@ def write(
 
     Notes
     -----
-    A batch has 32 MiB of values: at least two chunks for each thread, and at most 4096 chunks.
+    A batch has 32 MiB of values: at least two chunks for each thread, and at most 4096 chunks; of a
+    dask array also at least one of its blocks for each thread, cut where chunks end.
     Memory holds the frames of two batches, a chunk for each thread and, unless `values` is an array
     of the dataset's type, the values of two batches and the parts of a third. Blocks are kept until
     a whole row of chunks has been written.
@@ -112,12 +124,23 @@ def write(
     ...     float(h5lossy.read(t, np.s_[99, 99]))
     7.0
     """
-    count = checked_threads(threads)
     dataset = dataset_to_write(dataset)
     check_open(dataset)
+    if collective or is_collective(dataset):
+        _warn(dataset)
+        write_together(
+            dataset, values, selection, threads=threads, verify=verify, progress=progress
+        )
+        return
+    count = checked_threads(threads)
     if dataset.file.mode == "r":
         raise InvalidArgumentError(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
+        )
+    if is_parallel(dataset.file) and dataset.id.get_create_plist().get_nfilters():
+        raise InvalidArgumentError(
+            f"parallel HDF5 writes a dataset with filters, as {dataset.name} is, only in all "
+            "processes together: call write(..., collective=True) in each of them"
         )
     _warn(dataset)
     chosen = as_selection(selection, dataset.shape)
@@ -130,7 +153,7 @@ def write(
         source = make_source(values, chosen.shape, dataset.dtype, count)
         if chunks is None or chunks.encoding is None:
             _require(dataset, whole_chunks=not verify)
-            for box in chosen.parts(dataset, report):
+            for box in chosen.parts(dataset, report, source.cuts):
                 dataset[box.slices] = source.read(chosen.of_kept(box)).reshape(box.shape)
             source.finish()
             return
