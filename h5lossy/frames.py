@@ -12,6 +12,7 @@ import dataclasses
 import math
 import operator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,21 +172,23 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = None) -> Any:
     if not isinstance(codec, Codec):
         raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
 
-    def params_of(values: Any) -> _native.Params:
-        dtype = checked_dtype(values.dtype)
-        max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
-        return dataclasses.replace(
-            codec.params(),
-            value_bytes=dtype.itemsize,
-            big_endian=is_big_endian(dtype),
-            fill_bits=fill_bits(fill_value, dtype),
-            shape=_frame_shape(values.shape),
-        )
-
     if is_device_array(array):
-        return _device.encode(array, params_of)
+        return _device.encode(array, partial(frame_params, codec, fill_value))
     values = np.asarray(as_shown(array), order="C")
-    return _native.encode(params_of(values), values)
+    return _native.encode(frame_params(codec, fill_value, values), values)
+
+
+def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
+    """Return how values become a frame; raise if their type or size is not allowed."""
+    dtype = checked_dtype(values.dtype)
+    max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
+    return dataclasses.replace(
+        codec.params(),
+        value_bytes=dtype.itemsize,
+        big_endian=is_big_endian(dtype),
+        fill_bits=fill_bits(fill_value, dtype),
+        shape=_frame_shape(values.shape),
+    )
 
 
 def decode(

@@ -25,6 +25,7 @@ EXAMPLES = {
     "04_many_threads.py": ((), "simulation.h5", "density"),
     "05_assess.py": ((), "packed.h5", "t"),
     "06_gpu.py": (("GPU",), "pressure.h5", "p"),
+    "07_zarr.py": (("zarr", "kerchunk"), "pressure.h5", "p"),
 }
 
 

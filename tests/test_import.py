@@ -54,7 +54,8 @@ def test_it_imports_nothing_that_only_the_command_line_needs() -> None:
     code = """
 import sys
 import h5lossy
-names = ("rich", "click", "netCDF4", "tables", "hdf5plugin", "xarray", "cupy", "h5lossy.cli")
+names = ("rich", "click", "netCDF4", "tables", "hdf5plugin", "xarray", "cupy", "zarr",
+         "numcodecs", "h5lossy.cli", "h5lossy.zarr")
 print([name for name in names if name in sys.modules])
 """
     assert run_python(code, env=environment()).stdout == "[]\n"

@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The codec for Zarr format 2, and for all else that takes codecs of numcodecs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numcodecs import abc
+from numcodecs.compat import ensure_contiguous_ndarray
+
+from h5lossy import _native
+from h5lossy._values import fill_bits
+from h5lossy.codecs import FILTER_NAME, Codec, codec_from_params, from_filter_options, unpacked
+from h5lossy.errors import CorruptFrameError, InvalidArgumentError
+from h5lossy.frames import frame_params
+from h5lossy.zarr.settings import arguments_of, codec_of, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Compressor(abc.Codec):  # type: ignore[misc]
+    """The codec for Zarr format 2, in its ``compressors=`` or as the last of its ``filters=``.
+
+    Parameters
+    ----------
+    codec : Codec or str
+        Codec and bound: ``PFPL(absolute=1e-3)`` and the like, or the codec's name with its
+        arguments as `settings`. A range-relative bound is taken over each chunk, zeros and the
+        fill value left out.
+    fill_value : float, optional
+        Comes back bit for bit, and no other value turns into it (unless it is +0.0): give what the
+        array has as fill value, which Zarr does not pass on. NaN, infinities and 0 are kept anyway.
+    **settings
+        The codec's arguments, if it is given by name.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    InvalidArgumentError
+        If there is no such codec or setting, or the fill value is not a number.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+
+    Examples
+    --------
+    >>> from h5lossy import PFPL
+    >>> Compressor(PFPL(absolute=1e-3))
+    Compressor(codec='PFPL', absolute=0.001)
+    >>> Compressor("PFPL", absolute=1e-3, fill_value=-999).get_config()
+    {'id': 'h5lossy', 'codec': 'PFPL', 'absolute': 0.001, 'fill_value': -999.0}
+    """
+
+    codec_id: ClassVar[str] = FILTER_NAME
+
+    def __init__(
+        self, codec: Codec | str, *, fill_value: float | None = None, **settings: Any
+    ) -> None:
+        self._codec = codec_of(codec, settings)
+        self._fill_value = None
+        if fill_value is not None:
+            # The array's type, which the value has to fit, is known when a chunk is encoded.
+            fill_bits(fill_value, np.dtype(np.float64))
+            if np.isfinite(fill_value) and (fill_value != 0 or np.signbit(fill_value)):
+                self._fill_value = float(fill_value)
+
+    def encode(self, buf: Any) -> bytes:
+        """Encode a chunk.
+
+        Parameters
+        ----------
+        buf : numpy.ndarray
+            float32 or float64 of either byte order, any shape, in C or Fortran order. The frame
+            holds the values in the order in which they are in memory.
+
+        Returns
+        -------
+        bytes
+            The frame.
+
+        Raises
+        ------
+        UnsupportedError
+            If the array has another type.
+        InvalidArgumentError
+            If it has 4 GiB - 40 bytes or more, or its type can't hold the fill value.
+        """
+        values = np.asarray(buf)
+        is_fortran = values.flags.f_contiguous and not values.flags.c_contiguous
+        return encoded(self._codec, self._fill_value, values.T if is_fortran else values)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Decode a chunk.
+
+        Parameters
+        ----------
+        buf : bytes-like
+            The frame.
+        out : buffer, optional
+            Gets the values: contiguous, and of their size.
+
+        Returns
+        -------
+        numpy.ndarray
+            `out`, or the values in one dimension, in the type and byte order of the data that was
+            encoded (``uint8`` where the encoder did not know the type).
+
+        Raises
+        ------
+        TruncatedFrameError
+            If the frame ends too early.
+        CorruptFrameError
+            If the frame is broken in another way, or `out` has another size.
+        UnsupportedError
+            If a later version wrote it.
+        """
+        frame = ensure_contiguous_ndarray(buf)
+        info = _native.inspect(frame)
+        if out is None:
+            values = np.empty(info.raw_bytes // info.dtype.itemsize, info.dtype)
+        else:
+            values = ensure_contiguous_ndarray(out)
+            if values.nbytes != info.raw_bytes:
+                raise CorruptFrameError(
+                    f"the frame holds {info.raw_bytes} bytes of values, and out has {values.nbytes}"
+                )
+        _native.decode(frame, values)
+        return values if out is None else out
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` makes this codec of, with the ``id``, for JSON."""
+        return {"id": self.codec_id} | self._words()
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Return the codec that a configuration means.
+
+        Parameters
+        ----------
+        config : dict
+            ``{"codec": "PFPL", "absolute": 0.001}``: the arguments of the class. Or
+            ``{"cd_values": [...]}``: the filter's numbers in an HDF5 file.
+
+        Returns
+        -------
+        Compressor
+        """
+        config = dict(config)
+        words = config.pop("cd_values", None)
+        if words is not None:
+            if config:
+                raise InvalidArgumentError(
+                    f"cd_values say everything, but {', '.join(config)} came with them"
+                )
+            return cls._from_cd_values(words)
+        if "codec" not in config:
+            raise InvalidArgumentError(
+                'a configuration is like {"codec": "PFPL", "absolute": 0.001}, or '
+                f'{{"cd_values": [...]}}, got {config!r}'
+            )
+        return cls(**config)
+
+    @classmethod
+    def _from_cd_values(cls, words: Sequence[int]) -> Self:
+        params = unpacked(words)
+        fill = None
+        if params.fill_bits is not None and params.value_bytes:
+            bits = np.array(params.fill_bits, f"u{params.value_bytes}")
+            fill = float(bits.view(f"f{params.value_bytes}"))
+        return cls(codec_from_params(params), fill_value=fill)
+
+    def _words(self) -> dict[str, Any]:
+        fill = {} if self._fill_value is None else {"fill_value": self._fill_value}
+        return words_of(self._codec) | fill
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({arguments_of(self._words())})"
+
+
+def encoded(codec: Codec, fill_value: Any, values: np.ndarray[Any, Any]) -> bytes:
+    """Return the frame that the filter would make of a chunk, with the values in C order."""
+    params = frame_params(codec, fill_value, values)
+    # Chunks at the edge are padded. A fill value of +0.0 needs no care, and has none in HDF5.
+    params = dataclasses.replace(params, fill_bits=params.fill_bits or None, maybe_padded=True)
+    return _native.encode(params, np.asarray(values, order="C"))
+
+
+def codec_from_filter(filter_id: int | str, cd_values: Sequence[int]) -> Compressor:
+    """Return the numcodecs codec that decodes chunks of an HDF5 dataset.
+
+    Parameters
+    ----------
+    filter_id : int or str
+        46412 or "h5lossy".
+    cd_values : sequence of int
+        The filter's, as stored in the file.
+
+    Returns
+    -------
+    Compressor
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is another filter, or the cd_values are not allowed. (A ValueError.)
+    UnsupportedError
+        If a later version wrote the cd_values. (A NotImplementedError.)
+
+    Examples
+    --------
+    >>> codec_from_filter(46412, (1, 0, 3539053052, 1062232653))
+    Compressor(codec='PFPL', absolute=0.001)
+    """
+    from_filter_options(filter_id, cd_values)  # refuses other filters
+    return Compressor.from_config({"cd_values": cd_values})

@@ -1,0 +1,268 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The codecs for Zarr format 3."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, BytesBytesCodec
+
+from h5lossy import _native
+from h5lossy._values import checked_dtype
+from h5lossy.codecs import FILTER_NAME, Codec
+from h5lossy.errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
+from h5lossy.zarr.compressor import Compressor, encoded
+from h5lossy.zarr.settings import arguments_of, codec_of, words_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+#: Zarr's own types, for which its releases have no common import.
+Buffer: TypeAlias = Any
+NDBuffer: TypeAlias = Any
+ArraySpec: TypeAlias = Any
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Serializer(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: ignore[misc]
+    """The codec for Zarr format 3: ``serializer=``, with ``compressors=None``.
+
+    The array's fill value, that of Zarr, comes back bit for bit, and no other value turns into it
+    (unless it is +0.0). Of a chunk that is read in part, only the tiles that hold the part are
+    decoded; the frame is read whole, and its checksum is checked.
+
+    Parameters
+    ----------
+    codec : Codec or str
+        Codec and bound: ``PFPL(absolute=1e-3)`` and the like, or the codec's name with its
+        arguments as `settings`. A range-relative bound is taken over each chunk, zeros and the
+        fill value left out.
+    **settings
+        The codec's arguments, if it is given by name.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    InvalidArgumentError
+        If there is no such codec or setting.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+
+    Examples
+    --------
+    >>> from h5lossy import PFPL
+    >>> Serializer(PFPL(absolute=1e-3)).to_dict()
+    {'name': 'h5lossy', 'configuration': {'codec': 'PFPL', 'absolute': 0.001}}
+    """
+
+    codec: Codec
+
+    codec_name: ClassVar[str] = FILTER_NAME
+    is_fixed_size: ClassVar[bool] = False
+
+    def __init__(self, codec: Codec | str, **settings: Any) -> None:
+        object.__setattr__(self, "codec", codec_of(codec, settings))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return the codec that an entry of ``codecs`` in Zarr's metadata means."""
+        return cls(**_configuration(cls.codec_name, data))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry for Zarr's metadata."""
+        return {"name": self.codec_name, "configuration": words_of(self.codec)}
+
+    def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:
+        """Refuse arrays of other types than float32 and float64."""
+        checked_dtype(array_spec.dtype.to_native_dtype())
+        return self
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """Not defined: the size of a frame depends on the values."""
+        raise NotImplementedError
+
+    async def _encode_single(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
+        return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
+
+    def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
+        frame = encoded(self.codec, chunk_spec.fill_value, chunk_data.as_numpy_array())
+        return chunk_spec.prototype.buffer.from_bytes(frame)
+
+    async def _decode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
+        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
+
+    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
+        values = _decoded(chunk_data.as_numpy_array(), chunk_spec)
+        return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
+
+    async def _decode_partial_single(
+        self, byte_getter: Any, selection: Any, chunk_spec: ArraySpec
+    ) -> NDBuffer | None:
+        frame = await byte_getter.get(prototype=chunk_spec.prototype)
+        if frame is None:
+            return None
+        try:
+            values = await asyncio.to_thread(
+                _selected, frame.as_numpy_array(), selection, chunk_spec
+            )
+        except _native.FRAME_ERRORS as error:
+            if not hasattr(byte_getter, "path"):  # a chunk of a shard does not know its own name
+                raise
+            raise type(error)(f"{byte_getter}: {error}") from error
+        return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({arguments_of(words_of(self.codec))})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class FrameReader(BytesBytesCodec):  # type: ignore[misc]
+    """`Compressor` as a codec from bytes to bytes, with which VirtualiZarr reads HDF5 files.
+
+    It does not encode: bytes have neither type nor byte order, without which there is no bound.
+
+    Parameters
+    ----------
+    **config
+        What `Compressor.from_config` takes.
+    """
+
+    compressor: Compressor
+
+    codec_name: ClassVar[str] = f"numcodecs.{FILTER_NAME}"
+    is_fixed_size: ClassVar[bool] = False
+
+    def __init__(self, **config: Any) -> None:
+        config.pop("id", None)
+        object.__setattr__(self, "compressor", Compressor.from_config(config))
+
+    @property
+    def codec_config(self) -> dict[str, Any]:
+        """The configuration of the codec of numcodecs, as VirtualiZarr asks for it."""
+        return self.compressor.get_config()
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return the codec that an entry of ``codecs`` in Zarr's metadata means."""
+        return cls(**_configuration(cls.codec_name, data))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry for Zarr's metadata."""
+        config = self.codec_config
+        del config["id"]
+        return {"name": self.codec_name, "configuration": config}
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """Not defined: the size of a frame depends on the values."""
+        raise NotImplementedError
+
+    async def _encode_single(self, *_: Any) -> Buffer:
+        raise UnsupportedError(
+            f"{self.codec_name} only reads; to write, make an array with "
+            f"serializer=h5lossy.zarr.{Serializer.__name__}(...) and compressors=None"
+        )
+
+    async def _decode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
+
+    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        values = _decoded(chunk_data.as_numpy_array(), chunk_spec)
+        return chunk_spec.prototype.buffer.from_bytes(values.reshape(-1).view(np.uint8).data)
+
+    def __repr__(self) -> str:
+        config = self.to_dict()["configuration"]
+        return f"{type(self).__name__}({arguments_of(config)})"
+
+
+def _configuration(name: str, data: Any) -> dict[str, Any]:
+    """Return the configuration of an entry of Zarr's metadata, which may be a name alone."""
+    configuration = data.get("configuration") if isinstance(data, dict) else None
+    if not isinstance(configuration, dict) or "codec" not in configuration:
+        raise InvalidArgumentError(
+            f"the configuration of the codec {name} is like "
+            f'{{"codec": "PFPL", "absolute": 0.001}}, got {configuration!r}'
+        )
+    return configuration
+
+
+def _dtype(frame: npt.NDArray[Any], chunk_spec: ArraySpec) -> np.dtype[Any]:
+    """Return the type of a frame's values; raise if it does not hold such a chunk."""
+    info = _native.inspect(frame)
+    dtype: np.dtype[Any] = chunk_spec.dtype.to_native_dtype()
+    wanted = math.prod(chunk_spec.shape) * dtype.itemsize
+    if info.raw_bytes != wanted:
+        raise CorruptFrameError(
+            f"the frame holds {info.raw_bytes} bytes of values, and a chunk of shape "
+            f"{chunk_spec.shape} and type {dtype} has {wanted}"
+        )
+    if info.value_bytes == 1:  # HDF5 did not tell the filter the type
+        return dtype
+    if info.value_bytes != dtype.itemsize or dtype.kind != "f":
+        raise CorruptFrameError(f"the frame holds {info.dtype}, and the array is of {dtype}")
+    return info.dtype
+
+
+def _decoded(frame: npt.NDArray[Any], chunk_spec: ArraySpec) -> npt.NDArray[Any]:
+    """Decode a chunk."""
+    flat = np.empty(math.prod(chunk_spec.shape), _dtype(frame, chunk_spec))
+    _native.decode(frame, flat)
+    return flat.reshape(chunk_spec.shape)
+
+
+def _selected(frame: npt.NDArray[Any], selection: Any, chunk_spec: ArraySpec) -> npt.NDArray[Any]:
+    """Decode what is selected of a chunk."""
+    box = _box(selection, chunk_spec.shape)
+    if box is None or [len(side) for side in box] == list(chunk_spec.shape):
+        return np.asanyarray(_decoded(frame, chunk_spec)[selection])
+    values = np.empty([len(side) for side in box], _dtype(frame, chunk_spec))
+    parts = _native.Parts(
+        array=values,
+        chunk=chunk_spec.shape,
+        corners=np.zeros((1, len(box)), np.int64),
+        first=np.array([[side.start for side in box]]),
+        extents=np.array([values.shape]),
+        padding=np.zeros((), values.dtype),
+    )
+    params = _native.Params(
+        value_bytes=values.itemsize, big_endian=values.dtype.newbyteorder("<") != values.dtype
+    )
+    for error in _native.decode_parts(params, parts, [frame], 1).values():
+        raise error
+    inside = tuple(_moved(chosen, side) for chosen, side in zip(selection, box, strict=True))
+    return np.asanyarray(values[inside])
+
+
+def _box(selection: Any, shape: tuple[int, ...]) -> list[range] | None:
+    """Return the smallest box that holds a selection; None where that is not worth a look."""
+    if not isinstance(selection, tuple) or not 0 < len(selection) == len(shape):
+        return None
+    if len(shape) > _native.MAX_PART_RANK:
+        return None
+    box = []
+    for chosen, extent in zip(selection, shape, strict=True):
+        if isinstance(chosen, slice):
+            places = range(*chosen.indices(extent))
+            side = range(places[0], places[-1] + 1) if places else range(0)
+        elif isinstance(chosen, int | np.integer):
+            side = range(int(chosen), int(chosen) + 1)
+        elif isinstance(chosen, np.ndarray) and chosen.dtype.kind in "iu" and chosen.size:
+            side = range(int(chosen.min()), int(chosen.max()) + 1)
+        else:
+            return None
+        if not side or side.start < 0 or side.stop > extent:
+            return None
+        box.append(side)
+    return box
+
+
+def _moved(chosen: Any, side: range) -> Any:
+    """Return what was chosen along an axis, counted from the begin of the box."""
+    if isinstance(chosen, slice):
+        return slice(None, None, chosen.step)
+    return chosen - side.start
