@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -31,13 +32,14 @@ __all__ = [
     "stdout",
 ]
 
-#: Columns of a line: more than any table has. A terminal may break a long line, but nothing is cut.
+#: Columns of a line that is not for a terminal: more than any table has.
 _WIDTH = 10_000
 
 
 def stdout() -> Console:
-    """Make a console for standard output as it is now."""
-    return Console(width=_WIDTH, markup=False, highlight=False, emoji=False)
+    """Make a console for standard output as it is now: as wide as the terminal, if it is one."""
+    width = None if sys.stdout.isatty() else _WIDTH
+    return Console(width=width, markup=False, highlight=False, emoji=False)
 
 
 def say(text: str) -> None:
@@ -45,15 +47,45 @@ def say(text: str) -> None:
     stdout().print(printable_lines(text), soft_wrap=True)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; columns whose cells begin with a digit, or are empty, are set flush right."""
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Sequence[str] = ()
+) -> None:
+    """Print a table; columns whose cells begin with a digit, or are empty, are set flush right.
+
+    Where a terminal is too narrow, `optional` columns are left out, the first ones first, and then
+    cells are folded. Nothing is cut.
+    """
+    console = stdout()
+    widest = [max((row[i] for row in rows), key=len, default="") for i in range(len(columns))]
+
+    def fits(left_out: Sequence[str]) -> bool:
+        table = _table(columns, [widest], left_out)
+        return Console(width=_WIDTH).measure(table).maximum <= console.width
+
+    left_out: list[str] = []
+    for heading in optional:
+        if not fits(left_out):
+            left_out.append(heading)
+    for heading in left_out[::-1]:  # what was left out before a wider one may have room after all
+        others = [one for one in left_out if one != heading]
+        if fits(others):
+            left_out = others
+    console.print(_table(columns, rows, left_out))
+    if left_out:
+        console.print(
+            f"Left out: {', '.join(left_out)}. A wider terminal has room for more; a pipe has all."
+        )
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], left_out: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    for i, heading in enumerate(columns):
+    shown = [i for i, heading in enumerate(columns) if heading not in left_out]
+    for i in shown:
         numeric = all(row[i][:1].isdigit() or row[i] in {"", "-"} for row in rows)
-        table.add_column(heading, justify="right" if numeric else "left")
+        table.add_column(columns[i], justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(printable, row))
-    stdout().print(table)
+        table.add_row(*(printable(row[i]) for i in shown))
+    return table
 
 
 def printable_lines(text: str) -> str:

@@ -257,6 +257,51 @@ missing_option = click.option(
     "attributes _FillValue, missing_value, valid_min, valid_max, valid_range). May be repeated.",
 )
 
+#: Adds -d/--dataset to a command that looks at datasets; it gets a tuple, `patterns`.
+dataset_option = click.option(
+    "-d",
+    "--dataset",
+    "patterns",
+    multiple=True,
+    metavar="GLOB",
+    help="Only these datasets; a glob as in h5lossy repack. May be repeated.",
+)
+
+#: Adds --json to a command, which gets `as_json`.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+#: Adds -q/--quiet to a command, which gets `quiet`.
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Print nothing but errors; the exit code is the answer."
+)
+
+_THREADS_VARIABLE = "H5LOSSY_NUM_THREADS"
+
+
+def _set_threads(ctx: click.Context, _option: click.Parameter, count: int | None) -> None:
+    """Set the number of threads of all that the command calls."""
+    if count is None:
+        return
+    before = os.environ.get(_THREADS_VARIABLE)
+    os.environ[_THREADS_VARIABLE] = str(count)
+
+    @ctx.call_on_close
+    def restore() -> None:
+        os.environ.pop(_THREADS_VARIABLE)
+        if before is not None:
+            os.environ[_THREADS_VARIABLE] = before
+
+
+#: Adds --threads to a command.
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    callback=_set_threads,
+    expose_value=False,
+    help=f"At most so many. [default: {_THREADS_VARIABLE}, or all CPUs]",
+)
+
 _CONFIRM_OPTION = click.option(
     "--confirm-range",
     is_flag=True,

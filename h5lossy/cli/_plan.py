@@ -16,17 +16,24 @@ from h5py import h5d, h5ds, h5t
 from h5lossy import BoundKind
 from h5lossy._blocks import TINY_BYTES, auto_chunks
 from h5lossy.cli._console import printable, shape_text
-from h5lossy.cli._patterns import Chunks, Rule, matches, require_match
+from h5lossy.cli._patterns import Chunks, Rule, matches, matching, require_match
 from h5lossy.repacking.compressing import Plan
 from h5lossy.repacking.objects import absent_filters, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from h5lossy.cli._options import Request
     from h5lossy.codecs import Codec
 
 _NO_BOUND = "no rule gives a bound"
+_NO_RANGE = "no values, so no range"
+_SCALE = "dimension scale"
+_SKIPPED = "skipped"
+_SMALL = "small"
+
+#: Why a dataset is kept although it could be compressed.
+_OBJECTIONS = {_NO_BOUND, _NO_RANGE, _SCALE, _SKIPPED, _SMALL}
 
 _FLOAT_TYPES = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
 
@@ -43,6 +50,8 @@ class RepackOptions:
         The chunk shape of all that are compressed.
     rules : sequence of Rule
         The ``--dataset`` options.
+    file_rules : sequence of Rule
+        The rules of the ``--rules`` file.
     skip : sequence of str
         The ``--skip`` options.
     """
@@ -51,49 +60,70 @@ class RepackOptions:
     chunks: Chunks
     rules: Sequence[Rule]
     skip: Sequence[str]
+    file_rules: Sequence[Rule] = ()
 
 
 def make_plans(file: h5py.File, options: RepackOptions) -> list[Plan]:
     """Decide what becomes of each dataset."""
-    plans = [
+    return [
         _plan(Plan(file=file, name=name), options)
         for name, obj in walk(file)
         if isinstance(obj, h5d.DatasetID)
     ]
-    obstacles = {plan.path: _obstacle(plan.dataset) for plan in plans}
-    for rule in options.rules:
-        require_match("--dataset", rule.pattern, obstacles)
-        _require_compressible(rule, obstacles)
+
+
+def check_rules(options: RepackOptions, datasets: Sequence[tuple[str, str]]) -> None:
+    """Refuse a rule that does nothing: most likely it is a slip of the pen.
+
+    Parameters
+    ----------
+    options : RepackOptions
+    datasets : sequence of (str, str)
+        The path of each dataset of all files, and why it is kept; "" where it is compressed.
+    """
+    kept: dict[str, list[str]] = {}
+    for path, why in datasets:
+        kept.setdefault(path, []).append(why)
+    rules = (*options.file_rules, *options.rules)
+    for rule in rules:
+        require_match(rule.where, rule.pattern, kept)
+        if not rule.skip:
+            _require_compressible(rule, kept)
     for pattern in options.skip:
-        require_match("--skip", pattern, [plan.path for plan in plans])
-    for rule in options.rules:
+        require_match("--skip", pattern, kept)
+    for rule in rules:
         if rule.request.codec:
-            _require_bound(rule, [plan for plan in plans if matches(plan.path, rule.pattern)])
-    return plans
+            _require_bound(rule, kept)
 
 
-def _require_compressible(rule: Rule, obstacles: dict[str, str]) -> None:
+def _named(rule: Rule, kept: Mapping[str, list[str]]) -> list[tuple[str, str]]:
+    """Return path and reason of the datasets that a rule names."""
+    return [(path, why) for path in matching(kept, rule.pattern) for why in kept[path]]
+
+
+def _require_compressible(rule: Rule, kept: Mapping[str, list[str]]) -> None:
     """Refuse a rule all of whose datasets can't be compressed."""
-    named = {path: why for path, why in obstacles.items() if matches(path, rule.pattern)}
-    if all(named.values()):
-        why = ", ".join(f"{path}: {why}" for path, why in list(named.items())[:5])
+    named = _named(rule, kept)
+    if all(why and why not in _OBJECTIONS for _, why in named):
+        text = ", ".join(f"{path}: {why}" for path, why in named[:5])
         raise click.ClickException(
-            f"--dataset {rule.pattern!r} names nothing that can be compressed ({why})"
+            f"{rule.where} {rule.pattern!r} names nothing that can be compressed ({text})"
         )
 
 
-def _require_bound(rule: Rule, plans: Sequence[Plan]) -> None:
+def _require_bound(rule: Rule, kept: Mapping[str, list[str]]) -> None:
     """Refuse a rule that names a codec if nothing is compressed because there is no bound."""
-    if _NO_BOUND in {plan.kept for plan in plans} and not any(plan.codec for plan in plans):
+    reasons = [why for _, why in _named(rule, kept)]
+    if _NO_BOUND in reasons and all(reasons):
         raise click.UsageError(
-            f"--dataset {rule.pattern!r} names a codec, but no option gives its datasets a bound; "
-            "add one, such as absolute=1e-3"
+            f"{rule.where} {rule.pattern!r} names a codec, but no option gives its datasets a "
+            "bound; add one, such as absolute=1e-3"
         )
 
 
 def _plan(plan: Plan, options: RepackOptions) -> Plan:
     """Decide what becomes of one dataset."""
-    rules = [rule for rule in options.rules if matches(plan.path, rule.pattern)]
+    rules = _rules_for(plan.path, options)
     request = options.request
     for rule in rules:
         request = rule.request.or_else(request)
@@ -107,28 +137,38 @@ def _plan(plan: Plan, options: RepackOptions) -> Plan:
     if isinstance(wanted, tuple) and len(wanted) != dataset.ndim:
         if by_rule and by_rule[-1].is_literal:
             raise click.UsageError(
-                f"--dataset {by_rule[-1].pattern!r} gives chunks of {len(wanted)} dimensions to "
-                f"{plan.path}, which has {dataset.ndim}"
+                f"{by_rule[-1].where} {by_rule[-1].pattern!r} gives chunks of {len(wanted)} "
+                f"dimensions to {plan.path}, which has {dataset.ndim}"
             )
         wanted = "keep"
     return dataclasses.replace(plan, codec=codec, chunks=_chunk_shape(plan, wanted))
 
 
+def _rules_for(path: str, options: RepackOptions) -> list[Rule]:
+    """Return the rules for a dataset, the last of which decides.
+
+    Of a file's rules it is the first one that names the dataset; options come after it.
+    """
+    first = next((rule for rule in options.file_rules if matches(path, rule.pattern)), None)
+    by_option = [rule for rule in options.rules if matches(path, rule.pattern)]
+    return by_option if first is None else [first, *by_option]
+
+
 def _objection(plan: Plan, codec: Codec | None, rules: Sequence[Rule], skip: Sequence[str]) -> str:
     """Return why a dataset is better not compressed; nothing if it may be."""
-    if any(matches(plan.path, pattern) for pattern in skip):
-        return "skipped"
+    if any(rule.skip for rule in rules) or any(matches(plan.path, pattern) for pattern in skip):
+        return _SKIPPED
     if codec is None:
         return _NO_BOUND
     dataset = plan.dataset
     if codec.bound.kind is BoundKind.RANGE_RELATIVE and not dataset.id.get_storage_size():
-        return "no values, so no range"
+        return _NO_RANGE
     if any(rule.request.bound and rule.is_literal for rule in rules):
         return ""
     if h5ds.is_scale(dataset.id):
-        return "dimension scale"
+        return _SCALE
     resizable = dataset.maxshape != dataset.shape
-    return "" if resizable or dataset.nbytes > TINY_BYTES else "small"
+    return "" if resizable or dataset.nbytes > TINY_BYTES else _SMALL
 
 
 def _obstacle(dataset: h5py.Dataset) -> str:

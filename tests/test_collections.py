@@ -1,0 +1,439 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line with many files, files of rules, and what all commands have alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import h5lossy
+from checks import assert_kept
+from h5lossy import PFPL, CuSZp2, Interp
+from h5lossy.cli import main
+from h5lossy.cli._files import for_each_file
+from h5lossy.cli._interrupts import InterruptedBySignal, interruptible
+from hdf5_helpers import (
+    field,
+)
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+ROOT = Path(__file__).parents[1]
+
+
+def cli(*arguments: Any, status: int | None = 0) -> Result:
+    """Run a command in this process."""
+    result = CliRunner().invoke(main, [*map(str, arguments)])
+    assert status in {None, result.exit_code}, result.output + repr(result.exception)
+    return result
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> list[Path]:
+    """Give three files; the second one has a dataset of its own."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i, name in enumerate("abc"):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file["temp"] = field((60, 70), seed=i)
+            file["ocean/salt"] = field((60, 70), seed=i + 10)
+            file["count"] = np.arange(2000)
+            if name == "b":
+                file["extra"] = field((60, 70))
+    return sorted(folder.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "out"
+    path.mkdir()
+    return path
+
+
+def bounds(path: Path) -> dict[str, Any]:
+    """Return the codec of each dataset that h5lossy compressed."""
+    found: dict[str, Any] = {}
+    with h5py.File(path) as file:
+
+        def look(name: str, obj: Any) -> None:
+            if isinstance(obj, h5py.Dataset) and (info := h5lossy.describe(obj)):
+                found[f"/{name}"] = info.config
+
+        file.visititems(look)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------
+# repack SRC... FOLDER
+# ------------------------------------------------------------------------------------------------
+
+
+def test_each_source_is_copied_into_the_folder(sources: list[Path], folder: Path) -> None:
+    said = cli("repack", *sources, folder, "--absolute", "1e-3").stdout
+
+    assert names(folder) == ["a.h5", "b.h5", "c.h5"]
+    for source in sources:
+        with h5py.File(source) as old, h5py.File(folder / source.name) as new:
+            for name in ("temp", "ocean/salt"):
+                assert_kept(old[name][...], new[name][...], {"absolute": 1e-3})
+        assert re.search(rf"^{source} .* -> {folder / source.name} ", said, re.MULTILINE)
+    values = 7 * 60 * 70
+    assert "3 files: " in said
+    assert f"; {values} values checked, each within its bound" in said
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_one_source_goes_into_a_folder_too(sources: list[Path], folder: Path, slash: str) -> None:
+    cli("repack", sources[0], f"{folder}{slash}", "--absolute", "1e-3")
+    assert names(folder) == ["a.h5"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_folder_has_to_exist(sources: list[Path], tmp_path: Path, count: int) -> None:
+    said = cli("repack", *sources[:count], f"{tmp_path}/new/", "--absolute", "1", status=2)
+    assert "need one that exists" in " ".join(said.stderr.split())
+    assert not (tmp_path / "new").exists()
+
+
+def test_several_sources_do_not_go_into_one_file(sources: list[Path], tmp_path: Path) -> None:
+    target = tmp_path / "x.h5"
+    target.write_text("mine")
+    cli("repack", *sources, target, "--absolute", "1", "--force", status=2)
+    assert target.read_text() == "mine"
+
+
+def test_no_name_is_no_folder(
+    sources: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cli("repack", sources[0], "", "--absolute", "1", status=2)
+    assert names(tmp_path) == ["in"]
+
+
+def test_sources_of_one_name_are_refused(sources: list[Path], folder: Path) -> None:
+    other = sources[0].parent / "more" / "a.h5"
+    other.parent.mkdir()
+    other.write_bytes(sources[0].read_bytes())
+    for two in ([sources[0], other], [sources[0], sources[0]]):
+        said = cli("repack", *two, sources[1], folder, "--absolute", "1", status=2).stderr
+        assert "would both be a.h5 in" in " ".join(said.split())
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize("how", ["there", "symbolic link", "hard link", "link in the folder"])
+def test_a_source_in_the_folder_is_refused(sources: list[Path], folder: Path, how: str) -> None:
+    into, source = folder, sources[1]
+    if how == "there":
+        into = source.parent
+    elif how == "symbolic link":
+        source = folder / "b.h5"
+        source.symlink_to(sources[1])
+    elif how == "hard link":
+        (folder / "b.h5").hardlink_to(source)
+    else:
+        (folder / "b.h5").symlink_to(source)
+    before = sources[1].read_bytes()
+    present = names(into)
+
+    said = cli("repack", sources[0], source, into, "--absolute", "1", "--force", status=2)
+
+    assert "repack never overwrites its input" in " ".join(said.stderr.split())
+    assert sources[1].read_bytes() == before
+    assert names(into) == present
+
+
+def test_what_another_source_takes_values_from_is_not_overwritten(
+    sources: list[Path], folder: Path
+) -> None:
+    old = folder / "c.h5"
+    old.write_bytes(sources[2].read_bytes())
+    before = old.read_bytes()
+    layout = h5py.VirtualLayout((60, 70), "f8")
+    layout[...] = h5py.VirtualSource("../out/c.h5", "temp", (60, 70))
+    with h5py.File(sources[0], "r+") as file:
+        file.create_virtual_dataset("virtual", layout)
+
+        file["link"] = h5py.ExternalLink("long" * 1000, "/x")
+    said = cli("repack", *sources, folder, "--absolute", "1", "--force", status=2).stderr
+
+    assert "takes values from" in " ".join(said.split())
+    assert names(folder) == ["c.h5"]
+    assert old.read_bytes() == before
+
+
+def test_two_sources_that_a_link_leads_to_one_file_are_refused(
+    sources: list[Path], folder: Path
+) -> None:
+    (folder / "a.h5").symlink_to(folder / "c.h5")
+    said = cli("repack", *sources, folder, "--absolute", "1", "--force", status=2).stderr
+    assert f"would both be written to {folder}/c.h5" in " ".join(said.split())
+    assert names(folder) == ["a.h5"]
+
+
+def test_a_file_that_fails_does_not_stop_the_others(sources: list[Path], folder: Path) -> None:
+    bad, empty = sources[0].parent / "0.h5", sources[0].parent / "bb.h5"
+    bad.write_text("no HDF5")
+    with h5py.File(empty, "w") as file:
+        file["n"] = np.arange(9)
+    (folder / "c.h5").write_text("mine")
+    everything = [bad, sources[0], sources[1], empty, sources[2]]
+
+    said = cli("repack", *everything, folder, "--absolute", "1e-3", status=1)
+
+    assert said.stderr.splitlines() == [
+        "Error: 3 of 5 files failed:",
+        f"{bad}: is not an HDF5 file",
+        f"{empty}: has nothing to compress, so DST is not written",
+        f"{sources[2]}: {folder}/c.h5 exists; give another name, or --force to replace it",
+    ]
+    assert names(folder) == ["a.h5", "b.h5", "c.h5"]
+    assert "2 files: " in said.stdout
+    (folder / "c.h5").unlink()
+    assert "1 of 2 files" in cli("repack", bad, sources[2], folder, "--absolute=1", status=2).stderr
+    assert (folder / "c.h5").exists()
+
+
+def test_a_folder_is_no_source(sources: list[Path], folder: Path) -> None:
+    said = cli("repack", sources[0].parent, folder, "--absolute", "1", status=2).stderr
+    assert "is a directory" in said
+    assert names(folder) == []
+
+
+def test_numbers_of_all_files_are_json(sources: list[Path], folder: Path) -> None:
+    bad = sources[0].parent / "bad.h5"
+    bad.write_text("no HDF5")
+
+    out = cli("repack", *sources, bad, folder, "--range-relative=1e-3", "--json", status=2).stdout
+
+    found = {Path(one["source"]).name: one for one in json.loads(out)["files"]}
+    assert found.pop("bad.h5")["error"] == f"{bad} is not an HDF5 file"
+    for name, one in found.items():
+        target = folder / name
+        assert one["target_bytes"] == target.stat().st_size
+        assert one["source_bytes"] == Path(one["source"]).stat().st_size
+        assert one["kept"] == [{"path": "/count", "why": "not float32 or float64"}]
+        datasets = {dataset["path"]: dataset for dataset in one["datasets"]}
+        assert datasets.keys() == bounds(target).keys()
+        with h5py.File(target) as file, h5py.File(one["source"]) as old:
+            for path, dataset in datasets.items():
+                info = h5lossy.describe(file[path])
+                assert dataset["bound"] == {"kind": "absolute", "value": info.bound.value}
+                assert dataset["requested"] == {"kind": "range_relative", "value": 1e-3}
+                assert dataset["stored_bytes"] == info.stored_bytes
+                assert dataset["checked"] == 60 * 70
+                error = np.abs(file[path][...].astype("f8") - old[path][...]).max()
+                assert dataset["max_error"] == error
+
+
+def test_a_dry_run_of_several_files_writes_nothing(sources: list[Path], folder: Path) -> None:
+    said = cli("repack", *sources, folder, "--absolute", "1", "--dry-run").stdout
+    assert said.count(" -> ") == 3
+    assert said.count("compress ") == 7
+    options = ("--absolute=1", "--dry-run", "--json")
+    plain = json.loads(cli("repack", *sources, folder, *options).stdout)
+    assert [len(one["datasets"]) for one in plain["files"]] == [2, 3, 2]
+    assert names(folder) == []
+
+
+def test_quiet_prints_nothing_but_errors(sources: list[Path], folder: Path) -> None:
+    assert cli("repack", *sources, folder, "--absolute", "1", "--quiet").output == ""
+    said = cli("repack", *sources, folder, "--absolute", "1", "-q", status=1)
+    assert said.stdout == ""
+    assert "3 of 3 files failed" in said.stderr
+
+
+def test_a_table_shows_the_datasets_that_take_the_most_room(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for i in range(120):
+            file[f"x{i}"] = field((40, 40 + i))
+    said = cli("repack", tmp_path / "a.h5", tmp_path / "b.h5", "--lossless").stdout
+    shown = re.findall(r"^ +/x(\d+) ", said, re.MULTILINE)
+    assert len(shown) == 100
+    assert "119" in shown
+    assert "0" not in shown
+    assert "20 smaller ones (--json has all)" in said
+
+
+def test_a_signal_between_files_ends_the_command(tmp_path: Path) -> None:
+    done = []
+
+    def work(path: Path) -> None:
+        with interruptible():
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append(path)
+
+    try:
+        with pytest.raises(InterruptedBySignal):
+            for_each_file([tmp_path / "a", tmp_path / "b"], work)
+    finally:
+        with interruptible():  # forgets the signal
+            pass
+    assert done == [tmp_path / "a"]
+
+
+# ------------------------------------------------------------------------------------------------
+# Rules
+# ------------------------------------------------------------------------------------------------
+
+
+def write_rules(folder: Path, text: str) -> Path:
+    path = folder / "rules.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_first_rule_that_names_a_dataset_counts(sources: list[Path], folder: Path) -> None:
+    rules = write_rules(
+        folder.parent,
+        """
+        [[rule]]
+        dataset = ["extra", "nothing*", "count*"]
+        skip = true
+        [[rule]]
+        dataset = "/ocean/salt"
+        absolute = 1e-3
+        codec = "cuszp2"
+        mode = "plain"
+        dimensions = 2
+        chunks = [20, 30]
+        [[rule]]
+        dataset = "**"
+        digits = 2
+        codec = "interp"
+        axes = [-1]
+        rewritable = false
+        """.replace('"nothing*", ', ""),
+    )
+
+    cli("repack", sources[1], folder, "--rules", rules)
+
+    assert bounds(folder / "b.h5") == {
+        "/ocean/salt": CuSZp2(absolute=1e-3, mode="plain", dimensions=2),
+        "/temp": Interp(significant_digits=2, axes=(-1,)),
+    }
+    with h5py.File(folder / "b.h5") as file:
+        assert file["ocean/salt"].chunks == (20, 30)
+
+
+def test_options_go_before_the_rules_of_a_file(sources: list[Path], folder: Path) -> None:
+    rules = write_rules(folder.parent, '[[rule]]\ndataset = "temp"\ncodec = "interp"\n')
+    options = ("--rules", rules, "--absolute", "0.5", "--dataset", "salt:absolute=0.1")
+    cli("repack", sources[0], folder, *options)
+    assert bounds(folder / "a.h5") == {
+        "/temp": Interp(absolute=0.5),
+        "/ocean/salt": PFPL(absolute=0.1),
+    }
+    cli("repack", sources[0], folder, *options, "--force", "-d", "temp:lossless,codec=pfpl")
+    assert bounds(folder / "a.h5")["/temp"] == PFPL(lossless=True)
+
+
+@pytest.mark.parametrize("how", ["--rules", "--dataset", "--skip"])
+def test_a_rule_has_to_name_a_dataset_of_one_of_the_files(
+    sources: list[Path], folder: Path, how: str
+) -> None:
+    def options(pattern: str) -> list[Any]:
+        if how == "--rules":
+            text = f'[[rule]]\ndataset = "temp"\nabsolute = 1\n\n[[rule]]\ndataset = "{pattern}"\n'
+            return [how, write_rules(folder.parent, f"{text}absolute = 2\n")]
+        return ["--absolute=1", how, f"{pattern}:absolute=2" if how == "--dataset" else pattern]
+
+    said = cli("repack", *sources, folder, *options("/extr"), status=1).stderr
+    where = "rules.toml, line 5:" if how == "--rules" else how
+    assert f"{where} '/extr' names no dataset here; there are: " in said
+    assert names(folder) == []
+
+    cli("repack", *sources, folder, *options("/extra"))
+    expected = {"/extra"} if how != "--skip" else set()
+    assert {p for p, c in bounds(folder / "b.h5").items() if c == PFPL(absolute=2)} == expected
+
+
+WRONG_RULES = {
+    "no TOML": ("[[rule]]\ndataset = x\n", r"rules.toml is not TOML: .*line 2"),
+    "too many digits": (f"[[rule]]\nabsolute = {'1' * 5000}\n", "rules.toml is not TOML"),
+    "too deep": (f"x = {'[' * 5000}", "rules.toml is not TOML"),
+    "nothing": ("", r"rules.toml has no \[\[rule\]\]"),
+    "a table": ('[rule]\ndataset = "x"\n', r"has no \[\[rule\]\]"),
+    "another table": ("[[rules]]\n", r"has rules; there is \[\[rule\]\] only"),
+    "no glob": ("[[rule]]\nabsolute = 1\n", "line 1: dataset must be a glob"),
+    "no globs": ("[[rule]]\ndataset = []\nabsolute = 1\n", "line 1: dataset must be a glob"),
+    "a number": ("[[rule]]\ndataset = [3]\nabsolute = 1\n", "line 1: dataset must be a glob"),
+    "no setting": ('[[rule]]\ndataset = "x"\n', "the rule says nothing"),
+    "skip and more": (
+        '[[rule]]\ndataset = "x"\nskip = true\nabsolute = 1\n',
+        "a rule that skips has no other setting, got absolute",
+    ),
+    "skip with a number": ('[[rule]]\ndataset = "x"\nskip = 1\n', "skip is true or false, got 1"),
+    "unknown": (
+        '# one\n[[rule]]\ndataset = "x"\nabsolute = 1\n\n[[rule]]\ndataset = "y"\nlevel = 3\n',
+        "rules.toml, line 6: 'level=3' is no setting; there are absolute=B",
+    ),
+    "two bounds": ('[[rule]]\ndataset = "x"\nabsolute = 1\nlossless = true\n', "give one bound"),
+    "bound 0": ('[[rule]]\ndataset = "x"\nabsolute = 0\n', "must be greater than 0"),
+    "a text": ('[[rule]]\ndataset = "x"\nabsolute = "big"\n', "absolute takes a number"),
+    "true": ('[[rule]]\ndataset = "x"\nabsolute = true\n', "absolute takes a number"),
+    "a date": ('[[rule]]\ndataset = "x"\nabsolute = 2020-01-01\n', "absolute takes a number"),
+    "chunks": ('[[rule]]\ndataset = "x"\nchunks = [0, 4]\n', "a chunk shape is .* got '0x4'"),
+    "codec": ('[[rule]]\ndataset = "x"\ncodec = "zip"\n', "codec must be one of pfpl"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG_RULES.values(), ids=WRONG_RULES)
+def test_wrong_rules_are_wrong_usage(
+    sources: list[Path], folder: Path, text: str, message: str
+) -> None:
+    rules = write_rules(folder.parent, text)
+    said = cli("repack", *sources, folder, "--rules", rules, "--absolute", "1", status=2).stderr
+    assert re.search(message, " ".join(said.split())), said
+    assert names(folder) == []
+
+
+def test_rules_that_cannot_be_read_are_wrong_usage(sources: list[Path], folder: Path) -> None:
+    path = folder.parent / "rules.toml"
+    cli("repack", *sources, folder, "--rules", path, status=2)
+    cli("repack", *sources, folder, "--rules", folder, status=2)
+    path.write_bytes(b'[[rule]]\ndataset = "\xff"\n')
+    said = cli("repack", *sources, folder, "--rules", path, status=2).stderr
+    assert "is not UTF-8" in said
+
+
+ODD_NAMES = [
+    b"plain",
+    b"a*b",
+    b"[x]?",
+    "größe/温度".encode(),
+    b"quote\"s and \\ it's",
+    b"two\nlines\x7f\x1b",
+    b"not UTF-8 \xff",
+    b" a:b=1,c ",
+]
+
+
+# ------------------------------------------------------------------------------------------------
+# info, verify and doctor of several files
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def packed(sources: list[Path], folder: Path) -> list[Path]:
+    cli("repack", *sources, folder, "--absolute", "1e-2")
+    return sorted(folder.iterdir())
+
+
+# ------------------------------------------------------------------------------------------------
+# What all commands have alike
+# ------------------------------------------------------------------------------------------------
