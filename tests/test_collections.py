@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import h5py
 import numpy as np
 import pytest
@@ -23,7 +25,10 @@ from h5lossy.cli import main
 from h5lossy.cli._files import for_each_file
 from h5lossy.cli._interrupts import InterruptedBySignal, interruptible
 from hdf5_helpers import (
+    command_line,
+    environment,
     field,
+    run,
 )
 
 if TYPE_CHECKING:
@@ -183,6 +188,13 @@ def test_two_sources_that_a_link_leads_to_one_file_are_refused(
     said = cli("repack", *sources, folder, "--absolute", "1", "--force", status=2).stderr
     assert f"would both be written to {folder}/c.h5" in " ".join(said.split())
     assert names(folder) == ["a.h5"]
+
+
+def test_pipes_and_folders_are_no_hdf5_files(packed: list[Path], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    said = cli("verify", pipe, tmp_path, packed[0], status=2).stderr.splitlines()
+    assert said[1:] == [f"{path}: is not an HDF5 file" for path in (pipe, tmp_path)]
 
 
 def test_a_file_that_fails_does_not_stop_the_others(sources: list[Path], folder: Path) -> None:
@@ -434,6 +446,113 @@ def packed(sources: list[Path], folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
+def test_info_shows_several_files(packed: list[Path], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.h5"
+    bad.write_text("no HDF5")
+
+    said = cli("info", packed[0], bad, packed[1], "-d", "temp", status=2)
+
+    lines = said.stdout.splitlines()
+    assert [line for line in lines if line in map(str, [*packed, bad])] == [*map(str, packed[:2])]
+    assert said.stdout.count("/temp ") == 2
+    assert said.stderr == f"Error: 1 of 3 files failed:\n{bad}: is not an HDF5 file\n"
+    plain = json.loads(cli("info", *packed, bad, "--json", status=2).stdout)
+    assert {(one["file"], one["path"]) for one in plain["datasets"]} == {
+        (str(path), name) for path in packed for name in bounds(path)
+    }
+    assert plain["others"] == [{"file": str(path), "path": "/count"} for path in packed]
+    [failed] = plain["unreadable"]
+    assert (failed["file"], failed["path"]) == (str(bad), None)
+
+
+def test_verify_checks_several_files(sources: list[Path], packed: list[Path]) -> None:
+    originals = sources[0].parent
+    said = cli("verify", *packed).stdout
+    assert said.endswith("3 files of 3 as they should be\n")
+    cli("verify", *packed, "--against", originals, "-q")
+
+    with h5py.File(packed[1], "r+") as file:
+        file["temp"][3, 4] += 7  # outdated, as the checksum is right
+    said = cli("verify", *packed, status=4).stdout
+    assert said.splitlines()[-2:] == [
+        "2 files of 3 as they should be",
+        f"{packed[1]}: 1 record outdated",
+    ]
+    cli("verify", *packed, "--against", originals, "-q", status=1)
+    packed[2].write_text("no HDF5")
+    said = cli("verify", *packed, status=2)
+    assert said.stderr == f"Error: 1 of 3 files failed:\n{packed[2]}: is not an HDF5 file\n"
+    plain = json.loads(cli("verify", *packed, "--json", status=2).stdout)
+    assert {one["file"] for one in plain["datasets"]} == {str(path) for path in packed[:2]}
+    assert [one["file"] for one in plain["datasets"] if not one["ok"]] == [str(packed[1])]
+    assert [one["file"] for one in plain["unreadable"]] == [str(packed[2])]
+
+
+def test_several_files_have_their_originals_in_a_folder(
+    sources: list[Path], packed: list[Path]
+) -> None:
+    said = cli("verify", *packed, "--against", sources[0], status=2).stderr
+    assert "--against FOLDER" in said
+    sources[2].unlink()
+    said = cli("verify", *packed, "--against", sources[0].parent, status=2).stderr
+    assert f"{packed[2]}: {sources[2]} does not exist" in said
+
+
+def test_cd_values_are_json() -> None:
+    found = json.loads(cli("cd-values", "--absolute", "0.1", "--codec", "interp", "--json").stdout)
+    codec = Interp(absolute=0.1)
+    assert found == {
+        "filter": 46412,
+        "cd_values": [*codec.filter_options],
+        "h5py": "Interp(absolute=0.1)",
+    }
+
+
 # ------------------------------------------------------------------------------------------------
 # What all commands have alike
 # ------------------------------------------------------------------------------------------------
+
+
+def options(command: str) -> set[str]:
+    parameters = main.commands[command].params
+    return {opt for one in parameters if isinstance(one, click.Option) for opt in one.opts}
+
+
+def on_terminal(columns: int, *arguments: Any) -> list[str]:
+    """Return the lines that a command prints on a terminal, without colours."""
+    if not Path("/usr/bin/script").exists():
+        pytest.skip("script, which makes a terminal, is not installed (Debian: bsdutils)")
+    ours = f"stty cols {columns}; {shlex.join(command_line(*arguments))}"
+    said = run("script", "-qec", ours, "/dev/null", env=environment(TERM="xterm", COLUMNS=None))
+    return [re.sub(r"\x1b\[[0-9;?]*\w", "", line) for line in said.stdout.splitlines()]
+
+
+def test_tables_fit_the_terminal(packed: list[Path]) -> None:
+    wide = on_terminal(200, "info", packed[0])
+    assert not any(line.startswith("Left out") for line in wide)
+    assert len(max(wide, key=len)) > 120
+    narrow = on_terminal(80, "info", packed[0])
+    assert len(max(narrow, key=len)) <= 80
+    assert any(re.match(r" +/ocean/salt +.* absolute 0.01 ", line) for line in narrow)
+    assert any(line.startswith("Left out: ") for line in narrow)
+    [folded] = on_terminal(30, "info", packed[0], "-d", "salt")[3:4]
+    assert len(folded) <= 30
+
+
+def test_a_long_path_is_folded_and_not_cut(tmp_path: Path) -> None:
+    path = "/".join(f"group{i:02}" for i in range(15))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset(path, (8,), "f4", chunks=(4,), compression=PFPL(absolute=1))
+    said = on_terminal(80, "info", tmp_path / "a.h5")
+    assert len(max(said, key=len)) <= 80
+    cells = [line[1:].split("  ")[0].strip() or line.split()[0] for line in said if "group" in line]
+    assert f"/{path}" in "".join(cell.split()[0] for cell in cells)
+
+
+def test_a_shell_can_complete() -> None:
+    def complete(**variables: str) -> str:
+        return run(*command_line(), env=environment(**variables)).stdout
+
+    assert "complete -o nosort -F" in complete(_H5LOSSY_COMPLETE="bash_source")
+    words = {"COMP_WORDS": "h5lossy rep", "COMP_CWORD": "1", "_H5LOSSY_COMPLETE": "bash_complete"}
+    assert complete(**words).split() == ["plain,repack"]

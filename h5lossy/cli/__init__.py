@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line: ``h5lossy COMMAND``, one module a command.
 
-Exit codes: 0 done; 1 it can't be done, or a bound was violated; 2 wrong usage, or a file that can't
-be opened for reading; 130 and 143 interrupted. ``assess``, ``verify`` and ``tune`` return 1 for a
-failed check only, 2 if a check could not be made, and 3 for fields that can't be compared;
-``verify`` returns 4 for an outdated record.
+Exit codes: 0 done; 1 a check failed, or it can't be done; 2 wrong usage, or something that can't be
+read; 3 fields that can't be compared; 4 an outdated record; 128 + N interrupted by signal N.
+docs/howto/command-line.md says what they mean for each command.
 """
 
 from __future__ import annotations

@@ -16,7 +16,13 @@ import h5lossy
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.cli._console import printable, say
 from h5lossy.cli._files import FAILED, datasets_in, is_float, no_verdict, open_file, split_place
-from h5lossy.cli._options import FileToWrite, bound_option, missing_option
+from h5lossy.cli._options import (
+    FileToWrite,
+    bound_option,
+    json_option,
+    missing_option,
+    quiet_option,
+)
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ def _threshold(text: str) -> tuple[str, float]:
     return name, number
 
 
-@click.command()
+@click.command(short_help="Compare decoded data with its original, with a verdict.")
 @click.argument("original", metavar="ORIGINAL")
 @click.argument("decoded", metavar="DECODED")
 @click.option(
@@ -97,7 +103,7 @@ def _threshold(text: str) -> tuple[str, float]:
     metavar="SIZE",
     help="For what is read from files.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option(
     "--html",
@@ -105,7 +111,7 @@ def _threshold(text: str) -> tuple[str, float]:
     metavar="FILE",
     help="Write one HTML page with slices; for one dataset.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code is the verdict.")
+@quiet_option
 def assess(
     original: str,
     decoded: str,

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import textwrap
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +16,7 @@ import numpy as np
 from h5lossy import FILTER_ID
 from h5lossy.bounds import BoundKind
 from h5lossy.cli._console import say
-from h5lossy.cli._options import Request, request_option
+from h5lossy.cli._options import Request, json_option, request_option
 from h5lossy.cli._patterns import parse_chunks
 from h5lossy.frames import complete_filter_options
 
@@ -31,7 +33,7 @@ _TYPES = {"f4": "<f4", "float32": "<f4", "f8": "<f8", "float64": "<f8"} | {
 _WIDTH = 80
 
 
-@click.command("cd-values")
+@click.command("cd-values", short_help="Print a bound, and a codec, as other tools take it.")
 @request_option
 @click.option(
     "--var",
@@ -40,6 +42,7 @@ _WIDTH = 80
     metavar="NAME",
     help="The dataset or variable in the forms. [default: x]",
 )
+@json_option
 @click.option(
     "--checksum/--no-checksum", default=True, help="Frames carry a checksum. [default: they do]"
 )
@@ -66,6 +69,7 @@ def cd_values(
     dtype: str | None,
     chunks: str | None,
     fill_value: float | None,
+    as_json: bool,
 ) -> None:
     """Print a bound, and a codec, as tools, C and Fortran take it.
 
@@ -85,9 +89,14 @@ def cd_values(
     if dtype is None or chunks is None:
         if fill_value is not None:
             raise click.UsageError("--fill-value goes with --dtype and --chunks")
-        _print_requested(codec, name)
+        words, show = codec.filter_options, partial(_print_requested, codec)
     else:
-        _print_complete(_complete(codec, dtype, chunks, fill_value), name)
+        words = _complete(codec, dtype, chunks, fill_value)
+        show = partial(_print_complete, words)
+    if as_json:
+        click.echo(json.dumps({"filter": FILTER_ID, "cd_values": words, "h5py": repr(codec)}))
+    else:
+        show(name)
 
 
 def _print_requested(codec: Codec, name: str) -> None:

@@ -25,33 +25,49 @@ from h5lossy.cli._console import (
     say,
     shape_text,
 )
-from h5lossy.cli._files import UNREADABLE, datasets_in, open_file
-from h5lossy.cli._options import codec_text, frame_codec_text
+from h5lossy.cli._files import (
+    NO_VERDICT,
+    UNREADABLE,
+    Ended,
+    datasets_in,
+    for_each_file,
+    no_verdict,
+    open_file,
+    raise_failures,
+    why_of,
+)
+from h5lossy.cli._options import codec_text, dataset_option, frame_codec_text, json_option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import h5py
 
 
-@click.command()
+#: Columns that a narrow terminal does not show, the first ones first.
+_OPTIONAL = ("fill", "skipped", "chunks stored", "raw", "type", "chunks", "shape")
+
+
+@click.command(short_help="Print what the datasets of files are compressed with.")
 @click.argument(
-    "path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+    "paths",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
-@click.option(
-    "--dataset",
-    "patterns",
-    multiple=True,
-    metavar="GLOB",
-    help="Only these datasets; a glob as in h5lossy repack. May be repeated.",
-)
+@dataset_option
 @click.option(
     "--frames",
     "all_frames",
     is_flag=True,
     help="Look into the frames of all chunks, not of the first one only.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bool) -> None:
-    """Print codec, bound and ratio of the datasets in FILE.
+@json_option
+def info(
+    paths: Sequence[Path], *, patterns: tuple[str, ...], all_frames: bool, as_json: bool
+) -> None:
+    """Print codec, bound and ratio of the datasets in each FILE.
 
     Those are shown that h5lossy compressed. Nothing is decoded, and the filter need not be
     registered. "skipped" counts the chunks that HDF5 stored without the filter. "frames" is what
@@ -59,7 +75,36 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
     kept as it was; lossless, and then pfpl, takes the place of a bound that is too small to help),
     and how many of the tiles were kept as they were. Where the codec is auto, each chunk has one of
     its own: --frames counts them all.
+
+    Exit codes: 0 done; 2 wrong usage, or a file or dataset that can't be read.
     """
+    found: dict[str, list[dict[str, Any]]] = {"datasets": [], "others": [], "unreadable": []}
+
+    def work(path: Path) -> None:
+        with no_verdict():
+            _show(path, patterns, found, all_frames=all_frames, as_json=as_json, count=len(paths))
+
+    failed = for_each_file(paths, work)
+    if as_json:
+        found["unreadable"] += [
+            {"file": str(path), "path": None, "why": why_of(error)}
+            for path, error in failed.items()
+            if str(path) not in {one["file"] for one in found["unreadable"]}
+        ]
+        click.echo(json.dumps(found, indent=2))
+    raise_failures(failed, len(paths))
+
+
+def _show(
+    path: Path,
+    patterns: Sequence[str],
+    found: dict[str, list[dict[str, Any]]],
+    *,
+    all_frames: bool,
+    as_json: bool,
+    count: int,
+) -> None:
+    """Print what is in one file, or add it to what will be printed as JSON."""
     with open_file(path) as file:
         datasets = datasets_in(file, patterns)
         reports, unreadable = {}, {}
@@ -73,14 +118,25 @@ def info(path: Path, patterns: tuple[str, ...], *, all_frames: bool, as_json: bo
                 unreadable[name] = one_line(error)
     others = [name for name in datasets if name not in reports and name not in unreadable]
     if as_json:
-        _print_json(reports, others, unreadable)
+        place = {"file": str(path)}
+        found["datasets"] += [
+            {**place, "path": name, **_plain(described), "frames": frames.plain()}
+            for name, (described, frames) in reports.items()
+        ]
+        found["others"] += [{**place, "path": name} for name in others]
+        found["unreadable"] += [
+            {**place, "path": name, "why": why} for name, why in unreadable.items()
+        ]
     else:
-        _print_table(reports)
+        if count > 1:
+            say(printable(str(path)))
+        _print_table(reports, keep_frames=all_frames)
         if others:
             say(f"not compressed by h5lossy: {len(others)} datasets")
     if unreadable:
-        which = "\n".join(f"{printable(name)}: {why}" for name, why in unreadable.items())
-        raise click.ClickException(f"{len(unreadable)} of {len(datasets)} can't be read:\n{which}")
+        which = [f"{printable(name)}: {why}" for name, why in unreadable.items()]
+        text = f"{len(unreadable)} of {len(datasets)} datasets can't be read:"
+        raise Ended(text, NO_VERDICT, *which)
 
 
 @dataclass(kw_only=True)
@@ -143,7 +199,7 @@ def _look_into(dataset: h5py.Dataset, described: DatasetInfo, *, everything: boo
     return frames
 
 
-def _print_table(reports: dict[str, _Report]) -> None:
+def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
     if not reports:
         return
     print_table(
@@ -180,16 +236,8 @@ def _print_table(reports: dict[str, _Report]) -> None:
             )
             for name, (described, frames) in reports.items()
         ],
+        optional=_OPTIONAL if keep_frames else (*_OPTIONAL, "frames"),
     )
-
-
-def _print_json(reports: dict[str, _Report], others: list[str], unreadable: dict[str, str]) -> None:
-    datasets = [
-        {"path": name, **_plain(described), "frames": frames.plain()}
-        for name, (described, frames) in reports.items()
-    ]
-    found = {"datasets": datasets, "others": others, "unreadable": unreadable}
-    click.echo(json.dumps(found, indent=2))
 
 
 def _plain(described: DatasetInfo) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from h5lossy.assessment.render.figure import new_figure, svg
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
 from h5lossy.cli._console import print_table, printable, say
 from h5lossy.cli._field import codecs_named, field_options, plain_number, read_field
-from h5lossy.cli._options import FileToWrite
+from h5lossy.cli._files import no_verdict
+from h5lossy.cli._options import FileToWrite, json_option
 from h5lossy.cli._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def parse_bounds(text: str) -> list[float]:
         ) from None
 
 
-@click.command()
+@click.command(short_help="Print rate and distortion of codecs and bounds.")
 @field_options
 @click.option(
     "--bounds",
@@ -95,7 +96,7 @@ def parse_bounds(text: str) -> list[float]:
     metavar="FILE.svg",
     help="Draw PSNR over bits per value.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def sweep(
     place: str,
     *,
@@ -114,12 +115,15 @@ def sweep(
 
     Nothing is written to FILE. The data is read into memory. Speeds are of one thread, for
     orientation. A star marks the front: no other setting has fewer bits and a smaller RMSE.
+
+    Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.
     """
     figure = _empty_figure() if plot is not None else None
     classes, values = codecs_named(codecs), parse_bounds(bounds)
     argument = kind.replace("-", "_")
     settings = [_setting(codec, argument, value) for codec in classes for value in values]
-    field = read_field(place, pattern, chunks, missing_value)
+    with no_verdict():
+        field = read_field(place, pattern, chunks, missing_value)
     found: list[Tradeoff] = []
     with progress_bar(field.values.nbytes * len(settings)) as advance:
         for codec in settings:
@@ -177,6 +181,7 @@ def sweep(
             )
             for row in rows
         ],
+        optional=("gain", "1-SSIM", "MB/s enc/dec"),
     )
 
 

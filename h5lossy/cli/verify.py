@@ -22,37 +22,49 @@ from h5lossy.cli._files import (
     OUTDATED,
     UNREADABLE,
     datasets_in,
+    filters_of,
+    for_each_file,
     no_verdict,
     open_file,
+    raise_failures,
+    why_of,
 )
+from h5lossy.cli._options import dataset_option, json_option, quiet_option
 from h5lossy.cli._progress import Advance, progress_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from h5lossy import Verification
 
 
-@click.command()
-@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-@click.option(
-    "-d",
-    "--dataset",
-    "patterns",
-    multiple=True,
-    metavar="GLOB",
-    help="Only these datasets; a glob as in h5lossy repack. May be repeated.",
+@click.command(short_help="Check files against the records from when they were written.")
+@click.argument(
+    "paths",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
 )
+@dataset_option
 @click.option(
     "--against",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="ORIGINAL",
-    help="Compare every value with this file's dataset of the same path, too; bounds are FILE's.",
+    help="Compare every value with this file's dataset of the same path, too; bounds are FILE's. "
+    "A folder has the originals of several FILE, under the same names.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing; only set the exit code.")
+@json_option
+@quiet_option
 def verify(
-    path: Path, *, patterns: tuple[str, ...], against: Path | None, as_json: bool, quiet: bool
+    paths: Sequence[Path],
+    *,
+    patterns: tuple[str, ...],
+    against: Path | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
-    """Decode all that h5lossy compressed in FILE, and compare it with the records.
+    """Decode all that h5lossy compressed in each FILE, and compare it with the records.
 
     Checksums are checked, and every chunk is decoded as HDF5 would read it. If the data was
     verified when it was written (by h5lossy repack, or h5lossy.write with verify=True), the
@@ -66,35 +78,41 @@ def verify(
     Exit codes, the first that fits: 1 something is damaged; 2 wrong usage, or something that can't
     be read; 3 fields that can't be compared; 4 a record is outdated; 0 all is well.
     """
-    run = _Run()
-    with no_verdict(), open_file(path) as file, ExitStack() as stack:
-        datasets = datasets_in(file, patterns)
-        sizes = {name: run.size(name, dataset) for name, dataset in datasets.items()}
-        total = sum(size for size in sizes.values() if size is not None)
-        original = None
-        if against is not None:
-            original = stack.enter_context(open_file(against))
-            total *= 2
-        with progress_bar(total) as advance:
-            for name, dataset in datasets.items():
-                if name not in run.failed:
-                    other = _counterpart(original, name) if sizes[name] is not None else None
-                    run.verify(name, dataset, other, advance)
-        if not (as_json or quiet):
-            for one in run.found:
-                _print(one)
-            for name, dataset in datasets.items():
-                if name in run.others:
-                    say(f"{printable(name)}   {_filters(dataset)}   -")
-            for name, (why, _) in run.failed.items():
-                say(f"{printable(name)}   {printable(why)}   UNREADABLE")
-            say(run.summary())
+    if against is not None and len(paths) > 1 and not against.is_dir():
+        raise click.UsageError("several FILE have their originals in a folder: --against FOLDER")
+    runs: dict[Path, _Run] = {}
+
+    def work(path: Path) -> None:
+        run = _Run()
+        other = against / path.name if against is not None and against.is_dir() else against
+        with no_verdict():
+            run.verify_file(path, patterns, other, talks=not (as_json or quiet), count=len(paths))
+        runs[path] = run
+
+    failed = for_each_file(paths, work)
     if as_json:
-        datasets_found = [_plain(one) for one in run.found]
-        failed = [{"path": name, "why": why} for name, (why, _) in run.failed.items()]
-        click.echo(json.dumps({"datasets": datasets_found, "unreadable": failed}, indent=2))
-    if run.code:
-        click.get_current_context().exit(run.code)
+        click.echo(json.dumps(_plain_runs(runs, failed), indent=2))
+    codes = [run.code for run in runs.values() if run.code]
+    if len(paths) > 1 and not (as_json or quiet):
+        say(f"{_count(len(runs) - len(codes), 'file')} of {len(paths)} as they should be")
+        for path, run in runs.items():
+            if run.code:
+                say(f"{printable(str(path))}: {run.summary()}")
+    raise_failures(failed, len(paths), min(codes, default=0))
+
+
+def _plain_runs(runs: dict[Path, _Run], failed: dict[Path, Exception]) -> dict[str, Any]:
+    """Return the results of all files as JSON can hold them."""
+    unreadable: list[dict[str, Any]] = [
+        {"file": str(path), "path": name, "why": why}
+        for path, run in runs.items()
+        for name, (why, _) in run.failed.items()
+    ]
+    unreadable += [{"file": str(p), "path": None, "why": why_of(e)} for p, e in failed.items()]
+    datasets = [
+        {"file": str(path), **_plain(one)} for path, run in runs.items() for one in run.found
+    ]
+    return {"datasets": datasets, "unreadable": unreadable}
 
 
 class _Run:
@@ -104,6 +122,44 @@ class _Run:
         self.found: list[Verification] = []
         self.others: list[str] = []
         self.failed: dict[str, tuple[str, int]] = {}
+
+    def verify_file(
+        self,
+        path: Path,
+        patterns: Sequence[str],
+        against: Path | None,
+        *,
+        talks: bool,
+        count: int,
+    ) -> None:
+        """Verify the datasets of the file, one of `count`, and print what was found."""
+        with open_file(path) as file, ExitStack() as stack:
+            datasets = datasets_in(file, patterns)
+            sizes = {name: self.size(name, dataset) for name, dataset in datasets.items()}
+            total = sum(size for size in sizes.values() if size is not None)
+            original = None
+            if against is not None:
+                original = stack.enter_context(open_file(against))
+                total *= 2
+            with progress_bar(total) as advance:
+                for name, dataset in datasets.items():
+                    if name not in self.failed:
+                        other = _counterpart(original, name) if sizes[name] is not None else None
+                        self.verify(name, dataset, other, advance)
+            if talks:
+                if count > 1:
+                    say(printable(str(path)))
+                self._print(datasets)
+
+    def _print(self, datasets: dict[str, h5py.Dataset]) -> None:
+        for one in self.found:
+            _print(one)
+        for name, dataset in datasets.items():
+            if name in self.others:
+                say(f"{printable(name)}   {_filters(dataset)}   -")
+        for name, (why, _) in self.failed.items():
+            say(f"{printable(name)}   {printable(why)}   UNREADABLE")
+        say(self.summary())
 
     def size(self, name: str, dataset: h5py.Dataset) -> int | None:
         """Return the number of bytes to decode; None if there are none."""
@@ -173,12 +229,7 @@ def _counterpart(original: h5py.File | None, name: str) -> Any:
 
 
 def _filters(dataset: h5py.Dataset) -> str:
-    creation = dataset.id.get_create_plist()
-    count = creation.get_nfilters()
-    names = [
-        creation.get_filter(i)[3].decode("utf-8", "replace").partition(";")[0] or "filter"
-        for i in range(count)
-    ]
+    names = [name for _, name in filters_of(dataset)]
     return f"{printable(', '.join(names)) or 'not compressed'}, nothing to verify"
 
 
