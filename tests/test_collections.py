@@ -435,6 +435,58 @@ ODD_NAMES = [
 ]
 
 
+def test_what_tune_writes_is_what_repack_reads(tmp_path: Path) -> None:
+    source, rules, target = tmp_path / "a.h5", tmp_path / "r.toml", tmp_path / "b.h5"
+    with h5py.File(source, "w") as file:
+        for i, name in enumerate(ODD_NAMES):
+            file[name] = (10.0**i * field((40, 50), seed=i)).astype("f4")
+        file["tiny"] = field((3, 3))
+        file["scale"] = field((2000,))
+        file["scale"].make_scale()
+        file["count"] = np.arange(2000)
+    options = ("--require", "psnr>=60", "--codecs", "pfpl,aatrox")
+
+    said = cli("tune", source, "--all", *options, "--rules", rules).stdout
+
+    cli("repack", "--rules", rules, source, target)
+    found = bounds(target)
+    assert len(found) == len(ODD_NAMES)
+    with h5py.File(source) as old, h5py.File(target) as new:
+        for name in ODD_NAMES:
+            assert h5lossy.assess(old[name], new[name], require="psnr>=60").ok
+    assert f"h5lossy repack {source} OUT.h5 --rules {rules}" in said
+    # Without a file, the command has the rules.
+    plain = json.loads(cli("tune", source, "--all", *options, "--json").stdout)
+    command = shlex.split(plain["command"], posix=True)
+    cli(*command[1:3], target, *command[4:], "--force")
+    assert bounds(target) == found
+    assert len(plain["datasets"]) == len(found)
+
+
+def test_a_dataset_that_nothing_fits_gets_no_rule(tmp_path: Path) -> None:
+    source, rules = tmp_path / "a.h5", tmp_path / "r.toml"
+    with h5py.File(source, "w") as file:
+        file["x"] = field((40, 50))
+        file["constant"] = np.ones(5000, "f4")
+        file["noise"] = np.random.default_rng(0).normal(size=5000).astype("f4")
+    options = ("--require", "ratio>=4, psnr>=60", "--codecs", "pfpl", "--all", "--rules", rules)
+
+    said = cli("tune", source, *options, status=1).stdout
+
+    assert "no rule for /noise: no bound meets" in said
+    assert "no rule for /constant: the data has no range" in said
+    assert re.findall("^dataset.*|^# /[a-z]+:", rules.read_text(), re.MULTILINE) == [
+        "# /constant:",
+        "# /noise:",
+        'dataset = "/x"',
+    ]
+    cli("tune", source, *options, "-d", "x")
+    cli("tune", source, *options, "-d", "y", status=2)
+    chunks = ("--chunks", "20x25")
+    cli("tune", source, "-d", "x", *options[:4], "--rules", rules, *chunks)
+    assert 'chunks = "20x25"' in rules.read_text()
+
+
 # ------------------------------------------------------------------------------------------------
 # info, verify and doctor of several files
 # ------------------------------------------------------------------------------------------------
@@ -516,6 +568,24 @@ def test_cd_values_are_json() -> None:
 def options(command: str) -> set[str]:
     parameters = main.commands[command].params
     return {opt for one in parameters if isinstance(one, click.Option) for opt in one.opts}
+
+
+@pytest.mark.parametrize("command", ["repack", "tune"])
+def test_threads_are_set_for_the_command_only(
+    sources: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    arguments = {
+        "repack": (sources[0], tmp_path / "new.h5", "--absolute", "1", "--force"),
+        "tune": (sources[0], "-d", "temp", "--require", "psnr>=60", "--codecs", "pfpl"),
+    }[command]
+    monkeypatch.setenv("H5LOSSY_NUM_THREADS", "many")  # which is refused where it is looked at
+    assert "H5LOSSY_NUM_THREADS" in cli(command, *arguments, status=None).output
+    cli(command, *arguments, "--threads", "2")
+    assert os.environ["H5LOSSY_NUM_THREADS"] == "many"
+    monkeypatch.delenv("H5LOSSY_NUM_THREADS")
+    cli(command, *arguments, "--threads", "2")
+    assert "H5LOSSY_NUM_THREADS" not in os.environ
+    cli(command, *arguments, "--threads", "0", status=2)
 
 
 def on_terminal(columns: int, *arguments: Any) -> list[str]:

@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The one dataset that ``sweep`` and ``tune`` work on, and the codecs to try."""
+"""The datasets that ``sweep`` and ``tune`` work on, and the codecs to try."""
 
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,17 +16,20 @@ from h5lossy import read
 from h5lossy._blocks import auto_chunks
 from h5lossy._values import checked_dtype
 from h5lossy.cli._files import datasets_in, is_float, open_file, split_place
-from h5lossy.cli._options import CODEC_NAMES, range_options
-from h5lossy.cli._patterns import parse_chunks
+from h5lossy.cli._options import CODEC_NAMES, Request, range_options
+from h5lossy.cli._patterns import Chunks, matches, parse_chunks, require_match
+from h5lossy.cli._plan import RepackOptions, make_plans
 from h5lossy.codecs import Auto
 from h5lossy.missing import Missing, missing_when_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    import h5py
     import numpy.typing as npt
 
     from h5lossy.codecs import Codec
+    from h5lossy.repacking.compressing import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +74,9 @@ def read_field(
     place: str, pattern: str | None, chunks: str, missing_value: Sequence[float] = ()
 ) -> Field:
     """Read one dataset of a file, or file.h5:/path; `chunks` is as for ``repack``."""
-    file, path = split_place(place)
+    file, patterns = _place_and_patterns(place, pattern)
     wanted = parse_chunks(chunks)
     with open_file(file) as opened:
-        patterns = [p for p in (path, pattern) if p]
         found = {
             name: d for name, d in datasets_in(opened, patterns).items() if is_float(d) and d.shape
         }
@@ -80,24 +84,62 @@ def read_field(
             names = ", ".join(list(found)[:6]) or "none"
             raise click.UsageError(f"choose one float dataset with -d; these are there: {names}")
         [(name, dataset)] = found.items()
-        dtype = checked_dtype(dataset.dtype)
-        if isinstance(wanted, tuple):
-            if len(wanted) != dataset.ndim:
-                raise click.UsageError(
-                    f"--chunks gives {len(wanted)} extents, and {name} has {dataset.ndim} axes"
-                )
-            shape = tuple(min(c, n) for c, n in zip(wanted, dataset.shape, strict=True))
-        elif wanted == "keep" and dataset.chunks:
-            shape = dataset.chunks
-        else:
-            shape = auto_chunks(dataset.shape, dataset.maxshape, dtype.itemsize)
-        return Field(
-            file=file,
-            path=name,
-            values=read(dataset),
-            chunks=shape,
-            missing=missing_when_stored(dataset, missing_value),
+        return _read(file, name, dataset, wanted, missing_value)
+
+
+@contextmanager
+def fields_to_compress(
+    place: str, pattern: str | None, chunks: str, missing_value: Sequence[float] = ()
+) -> Iterator[dict[str, Callable[[], Field]]]:
+    """Open a file, and yield what reads each dataset of it that ``repack`` would compress."""
+    file, patterns = _place_and_patterns(place, pattern)
+    wanted = parse_chunks(chunks)
+    with open_file(file) as opened:
+        options = RepackOptions(
+            request=Request(bound={"lossless": True}), chunks="keep", rules=[], skip=[]
         )
+        plans = {plan.path: plan for plan in make_plans(opened, options) if plan.codec}
+        for one in patterns:
+            require_match("--dataset", one, plans)
+
+        def read_one(plan: Plan) -> Field:
+            return _read(file, plan.path, plan.dataset, wanted, missing_value)
+
+        yield {
+            path: partial(read_one, plan)
+            for path, plan in plans.items()
+            if not patterns or any(matches(path, one) for one in patterns)
+        }
+
+
+def _place_and_patterns(place: str, pattern: str | None) -> tuple[str, list[str]]:
+    """Return the file, and the globs that name datasets in it."""
+    file, path = split_place(place)
+    return file, [one for one in (path, pattern) if one]
+
+
+def _read(
+    file: str, name: str, dataset: h5py.Dataset, wanted: Chunks, missing_value: Sequence[float]
+) -> Field:
+    """Read a dataset."""
+    dtype = checked_dtype(dataset.dtype)
+    if isinstance(wanted, tuple):
+        if len(wanted) != dataset.ndim:
+            raise click.UsageError(
+                f"--chunks gives {len(wanted)} extents, and {name} has {dataset.ndim} axes"
+            )
+        shape = tuple(min(c, n) for c, n in zip(wanted, dataset.shape, strict=True))
+    elif wanted == "keep" and dataset.chunks:
+        shape = dataset.chunks
+    else:
+        shape = auto_chunks(dataset.shape, dataset.maxshape, dtype.itemsize)
+    return Field(
+        file=file,
+        path=name,
+        values=read(dataset),
+        chunks=shape,
+        missing=missing_when_stored(dataset, missing_value),
+    )
 
 
 def codecs_named(names: str) -> list[type[Codec]]:
