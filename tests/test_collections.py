@@ -26,9 +26,12 @@ from h5lossy.cli._files import for_each_file
 from h5lossy.cli._interrupts import InterruptedBySignal, interruptible
 from hdf5_helpers import (
     command_line,
+    edit_cd_values,
     environment,
     field,
+    h5lossy_command,
     run,
+    run_python,
 )
 
 if TYPE_CHECKING:
@@ -550,6 +553,87 @@ def test_several_files_have_their_originals_in_a_folder(
     assert f"{packed[2]}: {sources[2]} does not exist" in said
 
 
+def test_doctor_says_what_a_file_needs(packed: list[Path]) -> None:
+    where = "in Python import h5lossy, elsewhere export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)"
+    said = cli("doctor", packed[1]).stdout.splitlines()
+    assert said == [
+        str(packed[1]),
+        "filter 46412, h5lossy, is here; of 3 datasets: /extra, /temp, /ocean/salt",
+        "   codecs: 3 pfpl; format version of the frames: 1",
+        f"   to read it: pip install h5lossy; {where}",
+        "no filter; 1 dataset: /count",
+        "all that is needed is here",
+    ]
+
+
+def test_doctor_names_what_is_missing(tmp_path: Path, packed: list[Path]) -> None:
+    pytest.importorskip("hdf5plugin")
+    path = tmp_path / "zstd.h5"
+    make = (
+        "import sys, h5py, hdf5plugin, numpy as np\n"
+        "with h5py.File(sys.argv[1], 'w') as file:\n"
+        "    file.create_dataset('z', data=np.ones(99), chunks=(9,), **hdf5plugin.Zstd())\n"
+        "    file['link'] = h5py.ExternalLink('elsewhere.h5', '/x')\n"
+        "    layout = h5py.VirtualLayout((9,), 'f8')\n"
+        f"    layout[:] = h5py.VirtualSource({str(packed[0])!r}, 'temp', (60, 70))[0, :9]\n"
+        "    file.create_virtual_dataset('virtual', layout)\n"
+    )
+    run_python(make, path)
+
+    done = h5lossy_command("doctor", packed[0], path, status=1)
+
+    assert "filter 32015, HDF5 zstd filter, is MISSING; of 1 dataset: /z" in done.stdout
+    assert "to read it: in Python import hdf5plugin" in done.stdout
+    assert f"other file {packed[0]}, is here" in done.stdout
+    assert "other file elsewhere.h5, is MISSING" in done.stdout
+    missing = "filter 32015 (HDF5 zstd filter); file elsewhere.h5"
+    assert done.stderr.splitlines() == [
+        "Error: 1 of 2 files failed:",
+        f"{path}: needs what is not here: {missing}",
+    ]
+    found = json.loads(h5lossy_command("doctor", packed[0], path, "--json", status=1).stdout)
+    [ours, other] = found["files"]
+    assert ours["filters"][0]["here"]
+    assert ours["format_versions"] == {"1": 2}
+    assert other["filters"] == [
+        {
+            "id": 32015,
+            "name": "HDF5 zstd filter",
+            "here": False,
+            "source": "in Python import hdf5plugin",
+        }
+    ]
+    assert {one["name"]: one["here"] for one in other["other_files"]} == {
+        "elsewhere.h5": False,
+        str(packed[0]): True,
+    }
+
+
+def test_doctor_finds_what_a_newer_version_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=("earliest", "v108")) as file:
+        for name, rows in (("x", 20), ("y", 30)):
+            file.create_dataset(
+                name, data=field((40, 40)), chunks=(rows, 40), compression=PFPL(absolute=0.5)
+            )
+    edit_cd_values(path, {0: 77})
+
+    said = cli("doctor", path, status=1)
+
+    assert re.search("not here: /x: .*codec 77", said.stderr)
+    assert "codecs: 1 pfpl" in said.stdout
+    path.write_text("no HDF5")
+    cli("doctor", path, status=2)
+
+
+def test_doctor_prints_json() -> None:
+    found = json.loads(cli("doctor", "--json").stdout)
+    assert found["version"] == h5lossy.__version__
+    assert found["problems"] == []
+    assert all(one["ok"] and one["ratio"] > 1 for one in found["tried"])
+    assert all(one["registered_by"] != "none" for one in found["libhdf5s"])
+
+
 def test_cd_values_are_json() -> None:
     found = json.loads(cli("cd-values", "--absolute", "0.1", "--codec", "interp", "--json").stdout)
     codec = Interp(absolute=0.1)
@@ -565,9 +649,31 @@ def test_cd_values_are_json() -> None:
 # ------------------------------------------------------------------------------------------------
 
 
+def test_the_list_of_commands_is_not_cut_off() -> None:
+    said = cli("--help").output.partition("Commands:")[2]
+    assert "..." not in said
+    assert all(f"  {name} " in said for name in main.commands)
+
+
 def options(command: str) -> set[str]:
     parameters = main.commands[command].params
     return {opt for one in parameters if isinstance(one, click.Option) for opt in one.opts}
+
+
+def test_options_have_one_name() -> None:
+    for command in main.commands:
+        found = options(command)
+        assert ("--dataset" in found) == ("-d" in found), command
+        assert ("--quiet" in found) == ("-q" in found), command
+    assert {c for c in main.commands if "-d" in options(c)} == {
+        "assess",
+        "info",
+        "repack",
+        "sweep",
+        "tune",
+        "verify",
+    }
+    assert {c for c in main.commands if "--json" not in options(c)} == {"demo", "plugin-path"}
 
 
 @pytest.mark.parametrize("command", ["repack", "tune"])

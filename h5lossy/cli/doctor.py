@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import importlib.util
 import io
+import json
 import os
 import platform
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import h5py
@@ -25,8 +28,16 @@ from h5lossy import (
     largest_error,
 )
 from h5lossy._device_speeds import expected_speedups, measure
-from h5lossy.cli._console import error_text, print_table, say
+from h5lossy.cli._console import error_text, one_line, print_table, printable, say
+from h5lossy.cli._files import FAILED, Ended, for_each_file, no_verdict, raise_failures
+from h5lossy.cli._needs import needs_of
+from h5lossy.cli._options import json_option
 from h5lossy.codecs import CODECS, Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from h5lossy import ErrorSummary
 
 _LIBRARIES = ("netCDF4", "tables")
 
@@ -35,20 +46,37 @@ _LIBRARIES = ("netCDF4", "tables")
 _MOST_DEVIATION = 2
 
 
-@click.command()
+@click.command(short_help="Say what works here, or what is needed to read files.")
+@click.argument(
+    "paths",
+    metavar="[FILE]...",
+    nargs=-1,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
 @click.option(
     "--import/--no-import",
     "import_libraries",
     default=True,
     help="Import netCDF4 and PyTables where installed, to see their HDF5. [default: import]",
 )
-def doctor(*, import_libraries: bool) -> None:
-    """Print what h5lossy finds here, and try it out.
+@json_option
+def doctor(paths: Sequence[Path], *, import_libraries: bool, as_json: bool) -> None:
+    """Print what h5lossy finds here, and try it out; or what is needed to read each FILE.
 
-    Shows versions, every HDF5 library in the process and whether it has the filter, the backends,
-    and the environment variables that matter; then writes and reads a dataset in memory with each
-    codec. The exit code is 1 if something is broken, and the last lines say what to do.
+    Without FILE: shows versions, every HDF5 library in the process and whether it has the filter,
+    the backends, and the environment variables that matter; then writes and reads a dataset in
+    memory with each codec. The last lines say what to do about what is broken.
+
+    With FILE: shows the filters of its datasets, codecs and format version of those that h5lossy
+    compressed, and other files that it takes values from; whether all that is here, and what to
+    install where it is not. Nothing is decoded.
+
+    Exit codes: 0 all is here and works; 1 something is broken or missing; 2 wrong usage, or a file
+    that can't be read.
     """
+    if paths:
+        _examine(paths, as_json=as_json)
+        return
     environment = {
         name: value
         for name, value in sorted(os.environ.items())
@@ -56,16 +84,54 @@ def doctor(*, import_libraries: bool) -> None:
     }  # before netCDF4 adds to it
     broken = _import_others() if import_libraries else []
     config = get_config()
-    _print_versions(config)
-    broken += _print_libraries(config)
-    broken += _print_backends(config)
-    _print_devices(config)
-    _print_environment(environment)
-    for cls in CODECS.values():
-        broken += _try_filter(cls(absolute=1e-3))
+    broken += _problems(config)
+    if not as_json:
+        _print_versions(config)
+        _print_libraries(config)
+        _print_backends(config)
+        _print_devices(config)
+        _print_environment(environment)
+    trials = [_try_filter(cls(absolute=1e-3)) for cls in CODECS.values()]
+    broken += [trial.problem for trial in trials if trial.problem]
+    if as_json:
+        plain: dict[str, Any] = dataclasses.asdict(config)
+        plain |= {"packages": _packages(), "environment": environment}
+        plain["tried"] = [
+            {"codec": trial.codec.codec_name, "ratio": trial.ratio, "ok": not trial.problem}
+            for trial in trials
+        ]
+        click.echo(json.dumps(plain | {"problems": broken}, indent=2))
+    else:
+        for trial in trials:
+            if not trial.problem:
+                say(trial.text())
     if broken:
         raise click.ClickException("; ".join(broken))
-    say("all is well")
+    if not as_json:
+        say("all is well")
+
+
+def _examine(paths: Sequence[Path], *, as_json: bool) -> None:
+    """Say what is needed to read the files."""
+    found: list[dict[str, Any]] = []
+
+    def work(path: Path) -> None:
+        with no_verdict():
+            needs = needs_of(path)
+        if as_json:
+            found.append({"file": str(path), **needs.plain()})
+        else:
+            say(printable(str(path)))
+            needs.show()
+        if needs.missing:
+            raise Ended(f"{path} needs what is not here: {'; '.join(needs.missing)}", FAILED)
+        if not as_json:
+            say("all that is needed is here")
+
+    failed = for_each_file(paths, work)
+    if as_json:
+        click.echo(json.dumps({"files": found}, indent=2))
+    raise_failures(failed, len(paths))
 
 
 def _import_others() -> list[str]:
@@ -83,27 +149,48 @@ def _import_others() -> list[str]:
 
 def _print_versions(config: Config) -> None:
     say(f"h5lossy {config.version}, plugin in {config.plugin_path}")
-    others = [f"Python {platform.python_version()}", platform.platform(), f"NumPy {np.__version__}"]
+    packages = [f"{name} {version}" for name, version in _packages().items()]
+    say(", ".join([f"Python {platform.python_version()}", platform.platform(), *packages]))
+
+
+def _packages() -> dict[str, str]:
+    """Return the versions of the packages that matter."""
+    found = {"NumPy": np.__version__}
     for name in ("h5py", "cffi", *_LIBRARIES, "h5netcdf", "xarray", "hdf5plugin"):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            others.append(f"{name} {metadata.version(name)}")
-    say(", ".join(others))
+            found[name] = metadata.version(name)
+    return found
 
 
-def _print_libraries(config: Config) -> list[str]:
+def _print_libraries(config: Config) -> None:
     print_table(
         ("HDF5", "registered by", "library"),
         [(lib.version, lib.registered_by, lib.path) for lib in config.libhdf5s],
     )
-    return [
+
+
+def _problems(config: Config) -> list[str]:
+    """Return what is wrong with the libraries and the backend."""
+    broken = [
         f"the filter is not registered in {lib.path} (HDF5 {lib.version}; it needs 1.10 or later): "
         "call h5lossy.register() after the import that loads this library"
         for lib in config.libhdf5s
         if lib.registered_by == "none"
     ]
+    if config.backend is not None:
+        return broken
+    wanted = os.environ.get("H5LOSSY_BACKEND")
+    broken.append(
+        f"there is no usable backend {wanted!r}: unset H5LOSSY_BACKEND, or set it to "
+        f"{' or '.join(config.backends)}"
+        if wanted
+        else "this machine's arithmetic does not give the bits that the format needs; "
+        "please report it"
+    )
+    return broken
 
 
-def _print_backends(config: Config) -> list[str]:
+def _print_backends(config: Config) -> None:
     print_table(
         ("backend", "usable here", "in use"),
         [
@@ -111,16 +198,6 @@ def _print_backends(config: Config) -> list[str]:
             for name, usable in config.backends.items()
         ],
     )
-    if config.backend is not None:
-        return []
-    wanted = os.environ.get("H5LOSSY_BACKEND")
-    return [
-        f"there is no usable backend {wanted!r}: unset H5LOSSY_BACKEND, or set it to "
-        f"{' or '.join(config.backends)}"
-        if wanted
-        else "this machine's arithmetic does not give the bits that the format needs; "
-        "please report it"
-    ]
 
 
 def _print_devices(config: Config) -> None:
@@ -164,7 +241,25 @@ def _print_environment(environment: dict[str, str]) -> None:
         say("for h5repack, h5dump and the like: export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)")
 
 
-def _try_filter(codec: Codec) -> list[str]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """What came of writing and reading with one codec."""
+
+    codec: Codec
+    problem: str = ""
+    ratio: float | None = None
+    summary: ErrorSummary | None = None
+
+    def text(self) -> str:
+        """Write it in one line."""
+        count = self.summary.count if self.summary else 0
+        return (
+            f"tried {self.codec!r}: {count} values within {error_text(self.summary)} of the bound, "
+            f"NaN kept, ratio {self.ratio:.1f}"
+        )
+
+
+def _try_filter(codec: Codec) -> _Trial:
     """Write and read a small dataset, in memory."""
     values = np.sin(np.linspace(0, 60, 50_000, dtype=np.float32)).reshape(200, 250)
     values[3, 5:9] = np.nan
@@ -176,11 +271,10 @@ def _try_filter(codec: Codec) -> list[str]:
             ratio = values.nbytes / file["x"].id.get_storage_size()
             summary = largest_error(values, file["x"][...], codec.bound)
     except (H5LossyError, OSError, RuntimeError, ValueError) as error:
-        return [f"writing and reading with {codec!r} fails: {' '.join(str(error).split())}"]
+        return _Trial(
+            codec=codec, problem=f"writing and reading with {codec!r} fails: {one_line(error)}"
+        )
+    problem = ""
     if not summary.holds:
-        return [f"{codec!r} violates its bound: {'; '.join(summary.problems)}; please report it"]
-    say(
-        f"tried {codec!r}: {summary.count} values within {error_text(summary)} of the bound, "
-        f"NaN kept, ratio {ratio:.1f}"
-    )
-    return []
+        problem = f"{codec!r} violates its bound: {'; '.join(summary.problems)}; please report it"
+    return _Trial(codec=codec, problem=problem, ratio=ratio, summary=summary)
