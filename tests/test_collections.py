@@ -426,6 +426,23 @@ def test_rules_that_cannot_be_read_are_wrong_usage(sources: list[Path], folder: 
     assert "is not UTF-8" in said
 
 
+def test_the_rules_of_the_guide_work(tmp_path: Path) -> None:
+    guide = (ROOT / "docs/howto/collections.md").read_text(encoding="utf-8")
+    [text] = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
+    rules = write_rules(tmp_path, text)
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        for path in ("grid/area", "lat_bounds", "ocean/salt", "tas", "other"):
+            file[path] = field((3, 70, 80))
+
+    cli("repack", tmp_path / "a.nc", tmp_path / "b.nc", "--rules", rules)
+
+    found = bounds(tmp_path / "b.nc")
+    assert found.keys() == {"/ocean/salt", "/tas"}
+    assert found["/ocean/salt"] == Interp(absolute=1e-3)
+    with h5py.File(tmp_path / "b.nc") as file:
+        assert file["ocean/salt"].chunks == (1, 64, 64)
+
+
 ODD_NAMES = [
     b"plain",
     b"a*b",
