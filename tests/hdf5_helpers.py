@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import math
 import os
 import shutil
@@ -16,6 +17,7 @@ import h5py
 import numpy as np
 import pytest
 from h5py import h5d, h5p, h5s, h5t, h5z
+from h5py._hl.dataset import make_new_dset
 
 import h5lossy
 from h5lossy import FILTER_ID, BoundKind, _native
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from h5lossy.codecs import Codec
+
+#: For `create_dataset`: HDF5 writes no fill values. h5py before 3.9 has no such argument.
+FILL_NEVER: dict[str, Any] = (
+    {"fill_time": "never"} if "fill_time" in inspect.signature(make_new_dset).parameters else {}
+)
 
 #: Long enough for a busy machine; a process that hangs is a finding.
 PROCESS_SECONDS = 120

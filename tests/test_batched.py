@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import inspect
 import itertools
 import re
 import threading
@@ -20,7 +19,6 @@ import h5py
 import hypothesis
 import numpy as np
 import pytest
-from h5py._hl.dataset import make_new_dset
 from hypothesis import strategies as st
 
 import h5lossy
@@ -28,15 +26,12 @@ from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, _blocks
 from h5lossy._libhdf5 import stored_size
 from h5lossy.batched.chunk_readers import HostReader
 from h5lossy.batched.chunk_writer import ChunkWriter
-from hdf5_helpers import create, creation_list, environment, field, frames, run_python
+from hdf5_helpers import FILL_NEVER, create, creation_list, environment, field, frames, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 CODEC = PFPL(absolute=1e-2)
-
-#: h5py before 3.9 has no such argument.
-HAS_FILL_TIME = "fill_time" in inspect.signature(make_new_dset).parameters
 
 
 @pytest.fixture(autouse=True)
@@ -121,8 +116,8 @@ def datasets(draw: st.DrawFn) -> dict[str, Any]:
     options: dict[str, Any] = {"shape": shape, "chunks": chunks, "dtype": dtype}
     if fill is not None:
         options |= {"fillvalue": fill}
-        if HAS_FILL_TIME and draw(st.booleans()):
-            options |= {"fill_time": "never"}
+        if draw(st.booleans()):
+            options |= FILL_NEVER
     if resizable:
         options |= {"maxshape": (None,) * rank}
     return options

@@ -20,7 +20,7 @@ from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentEr
 from h5lossy.cli import main
 from h5lossy.recorder import Recorder
 from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
-from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered
+from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered, stored_chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,9 +46,7 @@ def record_of(dataset: h5py.Dataset, original: Any) -> dict[str, Any]:
     """Make the record of a dataset that has been written without one."""
     dataset.flush()
     recorder = Recorder(dataset)
-    starts: list[tuple[int, ...]] = []
-    dataset.id.chunk_iter(lambda chunk: starts.append(chunk.chunk_offset))
-    for start in starts:
+    for start in (chunk.chunk_offset for chunk in stored_chunks(dataset)):
         inside = tuple(slice(s, s + n) for s, n in zip(start, dataset.chunks, strict=True))
         values = h5lossy.read(dataset, inside)  # HDF5 has it in its cache, not encoded
         shape = tuple(slice(s, s + n) for s, n in zip(start, values.shape, strict=True))
