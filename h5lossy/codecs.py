@@ -163,7 +163,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
         Parameters
         ----------
-        data : array-like or h5py.Dataset
+        data : array_like or h5py.Dataset
             All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
             32 MiB at a time.
         fill_value : float, "auto" or None, optional
@@ -263,7 +263,7 @@ class PFPL(Codec):
     fill value come back bit for bit. Exactly one bound is given; there is no default.
 
     Give it to h5py as ``compression=``, or by ``**`` where keyword arguments are passed on
-    (h5netcdf, xarray)::
+    (h5netcdf, xarray):
 
         f.create_dataset("t", data=t, chunks=(64, 512), compression=h5lossy.PFPL(absolute=1e-3))
         f.create_dataset("t", data=t, chunks=(64, 512), **h5lossy.PFPL(absolute=1e-3))

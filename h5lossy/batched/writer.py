@@ -50,7 +50,7 @@ def write(
     ----------
     dataset : h5py.Dataset, or variable of h5netcdf
         Open for writing.
-    values : array-like, or iterable of arrays
+    values : array_like, or iterable of arrays
         An array of the selection's shape, of any type that HDF5 converts to the dataset's, or one
         that broadcasts to it; ``numpy.memmap`` is fine. Or another dataset, a dask array, or
         anything else with a shape that takes an index of slices: it is read part by part, a dataset
