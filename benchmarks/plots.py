@@ -194,7 +194,7 @@ MARKERS = {"SZ3": "s", "SPERR": "^", "ZFP": "v", "EBCC": "D"}
 
 
 def plot_rate_distortion(results: dict[str, Any]) -> None:
-    """Draw PSNR against bits a value: means over the fields, and some fields."""
+    """Draw PSNR against bits per value: means over the fields, and some fields."""
     rows, names = results["rows"], list(results["measured"])
     # A mean is over the same fields for all, so a codec that takes few fields has none.
     whole = [
@@ -235,7 +235,7 @@ def plot_rate_distortion(results: dict[str, Any]) -> None:
             axes.set_title(heading)
             axes.set_xscale("log")
             set_numbers(axes.xaxis)
-            axes.set_xlabel("bits a value")
+            axes.set_xlabel("bits per value")
             axes.set_ylabel("PSNR, dB")
         save_figure(figure, "rate_distortion")
 
@@ -246,7 +246,7 @@ FRONT_NAMES = ("Interp", "PFPL", "AATROX", "cuSZp2-O", *MARKERS)
 
 
 def plot_front(results: dict[str, Any]) -> None:
-    """Draw PSNR against bits a value on one field, for the first page of the documentation."""
+    """Draw PSNR against bits per value on one field, for the first page of the documentation."""
     [row] = [row for row in results["rows"] if row["field"] == FRONT_FIELD]
     with mpl.rc_context(STYLE | {"font.size": 11}):
         figure = Figure(figsize=(6.8, 4.4), layout="constrained")
@@ -271,7 +271,7 @@ def plot_front(results: dict[str, Any]) -> None:
             axes.plot(*zip(*violated, strict=True), "x", color="C3", label="bound violated")
         axes.set_xscale("log")
         set_numbers(axes.xaxis)
-        axes.set_xlabel("bits a value: fewer are better")
+        axes.set_xlabel("bits per value: fewer are better")
         axes.set_ylabel("PSNR in dB: more is better")
         save_figure(figure, "front", columns=5)
 

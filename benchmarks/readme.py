@@ -357,7 +357,7 @@ def gpu_section(gpu: Results) -> list[str]:
     for row in gpu["random_access"]:
         lines.append(
             f"- {row['codec']}: 4096 values of a frame of {size_name(row['chunk_bytes'])}, from "
-            f"the call until the host sees its end: {row['range_us']:.0f} µs "
+            f"the call until the host sees that it has ended: {row['range_us']:.0f} µs "
             f"(an empty launch: {row['empty_launch_us']:.0f} µs)"
         )
     headings = ["", "ratio", "write", "plain write", "h5py", "read", "plain read", "h5py"]
@@ -372,7 +372,7 @@ def gpu_section(gpu: Results) -> list[str]:
     ]
     text = (
         "A dataset of 512 MiB in chunks of 1 MiB, from a CuPy array to a file on tmpfs and back, "
-        "in wall-clock time. *Plain*: a file of as many bytes as the dataset has in there. "
+        "in wall-clock time. *Plain*: a file with as many bytes as the dataset takes. "
         "*h5py*: its own pipeline, with the values copied from and to the device."
     )
     return [*lines, "", text, "", *table(headings, rows), ""]
@@ -412,9 +412,9 @@ def fields_section(fields: Results) -> list[str]:
 
 
 BELOW_SZ3 = {
-    "climate/colpex_pressure": "float32 has steps of 1/128 at 100 000, too coarse to tell of 0.9 % "
-    "of the values, near the edge of a bin, that a bin keeps the bound of 0.1; they are kept as "
-    "they are, and each one spoils the predictions around it",
+    "climate/colpex_pressure": "float32 has steps of 1/128 at 100 000, too coarse to show that a "
+    "bin keeps the bound of 0.1 for 0.9 % of the values, near the edges of bins; they are kept "
+    "as they are, and each one spoils the predictions around it",
     "climate/foam_v_current": "half of the values are land: the mask is kept bit for bit, and SZ3 "
     "gets one constant instead",
 }
@@ -436,8 +436,8 @@ def rate_section(results: Results) -> list[str]:
         "values; a chunk is the field with its longest axis halved until there are at most "
         "300 000 values, and fields are cropped to whole chunks. Missing values are set to the "
         "smallest valid one for SZ3, SPERR, ZFP and EBCC; the others keep them bit for bit. SPERR "
-        "takes no field with one axis, and of more than three axes the first ones are merged for "
-        "it. No package of pip's has an HDF5 filter for EBCC: it is numcodecs-wasm-ebcc's, for "
+        "takes no fields with one axis; of those with more than three, the first ones are merged. "
+        "No package on PyPI has an HDF5 filter for EBCC: numcodecs-wasm-ebcc is used, for "
         "float32 slices of at least 32 × 32, chunk by chunk in memory. "
         f"{versions}. {where(results)}."
     )
@@ -446,7 +446,7 @@ def rate_section(results: Results) -> list[str]:
         "fields on which it is above 1; the field on which it is least."
     )
     lines = ["## Rate and distortion", "", conditions, ""]
-    lines += figure("rate_distortion", "PSNR against bits a value, on all fields and on some")
+    lines += figure("rate_distortion", "PSNR against bits per value, on all fields and on some")
     lines += [compared, ""]
     cases = [bound["codecs"] for row in rows for bound in row["bounds"]]
     summary = []
@@ -540,17 +540,17 @@ def interp_speed_section(results: Results) -> list[str]:
 
 
 DEMONSTRATIONS = {
-    "ensemble": "An ensemble of (member, level, y, x) = 10 × 20 × 96 × 144, made: a common flow "
-    "and a perturbation of each member. SPERR takes no chunks of four axes.",
-    "mask": "A sea surface temperature of (time, y, x) = 24 × 180 × 360, made, of which half is "
-    "land; h5lossy keeps NaN or 1e20 there bit for bit, the others get the smallest valid value. "
-    "Chunks of 8 × 180 × 180.",
+    "ensemble": "An ensemble of (member, level, y, x) = 10 × 20 × 96 × 144, synthetic: a common "
+    "flow and a perturbation of each member. SPERR takes no chunks with four axes.",
+    "mask": "A sea surface temperature of (time, y, x) = 24 × 180 × 360, synthetic, of which half "
+    "is land; h5lossy keeps NaN or 1e20 there bit for bit, the others get the smallest valid "
+    "value. Chunks of 8 × 180 × 180.",
     "series": "climate/trefht appended step by step, with the file opened and closed for each; a "
-    "chunk of 10 × 64 × 128 spans ten steps. *Once*: the ratio when all is written at once. "
+    "chunk of 10 × 64 × 128 spans ten steps. *Once*: the ratio if all is written at once. "
     "*Moved*: how often a value that had been written before reads differently after a later "
     "step; in brackets, how many values differ in the end from what was read first.",
     "boxes": "Ten boxes of a quarter of each extent overwritten in one chunk, with the file opened "
-    "and closed for each. *Moved*: values outside of the boxes.",
+    "and closed for each. *Moved*: values outside the boxes.",
 }
 """What the parts of results/demonstrations.json show."""
 
