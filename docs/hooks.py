@@ -3,8 +3,8 @@
 """
 Put the C headers into the C API page: each comment as text, each declaration as code.
 
-Where a docstring names a page, link to it. Give pages of wide tables the room of their table of
-contents, and keep what is short in a cell on one line.
+Where a docstring or a header names a page, link to it. Give pages of wide tables or code the room
+of their table of contents, and keep what is short in a cell on one line.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 INCLUDE = Path(__file__).parent.parent / "native" / "include"
 MARK = re.compile(r"^<!-- header: (\w+\.h) -->$", re.MULTILINE)
-WIDE = ("benchmarks.md",)
+WIDE = ("benchmarks.md", "reference/c-api.md")
 SHORT = re.compile(r"<td>(?=[^<]{0,12}</td>)")
+PAGE = re.compile(r"docs/[\w/-]+\.md")
 NAMED = re.compile(r"<code>docs/([\w/-]+\.md)</code>")
 
 
@@ -59,7 +60,7 @@ def header_page(text: str) -> str:
         comment, code = re.fullmatch(r"(?s)(?:/\*(.*?)\*/)?(.*)", part).groups()  # type: ignore[union-attr]
         text = re.sub(r"\n \* ?", "\n", (comment or "").strip())
         lines += [
-            text.replace("*", r"\*"),
+            PAGE.sub(r"`\g<0>`", text.replace("*", r"\*")),
             "",
             *(["```c", code.strip(), "```", ""] if code.strip() else []),
         ]
