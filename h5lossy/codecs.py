@@ -460,9 +460,9 @@ class Interp(Codec):
     The codec for archives, networks and slow disks: its frames are much smaller than those of the
     other codecs, and take several times as long to write and to read.
 
-    What `PFPL` promises holds here too, with one difference. What was decoded never changes again,
-    however often it is written and whatever is overwritten around it, but a chunk that is decoded
-    and encoded again may get another frame, of another size.
+    What `PFPL` promises holds here too, with one difference. A value changes at most once, however
+    often it is written and whatever is overwritten around it, but a chunk that is decoded and
+    encoded again may get another frame, of another size.
 
     Parameters
     ----------
