@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import numbers
+import operator
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -587,9 +588,15 @@ CODECS: dict[int, type[Codec]] = {
 
 def unpacked(filter_options: Sequence[int]) -> _native.Params:
     """Return what requested or stored cd_values mean, as the library reads them."""
-    words = [int(word) for word in filter_options]
+    refusal = InvalidArgumentError(
+        f"cd_values are whole numbers from 0 to 2**32 - 1, got {filter_options!r}"
+    )
+    try:
+        words = [operator.index(word) for word in filter_options]
+    except TypeError:
+        raise refusal from None
     if not all(0 <= word < 2**32 for word in words):
-        raise InvalidArgumentError(f"cd_values are numbers from 0 to 2**32 - 1, got {words}")
+        raise refusal
     return _native.unpack_cd_values(words)
 
 

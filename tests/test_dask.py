@@ -111,6 +111,16 @@ def test_a_block_that_cannot_be_computed_ends_the_write(tmp_path: Path) -> None:
         assert not data[20:].any()
 
 
+def test_arrays_that_cannot_be_written_as_they_are(tmp_path: Path) -> None:
+    x = da.arange(100.0, chunks=30)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("x", (100,), "f4", chunks=(20,), compression=CODEC)
+        with pytest.raises(InvalidArgumentError, match=r"\(nan,\) .* compute_chunk_sizes\(\)"):
+            h5lossy.write(dataset, x[x >= 0])
+        with pytest.warns(RuntimeWarning, match=r"mask of the values .* dask\.array\.ma\.filled"):
+            h5lossy.write(dataset, da.ma.masked_less(x, 3))
+
+
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """An array that is four times larger than what the process may take for it."""
     code = """
