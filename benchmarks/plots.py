@@ -72,10 +72,8 @@ def draw_line(axes: Axes, points: Points, colour: str, *, dashed: bool, label: s
 
 
 def draw_level(axes: Axes, speed: float, text: str) -> None:
-    """Draw a speed that has no ratio."""
-    axes.axhline(speed, color="0.4", linewidth=0.8, linestyle=":")
-    place = axes.get_yaxis_transform()
-    axes.text(0.01, speed, text, transform=place, ha="left", va="bottom", color="0.4", fontsize=8)
+    """Draw a speed that has no ratio, with its name in the legend."""
+    axes.axhline(speed, color="0.4", linewidth=0.8, linestyle=":", label=text)
 
 
 def set_numbers(axis: Axis) -> None:
@@ -100,10 +98,10 @@ def new_figure(headings: Iterable[str]) -> tuple[Figure, list[Axes]]:
     return figure, panels
 
 
-def save_figure(figure: Figure, name: str) -> None:
+def save_figure(figure: Figure, name: str, *, columns: int = 6) -> None:
     """Write docs/benchmarks/NAME.svg, with the legend below."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
     DOCS.mkdir(exist_ok=True)
     with mpl.rc_context(STYLE):
         figure.savefig(DOCS / f"{name}.svg", metadata={"Date": None})
@@ -196,7 +194,7 @@ MARKERS = {"SZ3": "s", "SPERR": "^", "ZFP": "v", "EBCC": "D"}
 
 
 def plot_rate_distortion(results: dict[str, Any]) -> None:
-    """Draw PSNR against bits a value: means over the fields, and some fields."""
+    """Draw PSNR against bits per value: means over the fields, and some fields."""
     rows, names = results["rows"], list(results["measured"])
     # A mean is over the same fields for all, so a codec that takes few fields has none.
     whole = [
@@ -237,9 +235,45 @@ def plot_rate_distortion(results: dict[str, Any]) -> None:
             axes.set_title(heading)
             axes.set_xscale("log")
             set_numbers(axes.xaxis)
-            axes.set_xlabel("bits a value")
+            axes.set_xlabel("bits per value")
             axes.set_ylabel("PSNR, dB")
         save_figure(figure, "rate_distortion")
+
+
+FRONT_FIELD = "climate/glosea_surface_temperature"
+"""A field that everybody knows, and that all codecs take."""
+FRONT_NAMES = ("Interp", "PFPL", "AATROX", "cuSZp2-O", *MARKERS)
+
+
+def plot_front(results: dict[str, Any]) -> None:
+    """Draw PSNR against bits per value on one field, for the first page of the documentation."""
+    [row] = [row for row in results["rows"] if row["field"] == FRONT_FIELD]
+    with mpl.rc_context(STYLE | {"font.size": 11}):
+        figure = Figure(figsize=(6.8, 4.4), layout="constrained")
+        axes = figure.subplots()
+        violated: list[tuple[float, float]] = []
+        for name in FRONT_NAMES:
+            is_peer = name in PEERS
+            found = [bound["codecs"][name] for bound in row["bounds"]]
+            points = [(result["bits"], result["psnr"]) for result in found]
+            violated += [(x["bits"], x["psnr"]) for x in found if x["broken"]]
+            axes.plot(
+                *zip(*points, strict=True),
+                color=COLOURS[name],
+                marker=MARKERS.get(name, "o"),
+                markersize=5,
+                markerfacecolor="white" if is_peer else COLOURS[name],
+                linestyle="--" if is_peer else "-",
+                linewidth=1 if is_peer else 2,
+                label=name,
+            )
+        if violated:
+            axes.plot(*zip(*violated, strict=True), "x", color="C3", label="bound violated")
+        axes.set_xscale("log")
+        set_numbers(axes.xaxis)
+        axes.set_xlabel("bits per value: fewer are better")
+        axes.set_ylabel("PSNR in dB: more is better")
+        save_figure(figure, "front", columns=5)
 
 
 FIGURES = {
@@ -247,16 +281,19 @@ FIGURES = {
     "hdf5": plot_hdf5,
     "fields": plot_fields,
     "rate_distortion": plot_rate_distortion,
+    "front": plot_front,
 }
-"""For each of results/*.json that has a figure of its name."""
+"""The figures. Each has its name from its results, unless `DRAWN_FROM` says otherwise."""
+DRAWN_FROM = {"front": "rate_distortion"}
 
 
 def main() -> None:
     """Draw what there are results of."""
     for name, plot in FIGURES.items():
-        results = load_if_there(name)
+        source = DRAWN_FROM.get(name, name)
+        results = load_if_there(source)
         if results is None:
-            print(f"no results/{name}.json: docs/benchmarks/{name}.svg is not drawn")
+            print(f"no results/{source}.json: docs/benchmarks/{name}.svg is not drawn")
             (DOCS / f"{name}.svg").unlink(missing_ok=True)
         else:
             plot(results)

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Write README's table and docs/benchmarks.md from results/*.json, so that no number is typed.
+Write README's table, docs/benchmarks.md and the results in docs/index.md from results/*.json.
+
+So no number is typed:
 
     python benchmarks/readme.py [--check]
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 README = Path(__file__).parent.parent / "README.md"
 PAGE = DOCS.with_suffix(".md")
+FRONT = DOCS.parent / "index.md"
 BEGIN, END = "<!-- results: written by benchmarks/readme.py -->", "<!-- results end -->"
 
 WAYS = ("compress", "decompress")
@@ -193,14 +196,42 @@ def gpu_cell(gpu: Results, row: Results, way: str) -> str:
     return f"{found:.0f} ({found / gpu['copy']['gb_per_s']:.2f} ×)"
 
 
-def new_readme() -> str:
-    """Give README with what stands between the marks replaced."""
-    text = README.read_text()
-    before, _, rest = text.partition(BEGIN)
+def between_marks(path: Path, results: str) -> str:
+    """Give a file with what stands between the marks replaced."""
+    before, _, rest = path.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     if not rest or not after:
-        raise SystemExit(f"README.md has no {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{readme_results()}\n{END}{after}"
+        raise SystemExit(f"{path.name} has no {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n{results}\n{END}{after}"
+
+
+# --------------------------------------------------------------------------------------------------
+# docs/index.md
+# --------------------------------------------------------------------------------------------------
+
+
+def front_results() -> str:
+    """Give the result of the documentation's first page, with its conditions, a sentence a line."""
+    fields, hdf5, rate = map(load, ("fields", "hdf5", "rate_distortion"))
+    mean = rate["summary"][f"{SPEED_SCALE:g}"]
+    interp, pfpl = mean["Interp"], mean["PFPL"]
+    cases = len(fields["rows"]) * len(fields["geometric_mean"])
+    violations = bound_violations(fields)
+    ours = sum(count for name, count in violations.items() if name not in PEERS)
+    write, read = filter_speeds(hdf5, "PFPL")
+    sz3_write, sz3_read = filter_speeds(hdf5, "SZ3")
+    package = rate["measured"]["SZ3"]["packages"]["hdf5plugin"]
+    return f"""\
+On {interp["fields"]} real fields, with an absolute bound of {SPEED_SCALE:g} of the range, SZ3's \
+output is {interp["of_sz3"]:.2f} times as large as that of Interp, and {pfpl["of_sz3"]:.2f} times \
+as large as that of PFPL (geometric means; Interp's is smaller than SZ3's on \
+{interp["above_sz3"]} fields, PFPL's on {pfpl["above_sz3"]}).
+PFPL is made for speed: on one core, through HDF5, it writes {write} GB/s and reads {read} GB/s, \
+and SZ3 {sz3_write} and {sz3_read}.
+h5lossy violated its bound in {ours} of {cases} cases with each codec; SZ3 violated it, changed \
+a NaN or failed in {violations["SZ3"]}.
+(SZ3: hdf5plugin {package}; speeds: {hdf5["machine"]["cpu"]}, float32, chunks of 1 MiB, tmpfs. \
+[All results and conditions](benchmarks.md).)"""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -263,9 +294,9 @@ def speed_section(throughput: Results) -> list[str]:
 SECTIONS = {
     "pipeline": "HDF5 calls the filter, one chunk after another; CPU time of the process.",
     "batched": "`h5lossy.write` and `h5lossy.read` on several threads, HDF5's pipeline, and the "
-    "compressed bytes as a plain file; by the clock on the wall.",
-    "memory": "Batches of chunks in memory, and copies of the values by as many threads; by the "
-    "clock on the wall.",
+    "compressed bytes as a plain file; in wall-clock time.",
+    "memory": "Batches of chunks in memory, and copies of the values by as many threads; in "
+    "wall-clock time.",
 }
 """What the sections of results/hdf5.json show."""
 
@@ -326,7 +357,7 @@ def gpu_section(gpu: Results) -> list[str]:
     for row in gpu["random_access"]:
         lines.append(
             f"- {row['codec']}: 4096 values of a frame of {size_name(row['chunk_bytes'])}, from "
-            f"the call until the host sees its end: {row['range_us']:.0f} µs "
+            f"the call until the host sees that it has ended: {row['range_us']:.0f} µs "
             f"(an empty launch: {row['empty_launch_us']:.0f} µs)"
         )
     headings = ["", "ratio", "write", "plain write", "h5py", "read", "plain read", "h5py"]
@@ -341,7 +372,7 @@ def gpu_section(gpu: Results) -> list[str]:
     ]
     text = (
         "A dataset of 512 MiB in chunks of 1 MiB, from a CuPy array to a file on tmpfs and back, "
-        "by the clock on the wall. *Plain*: a file of as many bytes as the dataset has in there. "
+        "in wall-clock time. *Plain*: a file with as many bytes as the dataset takes. "
         "*h5py*: its own pipeline, with the values copied from and to the device."
     )
     return [*lines, "", text, "", *table(headings, rows), ""]
@@ -381,9 +412,9 @@ def fields_section(fields: Results) -> list[str]:
 
 
 BELOW_SZ3 = {
-    "climate/colpex_pressure": "float32 has steps of 1/128 at 100 000, too coarse to tell of 0.9 % "
-    "of the values, near the edge of a bin, that a bin keeps the bound of 0.1; they are kept as "
-    "they are, and each one spoils the predictions around it",
+    "climate/colpex_pressure": "float32 has steps of 1/128 at 100 000, too coarse to show that a "
+    "bin keeps the bound of 0.1 for 0.9 % of the values, near the edges of bins; they are kept "
+    "as they are, and each one spoils the predictions around it",
     "climate/foam_v_current": "half of the values are land: the mask is kept bit for bit, and SZ3 "
     "gets one constant instead",
 }
@@ -405,8 +436,8 @@ def rate_section(results: Results) -> list[str]:
         "values; a chunk is the field with its longest axis halved until there are at most "
         "300 000 values, and fields are cropped to whole chunks. Missing values are set to the "
         "smallest valid one for SZ3, SPERR, ZFP and EBCC; the others keep them bit for bit. SPERR "
-        "takes no field with one axis, and of more than three axes the first ones are merged for "
-        "it. No package of pip's has an HDF5 filter for EBCC: it is numcodecs-wasm-ebcc's, for "
+        "takes no fields with one axis; of those with more than three, the first ones are merged. "
+        "No package on PyPI has an HDF5 filter for EBCC: numcodecs-wasm-ebcc is used, for "
         "float32 slices of at least 32 × 32, chunk by chunk in memory. "
         f"{versions}. {where(results)}."
     )
@@ -415,7 +446,7 @@ def rate_section(results: Results) -> list[str]:
         "fields on which it is above 1; the field on which it is least."
     )
     lines = ["## Rate and distortion", "", conditions, ""]
-    lines += figure("rate_distortion", "PSNR against bits a value, on all fields and on some")
+    lines += figure("rate_distortion", "PSNR against bits per value, on all fields and on some")
     lines += [compared, ""]
     cases = [bound["codecs"] for row in rows for bound in row["bounds"]]
     summary = []
@@ -509,17 +540,17 @@ def interp_speed_section(results: Results) -> list[str]:
 
 
 DEMONSTRATIONS = {
-    "ensemble": "An ensemble of (member, level, y, x) = 10 × 20 × 96 × 144, made: a common flow "
-    "and a perturbation of each member. SPERR takes no chunks of four axes.",
-    "mask": "A sea surface temperature of (time, y, x) = 24 × 180 × 360, made, of which half is "
-    "land; h5lossy keeps NaN or 1e20 there bit for bit, the others get the smallest valid value. "
-    "Chunks of 8 × 180 × 180.",
+    "ensemble": "An ensemble of (member, level, y, x) = 10 × 20 × 96 × 144, synthetic: a common "
+    "flow and a perturbation of each member. SPERR takes no chunks with four axes.",
+    "mask": "A sea surface temperature of (time, y, x) = 24 × 180 × 360, synthetic, of which half "
+    "is land; h5lossy keeps NaN or 1e20 there bit for bit, the others get the smallest valid "
+    "value. Chunks of 8 × 180 × 180.",
     "series": "climate/trefht appended step by step, with the file opened and closed for each; a "
-    "chunk of 10 × 64 × 128 spans ten steps. *Once*: the ratio when all is written at once. "
+    "chunk of 10 × 64 × 128 spans ten steps. *Once*: the ratio if all is written at once. "
     "*Moved*: how often a value that had been written before reads differently after a later "
     "step; in brackets, how many values differ in the end from what was read first.",
     "boxes": "Ten boxes of a quarter of each extent overwritten in one chunk, with the file opened "
-    "and closed for each. *Moved*: values outside of the boxes.",
+    "and closed for each. *Moved*: values outside the boxes.",
 }
 """What the parts of results/demonstrations.json show."""
 
@@ -586,8 +617,8 @@ def assess_section(cpu: Results, gpu: Results | None) -> list[str]:
         lines += [text, ""]
     if gpu is not None:
         text = (
-            f"{gpu['device']}: {shape(gpu)} values of float32 in its memory, whole calls by the "
-            "clock on the wall, median of 9."
+            f"{gpu['device']}: {shape(gpu)} values of float32 in its memory, whole calls in "
+            "wall-clock time, median of 9."
         )
         lines += [text, "", *table(headings, assess_rows(gpu)), ""]
     return lines
@@ -664,11 +695,15 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write both, or compare both."""
-    parser = argparse.ArgumentParser(description="Write README's table and docs/benchmarks.md.")
+    """Write all, or compare all."""
+    parser = argparse.ArgumentParser(description="Write the results into README and docs.")
     parser.add_argument("--check", action="store_true", help="only say whether they are as written")
     check = parser.parse_args().check
-    for path, text in ((README, new_readme()), (PAGE, page())):
+    for path, text in (
+        (README, between_marks(README, readme_results())),
+        (FRONT, between_marks(FRONT, front_results())),
+        (PAGE, page()),
+    ):
         if not check:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:

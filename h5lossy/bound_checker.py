@@ -225,7 +225,7 @@ def largest_error(
 
     Parameters
     ----------
-    original, decoded : array-like or h5py.Dataset
+    original, decoded : array_like or h5py.Dataset
         float32 or float64, of one shape and one type; the byte order may differ. Datasets are read
         in blocks.
     bound : ErrorBound

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import numbers
+import operator
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -163,7 +164,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
         Parameters
         ----------
-        data : array-like or h5py.Dataset
+        data : array_like or h5py.Dataset
             All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
             32 MiB at a time.
         fill_value : float, "auto" or None, optional
@@ -263,7 +264,7 @@ class PFPL(Codec):
     fill value come back bit for bit. Exactly one bound is given; there is no default.
 
     Give it to h5py as ``compression=``, or by ``**`` where keyword arguments are passed on
-    (h5netcdf, xarray)::
+    (h5netcdf, xarray):
 
         f.create_dataset("t", data=t, chunks=(64, 512), compression=h5lossy.PFPL(absolute=1e-3))
         f.create_dataset("t", data=t, chunks=(64, 512), **h5lossy.PFPL(absolute=1e-3))
@@ -460,9 +461,9 @@ class Interp(Codec):
     The codec for archives, networks and slow disks: its frames are much smaller than those of the
     other codecs, and take several times as long to write and to read.
 
-    What `PFPL` promises holds here too, with one difference. What was decoded never changes again,
-    however often it is written and whatever is overwritten around it, but a chunk that is decoded
-    and encoded again may get another frame, of another size.
+    What `PFPL` promises holds here too, with one difference. A value changes at most once, however
+    often it is written and whatever is overwritten around it, but a chunk that is decoded and
+    encoded again may get another frame, of another size.
 
     Parameters
     ----------
@@ -587,9 +588,15 @@ CODECS: dict[int, type[Codec]] = {
 
 def unpacked(filter_options: Sequence[int]) -> _native.Params:
     """Return what requested or stored cd_values mean, as the library reads them."""
-    words = [int(word) for word in filter_options]
+    refusal = InvalidArgumentError(
+        f"cd_values are whole numbers from 0 to 2**32 - 1, got {filter_options!r}"
+    )
+    try:
+        words = [operator.index(word) for word in filter_options]
+    except TypeError:
+        raise refusal from None
     if not all(0 <= word < 2**32 for word in words):
-        raise InvalidArgumentError(f"cd_values are numbers from 0 to 2**32 - 1, got {words}")
+        raise refusal
     return _native.unpack_cd_values(words)
 
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Dask: workers that have the filter, and an assessment that runs on them.
 
-`h5lossy.write` takes dask arrays without this module, which is for a cluster of processes::
+`h5lossy.write` takes dask arrays without this module, which is for a cluster of processes:
 
     client.register_plugin(h5lossy.dask.FilterPlugin())     # all workers, also later ones
 
-or, where the workers are started by hand::
+or, where the workers are started by hand:
 
     dask worker SCHEDULER --preload h5lossy.dask
 """

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The exceptions of h5lossy.
 
-::
-
     H5LossyError
     ├── InvalidArgumentError (ValueError)           what the caller gave is not allowed
     │   ├── BoundError                              an error bound that is not allowed

@@ -136,7 +136,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = None) -> Any:
 
     Parameters
     ----------
-    array : array-like
+    array : array_like
         float32 or float64 of either byte order, any shape and memory layout, less than 4 GiB - 40
         bytes. The frame holds the values in C order. A mask of a masked array is ignored, as h5py
         does. It may be on a GPU: of CuPy, of PyTorch, or anything else with

@@ -167,7 +167,7 @@ def missing_of(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> 
 
     Parameters
     ----------
-    data : array-like
+    data : array_like
         With a dtype. The attributes of `h5py.Dataset`, variables of netCDF4 and h5netcdf, and
         xarray's arrays are used; xarray removes those that it has applied.
     fill_value : number, "auto" or None

@@ -157,6 +157,11 @@ def encoding(
         raise TypeError(f"codec must be a codec such as h5lossy.PFPL(absolute=1e-3), got {codec!r}")
     if isinstance(variables, Codec):  # which is a mapping, too: of h5py's arguments
         raise TypeError(f"give the codec of all variables as codec={variables!r}")
+    if not isinstance(variables, Mapping | None):
+        raise TypeError(
+            "variables must be a mapping from names to codecs, such as {'pr': {'absolute': 1e-3}}, "
+            f"got {variables!r}; to compress only some, give that and no bound for all others"
+        )
     default = PFPL(**bound) if bound else codec
     named = {
         name: _codec_for(name, given, PFPL if default is None else type(default))
@@ -169,12 +174,13 @@ def encoding(
         )
     found = {path: _encoding_of(group, named, default) for path, group in groups.items()}
     if not any(found.values()):
-        if default is None and not named:
+        is_codec_kept = any(codecs_of(group).keys() - named.keys() for group in groups.values())
+        if default is None and not named and not is_codec_kept:
             raise InvalidArgumentError(
                 "encoding needs a bound, such as absolute=1e-3, or a codec: no variable was opened "
                 'with one (xr.open_dataset(..., engine="h5lossy"), or restore_encoding)'
             )
-        if any(found is not None for found in [default, *named.values()]):
+        if is_codec_kept or any(codec is not None for codec in [default, *named.values()]):
             warnings.warn(
                 "nothing will be compressed: there is no data variable of float32 or float64 with "
                 f"more than {TINY_BYTES} bytes",
@@ -200,6 +206,11 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
     dict
         By name, of those variables that have one.
 
+    Raises
+    ------
+    TypeError
+        If `ds` is not a dataset.
+
     Examples
     --------
     >>> import xarray as xr
@@ -209,6 +220,11 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
     ...     "mean.nc", engine="h5netcdf", encoding=encoding(mean, codecs_of(ds))
     ... )  # doctest: +SKIP
     """
+    if not isinstance(ds, xr.Dataset):
+        advice = (
+            "; of a tree, give the dataset of each group" if isinstance(ds, xr.DataTree) else ""
+        )
+        raise TypeError(f"codecs_of takes an xarray.Dataset, got {type(ds).__name__}{advice}")
     found = {name: variable.encoding.get("compression") for name, variable in ds.variables.items()}
     return {name: codec for name, codec in found.items() if isinstance(codec, Codec)}
 

@@ -80,6 +80,12 @@ def test_assess_says_2_where_it_cannot_tell(files: tuple[Path, Path]) -> None:
     run("assess", f"{original}:/no", f"{packed}:/a", code=2)
 
 
+def test_assess_says_how_a_place_in_a_file_is_given(files: tuple[Path, Path]) -> None:
+    original, decoded = files
+    said = run("assess", f"{original}:a", f"{decoded}:a", code=2).stderr
+    assert f"{original}:a does not exist; a dataset of a file is given as {original}:/a" in said
+
+
 def test_assess_says_3_where_nothing_can_be_compared(files: tuple[Path, Path]) -> None:
     run("assess", f"{files[0]}:/mask", f"{files[1]}:/a", code=3)
     out = run("assess", f"{files[0]}:/mask", f"{files[1]}:/mask", code=3).output
@@ -214,6 +220,7 @@ def test_one_dataset_that_cannot_be_read_does_not_stop_the_others(
         run(command, path, "-d", "y")
 
 
+@pytest.mark.filterwarnings("default:(?s).*has chunks of 100 bytes:RuntimeWarning")
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -10,6 +10,7 @@ import itertools
 import re
 import threading
 import tracemalloc
+import warnings
 from array import array
 from contextlib import contextmanager
 from pathlib import Path
@@ -448,6 +449,19 @@ def test_values_that_do_not_fit(file: h5py.File, values: Any, message: str) -> N
     _, ours = twins(file, (5, 6), chunks=(2, 4))
     with pytest.raises((InvalidArgumentError, IncompleteWriteError), match=message):
         h5lossy.write(ours, values() if callable(values) else values)
+
+
+@pytest.mark.parametrize("selection", [..., np.s_[::2]], ids=["all", "steps"])
+def test_a_mask_that_is_not_written_is_warned_of(file: h5py.File, selection: Any) -> None:
+    theirs, ours = twins(file, (6, 6), chunks=(2, 4), fillvalue=-1)
+    values = np.ma.masked_less(np.arange(36.0).reshape(6, 6)[selection], 7)
+    theirs[selection] = values
+    with pytest.warns(RuntimeWarning, match=r"not written to /ours.* values\.filled\(-1\.0\)"):
+        h5lossy.write(ours, values, selection)
+    assert np.array_equal(ours[...], theirs[...])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        h5lossy.write(ours, np.ma.array(values.data), selection)
 
 
 def test_blocks_need_a_box(file: h5py.File) -> None:

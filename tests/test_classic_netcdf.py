@@ -8,7 +8,9 @@ be of these types either.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from pathlib import Path
+from typing import Any
 
 import h5py
 import netCDF4
@@ -18,8 +20,7 @@ import pytest
 import h5lossy
 from hdf5_helpers import h5lossy_command, run, tool, with_plugin
 
-if TYPE_CHECKING:
-    from pathlib import Path
+PAGE = (Path(__file__).parents[1] / "docs" / "errors.md").read_text("utf-8")
 
 RECORDS = {"h5lossy", "h5lossy_report", "h5lossy_hashes"}
 
@@ -85,6 +86,20 @@ def test_programs_take_it(classic: Path, tmp_path: Path, command: tuple[str, ...
         assert values_of(tmp_path / "out.nc").shape == (1, 40, 60)
     else:
         assert np.array_equal(values_of(tmp_path / "out.nc"), values_of(classic))
+
+
+@pytest.mark.parametrize("command", [("ncks", "-v", "tas"), ("ncra",)], ids=" ".join)
+def test_nco_needs_another_compression(
+    classic: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    program = [tool(command[0]), *command[1:]]
+    said = run(*program, classic, tmp_path / "a.nc", env=with_plugin(), status=1)
+    [message] = re.findall(r"`(.*)` \(NCO\)", PAGE)
+    assert message in said.stderr + said.stdout
+    for level in ("0", "1"):
+        run(*program, "-O", "-L", level, classic, tmp_path / "a.nc", env=with_plugin())
+        with h5py.File(tmp_path / "a.nc") as file:
+            assert h5lossy.describe(file["tas"]) is None
 
 
 def test_a_copy_by_nccopy_is_verified_by_its_record(classic: Path, tmp_path: Path) -> None:

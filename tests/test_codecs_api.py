@@ -525,7 +525,7 @@ def test_lossless_needs_two_words(codec: type[Codec]) -> None:
         ((), InvalidArgumentError, "cd_values need at least 4 words .* got 0"),
         ((1,), InvalidArgumentError, "cd_values need at least 4 words .* got 1"),
         ((1, 0, 1), InvalidArgumentError, "cd_values need at least 4 words .* got 3"),
-        ((1, 3, -1), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got \[1, 3, -1\]"),
+        ((1, 3, -1), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got \(1, 3, -1\)"),
         ((1, 3, 2**32), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got"),
         ((200, 0, *ONE), UnsupportedError, "codec 200 is not in this version"),
         ((1, 4, *ONE), InvalidArgumentError, "bound kind must be 0 .* or 3 .* got 4"),

@@ -111,11 +111,21 @@ def test_a_block_that_cannot_be_computed_ends_the_write(tmp_path: Path) -> None:
         assert not data[20:].any()
 
 
+def test_arrays_that_cannot_be_written_as_they_are(tmp_path: Path) -> None:
+    x = da.arange(100.0, chunks=30)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("x", (100,), "f4", chunks=(20,), compression=CODEC)
+        with pytest.raises(InvalidArgumentError, match=r"\(nan,\) .* compute_chunk_sizes\(\)"):
+            h5lossy.write(dataset, x[x >= 0])
+        with pytest.warns(RuntimeWarning, match=r"mask of the values .* dask\.array\.ma\.filled"):
+            h5lossy.write(dataset, da.ma.masked_less(x, 3))
+
+
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """An array that is four times larger than what the process may take for it."""
     code = """
 import sys
-import dask.array as da, h5py, numpy as np
+import dask, dask.array as da, h5py, numpy as np
 import h5lossy, h5lossy._blocks
 
 def peak():
@@ -123,6 +133,7 @@ def peak():
     return int(words[words.index("VmHWM:") + 1]) << 10
 
 h5lossy._blocks.BLOCK_BYTES = 2 << 20
+dask.config.set(num_workers=2)  # each computes a block
 limit = 32 << 20
 
 def block(block_info):

@@ -54,8 +54,9 @@ def test_it_imports_nothing_that_only_the_command_line_needs() -> None:
     code = """
 import sys
 import h5lossy
-names = ("rich", "click", "netCDF4", "tables", "hdf5plugin", "xarray", "cupy", "zarr",
-         "numcodecs", "h5lossy.cli", "h5lossy.zarr")
+names = ("rich", "click", "netCDF4", "h5netcdf", "tables", "hdf5plugin", "xarray", "cupy", "zarr",
+         "numcodecs", "kerchunk", "dask", "distributed", "mpi4py", "matplotlib", "h5lossy.cli",
+         "h5lossy.xarray", "h5lossy.netcdf4", "h5lossy.zarr", "h5lossy.dask")
 print([name for name in names if name in sys.modules])
 """
     assert run_python(code, env=environment()).stdout == "[]\n"

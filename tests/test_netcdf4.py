@@ -265,7 +265,7 @@ def test_a_few_small_chunks_are_not_warned_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("digits", [1, 3, 5])
 def test_digits_mean_what_they_mean_to_netcdf(tmp_path: Path, digits: int) -> None:
-    """As docs/howto/netcdf-xarray.md compares them."""
+    """As docs/howto/netcdf.md compares them."""
     values = (10 ** np.random.default_rng(0).uniform(-5, 5, 50_000)).astype("f4")
     found = {}
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:

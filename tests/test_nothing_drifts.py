@@ -279,6 +279,29 @@ def test_every_point_of_the_lattice_stays(dtype: np.dtype[Any], rewritable: bool
             assert_kept(mixed, decoded, {"absolute": bound})
 
 
+@pytest.mark.parametrize("rewritable", [False, True])
+@pytest.mark.parametrize("is_fill", [True, False], ids=["fill value", "infinite"])
+def test_a_point_stays_where_its_bin_cannot_be(
+    dtype: np.dtype[Any], is_fill: bool, rewritable: bool
+) -> None:
+    # Half a step below a bin that is the fill value, or infinite; the bin below is as near.
+    rng = np.random.default_rng(8)
+    for bound in (1.0, 0.37, 1e-3) if is_fill else (float(np.finfo(dtype).max) / 19,):
+        codec = Interp(absolute=bound, rewritable=rewritable)
+        lattice = lattice_of(dtype, codec)
+        step = dtype.type(lattice.step)
+        smooth = lattice.points(rng.integers(-3, 4, (40, 50)), step)
+        # The step is more than a tenth of the largest number, so bin 10 is infinite.
+        for k in (-4, -3, 7, 8, 1001) if is_fill else (10,):
+            [fill_value, point] = lattice.points(np.array([16 * k, 16 * k - 8]), step / 16)
+            assert np.isinf(fill_value) != is_fill
+            values = smooth.copy()
+            values[5, 5] = point
+            values[9, 9:] = fill_value if is_fill else 0
+            frame = h5lossy.encode(values, codec, fill_value=fill_value if is_fill else None)
+            assert_same_bits(h5lossy.decode(frame, shape=values.shape), values)
+
+
 # ------------------------------------------------------------------------------------------------
 # Through HDF5
 # ------------------------------------------------------------------------------------------------

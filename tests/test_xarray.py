@@ -426,6 +426,8 @@ def test_errors_say_what_to_do(original: xr.Dataset) -> None:
         (((original, {"tas": 1e-3}), {}), r"'tas' must get a codec, its arguments .* got 0.001"),
         (((original,), {"codec": 1e-3}), r"codec must be a codec .* got 0.001"),
         (((original, CODEC), {}), r"as codec=PFPL\(absolute=0.01\)"),
+        (((original, "tas"), BOUND), r"variables must be a mapping .* got 'tas'"),
+        (((original, ["tas", "pr"]), BOUND), r"variables must be a mapping .* got \['tas', 'pr'\]"),
         (((original,), {"codec": CODEC, "absolute": 1}), r"either codec or a bound, .* absolute"),
         (((original,), {"relative": 1}), r"relative has two meanings"),
     ]:
@@ -433,6 +435,10 @@ def test_errors_say_what_to_do(original: xr.Dataset) -> None:
             encoding(*given[0], **given[1])
     with pytest.raises(TypeError, match=r"got DataTree; open trees with engine"):
         restore_encoding(xr.DataTree(original))
+    with pytest.raises(TypeError, match=r"got DataTree; of a tree, give the dataset of each group"):
+        codecs_of(xr.DataTree(original))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"codecs_of takes an xarray.Dataset, got DataArray$"):
+        codecs_of(original["tas"])
     with pytest.warns(RuntimeWarning, match="nothing will be compressed"):
         assert encoding(original[["count"]], **BOUND) == {}
 
@@ -528,19 +534,24 @@ def test_parts_are_saved_with_chunks_that_fit(
         ds = PARTS[part](whole)
         name = "t" if part == "renamed" else "tas"
         path = tmp_path / "a.nc"
+        found = {}
         if is_explicit and part in {"point", "nothing"}:
-            with pytest.raises(InvalidArgumentError, match="needs a bound"):
-                encoding(ds)
-            return
-        save(ds, path, encoding=encoding(ds) if is_explicit else {})
+            with pytest.warns(RuntimeWarning, match="nothing will be compressed"):
+                assert encoding(ds) == {}
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert encoding(ds, {name: None, "pr": None}) == {}  # as it was asked for
+        elif is_explicit:
+            found = encoding(ds)
+        save(ds, path, encoding=found)
         with open_with_codecs(path) as back:
             xr.testing.assert_identical(back, ds)
     if part == "point":
         return
-    found = stored(path, name)
-    assert found.config == CODEC
+    info = stored(path, name)
+    assert info.config == CODEC
     if part != "nothing":
-        assert all(c <= n for c, n in zip(found.chunks, found.shape, strict=True))
+        assert all(c <= n for c, n in zip(info.chunks, info.shape, strict=True))
 
 
 @pytest.mark.parametrize("way", ["engine", "netcdf4", "h5netcdf"])
@@ -719,6 +730,17 @@ def test_datasets_without_hdf5_are_left_alone(tmp_path: Path, original: xr.Datas
             assert "compression" not in restore_encoding(back)["tas"].encoding
 
 
+def test_for_netcdf3_there_is_an_engine_that_ignores_the_codec(saved: Path, tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    with open_with_codecs(saved) as opened:
+        ds = opened[["tas"]]
+        with pytest.raises(ValueError, match="Unsupported value for compression kwarg"):
+            ds.to_netcdf(tmp_path / "a.nc", engine="netcdf4", format="NETCDF3_64BIT")
+        ds.to_netcdf(tmp_path / "b.nc", engine="scipy", format="NETCDF3_64BIT")
+        with xr.open_dataset(tmp_path / "b.nc", engine="scipy") as back:
+            assert_same_bits(back["tas"].values.astype("=f4"), ds["tas"].values)
+
+
 def test_restoring_leaves_its_argument_alone(saved: Path) -> None:
     with xr.open_dataset(saved, engine="netcdf4") as opened:
         ds = opened.copy()
@@ -752,7 +774,7 @@ def test_records_do_not_travel(
     repacked: Path, tmp_path: Path, opened: Callable[[Path], xr.Dataset]
 ) -> None:
     with opened(repacked) as ds:
-        assert set(ds["tas"].attrs) == {"units"}
+        assert set(ds["tas"].attrs) == {"units", "lossy_compression"}  # the loss stays
         assert '"absolute": 0.01' in ds["tas"].encoding["h5lossy"]
         assert ds["tas"].encoding.keys() >= RECORDS
         save(ds.isel(time=slice(5)), tmp_path / "a.nc")

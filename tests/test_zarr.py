@@ -465,12 +465,15 @@ def test_the_cd_values_of_a_dataset_make_the_codec(fill_value: float | None, dty
         ({"codec": "PFPL", "absolute": "1"}, TypeError, "absolute must be a number"),
         ({"codec": "PFPL", "bound": 1.0}, ValueError, "no setting 'bound'; it takes absolute"),
         ({"codec": "PFPL", "relative": 1.0}, ValueError, "relative"),
+        ({"codec": "PFPL", "significant_digits": 0}, h5lossy.BoundError, "from 1 to 15, got 0"),
         ({"codec": "Interp", "absolute": 1.0, "axes": [7]}, ValueError, "axes must be"),
         ({"codec": "CuSZp2", "absolute": 1.0, "mode": "x"}, ValueError, "mode must be"),
         ({"codec": "PFPL", "absolute": 1.0, "fill_value": "x"}, ValueError, "one real number"),
         ({"cd_values": [1, 0, 0, 0], "codec": "PFPL"}, ValueError, "say everything"),
         ({"cd_values": [99, 3, 0, 0]}, NotImplementedError, "99"),
         ({"cd_values": [1]}, ValueError, "cd_values"),
+        ({"cd_values": [1, 0.5, 0, 0]}, ValueError, r"whole numbers .* got \[1, 0.5, 0, 0\]"),
+        ({"cd_values": "1,0,0,0"}, ValueError, "whole numbers .* got '1,0,0,0'"),
     ],
 )
 def test_a_bad_configuration_is_refused(
@@ -489,6 +492,12 @@ def test_a_name_alone_is_refused(data: Any) -> None:
     for cls in (Serializer, FrameReader):
         with pytest.raises(h5lossy.InvalidArgumentError, match="the configuration of the codec"):
             cls.from_dict(data)
+
+
+def test_a_bound_may_be_given_in_digits() -> None:
+    by_name = Serializer("PFPL", significant_digits=3)
+    assert by_name.codec == Serializer(PFPL(significant_digits=3)).codec
+    assert Serializer.from_dict(by_name.to_dict()) == by_name
 
 
 def test_a_codec_with_settings_takes_no_others() -> None:

@@ -21,7 +21,7 @@ import pytest
 import h5lossy
 from checks import assert_same_bits
 from h5lossy import AATROX, PFPL, Auto, CuSZp2, Interp
-from hdf5_helpers import environment, field, run, run_python
+from hdf5_helpers import environment, field, h5lossy_command, run, run_python
 
 zarr = pytest.importorskip("zarr", minversion="3.1.6", reason="zarr 3.1.6 is not installed")
 
@@ -305,6 +305,38 @@ assert "virtualizarr" not in sys.modules and "kerchunk" not in sys.modules
         assert len(read) == 7
         for name, values in read.items():
             assert_same_bits(values, expected[name])
+
+
+def test_virtualizarr_joins_files_that_were_repacked(virtualizarr: Any, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray", reason="xarray is not installed")
+    pytest.importorskip("h5netcdf", reason="h5netcdf is not installed")
+    parser, parts, written = virtualizarr.parsers.HDFParser(), [], []
+    for i in range(2):
+        data = {"t": (("time", "x"), field((40, 50)) + i)}
+        xarray.Dataset(data, {"time": np.arange(40) + 40 * i}).to_netcdf(
+            tmp_path / "plain.nc",
+            engine="h5netcdf",
+            encoding={"t": {"chunksizes": (10, 50)}},
+            unlimited_dims=["time"],
+        )
+        repacked = tmp_path / f"{i}.nc"
+        h5lossy_command("repack", tmp_path / "plain.nc", repacked, "--absolute", "0.01")
+        with h5py.File(tmp_path / "plain.nc") as plain, h5py.File(repacked) as file:
+            values = file["t"][...]
+            assert np.abs(values.astype("f8") - plain["t"][...]).max() <= 0.01
+        written.append(values)
+        parts.append(
+            virtualizarr.open_virtual_dataset(
+                f"file://{repacked}", registry=registry_of("file://"), parser=parser
+            )
+        )
+    joined = xarray.concat(parts, "time", coords="minimal", compat="override")
+    joined.vz.to_kerchunk(str(tmp_path / "refs.json"), format="json")
+
+    options = {"storage_options": {"fo": str(tmp_path / "refs.json")}, "consolidated": False}
+    with xarray.open_dataset("reference://", engine="zarr", backend_kwargs=options) as ds:
+        assert_same_bits(ds["t"].values, np.concatenate(written))
+        assert ds["time"].values.tolist() == list(range(80))
 
 
 # ------------------------------------------------------------------------------------------------

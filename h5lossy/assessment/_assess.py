@@ -62,7 +62,7 @@ def assess(
 
     Parameters
     ----------
-    original, decoded : array-like, h5py.Dataset, or "file.h5:/path"
+    original, decoded : array_like, h5py.Dataset, or "file.h5:/path"
         Of one shape. Floats of 16, 32 and 64 bits, or integers up to 32; of either byte order.
         NumPy arrays, ``numpy.memmap``, everything that speaks DLPack (PyTorch, JAX), and anything
         else with a shape, a dtype and ``[]``, such as Zarr arrays and variables of netCDF4,
@@ -70,7 +70,7 @@ def assess(
         is copied to the host a part at a time. Values packed with ``scale_factor`` and
         ``add_offset`` are unpacked, unless the bound is the file's own, which applies to the stored
         numbers.
-    mask : array-like of bool or integers, optional
+    mask : array_like of bool or integers, optional
         Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape. If
         `original` is a masked array, its mask is added; a point that only `decoded` masks is a
         failure.

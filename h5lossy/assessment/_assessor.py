@@ -121,9 +121,9 @@ class Assessor:
 
         Parameters
         ----------
-        original, decoded : array-like
+        original, decoded : array_like
             Any number of planes along the first axis.
-        mask : array-like of bool or integers, optional
+        mask : array_like of bool or integers, optional
             Not 0 where a point is left out.
 
         Raises

@@ -69,7 +69,7 @@ def assess_divergence(
         One field for each axis, slowest first, each as `assess` takes it.
     spacing : float or sequence of float, optional
         Distance of points along each axis. Default 1.
-    mask : array-like of bool, optional
+    mask : array_like of bool, optional
         True where a point is left out.
     memory_limit : int or str, optional
         As for `assess`.

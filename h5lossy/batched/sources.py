@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from array import array
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -258,4 +259,11 @@ def _fitted(values: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any
 
 
 def _does_not_fit(given: tuple[int, ...], shape: tuple[int, ...]) -> InvalidArgumentError:
-    return InvalidArgumentError(f"values of shape {given} do not fit a selection of shape {shape}")
+    advice = (
+        "; dask's compute_chunk_sizes() finds out what is unknown"
+        if any(map(math.isnan, given))
+        else ""
+    )
+    return InvalidArgumentError(
+        f"values of shape {given} do not fit a selection of shape {shape}{advice}"
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from h5py._objects import phil
 
 from h5lossy._blocks import small_chunks_text
@@ -50,7 +51,7 @@ def write(
     ----------
     dataset : h5py.Dataset, or variable of h5netcdf
         Open for writing.
-    values : array-like, or iterable of arrays
+    values : array_like, or iterable of arrays
         An array of the selection's shape, of any type that HDF5 converts to the dataset's, or one
         that broadcasts to it; ``numpy.memmap`` is fine. Or another dataset, a dask array, or
         anything else with a shape that takes an index of slices: it is read part by part, a dataset
@@ -101,6 +102,7 @@ def write(
         If the bound is range-relative, and attributes declare other values than the fill value
         missing or invalid: the filter takes the range of each chunk without the fill value, but
         with all others. If there are many chunks of less than 1 KiB: headers take much of the file.
+        If values are masked: as in h5py, what lies under the mask is written.
 
     Notes
     -----
@@ -127,7 +129,7 @@ def write(
     dataset = dataset_to_write(dataset)
     check_open(dataset)
     if collective or is_collective(dataset):
-        _warn(dataset)
+        _warn(dataset, values)
         write_together(
             dataset, values, selection, threads=threads, verify=verify, progress=progress
         )
@@ -142,7 +144,7 @@ def write(
             f"parallel HDF5 writes a dataset with filters, as {dataset.name} is, only in all "
             "processes together: call write(..., collective=True) in each of them"
         )
-    _warn(dataset)
+    _warn(dataset, values)
     chosen = as_selection(selection, dataset.shape)
     chunks = stored_chunks(dataset)
     with reporting(progress, f"writing {dataset.name}") as report:
@@ -177,8 +179,16 @@ def _require(dataset: h5py.Dataset, *, whole_chunks: bool) -> None:
         )
 
 
-def _warn(dataset: h5py.Dataset) -> None:
-    """Warn if the ranges of chunks would include missing values, or if chunks are too small."""
+def _warn(dataset: h5py.Dataset, values: Any) -> None:
+    """Warn if masks are lost, ranges of chunks include missing values, or chunks are too small."""
+    # dask says in _meta what it will compute. A mask of its own, it does not know yet.
+    if np.ma.is_masked(values) or isinstance(getattr(values, "_meta", None), np.ma.MaskedArray):
+        warnings.warn(
+            f"the mask of the values is not written to {dataset.name}, only what lies under it; "
+            f"give values.filled({dataset.fillvalue}), or dask.array.ma.filled(values, ...)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     codec = codec_of(dataset)
     if codec is None:
         return

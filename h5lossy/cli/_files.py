@@ -108,6 +108,9 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
         return h5py.File(path, "r", **options)
     except FileNotFoundError:
         why = "does not exist"
+        file, _, name = fspath(path).rpartition(":")
+        if Path(file).is_file():
+            why += f"; a dataset of a file is given as {file}:/{name}"
     except OSError as error:
         is_other = access(path, R_OK) and not h5py.is_hdf5(path)
         why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"

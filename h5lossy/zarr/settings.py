@@ -26,7 +26,7 @@ def codec_of(codec: Codec | str, settings: dict[str, Any]) -> Codec:
             "codec must be a codec such as PFPL(absolute=1e-3), or the name of one "
             f"({', '.join(_CLASSES)}), got {codec!r}"
         )
-    known = [field.name for field in dataclasses.fields(cls)]
+    known = [field.name for field in dataclasses.fields(cls)] + ["significant_digits"]
     unknown = [name for name in settings if name not in known]
     if unknown:
         raise InvalidArgumentError(

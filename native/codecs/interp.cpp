@@ -242,7 +242,7 @@ class TileWriter {
     next += sizeof(T);
     if (head.has_exceptions) {
       next = write_exceptions(coded.section, memory_.mask, values_, count(), arrays.additions.mask_scratch, next,
-                              [&](Word<T> bits) { return exception_bits<T>(q_, bits); });
+                              [&](Word<T> bits) { return head.is_fine ? exception_bits<T>(q_, bits) : bits; });
     }
     next = write_patches(patches, next);
     next += interp::simd::write_codes(arrays.codes, count(), head.unit(), coded.coding, next, arrays.coder_scratch());

@@ -388,8 +388,9 @@ Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
   return blocks::bits_of(q, static_cast<Word<T>>(bin));
 }
 
-// What an exception is stored as: where it has a bin after all, in a form on fine points, as what that decodes to, so that
-// it stays the same whatever form it has next.
+// What an exception of a form on fine points is stored as: where it has a bin after all, as what that decodes to, so that it
+// stays the same whatever form it has next. Not for forms on bins, where fine points are exceptions if their bin is the
+// fill value or infinite: the next bin may be near enough, but they must not move.
 template <class T>
 Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
   T bin;
