@@ -56,7 +56,7 @@ inline std::vector<Method> all_methods() {
   return found;
 }
 
-// The same; of a codec with more than a dozen modes every third, and its default one.
+// The same; of a codec with more than a dozen modes about eight, and its default one.
 inline std::vector<Method> methods() {
   const std::vector<Method> all = all_methods();
   std::vector<Method> found;
@@ -67,7 +67,8 @@ inline std::vector<Method> methods() {
   for (const Method& method : all) {
     turn = method.codec == codec ? turn + 1 : 0;
     codec = method.codec;
-    if (of_codec(codec) <= 12 || turn % 3 == 0 || method.is_default) found.push_back(method);
+    const auto modes = static_cast<std::uint32_t>(of_codec(codec));
+    if (modes <= 12 || turn % (modes / 8 + 1) == 0 || method.is_default) found.push_back(method);
   }
   return found;
 }

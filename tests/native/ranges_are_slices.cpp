@@ -123,7 +123,7 @@ class Ranges {
 
 // Thin ones, and with extents of 1, where a tile has many short rows.
 void check_random_shapes(Random& random, const Method& method) {
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 30; ++i) {
     h5l_params params = make_params(method, H5L_BOUND_ABSOLUTE, 1e-3, 4);
     const std::vector<std::uint32_t> extents = random_extents(random, 1 + random.below(5000));
     set_shape(params, extents);
