@@ -142,6 +142,19 @@ def gpu_speed(gpu: Results, name: str, way: str) -> str:
     return NONE
 
 
+def interp_beside_sz3() -> str:
+    """Tell in a sentence how fast Interp is through HDF5, from a run of its own."""
+    results = load("interp_speed")
+    backend, found = next(iter(results["backends"].items()))
+    ways = next(row for row in found["rows"] if row["name"] == "Interp")
+    write, read = (ways[way] for way in ("write", "read"))
+    return (
+        f"Interp was measured in a run of its own: {write['gb_per_s']:.2f} GB/s in writing and "
+        f"{read['gb_per_s']:.2f} in reading, {write['of_sz3']:.1f} and {read['of_sz3']:.1f} times "
+        f"SZ3's speed in that run ({backend}; {where(results)})."
+    )
+
+
 def readme_results() -> str:
     """Give README's table, and its conditions, a sentence a line."""
     fields, throughput, hdf5, gpu = map(load, ("fields", "throughput", "hdf5", "gpu"))
@@ -173,6 +186,7 @@ Speeds are GB/s of float32 data in chunks of 1 MiB.
 *Compress* and *decompress*: the codec alone on one core ({where(throughput)}; memcpy in the same \
 run: {memcpy(throughput)}).
 *Write* and *read*: an HDF5 dataset on tmpfs, one core ({where(hdf5)}).
+{interp_beside_sz3()}
 *GPU*: {gpu["device"]}, in its memory ({copy}).
 [All results, with their spread](docs/benchmarks.md)."""
     return "\n".join([*table(headings, rows), "", conditions])
