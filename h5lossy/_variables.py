@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
-#: What netCDF-C puts before the name of a variable that has a dimension's name, but is not its
-#: coordinate.
-_NO_COORDINATE = "_nc4_non_coord_"
-
 
 def takes_variables(function: Function) -> Function:
     """Make a function that reads a dataset, its first argument, take variables as well."""
@@ -67,8 +63,16 @@ def dataset_of(given: Any) -> Iterator[h5py.Dataset]:
             "files in memory or on a server have to be saved first"
         ) from error
     with file:
-        group = file[given.group().path]
-        yield group[next(n for n in (_NO_COORDINATE + given.name, given.name) if n in group)]
+        yield dataset_named(file[given.group().path], given.name)
+
+
+def dataset_named(group: h5py.Group, name: str) -> Any:
+    """Return what a variable of netCDF is in its group; None if nothing has its name.
+
+    The name of a variable that is called like a dimension, but is not its coordinate, gets a prefix
+    from netCDF-C; what has the name itself is then the dimension.
+    """
+    return group.get(f"_nc4_non_coord_{name}", group.get(name))
 
 
 def dataset_to_write(given: Any) -> h5py.Dataset:

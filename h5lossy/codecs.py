@@ -600,6 +600,13 @@ def unpacked(filter_options: Sequence[int]) -> _native.Params:
     return _native.unpack_cd_values(words)
 
 
+def checked_codec(codec: Any) -> Codec:
+    """Return `codec` if it is one, else raise TypeError."""
+    if not isinstance(codec, Codec):
+        raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
+    return codec
+
+
 def codec_from_params(params: _native.Params) -> Codec:
     """Return the setting that `params` holds."""
     if params.codec not in CODECS:

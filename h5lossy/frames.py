@@ -21,7 +21,7 @@ from h5lossy import _device, _native
 from h5lossy._arrays import as_shown, device_of, is_device_array
 from h5lossy._values import as_bits, checked_dtype, fill_bits, is_big_endian
 from h5lossy.bounds import BoundKind, ErrorBound
-from h5lossy.codecs import CODECS, Codec
+from h5lossy.codecs import CODECS, Codec, checked_codec
 from h5lossy.errors import BoundError, CorruptFrameError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -169,9 +169,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = None) -> Any:
     >>> len(frame) < 80_000 / 10
     True
     """
-    if not isinstance(codec, Codec):
-        raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
-
+    checked_codec(codec)
     if is_device_array(array):
         return _device.encode(array, partial(frame_params, codec, fill_value))
     values = np.asarray(as_shown(array), order="C")

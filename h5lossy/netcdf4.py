@@ -24,7 +24,7 @@ from h5lossy._blocks import small_chunks_text
 from h5lossy._libhdf5 import functions_in
 from h5lossy._values import checked_dtype
 from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, netcdf4_file
-from h5lossy.codecs import FILTER_ID, Codec
+from h5lossy.codecs import FILTER_ID, Codec, checked_codec
 from h5lossy.errors import InvalidArgumentError, NativeError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -82,11 +82,9 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     The function is that of the netCDF-C library that the package netCDF4 itself calls. Two HDF5
     libraries are in the process then, netCDF4's and h5py's; both have the filter.
     """
-    if not isinstance(codec, Codec):
-        raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
+    words = checked_codec(codec).filter_options
     _check_variable(variable)
     call = _netcdf_functions(type(variable).__module__)
-    words = codec.filter_options
     # The package itself has no public names for these numbers.
     group, number = variable._grpid, variable._varid  # noqa: SLF001
     status = call["nc_def_var_filter"](

@@ -24,7 +24,8 @@ import h5py
 import numpy as np
 
 from h5lossy._blocks import CHUNK_BYTES, TINY_BYTES, block_shape
-from h5lossy.codecs import PFPL, Codec
+from h5lossy._variables import dataset_named
+from h5lossy.codecs import PFPL, Codec, checked_codec
 from h5lossy.datasets import codec_of
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
 from h5lossy.missing import missing_of
@@ -153,8 +154,8 @@ def encoding(
     groups = _groups_of(ds)
     if codec is not None and bound:
         raise TypeError(f"give either codec or a bound, got {codec!r} and {', '.join(bound)}")
-    if codec is not None and not isinstance(codec, Codec):
-        raise TypeError(f"codec must be a codec such as h5lossy.PFPL(absolute=1e-3), got {codec!r}")
+    if codec is not None:
+        checked_codec(codec)
     if isinstance(variables, Codec):  # which is a mapping, too: of h5py's arguments
         raise TypeError(f"give the codec of all variables as codec={variables!r}")
     if not isinstance(variables, Mapping | None):
@@ -497,19 +498,20 @@ def _kept(variable: xr.Variable, dtype: np.dtype[Any]) -> dict[str, Any]:
     if "scale_factor" in own or "add_offset" in own:
         return {}
     kept = {key: own[key] for key in ("dtype", "_FillValue", "missing_value") if key in own}
-    fill = _single_missing(own, attributes)
-    if kept.get("_FillValue") is None and "_FillValue" not in attributes and fill is not None:
-        kept["_FillValue"] = dtype.type(fill)
-    return kept
+    return kept | _undeclared_fill(own, attributes, dtype)
 
 
-def _single_missing(*places: Mapping[str, Any]) -> Any:
-    """Return the first missing value that is declared, if it is a single number."""
-    for place in places:
+def _undeclared_fill(
+    own: Mapping[str, Any], attributes: Mapping[str, Any], dtype: np.dtype[Any]
+) -> dict[str, Any]:
+    """Return ``_FillValue`` from a single missing value, where nothing declares a fill value."""
+    if own.get("_FillValue") is not None or "_FillValue" in attributes:
+        return {}
+    for place in (own, attributes):
         value = np.asarray(place.get("missing_value", ()))
         if value.size == 1 and value.dtype.kind in "fiu":
-            return value.reshape(())[()]
-    return None
+            return {"_FillValue": dtype.type(value.reshape(())[()])}
+    return {}
 
 
 def _warn_of_missing(array: xr.DataArray, fill: Any) -> None:
@@ -552,9 +554,7 @@ def _cut(pieces: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tupl
 
 def _restore_from(group: h5py.Group, name: str, variable: xr.Variable) -> None:
     """Give a variable the codec of a dataset in a group."""
-    # A variable that has the name of a dimension, but is not of its coordinates, has another name
-    # in the file; the dataset with its own is then the dimension.
-    dataset = group.get(f"_nc4_non_coord_{name}", group.get(name))
+    dataset = dataset_named(group, name)
     if isinstance(dataset, h5py.Dataset):
         _restore(variable, name, dataset)
     elif variable.encoding.get("chunksizes"):
@@ -582,10 +582,8 @@ def _restore(variable: xr.Variable, name: str, dataset: h5py.Dataset) -> None:
         own.pop(other, None)
     own["compression"] = codec
     # The dataset's fill value may be its missing value, with no attribute that says so.
-    fill = _single_missing(own, attributes)
-    if "_FillValue" not in attributes and own.get("_FillValue") is None and fill is not None:
-        place = own if "missing_value" in own else attributes
-        place["_FillValue"] = dataset.dtype.type(fill)
+    place = own if "missing_value" in own else attributes
+    place |= _undeclared_fill(own, attributes, dataset.dtype)
 
 
 def _warn(message: str) -> None:
