@@ -26,7 +26,8 @@ struct Content {
   std::uint64_t hostile_one_in;
 };
 
-// The first frame of at least `frame_bytes` that comes out as values are added, some at a time.
+// The first frame of at least `frame_bytes` that comes out as values are added: as many at a time as may give half of the
+// bytes that are missing, and some at least.
 template <class T>
 Sample make_sample(const Method& method, std::string name, h5l_params params, std::size_t frame_bytes,
                    const Content& content) {
@@ -38,8 +39,9 @@ Sample make_sample(const Method& method, std::string name, h5l_params params, st
   const std::size_t step = method.has_boxes ? slices * rows * columns : (16 + frame_bytes / 64) * (period / 1024);
   std::vector<Bits<T>> values;
   Sample sample{method.name + ": " + std::move(name), params, {}, {}};
-  do {
-    for (std::size_t i = 0; i < step; ++i) {
+  std::size_t added = step;
+  while (true) {
+    for (std::size_t i = 0; i < added; ++i) {
       values.push_back(values.size() % period < content.busy ? source.make(1)[0] : Bits<T>{0});
     }
     if (method.has_boxes) {
@@ -47,8 +49,10 @@ Sample make_sample(const Method& method, std::string name, h5l_params params, st
     }
     sample.raw = to_bytes<T>(values, params.big_endian != 0);
     sample.frame = encode(sample.params, sample.raw);
-  } while (sample.frame.size() < frame_bytes);
-  return sample;
+    const std::size_t size = sample.frame.size();
+    if (size >= frame_bytes) return sample;
+    added = std::max<std::size_t>(1, values.size() * (frame_bytes - size) / (2 * size * step)) * step;
+  }
 }
 
 inline std::vector<Sample> make_samples(const Method& method, std::size_t frame_bytes, bool checksum) {
