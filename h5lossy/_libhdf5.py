@@ -5,12 +5,14 @@
 Each of the wheels of h5py, netCDF4, PyTables and others has an HDF5 library of its own, and each
 library has its own list of filters. What counts as one is any loaded file, or the program itself,
 that defines all functions of `_FUNCTIONS`. Names don't decide: a static HDF5 may be in any file,
-and plugins of hdf5plugin define some of the functions as stand-ins.
+and plugins of hdf5plugin define some of the functions as stand-ins. VTK puts a prefix before the
+names of all functions of its HDF5.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 import threading
@@ -60,6 +62,9 @@ _FUNCTIONS = {
     "H5Eget_auto2": "int (*)(int64_t, void **, void **)",
     "H5Eset_auto2": "int (*)(int64_t, void *, void *)",
 }
+#: What may come before the names of functions.
+_PREFIXES = ("", "vtkhdf5_")
+
 _DEFAULT_ERROR_STACK = 0
 _FIXED_ARRAY = 3  # H5D_CHUNK_IDX_FARRAY
 _NO_SIZE = (1 << 64) - 1
@@ -135,8 +140,9 @@ _registered: set[int] = set()
 def loaded_libraries() -> list[LoadedHDF5]:
     """Return the HDF5 libraries of this process, h5py's first."""
     found: dict[int, LoadedHDF5] = {}
-    for path in (h5py.h5z.__file__, None, *_loaded_files()):
-        functions = functions_in(path, _FUNCTIONS)
+    files = (h5py.h5z.__file__, None, *_loaded_files())
+    for path, prefix in itertools.product(files, _PREFIXES):
+        functions = functions_in(path, _FUNCTIONS, prefix)
         if functions is not None:
             library = LoadedHDF5(functions, _others_lock if found else phil)
             found.setdefault(library.address, library)
@@ -221,13 +227,15 @@ def _of_h5py(function: str, signature: str) -> Any:
     return _ffi.cast(signature, _process.dlsym(handle, function.encode()))
 
 
-def functions_in(path: str | None, signatures: dict[str, str]) -> dict[str, Any] | None:
+def functions_in(
+    path: str | None, signatures: dict[str, str], prefix: str = ""
+) -> dict[str, Any] | None:
     """Return the functions that a loaded file (None: the program) holds or links to, if all are."""
     handle = _process.dlopen(_ffi.NULL if path is None else os.fsencode(path), _FLAGS)
     if handle == _ffi.NULL:
         return None
     functions = {
-        name: _ffi.cast(signature, _process.dlsym(handle, name.encode()))
+        name: _ffi.cast(signature, _process.dlsym(handle, f"{prefix}{name}".encode()))
         for name, signature in signatures.items()
     }
     if all(functions.values()):

@@ -40,8 +40,21 @@ if TYPE_CHECKING:
 PLUGIN_PATH: str = str(_native.LIBRARY_PATH.parent)
 """Folder of the plugin: the ``HDF5_PLUGIN_PATH`` for programs such as h5repack."""
 
-#: Packages that load an HDF5 library of their own when they are imported.
-_HAVE_HDF5 = frozenset({"netCDF4", "osgeo", "rasterio", "tables"})
+#: Modules that load an HDF5 library of their own when they are imported, and VTK's package, which
+#: puts a finder of its own first.
+_HAVE_HDF5 = frozenset(
+    {
+        "netCDF4",
+        "osgeo",
+        "rasterio",
+        "tables",
+        "vtkmodules",
+        "vtkmodules.vtkIOExodus",
+        "vtkmodules.vtkIOHDF",
+        "vtkmodules.vtkIONetCDF",
+        "vtkmodules.vtkIOXdmf2",
+    }
+)
 
 #: The filter's functions take 64-bit identifiers, which HDF5 has since this version.
 _OLDEST_HDF5 = (1, 10, 0)
@@ -123,10 +136,10 @@ class Config:
 def register(*, force: bool = True) -> tuple[str, ...]:
     """Register the filter in every HDF5 library that is loaded.
 
-    `import h5lossy` has done so already, and does so for netCDF4, PyTables, GDAL and rasterio
-    whenever they are imported. Call it after anything else has loaded an HDF5 of its own. No
-    other thread should use that HDF5 meanwhile, unless it was built to be thread-safe; h5py's is
-    guarded by its lock.
+    `import h5lossy` has done so already, and does so for netCDF4, PyTables, GDAL, rasterio and
+    VTK's readers whenever they are imported. Call it after anything else has loaded an HDF5 of its
+    own. No other thread should use that HDF5 meanwhile, unless it was built to be thread-safe;
+    h5py's is guarded by its lock.
 
     Parameters
     ----------
@@ -193,7 +206,11 @@ def install() -> None:
     keep the others from being used.
     """
     _register_quietly()
-    # One finder, also where this module is loaded a second time.
+    _put_finder_first()
+
+
+def _put_finder_first() -> None:
+    """Put a new finder first, and remove any other: this module may be loaded a second time."""
     sys.meta_path[:] = [
         finder for finder in sys.meta_path if type(finder).__name__ != _RegisterAfterImport.__name__
     ]
@@ -272,6 +289,7 @@ def _register_after(loader: importlib.abc.Loader) -> None:
         attributes.pop("exec_module", None)
         loader.exec_module(module)
         _register_quietly()
+        _put_finder_first()
 
     attributes = getattr(loader, "__dict__", {})
     attributes["exec_module"] = exec_module

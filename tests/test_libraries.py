@@ -222,6 +222,39 @@ with tables.open_file(sys.argv[1]) as file:
     assert_same_bits(np.load(tmp_path / "t.npy"), values_of(path))
 
 
+@pytest.mark.parametrize("imports", IMPORTS.values(), ids=IMPORTS)
+def test_vtk_reads_what_h5py_wrote(tmp_path: Path, imports: str) -> None:
+    # The names of its HDF5's functions have a prefix.
+    require("vtkmodules")
+    path = tmp_path / "a.vtkhdf"
+    with h5py.File(path, "w") as file:
+        group = file.create_group("VTKHDF")
+        extent = np.array([0, 69, 0, 49, 0, 19])
+        group.attrs.update(
+            Version=np.array([2, 0]),
+            Type=np.bytes_("ImageData"),
+            WholeExtent=extent,
+            Origin=np.zeros(3),
+            Spacing=np.ones(3),
+            Direction=np.eye(3).ravel(),
+        )
+        data = field((20, 50, 70))
+        group.create_dataset("PointData/t", data=data, chunks=(8, 32, 32), **ABSOLUTE)
+    code = """
+from vtkmodules.util.numpy_support import vtk_to_numpy
+reader = vtkmodules.vtkIOHDF.vtkHDFReader()
+reader.SetFileName(sys.argv[1])
+reader.Update()
+np.save(sys.argv[2], vtk_to_numpy(reader.GetOutput().GetPointData().GetArray("t")))
+print(*(library.registered_by for library in h5lossy.get_config().libhdf5s))
+"""
+    said = snippet(imports.format("vtkmodules.vtkIOHDF") + code, path, tmp_path / "t.npy").stdout
+
+    assert said.split() == ["h5lossy", "h5lossy"]
+    decoded = np.load(tmp_path / "t.npy").reshape(data.shape)
+    assert_same_bits(decoded, values_of(path, "VTKHDF/PointData/t"))
+
+
 @pytest.mark.parametrize("order", ["netCDF4, tables, h5py", "tables, h5py, netCDF4"])
 def test_all_libraries_at_once_read_the_same(compressed: Path, tmp_path: Path, order: str) -> None:
     require("netCDF4", "tables")

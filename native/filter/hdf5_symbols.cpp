@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#include <cstdio>
+
 namespace h5lossy::hdf5 {
 namespace {
 
@@ -37,27 +39,41 @@ void Functions::push(const h5l_message& message) const {
              message.text);
 }
 
+namespace {
+
+// The functions of a library in which all names have this prefix.
+bool find_prefixed(const LoadedLibrary& library, const char* prefix, Functions& f) {
+  const auto find = [&](const char* name, auto& symbol) {
+    char prefixed[64];
+    std::snprintf(prefixed, sizeof prefixed, "%s%s", prefix, name);
+    return library.find(prefixed, symbol);
+  };
+  const bool found = find("H5Tget_class", f.get_class) && find("H5Tget_size", f.get_size) &&
+                     find("H5Tget_order", f.get_order) && find("H5Tget_precision", f.get_precision) &&
+                     find("H5Tget_fields", f.get_fields) && find("H5Tget_ebias", f.get_exponent_bias) &&
+                     find("H5Tget_norm", f.get_norm) && find("H5Sget_simple_extent_dims", f.get_extents) &&
+                     find("H5Sget_simple_extent_ndims", f.get_rank) && find("H5Pget_filter2", f.get_filter) &&
+                     find("H5Pmodify_filter", f.modify_filter) && find("H5Pfill_value_defined", f.fill_value_defined) &&
+                     find("H5Pget_fill_value", f.get_fill_value) && find("H5Fget_obj_ids", f.get_object_ids) &&
+                     find("H5Dget_type", f.get_dataset_type) && find("H5Dget_create_plist", f.get_creation_list) &&
+                     find("H5Pget_layout", f.get_layout) && find("H5Pget_chunk", f.get_chunk) &&
+                     find("H5Pget_nfilters", f.get_filter_count) && find("H5Tclose", f.close_type) &&
+                     find("H5Pclose", f.close_list) && find("H5Epush2", f.push_error) &&
+                     find("H5E_ERR_CLS_g", f.error_class) && find("H5E_PLINE_g", f.error_major) &&
+                     find("H5E_CANTINIT_g", f.error_minor);
+  if (!found) return false;
+  if (!find("H5_lib_vers_info_g", f.version_text)) f.version_text = "";  // not a part of HDF5's interface
+  return true;
+}
+
+}  // namespace
+
 bool find_functions(void* return_address, Functions& f) {
   Dl_info caller;
   if (dladdr(return_address, &caller) == 0) return false;
   const LoadedLibrary library(caller.dli_fname);
-  const bool found =
-      library.find("H5Tget_class", f.get_class) && library.find("H5Tget_size", f.get_size) &&
-      library.find("H5Tget_order", f.get_order) && library.find("H5Tget_precision", f.get_precision) &&
-      library.find("H5Tget_fields", f.get_fields) && library.find("H5Tget_ebias", f.get_exponent_bias) &&
-      library.find("H5Tget_norm", f.get_norm) && library.find("H5Sget_simple_extent_dims", f.get_extents) &&
-      library.find("H5Sget_simple_extent_ndims", f.get_rank) && library.find("H5Pget_filter2", f.get_filter) &&
-      library.find("H5Pmodify_filter", f.modify_filter) &&
-      library.find("H5Pfill_value_defined", f.fill_value_defined) &&
-      library.find("H5Pget_fill_value", f.get_fill_value) && library.find("H5Fget_obj_ids", f.get_object_ids) &&
-      library.find("H5Dget_type", f.get_dataset_type) && library.find("H5Dget_create_plist", f.get_creation_list) &&
-      library.find("H5Pget_layout", f.get_layout) && library.find("H5Pget_chunk", f.get_chunk) &&
-      library.find("H5Pget_nfilters", f.get_filter_count) && library.find("H5Tclose", f.close_type) &&
-      library.find("H5Pclose", f.close_list) && library.find("H5Epush2", f.push_error) &&
-      library.find("H5E_ERR_CLS_g", f.error_class) && library.find("H5E_PLINE_g", f.error_major) &&
-      library.find("H5E_CANTINIT_g", f.error_minor);
-  if (!found) return false;
-  if (!library.find("H5_lib_vers_info_g", f.version_text)) f.version_text = "";  // not a part of HDF5's interface
+  // VTK puts a prefix before the names of its HDF5.
+  if (!find_prefixed(library, "", f) && !find_prefixed(library, "vtkhdf5_", f)) return false;
   // A search of all loaded code can find a different HDF5 than the caller.
   Dl_info callee;
   return dladdr(reinterpret_cast<void*>(f.get_class), &callee) != 0 && callee.dli_fbase == caller.dli_fbase;
