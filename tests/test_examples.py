@@ -22,15 +22,14 @@ FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = {
     "01_h5py.py": ((), "temperature.h5", "t"),
     "02_h5repack.py": (("h5repack",), "packed.h5", "height"),
-    "03_netcdf_xarray.py": (("xarray", "h5netcdf", "netCDF4"), "sst.nc", "sst"),
+    "03_netcdf4.py": (("netCDF4",), "pr.nc", "pr"),
     "04_many_threads.py": ((), "simulation.h5", "density"),
     "05_assess.py": ((), "packed.h5", "t"),
     "06_gpu.py": (("GPU",), "pressure.h5", "p"),
     "07_zarr.py": (("zarr", "kerchunk"), "pressure.h5", "p"),
-    "08_netcdf4.py": (("netCDF4",), "pr.nc", "pr"),
+    "08_mpi.py": (("MPI",), "pressure.h5", "p"),
     "09_xarray.py": (("xarray", "h5netcdf", "engine"), "north.nc", "tas"),
     "10_dask.py": (("dask", "distributed"), "one.h5", "field"),
-    "11_mpi.py": (("MPI",), "pressure.h5", "p"),
 }
 
 
@@ -104,6 +103,6 @@ def test_the_mpi_example_says_what_is_missing(tmp_path: Path) -> None:
     if h5py.get_config().mpi:
         pytest.skip("h5py was built with MPI")
 
-    said = run(sys.executable, FOLDER / "11_mpi.py", cwd=tmp_path, env=environment())
+    said = run(sys.executable, FOLDER / "08_mpi.py", cwd=tmp_path, env=environment())
 
     assert said.stdout.startswith("h5py is not built for MPI here")

@@ -65,7 +65,7 @@ def test_case(found: dict, name: str) -> None:
 
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_the_example(tmp_path: Path, ranks: int) -> None:
-    example = Path(__file__).parents[1] / "examples" / "11_mpi.py"
+    example = Path(__file__).parents[1] / "examples" / "08_mpi.py"
     said = run_ranks(ranks, tmp_path, "-m", "mpi4py", example, tmp_path)
     assert f"{ranks} ranks, " in said, said
     with h5py.File(tmp_path / "pressure.h5") as file:

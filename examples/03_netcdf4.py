@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write a netCDF file with netCDF4, step by step, and read it on all cores.
 
-    python 08_netcdf4.py [FOLDER]
+    python 03_netcdf4.py [FOLDER]
 
 Without FOLDER the file goes to a temporary one. Needs netCDF4.
 """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write one file from all ranks of an MPI program (parallel HDF5), and read it again.
 
-    mpiexec -n 4 python -m mpi4py 11_mpi.py [FOLDER]
+    mpiexec -n 4 python -m mpi4py 08_mpi.py [FOLDER]
 
 Without FOLDER the file goes to a temporary one. With `-m mpi4py`, an error in one rank ends all.
 """
