@@ -49,9 +49,7 @@ class RepackOptions:
     chunks : tuple of int or str
         The chunk shape of all that are compressed.
     rules : sequence of Rule
-        The ``--dataset`` options.
-    file_rules : sequence of Rule
-        The rules of the ``--rules`` file.
+        The rules of the ``--rules`` file, then the ``--dataset`` options.
     skip : sequence of str
         The ``--skip`` options.
     """
@@ -60,7 +58,6 @@ class RepackOptions:
     chunks: Chunks
     rules: Sequence[Rule]
     skip: Sequence[str]
-    file_rules: Sequence[Rule] = ()
 
 
 def make_plans(file: h5py.File, options: RepackOptions) -> list[Plan]:
@@ -84,14 +81,13 @@ def check_rules(options: RepackOptions, datasets: Sequence[tuple[str, str]]) -> 
     kept: dict[str, list[str]] = {}
     for path, why in datasets:
         kept.setdefault(path, []).append(why)
-    rules = (*options.file_rules, *options.rules)
-    for rule in rules:
+    for rule in options.rules:
         require_match(rule.where, rule.pattern, kept)
         if not rule.skip:
             _require_compressible(rule, kept)
     for pattern in options.skip:
         require_match("--skip", pattern, kept)
-    for rule in rules:
+    for rule in options.rules:
         if rule.request.codec:
             _require_bound(rule, kept)
 
@@ -123,7 +119,7 @@ def _require_bound(rule: Rule, kept: Mapping[str, list[str]]) -> None:
 
 def _plan(plan: Plan, options: RepackOptions) -> Plan:
     """Decide what becomes of one dataset."""
-    rules = _rules_for(plan.path, options)
+    rules = [rule for rule in options.rules if matches(plan.path, rule.pattern)]
     request = options.request
     for rule in rules:
         request = rule.request.or_else(request)
@@ -144,19 +140,10 @@ def _plan(plan: Plan, options: RepackOptions) -> Plan:
     return dataclasses.replace(plan, codec=codec, chunks=_chunk_shape(plan, wanted))
 
 
-def _rules_for(path: str, options: RepackOptions) -> list[Rule]:
-    """Return the rules for a dataset, the last of which decides.
-
-    Of a file's rules it is the first one that names the dataset; options come after it.
-    """
-    first = next((rule for rule in options.file_rules if matches(path, rule.pattern)), None)
-    by_option = [rule for rule in options.rules if matches(path, rule.pattern)]
-    return by_option if first is None else [first, *by_option]
-
-
 def _objection(plan: Plan, codec: Codec | None, rules: Sequence[Rule], skip: Sequence[str]) -> str:
     """Return why a dataset is better not compressed; nothing if it may be."""
-    if any(rule.skip for rule in rules) or any(matches(plan.path, pattern) for pattern in skip):
+    is_skipped = bool(rules) and rules[-1].skip
+    if is_skipped or any(matches(plan.path, pattern) for pattern in skip):
         return _SKIPPED
     if codec is None:
         return _NO_BOUND

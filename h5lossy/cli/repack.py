@@ -83,9 +83,8 @@ _MOST_ROWS = 100
     "file_rules",
     type=RulesFile(),
     metavar="FILE.toml",
-    help="Rules for datasets from a file, as h5lossy tune --rules writes it. Of these, the first "
-    "one that names a dataset counts. --dataset goes before them, and they before the bound for "
-    "all.",
+    help="Rules for datasets from a file, as h5lossy tune --rules writes it. --dataset rules count "
+    "as if they came after them.",
 )
 @click.option(
     "--skip",
@@ -173,16 +172,14 @@ def repack(
     allow. Only regular files are replaced. SRC is never written to. If there is nothing to
     compress, nothing is written, and the exit code is 1.
     """
-    file_rules = file_rules or []
-    if not request.bound and not any(rule.request.bound for rule in (*rules, *file_rules)):
+    rules = [*(file_rules or ()), *rules]
+    if not request.bound and not any(rule.request.bound for rule in rules):
         raise click.UsageError(
             "give a bound for all float datasets, for example --range-relative 1e-4, "
             "or for some: --dataset 'GLOB:absolute=1e-3'"
         )
     targets = _targets(sources, target)
-    options = RepackOptions(
-        request=request, chunks=chunks, rules=rules, file_rules=file_rules, skip=skip
-    )
+    options = RepackOptions(request=request, chunks=chunks, rules=rules, skip=skip)
     is_alone = len(sources) == 1
     if not is_alone and (datasets := _survey(targets, options)):
         check_rules(options, datasets)
