@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -312,27 +313,32 @@ def write_rules(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_first_rule_that_names_a_dataset_counts(sources: list[Path], folder: Path) -> None:
+def test_the_last_rule_that_names_a_dataset_counts(sources: list[Path], folder: Path) -> None:
     rules = write_rules(
         folder.parent,
         """
         [[rule]]
-        dataset = ["extra", "nothing*", "count*"]
+        dataset = ["/ocean/salt", "temp"]
         skip = true
-        [[rule]]
-        dataset = "/ocean/salt"
-        absolute = 1e-3
-        codec = "cuszp2"
-        mode = "plain"
-        dimensions = 2
-        chunks = [20, 30]
         [[rule]]
         dataset = "**"
         digits = 2
         codec = "interp"
         axes = [-1]
         rewritable = false
-        """.replace('"nothing*", ', ""),
+        [[rule]]
+        dataset = "/ocean/salt"
+        codec = "cuszp2"
+        mode = "plain"
+        dimensions = 2
+        chunks = [20, 30]
+        [[rule]]
+        dataset = "salt"
+        absolute = 1e-3
+        [[rule]]
+        dataset = ["extra", "count*"]
+        skip = true
+        """,
     )
 
     cli("repack", sources[1], folder, "--rules", rules)
@@ -355,6 +361,9 @@ def test_options_go_before_the_rules_of_a_file(sources: list[Path], folder: Path
     }
     cli("repack", sources[0], folder, *options, "--force", "-d", "temp:lossless,codec=pfpl")
     assert bounds(folder / "a.h5")["/temp"] == PFPL(lossless=True)
+    skipping = write_rules(folder.parent, '[[rule]]\ndataset = "**"\nskip = true\n')
+    cli("repack", sources[0], folder, "--rules", skipping, "--force", "-d", "temp:absolute=0.5")
+    assert bounds(folder / "a.h5") == {"/temp": PFPL(absolute=0.5)}
 
 
 @pytest.mark.parametrize("how", ["--rules", "--dataset", "--skip"])
@@ -481,6 +490,28 @@ def test_what_tune_writes_is_what_repack_reads(tmp_path: Path) -> None:
     cli(*command[1:3], target, *command[4:], "--force")
     assert bounds(target) == found
     assert len(plain["datasets"]) == len(found)
+
+
+def test_rules_that_were_found_stay_after_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, rules = tmp_path / "a.h5", tmp_path / "r.toml"
+    with h5py.File(source, "w") as file:
+        file["a"], file["b"] = field((40, 50)), field((40, 50))
+    module = importlib.import_module("h5lossy.cli.tune")
+    answers = iter([module.search])
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if (search := next(answers, None)) is None:
+            raise KeyboardInterrupt
+        return search(*arguments, **options)
+
+    monkeypatch.setattr(module, "search", interrupted)
+    options = ["--require", "psnr>=60", "--codecs", "pfpl", "--all", "--rules", rules]
+
+    cli("tune", source, *options, status=130)
+
+    assert re.findall("^dataset.*", rules.read_text(), re.MULTILINE) == ['dataset = "/a"']
 
 
 def test_a_dataset_that_nothing_fits_gets_no_rule(tmp_path: Path) -> None:

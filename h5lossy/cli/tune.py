@@ -129,7 +129,13 @@ def tune(
             settings["chunks"] = shape_text(field.chunks)
         return replace(one, settings=settings)
 
-    outcomes = []
+    outcomes: list[_Outcome] = []
+
+    def add(one: _Outcome) -> None:
+        outcomes.append(one)
+        if rules_path is not None:  # each at once: the next dataset may take hours
+            rules_path.write_text(_rules_text(outcomes, require), encoding="utf-8")
+
     with no_verdict(), progress_bar(None) as advance:
         requirements = parse_requirements(require)
         classes = codecs_named(codecs)
@@ -141,29 +147,33 @@ def tune(
                     if not as_json:
                         say(printable(path))
                     try:
-                        outcomes.append(tune_one(read()))
+                        one = tune_one(read())
                     except (click.ClickException, *UNREADABLE) as error:
-                        outcomes.append(_Outcome(file=place, path=path, why=why_of(error)))
+                        one = _Outcome(file=place, path=path, why=why_of(error))
+                    add(one)
         else:
-            outcomes.append(tune_one(read_field(place, pattern, chunks, missing_value)))
-    if rules_path is not None:
-        rules_path.write_text(_rules_text(outcomes, require), encoding="utf-8")
+            add(tune_one(read_field(place, pattern, chunks, missing_value)))
     command = _command(outcomes, rules_path, missing_value)
     if as_json:
         datasets = [_plain(one, requirements) for one in outcomes]
         plain = {"datasets": datasets} if every else datasets[0]
         click.echo(json.dumps({**plain, "command": command}, indent=2))
     else:
-        tries = sum(one.found.tries for one in outcomes if one.found)
-        failed = [one for one in outcomes if not one.settings]
-        names = "".join(f"\nno rule for {one.path}: {one.why}" for one in failed)
-        if not every and failed:
-            names = f": {failed[0].why}"
-        say(f"tries {tries}{names}")
-        if command:
-            say(f"use: {printable(command)}")
+        _say_end(outcomes, command, every=every)
     if not all(one.settings for one in outcomes):
         click.get_current_context().exit(FAILED)
+
+
+def _say_end(outcomes: Sequence[_Outcome], command: str | None, *, every: bool) -> None:
+    """Print what was found in all, and what was not."""
+    tries = sum(one.found.tries for one in outcomes if one.found)
+    failed = [one for one in outcomes if not one.settings]
+    names = "".join(f"\nno rule for {one.path}: {one.why}" for one in failed)
+    if not every and failed:
+        names = f": {failed[0].why}"
+    say(f"tries {tries}{names}")
+    if command:
+        say(f"use: {printable(command)}")
 
 
 def _command(
