@@ -10,7 +10,7 @@ import griffe
 
 
 class CodecSignatures(griffe.Extension):
-    """Show the type in an InitVar, and leave out `relative`, which exists only to be refused."""
+    """Show the type in an InitVar."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Change the codecs, once their ``__init__`` is there."""
@@ -18,7 +18,6 @@ class CodecSignatures(griffe.Extension):
             initializer = codec.members.get("__init__")
             if not isinstance(initializer, griffe.Function):
                 continue
-            shown = []
             for parameter in initializer.parameters:
                 annotation = parameter.annotation
                 if (
@@ -26,6 +25,3 @@ class CodecSignatures(griffe.Extension):
                     and str(annotation.left) == "InitVar"
                 ):
                     parameter.annotation = annotation.slice
-                if parameter.name != "relative":
-                    shown.append(parameter)
-            initializer.parameters = griffe.Parameters(*shown)

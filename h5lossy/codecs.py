@@ -11,6 +11,7 @@ packs and unpacks.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
 import numbers
 import operator
@@ -74,8 +75,6 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     checksum: bool = True
     #: Another way to give `pointwise_relative`.
     significant_digits: InitVar[int | None] = None
-    #: Not an argument. It is here to be refused with a better message than Python's.
-    relative: InitVar[None] = None
 
     filter_id: ClassVar[int] = FILTER_ID
     filter_name: ClassVar[str] = FILTER_NAME
@@ -84,13 +83,25 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     #: The width of a bin as a share of twice the bound.
     step_share: ClassVar[float] = 1.0
 
-    def __post_init__(self, significant_digits: int | None, relative: object) -> None:
-        if relative is not None:
+    def __new__(cls, *values: object, **arguments: Any) -> Self:
+        """Refuse arguments that there are not; Python's message does not say which there are."""
+        if "relative" in arguments:
             raise TypeError(
                 "relative has two meanings in this field: give range_relative, a fraction of "
                 "max - min (what hdf5plugin and SZ call relative), or pointwise_relative, a "
                 "fraction of each value"
             )
+        names = [*inspect.signature(cls).parameters]
+        unknown = [*map(repr, values), *(name for name in arguments if name not in names)]
+        if unknown:
+            raise TypeError(
+                f"{cls.__name__} does not take {', '.join(unknown)}; it takes {', '.join(names)}, "
+                f"each by name: {cls.__name__}(absolute=1e-3), for example"
+            )
+        made: Self = super().__new__(cls)
+        return made
+
+    def __post_init__(self, significant_digits: int | None) -> None:
         for flag in ("lossless", "checksum"):
             if not isinstance(getattr(self, flag), bool):
                 raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
