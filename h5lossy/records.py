@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from h5lossy import _native
 from h5lossy._values import as_bits
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
+    from h5lossy.codecs import Codec
     from h5lossy.datasets import DatasetInfo
 
 #: What was found when the dataset was written, and of what dataset: JSON.
@@ -33,6 +35,10 @@ HASH_ATTRIBUTE = "h5lossy_hashes"
 
 #: What `repack` was asked for, and what it used: JSON.
 SETTINGS_ATTRIBUTE = "h5lossy"
+
+#: What was lost, in words. CF's section 8.4, "Lossy Compression via Quantization", has attributes
+#: for four algorithms, of which none is ours, and no others; it allows attributes of other names.
+PROVENANCE_ATTRIBUTE = "lossy_compression"
 
 #: All attributes that are only true of the dataset for which they were written.
 ATTRIBUTES = (SETTINGS_ATTRIBUTE, REPORT_ATTRIBUTE, HASH_ATTRIBUTE)
@@ -176,6 +182,15 @@ def digest(record: dict[str, Any], hashes: str) -> str:
     rest = {name: value for name, value in record.items() if name != "digest"}
     text = json.dumps(rest, sort_keys=True) + hashes
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def loss_text(codec: Codec) -> str:
+    """Say what a codec loses, for `PROVENANCE_ATTRIBUTE`."""
+    kind = str(codec.bound.kind).replace("_", "-")
+    return (
+        f"{kind} error at most {codec.bound.value!r}: "
+        f"h5lossy version {_native.version()} (codec {codec.codec_name})"
+    )
 
 
 def write_text(dataset: h5py.Dataset, name: str, text: str) -> None:

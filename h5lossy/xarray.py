@@ -29,7 +29,7 @@ from h5lossy.codecs import PFPL, Codec, checked_codec
 from h5lossy.datasets import codec_of
 from h5lossy.errors import InvalidArgumentError, UnsupportedError
 from h5lossy.missing import missing_of
-from h5lossy.records import ATTRIBUTES
+from h5lossy.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
 
 try:
     import xarray as xr
@@ -127,8 +127,9 @@ def encoding(
     Warns
     -----
     RuntimeWarning
-        If nothing in the dataset can be compressed, or if a variable has missing values that are
-        not its fill value.
+        If nothing in the dataset can be compressed; if a variable has missing values that are not
+        its fill value; or if its attribute ``lossy_compression`` is about an earlier compression
+        only.
 
     Notes
     -----
@@ -455,6 +456,8 @@ def _encoding_of(
             }
             if not codec.lossless:
                 _warn_of_missing(ds[name], found[name].get("_FillValue"))
+                if codec != opened_with.get(name):
+                    _warn_of_statement(ds[name], codec)
         elif name in named:
             raise UnsupportedError(f"{name!r} can't be compressed: {_why_not(variable, dtype)}")
     return found
@@ -522,6 +525,17 @@ def _warn_of_missing(array: xr.DataArray, fill: Any) -> None:
         _warn(
             f"{array.name}: its missing values {', '.join(map(str, others))} may change by the "
             "bound, since only the fill value is kept bit for bit; h5lossy repack keeps them, too"
+        )
+
+
+def _warn_of_statement(array: xr.DataArray, codec: Codec) -> None:
+    """Warn of an attribute that says what an earlier codec lost, as if that were all."""
+    earlier = array.attrs.get(PROVENANCE_ATTRIBUTE)
+    if isinstance(earlier, str) and not earlier.endswith(loss_text(codec)):
+        _warn(
+            f"{array.name}: its attribute {PROVENANCE_ATTRIBUTE} is about an earlier compression, "
+            "whose error stays, and to which this one adds; append to it: "
+            f"'; {loss_text(codec)}'"
         )
 
 

@@ -787,6 +787,19 @@ def test_records_do_not_travel(
         assert (found.ok, found.record) == (True, None)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_statement_about_an_earlier_loss_is_not_the_whole_truth(repacked: Path) -> None:
+    with xr.open_dataset(repacked, engine="h5lossy") as ds:
+        encoding(ds)  # the same codec and bound
+        encoding(ds, lossless=True)
+        with pytest.warns(RuntimeWarning, match=r"^tas: .* append to it: '(.*)'$") as warned:
+            encoding(ds, absolute=0.1)
+        added = str(warned[0].message).split("'")[1]
+        assert added.startswith("; absolute error at most 0.1: h5lossy version ")
+        ds["tas"].attrs["lossy_compression"] += added
+        encoding(ds, absolute=0.1)
+
+
 def test_records_that_another_engine_copied_are_outdated(repacked: Path, tmp_path: Path) -> None:
     with xr.open_dataset(repacked, engine="netcdf4") as ds:
         part = ds.isel(time=slice(5))

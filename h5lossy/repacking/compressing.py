@@ -33,7 +33,13 @@ from h5lossy.frames import keeping_missing
 from h5lossy.missing import missing_when_stored
 from h5lossy.ranges import confirmed_range
 from h5lossy.recorder import Recorder
-from h5lossy.records import ATTRIBUTES, SETTINGS_ATTRIBUTE, write_text
+from h5lossy.records import (
+    ATTRIBUTES,
+    PROVENANCE_ATTRIBUTE,
+    SETTINGS_ATTRIBUTE,
+    loss_text,
+    write_text,
+)
 from h5lossy.repacking.objects import path_text
 
 if TYPE_CHECKING:
@@ -46,11 +52,6 @@ if TYPE_CHECKING:
 
 #: Takes the bytes that were done since its last call, and what is being done.
 Advance: TypeAlias = Callable[[int, str], object]
-
-#: The attribute that says in words what was lost. CF's section 8.4, "Lossy Compression via
-#: Quantization", has attributes for four algorithms, of which none is ours, and no others; it
-#: allows attributes of other names.
-PROVENANCE_ATTRIBUTE = "lossy_compression"
 
 #: Attributes of old HDF5 files are smaller than 64 KiB.
 _MOST_TEXT = 1 << 15
@@ -273,14 +274,9 @@ def provenance_text(dataset: h5py.Dataset, codec: Codec) -> str | None:
 
     Earlier compression remains stated, as its errors remain.
     """
-    bound = codec.bound
-    if bound.kind is BoundKind.LOSSLESS:
+    if codec.bound.kind is BoundKind.LOSSLESS:
         return None
-    kind = str(bound.kind).replace("_", "-")
-    text = (
-        f"{kind} error at most {bound.value!r}: "
-        f"h5lossy version {_native.version()} (codec {codec.codec_name})"
-    )
+    text = loss_text(codec)
     try:
         earlier = dataset.attrs.get(PROVENANCE_ATTRIBUTE)
     except (OSError, TypeError, ValueError):  # a type that h5py does not know
