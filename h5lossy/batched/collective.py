@@ -96,7 +96,7 @@ def write_together(
     if not is_parallel(dataset.file):
         raise InvalidArgumentError(
             f"collective=True is for files that are open with driver='mpio', and "
-            f"{dataset.file.filename} is open with {dataset.file.driver!r}"
+            f"{dataset.file.filename} is open with {dataset.file.driver!r}; leave it out"
         )
     with ExitStack() as stack:
         ranks = Ranks(dataset.file)
@@ -166,6 +166,11 @@ class _Parts:
         self._chosen, box = chosen, chosen.box
         if 0 in box.shape:
             return
+        if not dataset.shape:
+            raise InvalidArgumentError(
+                f"{dataset.name} is a scalar, which processes cannot share; write it in one of "
+                "them, without collective=True"
+            )
         grid = chosen.grid(dataset, self._source.cuts)
         is_filtered = dataset.id.get_create_plist().get_nfilters() > 0
         if is_filtered and grid.whole != box:

@@ -18,6 +18,7 @@ from h5lossy.bounds import BoundKind
 from h5lossy.cli._console import say
 from h5lossy.cli._options import Request, json_option, request_option
 from h5lossy.cli._patterns import parse_chunks
+from h5lossy.errors import H5LossyError
 from h5lossy.frames import complete_filter_options
 
 if TYPE_CHECKING:
@@ -129,7 +130,10 @@ def _complete(codec: Codec, dtype: str, chunks: str, fill_value: float | None) -
         extents = "keep"
     if isinstance(extents, str):
         raise click.UsageError(f"--chunks takes extents such as 64x256, got {chunks!r}")
-    return complete_filter_options(codec, np.dtype(_TYPES[dtype]), extents, fill_value)
+    try:
+        return complete_filter_options(codec, np.dtype(_TYPES[dtype]), extents, fill_value)
+    except H5LossyError as error:  # everything here was typed
+        raise click.UsageError(str(error)) from None
 
 
 def _print_h5repack(words: Sequence[int], name: str, *, flag: int) -> None:
