@@ -789,7 +789,7 @@ def test_records_do_not_travel(
 
 @pytest.mark.filterwarnings("error")
 def test_a_statement_about_an_earlier_loss_is_not_the_whole_truth(repacked: Path) -> None:
-    with xr.open_dataset(repacked, engine="h5lossy") as ds:
+    with open_with_codecs(repacked) as ds:
         encoding(ds)  # the same codec and bound
         encoding(ds, lossless=True)
         with pytest.warns(RuntimeWarning, match=r"^tas: .* append to it: '(.*)'$") as warned:
