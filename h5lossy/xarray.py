@@ -9,6 +9,7 @@ find the engine "h5lossy".
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import io
 import math
@@ -60,6 +61,9 @@ _CF_REFERENCES = (
     "grid_mapping",
     "node_coordinates",
 )
+
+#: How values are made from what is stored.
+_SCALE = ("scale_factor", "add_offset")
 
 #: What an encoding says of filters beside `compression`, in the terms of netCDF4 and of h5py.
 #: Shuffle is one, since h5py would apply it before the codec, which refuses that.
@@ -137,9 +141,10 @@ def encoding(
     array, so that no chunk is encoded more than once.
 
     xarray replaces a variable's own encoding by the given one, so the result repeats what has to be
-    kept of it. A ``missing_value`` becomes the fill value, too, if there is none: the codec keeps
-    the fill value bit for bit, and other values within the bound. Floats with ``scale_factor`` or
-    ``add_offset`` are saved without these: the bound is that of the values in `ds`.
+    kept of it. A ``missing_value`` that the type can hold becomes the fill value, too, if there is
+    none: the codec keeps the fill value bit for bit, and other values within the bound. Floats with
+    ``scale_factor`` or ``add_offset`` are saved without these if they get another codec than they
+    were opened with: the bound is then that of the values in `ds`.
 
     Examples
     --------
@@ -206,7 +211,8 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
     Returns
     -------
     dict
-        By name, of those variables that have one.
+        By name, of those variables that have one. An absolute bound is that of the values: what is
+        stored, times ``scale_factor``.
 
     Raises
     ------
@@ -227,6 +233,16 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
             "; of a tree, give the dataset of each group" if isinstance(ds, xr.DataTree) else ""
         )
         raise TypeError(f"codecs_of takes an xarray.Dataset, got {type(ds).__name__}{advice}")
+    found = _opened_with(ds)
+    for name, codec in found.items():
+        scale = abs(float(ds.variables[name].encoding.get("scale_factor", 1)))
+        if codec.absolute is not None and scale != 1:
+            found[name] = dataclasses.replace(codec, absolute=codec.absolute * scale)
+    return found
+
+
+def _opened_with(ds: xr.Dataset) -> dict[str, Codec]:
+    """Return the codecs that variables were opened with; their bounds are of what is stored."""
     found = {name: variable.encoding.get("compression") for name, variable in ds.variables.items()}
     return {name: codec for name, codec in found.items() if isinstance(codec, Codec)}
 
@@ -431,7 +447,7 @@ def _encoding_of(
 ) -> dict[str, dict[str, Any]]:
     """Return the encoding of each variable of a dataset that is to be compressed."""
     found = {}
-    opened_with = codecs_of(ds)
+    opened_with = _opened_with(ds)
     no_data = {*ds.coords, *_referred_to(ds.variables.values())}
     resizable = set(ds.encoding.get("unlimited_dims", ()))
     for name, variable in ds.variables.items():
@@ -452,7 +468,8 @@ def _encoding_of(
             found[name] = {
                 "compression": codec,
                 "chunksizes": _chunks_of(variable, dtype.itemsize),
-                **_kept(variable, dtype),
+                # The codec that it was opened with has the bound of what is stored.
+                **_kept(variable, dtype, is_scaled=codec is opened_with.get(name)),
             }
             if not codec.lossless:
                 _warn_of_missing(ds[name], found[name].get("_FillValue"))
@@ -495,12 +512,14 @@ def _why_not(variable: xr.Variable, dtype: np.dtype[Any] | None) -> str:
     return f"it is saved as {stored}, and only float32 and float64 can be{advice}"
 
 
-def _kept(variable: xr.Variable, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Return what remains of a variable's own encoding."""
+def _kept(variable: xr.Variable, dtype: np.dtype[Any], *, is_scaled: bool) -> dict[str, Any]:
+    """Return what remains of a variable's own encoding; `is_scaled`: its scale, too."""
     own, attributes = variable.encoding, variable.attrs
-    if "scale_factor" in own or "add_offset" in own:
+    if not is_scaled and any(key in own for key in _SCALE):
         return {}
-    kept = {key: own[key] for key in ("dtype", "_FillValue", "missing_value") if key in own}
+    kept = {
+        key: own[key] for key in ("dtype", "_FillValue", "missing_value", *_SCALE) if key in own
+    }
     return kept | _undeclared_fill(own, attributes, dtype)
 
 
@@ -511,9 +530,13 @@ def _undeclared_fill(
     if own.get("_FillValue") is not None or "_FillValue" in attributes:
         return {}
     for place in (own, attributes):
-        value = np.asarray(place.get("missing_value", ()))
-        if value.size == 1 and value.dtype.kind in "fiu":
-            return {"_FillValue": dtype.type(value.reshape(())[()])}
+        values = np.asarray(place.get("missing_value", ()))
+        if values.size == 1 and values.dtype.kind in "fiu":
+            value = values.reshape(())[()]
+            with np.errstate(over="ignore"):
+                fill = dtype.type(value)
+            if fill == value or np.isnan(fill):  # another one would make valid values missing
+                return {"_FillValue": fill}
     return {}
 
 

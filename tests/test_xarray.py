@@ -753,6 +753,42 @@ def test_restoring_leaves_its_argument_alone(saved: Path) -> None:
         assert {name: dict(v.encoding) for name, v in ds.variables.items()} == before
 
 
+@pytest.mark.filterwarnings("ignore:t. its missing values:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("missing", "odd"), [(np.float64(1e300), np.inf), (np.int32(2**24 + 1), 2.0**24)]
+)
+def test_a_missing_value_that_the_type_cannot_hold_makes_no_other_value_missing(
+    tmp_path: Path, missing: Any, odd: float
+) -> None:
+    values = np.zeros((64, 128), "f4")
+    values[0, :3] = odd
+    ds = xr.Dataset({"t": (("y", "x"), values, {"missing_value": missing})})
+
+    save(ds, tmp_path / "a.nc", encoding=encoding(ds, **BOUND))
+
+    with open_with_codecs(tmp_path / "a.nc") as again:
+        np.testing.assert_array_equal(again["t"].values, values)
+
+
+def test_scaled_floats_keep_scale_and_bound(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(64, 128)).astype("f4")
+    own = {"scale_factor": 0.01, "add_offset": 1.0, "dtype": "f4", "chunksizes": (64, 64)}
+    stored = {"t": {**own, "compression": h5lossy.PFPL(absolute=0.1)}}
+    save(xr.Dataset({"t": (("y", "x"), values)}), tmp_path / "a.nc", encoding=stored)
+
+    with open_with_codecs(tmp_path / "a.nc") as ds:
+        assert codecs_of(ds)["t"].absolute == pytest.approx(0.001)
+        kept = encoding(ds)["t"]
+        assert (kept["scale_factor"], kept["compression"]) == (0.01, h5lossy.PFPL(absolute=0.1))
+        save(ds, tmp_path / "b.nc", encoding={"t": kept})
+        for again in (encoding(ds, codecs_of(ds)), encoding(ds, absolute=0.001)):
+            assert "scale_factor" not in again["t"]
+            assert again["t"]["compression"].absolute == pytest.approx(0.001)
+        first = ds["t"].values
+    with open_with_codecs(tmp_path / "b.nc") as ds:
+        np.testing.assert_array_equal(ds["t"].values, first)
+
+
 # ------------------------------------------------------------------------------------------------
 # Records
 # ------------------------------------------------------------------------------------------------
