@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 import h5lossy
 from checks import assert_kept
-from h5lossy import PFPL, CuSZp2, Interp
+from h5lossy import AATROX, PFPL, CuSZp2, Interp
 from h5lossy.cli import main
 from h5lossy.cli._files import for_each_file
 from h5lossy.cli._interrupts import InterruptedBySignal, interruptible
@@ -361,6 +361,10 @@ def test_options_go_before_the_rules_of_a_file(sources: list[Path], folder: Path
     }
     cli("repack", sources[0], folder, *options, "--force", "-d", "temp:lossless,codec=pfpl")
     assert bounds(folder / "a.h5")["/temp"] == PFPL(lossless=True)
+    later = folder.parent / "later.toml"
+    later.write_text('[[rule]]\ndataset = "temp"\ncodec = "aatrox"\n')
+    cli("repack", sources[0], folder, "--force", "--rules", rules, "--rules", later, *options[2:])
+    assert bounds(folder / "a.h5")["/temp"] == AATROX(absolute=0.5)
     skipping = write_rules(folder.parent, '[[rule]]\ndataset = "**"\nskip = true\n')
     cli("repack", sources[0], folder, "--rules", skipping, "--force", "-d", "temp:absolute=0.5")
     assert bounds(folder / "a.h5") == {"/temp": PFPL(absolute=0.5)}
@@ -396,6 +400,12 @@ WRONG_RULES = {
     "no glob": ("[[rule]]\nabsolute = 1\n", "line 1: dataset must be a glob"),
     "no globs": ("[[rule]]\ndataset = []\nabsolute = 1\n", "line 1: dataset must be a glob"),
     "a number": ("[[rule]]\ndataset = [3]\nabsolute = 1\n", "line 1: dataset must be a glob"),
+    "a flag that is none": (
+        '[[rule]]\ndataset = "x"\nabsolute = 1\nchecksum = false\n',
+        "line 1: checksum is never false",
+    ),
+    "a bound that is off": ('[[rule]]\ndataset = "x"\nlossless = false\n', "is never false"),
+    "only a flag": ('[[rule]]\ndataset = "x"\nrewritable = false\n', "the rule says nothing"),
     "no setting": ('[[rule]]\ndataset = "x"\n', "the rule says nothing"),
     "skip and more": (
         '[[rule]]\ndataset = "x"\nskip = true\nabsolute = 1\n',

@@ -45,8 +45,11 @@ class FileToWrite(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if not path.absolute().parent.is_dir():
+        folder = path.absolute().parent
+        if not folder.is_dir():
             self.fail(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        if not path.exists() and not os.access(folder, os.W_OK):
+            self.fail(f"no file can be made in {str(path.parent)!r}: permission denied")
         if not path.name.lower().endswith(self._suffix):
             self.fail(f"only {self._suffix} is written, got {path.name!r}")
         return path

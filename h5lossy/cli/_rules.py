@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy.cli._console import one_line
+from h5lossy.cli._options import FLAGS
 from h5lossy.cli._patterns import Rule
 
 if TYPE_CHECKING:
@@ -111,9 +112,9 @@ def _rules(table: dict[str, Any], where: str) -> list[Rule]:
         raise click.UsageError(f"skip is true or false, got {skip!r}")
     if skip and table:
         raise click.UsageError(f"a rule that skips has no other setting, got {', '.join(table)}")
-    if not skip and not table:
+    settings = [_setting(key, value) for key, value in table.items() if not _is_off(key, value)]
+    if not skip and not settings:
         raise click.UsageError("the rule says nothing; give a bound, or skip = true")
-    settings = [text for key, value in table.items() if (text := _setting(key, value))]
     return [replace(Rule.of(one, settings), skip=skip, where=where) for one in patterns]
 
 
@@ -121,10 +122,17 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
+def _is_off(name: str, value: Any) -> bool:
+    """Return whether a setting is a codec's flag that is not set."""
+    if value is False and name.replace("-", "_") not in FLAGS:
+        raise click.UsageError(f"{name} is never false; leave it out")
+    return value is False
+
+
 def _setting(name: str, value: Any) -> str:
-    """Write a setting as --dataset takes it; a flag that is false is nothing."""
-    if isinstance(value, bool):
-        return name if value else ""
+    """Write a setting as --dataset takes it."""
+    if value is True:
+        return name
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(one, str | int | float) for one in values):
         raise click.UsageError(f"{name} takes a number, a text or a list of numbers, got {value!r}")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections import defaultdict
@@ -82,9 +83,10 @@ _MOST_ROWS = 100
     "--rules",
     "file_rules",
     type=RulesFile(),
+    multiple=True,
     metavar="FILE.toml",
     help="Rules for datasets from a file, as h5lossy tune --rules writes it. --dataset rules count "
-    "as if they came after them.",
+    "as if they came after them. May be repeated.",
 )
 @click.option(
     "--skip",
@@ -124,7 +126,7 @@ def repack(
     *,
     request: Request,
     rules: Sequence[Rule],
-    file_rules: Sequence[Rule] | None,
+    file_rules: Sequence[Sequence[Rule]],
     skip: Sequence[str],
     chunks: Chunks,
     verify: bool,
@@ -172,7 +174,7 @@ def repack(
     allow. Only regular files are replaced. SRC is never written to. If there is nothing to
     compress, nothing is written, and the exit code is 1.
     """
-    rules = [*(file_rules or ()), *rules]
+    rules = [*itertools.chain(*file_rules), *rules]
     if not request.bound and not any(rule.request.bound for rule in rules):
         raise click.UsageError(
             "give a bound for all float datasets, for example --range-relative 1e-4, "
