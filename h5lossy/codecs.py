@@ -61,6 +61,17 @@ def choice_text(choice: Any) -> str:
     return ",".join(map(str, choice)) if isinstance(choice, tuple) else str(choice)
 
 
+def _takes(
+    signature: inspect.Signature, values: Sequence[object], arguments: dict[str, Any]
+) -> bool:
+    """Return whether a method can be called like this."""
+    try:
+        signature.bind(None, *values, **arguments)
+    except TypeError:
+        return False
+    return True
+
+
 # eq=False keeps the comparison and hash of FilterRefBase, by filter number and options: dataclass's
 # own would compare by field, and h5py, h5netcdf and hdf5plugin compare filters of different
 # classes.
@@ -91,9 +102,10 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
                 "max - min (what hdf5plugin and SZ call relative), or pointwise_relative, a "
                 "fraction of each value"
             )
-        names = [*inspect.signature(cls).parameters]
+        signature = inspect.signature(cls.__init__)  # a subclass may have its own
+        names = [*signature.parameters][1:]
         unknown = [*map(repr, values), *(name for name in arguments if name not in names)]
-        if unknown:
+        if unknown and not _takes(signature, values, arguments):
             raise TypeError(
                 f"{cls.__name__} does not take {', '.join(unknown)}; it takes {', '.join(names)}, "
                 f"each by name: {cls.__name__}(absolute=1e-3), for example"

@@ -355,9 +355,10 @@ def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
         return ()
     extents = tuple(n for n in shape if n != 1)
     surplus = len(extents) - _native.MAX_RANK
-    if surplus <= 0:
-        return extents
-    return math.prod(extents[: surplus + 1]), *extents[surplus + 1 :]
+    if surplus > 0:
+        extents = math.prod(extents[: surplus + 1]), *extents[surplus + 1 :]
+    # The library has 32 bits for each, and refuses so many values.
+    return tuple(min(n, 0xFFFFFFFF) for n in extents)
 
 
 #: A bound is reduced by at most 1 / _FINEST to keep missing values exact.

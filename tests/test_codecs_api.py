@@ -173,6 +173,20 @@ def test_an_unknown_argument_is_refused_with_those_that_there_are(codec: type[Co
         assert all(name in said for name in ("absolute", "significant_digits", "by name", *own))
 
 
+def test_subclasses_take_what_they_take(codec: type[Codec]) -> None:
+    class Same(codec):  # type: ignore[misc, valid-type]
+        pass
+
+    class Own(codec):  # type: ignore[misc, valid-type]
+        def __init__(self, tolerance: float, **others: Any) -> None:
+            super().__init__(absolute=tolerance, **others)
+
+    assert Same(absolute=0.5) == Own(0.5) == Own(tolerance=0.5) == codec(absolute=0.5)
+    assert Own(0.5, checksum=False) == codec(absolute=0.5, checksum=False)
+    with pytest.raises(TypeError, match=r"^Same does not take abs;"):
+        Same(abs=0.5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bound_out_of_range_is_refused(codec: type[Codec], kind: str) -> None:
     for value in (0, 0.0, -0.0, -1e-3, -math.inf, math.inf, math.nan, np.nan):
