@@ -506,10 +506,13 @@ def _why_not(variable: xr.Variable, dtype: np.dtype[Any] | None) -> str:
     """Say why a variable can't be compressed."""
     if dtype is not None:
         return f"it has no values, or no dimensions: its shape is {variable.shape}"
-    stored = variable.encoding.get("dtype") or variable.dtype
-    is_float = variable.dtype.kind == "f" and np.dtype(stored).kind != "f"
-    advice = "; remove dtype, scale_factor and add_offset from its encoding" if is_float else ""
-    return f"it is saved as {stored}, and only float32 and float64 can be{advice}"
+    if variable.dtype.kind != "f":
+        return f"it holds {variable.dtype}, and only float32 and float64 can be"
+    stored = np.dtype(variable.encoding.get("dtype") or variable.dtype)
+    advice = "; remove dtype, scale_factor and add_offset from its encoding"
+    return f"it is saved as {stored}, and only float32 and float64 can be" + (
+        advice if stored.kind != "f" else ""
+    )
 
 
 def _kept(variable: xr.Variable, dtype: np.dtype[Any], *, is_scaled: bool) -> dict[str, Any]:
