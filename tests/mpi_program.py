@@ -472,6 +472,18 @@ def a_file_for_reading(comm: Any, path: Path) -> None:
 
 
 @case
+def a_scalar(comm: Any, path: Path) -> None:
+    with opened(comm, path) as file:
+        data = file.create_dataset("s", (), "f4")
+        error = refusal(lambda: h5lossy.write(data, 1.0, collective=True))
+        assert "s is a scalar, which processes cannot share" in str(error), error
+        if comm.rank == 0:
+            h5lossy.write(data, 1.0)
+    with h5py.File(path) as file:
+        assert file["s"][()] == 1
+
+
+@case
 def a_communicator_of_some_ranks(comm: Any, path: Path) -> None:
     half = comm.Split(comm.rank % 2)
     values = field(half.size)

@@ -155,6 +155,11 @@ class _Parts:
             raise InvalidArgumentError(
                 f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
             )
+        if not dataset.shape:
+            raise InvalidArgumentError(
+                f"{dataset.name} is a scalar, which processes cannot share; write it in one of "
+                "them, without collective=True"
+            )
         chosen = as_selection(selection, dataset.shape, may_be_empty=True)
         if chosen is None:
             raise InvalidArgumentError(
@@ -166,11 +171,6 @@ class _Parts:
         self._chosen, box = chosen, chosen.box
         if 0 in box.shape:
             return
-        if not dataset.shape:
-            raise InvalidArgumentError(
-                f"{dataset.name} is a scalar, which processes cannot share; write it in one of "
-                "them, without collective=True"
-            )
         grid = chosen.grid(dataset, self._source.cuts)
         is_filtered = dataset.id.get_create_plist().get_nfilters() > 0
         if is_filtered and grid.whole != box:
