@@ -234,14 +234,14 @@ def functions_in(
     handle = _process.dlopen(_ffi.NULL if path is None else os.fsencode(path), _FLAGS)
     if handle == _ffi.NULL:
         return None
-    functions = {
-        name: _ffi.cast(signature, _process.dlsym(handle, f"{prefix}{name}".encode()))
-        for name, signature in signatures.items()
-    }
-    if all(functions.values()):
-        return functions  # the handle stays open, so that the library stays where it is
-    _process.dlclose(handle)
-    return None
+    functions = {}
+    for name, signature in signatures.items():
+        address = _process.dlsym(handle, f"{prefix}{name}".encode())
+        if address == _ffi.NULL:
+            _process.dlclose(handle)
+            return None
+        functions[name] = _ffi.cast(signature, address)
+    return functions  # the handle stays open, so that the library stays where it is
 
 
 def _loaded_files() -> Iterator[str]:

@@ -31,16 +31,6 @@ class LoadedLibrary {
   void* handle_;
 };
 
-}  // namespace
-
-void Functions::push(const h5l_message& message) const {
-  constexpr hid_t default_stack = 0;
-  push_error(default_stack, "h5lossy", "h5lossy", 0, *error_class, *error_major, *error_minor, "h5lossy: %s",
-             message.text);
-}
-
-namespace {
-
 // The functions of a library in which all names have this prefix.
 bool find_prefixed(const LoadedLibrary& library, const char* prefix, Functions& f) {
   const auto find = [&](const char* name, auto& symbol) {
@@ -67,6 +57,12 @@ bool find_prefixed(const LoadedLibrary& library, const char* prefix, Functions& 
 }
 
 }  // namespace
+
+void Functions::push(const h5l_message& message) const {
+  constexpr hid_t default_stack = 0;
+  push_error(default_stack, "h5lossy", "h5lossy", 0, *error_class, *error_major, *error_minor, "h5lossy: %s",
+             message.text);
+}
 
 bool find_functions(void* return_address, Functions& f) {
   Dl_info caller;
