@@ -61,15 +61,19 @@ def choice_text(choice: Any) -> str:
     return ",".join(map(str, choice)) if isinstance(choice, tuple) else str(choice)
 
 
-def _takes(
-    signature: inspect.Signature, values: Sequence[object], arguments: dict[str, Any]
-) -> bool:
-    """Return whether a method can be called like this."""
+def _check_arguments(cls: type[Codec], values: Sequence[object], arguments: dict[str, Any]) -> None:
+    """Raise if a codec has no such arguments; a subclass may have some of its own."""
+    signature = inspect.signature(cls.__init__)
     try:
         signature.bind(None, *values, **arguments)
-    except TypeError:
-        return False
-    return True
+    except TypeError as error:
+        names = [*signature.parameters][1:]
+        unknown = [*map(repr, values), *(name for name in arguments if name not in names)]
+        if unknown:
+            raise TypeError(
+                f"{cls.__name__} does not take {', '.join(unknown)}; it takes {', '.join(names)}, "
+                f"each by name: {cls.__name__}(absolute=1e-3), for example"
+            ) from error
 
 
 # eq=False keeps the comparison and hash of FilterRefBase, by filter number and options: dataclass's
@@ -95,21 +99,15 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     step_share: ClassVar[float] = 1.0
 
     def __new__(cls, *values: object, **arguments: Any) -> Self:
-        """Refuse arguments that there are not; Python's message does not say which there are."""
+        """Check the names of the arguments before ``__init__``, to say which there are."""
         if "relative" in arguments:
             raise TypeError(
                 "relative has two meanings in this field: give range_relative, a fraction of "
                 "max - min (what hdf5plugin and SZ call relative), or pointwise_relative, a "
                 "fraction of each value"
             )
-        signature = inspect.signature(cls.__init__)  # a subclass may have its own
-        names = [*signature.parameters][1:]
-        unknown = [*map(repr, values), *(name for name in arguments if name not in names)]
-        if unknown and not _takes(signature, values, arguments):
-            raise TypeError(
-                f"{cls.__name__} does not take {', '.join(unknown)}; it takes {', '.join(names)}, "
-                f"each by name: {cls.__name__}(absolute=1e-3), for example"
-            )
+        if values or arguments.keys() - cls.__dataclass_fields__.keys():
+            _check_arguments(cls, values, arguments)
         made: Self = super().__new__(cls)
         return made
 
