@@ -181,7 +181,7 @@ def encoding(
         )
     found = {path: _encoding_of(group, named, default) for path, group in groups.items()}
     if not any(found.values()):
-        is_codec_kept = any(codecs_of(group).keys() - named.keys() for group in groups.values())
+        is_codec_kept = any(_opened_with(group).keys() - named.keys() for group in groups.values())
         if default is None and not named and not is_codec_kept:
             raise InvalidArgumentError(
                 "encoding needs a bound, such as absolute=1e-3, or a codec: no variable was opened "
@@ -235,9 +235,11 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
         raise TypeError(f"codecs_of takes an xarray.Dataset, got {type(ds).__name__}{advice}")
     found = _opened_with(ds)
     for name, codec in found.items():
-        scale = abs(float(ds.variables[name].encoding.get("scale_factor", 1)))
+        scale = abs(float(np.asarray(ds.variables[name].encoding.get("scale_factor", 1)).item()))
         if codec.absolute is not None and scale != 1:
-            found[name] = dataclasses.replace(codec, absolute=codec.absolute * scale)
+            # Their product, rounded down: as if the scale were the range of the values.
+            as_range = dataclasses.replace(codec, absolute=None, range_relative=codec.absolute)
+            found[name] = as_range.resolved_for((0.0, scale))
     return found
 
 
@@ -509,10 +511,9 @@ def _why_not(variable: xr.Variable, dtype: np.dtype[Any] | None) -> str:
     if variable.dtype.kind != "f":
         return f"it holds {variable.dtype}, and only float32 and float64 can be"
     stored = np.dtype(variable.encoding.get("dtype") or variable.dtype)
-    advice = "; remove dtype, scale_factor and add_offset from its encoding"
-    return f"it is saved as {stored}, and only float32 and float64 can be" + (
-        advice if stored.kind != "f" else ""
-    )
+    is_packed = stored.kind != "f"
+    advice = "; remove dtype, scale_factor and add_offset from its encoding" if is_packed else ""
+    return f"it is saved as {stored}, and only float32 and float64 can be{advice}"
 
 
 def _kept(variable: xr.Variable, dtype: np.dtype[Any], *, is_scaled: bool) -> dict[str, Any]:
