@@ -155,7 +155,7 @@ class _Parts:
             raise InvalidArgumentError(
                 f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
             )
-        if not dataset.shape:
+        if dataset.shape == ():
             raise InvalidArgumentError(
                 f"{dataset.name} is a scalar, which processes cannot share; write it in one of "
                 "them, without collective=True"

@@ -49,7 +49,7 @@ class RepackOptions:
     chunks : tuple of int or str
         The chunk shape of all that are compressed.
     rules : sequence of Rule
-        The rules of the ``--rules`` file, then the ``--dataset`` options.
+        The rules of the ``--rules`` files, then the ``--dataset`` options.
     skip : sequence of str
         The ``--skip`` options.
     """
