@@ -26,7 +26,7 @@ import h5lossy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 SLICES = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 15, 17, 20, 22, 25, 27, 30, 33, 37, 40)
 SCALES = (1e-2, 1e-3, 1e-4, 1e-5)

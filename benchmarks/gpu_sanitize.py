@@ -26,7 +26,7 @@ import h5lossy
 from matrix import SETTINGS
 
 if TYPE_CHECKING:
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 SHAPES: list[tuple[int, ...]] = [(5,), (9001,), (40, 50), (9, 21, 33)]
 

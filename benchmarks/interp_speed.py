@@ -51,7 +51,7 @@ def codecs(bound: float) -> dict[str, Any]:
     }
 
 
-def in_memory(data: np.ndarray, codec: h5lossy.codecs.Codec, runs: int) -> dict[str, Any]:
+def in_memory(data: np.ndarray, codec: h5lossy.Codec, runs: int) -> dict[str, Any]:
     """Encode and decode the chunks of a dataset without HDF5."""
     parts = [
         np.ascontiguousarray(part)
@@ -117,7 +117,7 @@ def measure(size: int, runs: int, folder: Path) -> list[dict[str, Any]]:
             row[way] = speed(times[name]["cpu"], data.nbytes) | {
                 "of_sz3": base / statistics.median(times[name]["cpu"])
             }
-        if isinstance(codec, h5lossy.codecs.Codec):
+        if isinstance(codec, h5lossy.Codec):
             row["codec"] = in_memory(data, codec, runs)
         rows.append(row)
     return rows

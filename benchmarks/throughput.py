@@ -42,7 +42,7 @@ from h5lossy import _native
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CODECS: dict[str, Callable[..., h5lossy.codecs.Codec]] = {
+CODECS: dict[str, Callable[..., h5lossy.Codec]] = {
     "PFPL": h5lossy.PFPL,
     "cuSZp2-P": lambda **bound: h5lossy.CuSZp2(mode="plain", **bound),
     "cuSZp2-O": h5lossy.CuSZp2,
@@ -74,7 +74,7 @@ class Case:
         """How often it is timed."""
         return 9 if self.chunk_bytes == STREAMING_BYTES else 15
 
-    def setting(self, extent: float) -> h5lossy.codecs.Codec:
+    def setting(self, extent: float) -> h5lossy.Codec:
         """Give the codec with its bound."""
         if self.bound == "lossless":
             return CODECS[self.codec](lossless=True)

@@ -12,18 +12,15 @@ absolute 0.001
 Importing h5lossy registers the filter in every HDF5 library that the process has loaded. It also
 puts a finder at the front of `sys.meta_path`, which registers the filter again right after netCDF4,
 PyTables, GDAL or rasterio is imported, since each of them loads an HDF5 library of its own
-(`plugins`). It changes nothing else, the environment included.
+(`h5lossy.register`). It changes nothing else, the environment included.
 """
 
 from __future__ import annotations
 
 from h5lossy import _native
-from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
-from h5lossy.batched import read, write
-from h5lossy.bound_checker import largest_error
-from h5lossy.bounds import BoundKind, ErrorBound, ErrorSummary
-from h5lossy.chunk_check import Problem
-from h5lossy.codecs import (
+from h5lossy._batched import read, write
+from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary
+from h5lossy._codecs import (
     AATROX,
     FILTER_ID,
     PFPL,
@@ -34,8 +31,8 @@ from h5lossy.codecs import (
     Interp,
     from_filter_options,
 )
-from h5lossy.datasets import DatasetInfo, describe
-from h5lossy.errors import (
+from h5lossy._datasets import DatasetInfo, describe
+from h5lossy._errors import (
     BoundError,
     BoundViolationError,
     CorruptFrameError,
@@ -48,9 +45,12 @@ from h5lossy.errors import (
     TruncatedFrameError,
     UnsupportedError,
 )
-from h5lossy.frames import FrameInfo, decode, encode, inspect, max_encoded_size
-from h5lossy.plugins import PLUGIN_PATH, Config, Device, LibHDF5, get_config, install, register
-from h5lossy.verification import Verification, verify
+from h5lossy._frames import FrameInfo, decode, encode, inspect, max_encoded_size
+from h5lossy._plugins import PLUGIN_PATH, Config, Device, LibHDF5, get_config, install, register
+from h5lossy._verification.bound_checker import largest_error
+from h5lossy._verification.chunk_check import Problem
+from h5lossy._verification.verify import Verification, verify
+from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
 
 __version__ = _native.version()
 
@@ -104,5 +104,10 @@ __all__ = [
     "verify",
     "write",
 ]
+
+# The public name of each, in messages and tracebacks too: the modules that define them are private.
+for _object in map(globals().get, __all__):
+    if hasattr(_object, "__module__"):
+        _object.__module__ = __name__
 
 install()

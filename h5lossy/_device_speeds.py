@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from h5lossy import _native
-from h5lossy.codecs import CODECS
-from h5lossy.frames import decode, encode
+from h5lossy._codecs import CODECS
+from h5lossy._frames import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

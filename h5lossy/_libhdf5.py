@@ -23,7 +23,7 @@ import cffi
 import h5py
 from h5py._objects import phil
 
-from h5lossy.errors import NativeError
+from h5lossy._errors import NativeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from h5lossy.errors import InvalidArgumentError
+from h5lossy._errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

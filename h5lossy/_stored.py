@@ -21,9 +21,9 @@ from h5py._objects import phil
 
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts, for_each_chunk
+from h5lossy._errors import CorruptFrameError, H5LossyError
 from h5lossy._libhdf5 import chunk_options, is_parallel, stored_size
 from h5lossy._values import is_big_endian
-from h5lossy.errors import CorruptFrameError, H5LossyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

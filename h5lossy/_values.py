@@ -11,8 +11,8 @@ import numpy as np
 
 from h5lossy._blocks import block_shape
 from h5lossy._blocks import blocks as cut
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._variables import as_stored
-from h5lossy.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

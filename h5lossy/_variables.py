@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import h5py
 
-from h5lossy.errors import InvalidArgumentError, UnsupportedError
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

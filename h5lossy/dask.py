@@ -22,11 +22,11 @@ import dask.array
 import numpy as np
 from dask.delayed import delayed
 
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._plugins import register
 from h5lossy.assessment import Assessor
 from h5lossy.assessment._fields import MASK_DTYPE
 from h5lossy.assessment._inputs import Input, common_dtype, missing_in
-from h5lossy.errors import InvalidArgumentError, UnsupportedError
-from h5lossy.plugins import register
 
 try:
     from distributed import WorkerPlugin

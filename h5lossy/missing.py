@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from h5lossy._blocks import chunk_starts, grid_of
+from h5lossy._errors import InvalidArgumentError
 from h5lossy._values import as_bits, checked_fill_value, fill_bits, own_fill_value
-from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,11 +21,11 @@ import cffi
 import numpy as np
 
 from h5lossy._blocks import small_chunks_text
+from h5lossy._codecs import FILTER_ID, Codec, checked_codec
+from h5lossy._errors import InvalidArgumentError, NativeError, UnsupportedError
 from h5lossy._libhdf5 import functions_in
 from h5lossy._values import checked_dtype
 from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, netcdf4_file
-from h5lossy.codecs import FILTER_ID, Codec, checked_codec
-from h5lossy.errors import InvalidArgumentError, NativeError, UnsupportedError
 
 if TYPE_CHECKING:
     import netCDF4

@@ -25,12 +25,12 @@ import h5py
 import numpy as np
 
 from h5lossy._blocks import CHUNK_BYTES, TINY_BYTES, block_shape
+from h5lossy._codecs import PFPL, Codec, checked_codec
+from h5lossy._datasets import codec_of
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._variables import dataset_named
-from h5lossy.codecs import PFPL, Codec, checked_codec
-from h5lossy.datasets import codec_of
-from h5lossy.errors import InvalidArgumentError, UnsupportedError
+from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
 from h5lossy.missing import missing_of
-from h5lossy.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
 
 try:
     import xarray as xr

@@ -18,7 +18,7 @@ import pytest
 
 import h5lossy
 from h5lossy import _native
-from h5lossy.codecs import CODECS
+from h5lossy._codecs import CODECS
 from matrix import BACKENDS, BOUNDS, CODEC_NAMES, EXAMPLES, FLOATS, corpus_fields
 
 if TYPE_CHECKING:

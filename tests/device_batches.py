@@ -13,7 +13,7 @@ import numpy as np
 from h5lossy import _native
 
 if TYPE_CHECKING:
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 
 _STORED = 0  # codec of a frame that holds the values as they are

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 SHAPE, CHUNKS = (40, 50), (16, 16)
 STARTS = [(i, j) for i in range(0, 40, 16) for j in range(0, 50, 16)]

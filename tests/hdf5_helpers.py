@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 #: For `create_dataset`: HDF5 writes no fill values. h5py before 3.9 has no such argument.
 FILL_NEVER: dict[str, Any] = (
@@ -302,7 +302,7 @@ def h5lossy_command(*arguments: str | Path, **options: Any) -> subprocess.Comple
 
 def command_line(*arguments: str | Path) -> list[str]:
     """Return what runs ``h5lossy ARGUMENTS`` with this very package."""
-    start = "from h5lossy.cli import main; main(prog_name='h5lossy')"
+    start = "from h5lossy._cli import main; main(prog_name='h5lossy')"
     return [*PYTHON, "-c", start, *map(str, arguments)]
 
 

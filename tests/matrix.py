@@ -18,7 +18,7 @@ import numpy as np
 import h5lossy
 from checks import assert_same_bits
 from h5lossy import _native
-from h5lossy.codecs import CODECS, Codec, choice_text
+from h5lossy._codecs import CODECS, Codec, choice_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,9 +19,9 @@ from click.testing import CliRunner
 
 import h5lossy
 from h5lossy import PFPL
+from h5lossy._cli import main
 from h5lossy.assessment import parse_requirements
 from h5lossy.assessment.tradeoff import tune
-from h5lossy.cli import main
 from h5lossy.missing import Missing
 from hdf5_helpers import command_line, edit_cd_values, environment
 from hdf5_helpers import run as run_program

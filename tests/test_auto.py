@@ -19,7 +19,7 @@ from reference import frame as reference
 from strategies import KINDS, shaped_chunks
 
 if TYPE_CHECKING:
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
     from matrix import Field
 
 Array = np.ndarray[Any, Any]

@@ -33,7 +33,7 @@ from strategies import border_values, chunks, in_every_mode, special_patterns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 WORKER = """
 import hashlib, pickle, sys

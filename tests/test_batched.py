@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 
 import h5lossy
 from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, _blocks
+from h5lossy._batched.chunk_readers import HostReader
+from h5lossy._batched.chunk_writer import ChunkWriter
 from h5lossy._libhdf5 import stored_size
-from h5lossy.batched.chunk_readers import HostReader
-from h5lossy.batched.chunk_writer import ChunkWriter
 from hdf5_helpers import FILL_NEVER, create, creation_list, environment, field, frames, run_python
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from strategies import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
     Setting = Callable[..., Codec]
 

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import h5lossy
-from h5lossy.cli import main
+from h5lossy._cli import main
 from hdf5_helpers import cd_values, environment, run, tool, with_plugin
 
 if TYPE_CHECKING:

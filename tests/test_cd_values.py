@@ -15,15 +15,15 @@ import h5py
 import pytest
 
 from h5lossy import FILTER_ID, PFPL, CuSZp2, InvalidArgumentError, UnsupportedError, _native
+from h5lossy._codecs import CODECS
 from h5lossy._native import Params, pack_cd_values, unpack_cd_values
-from h5lossy.codecs import CODECS
 from hdf5_helpers import cd_values, h5lossy_command
 from matrix import BOUNDS, DTYPES, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 PAGE = (Path(__file__).parents[1] / "docs" / "format" / "cd_values.md").read_text("utf-8")
 

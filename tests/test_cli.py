@@ -22,11 +22,11 @@ from click.testing import CliRunner
 import h5lossy
 from checks import assert_kept
 from h5lossy import AATROX, PFPL, Auto, CuSZp2
+from h5lossy._cli import main
+from h5lossy._cli._options import DEFAULT_CODEC
+from h5lossy._codecs import CODECS
 from h5lossy._device_speeds import expected_speedups, measure
-from h5lossy.bound_checker import BoundChecker
-from h5lossy.cli import main
-from h5lossy.cli._options import DEFAULT_CODEC
-from h5lossy.codecs import CODECS
+from h5lossy._verification.bound_checker import BoundChecker
 from hdf5_helpers import (
     bound_of,
     cd_values,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 HAS_SZ3 = importlib.util.find_spec("hdf5plugin") is not None
 
@@ -369,7 +369,7 @@ def test_doctor_says_what_is_wrong_and_ends_with_status_1() -> None:
 def test_doctor_finds_a_filter_that_is_not_registered() -> None:
     code = """
 import h5py, h5lossy
-from h5lossy.cli import main
+from h5lossy._cli import main
 h5py.h5z.unregister_filter(h5lossy.FILTER_ID)
 main(["doctor", "--no-import"])
 """
@@ -635,7 +635,7 @@ def test_info_counts_the_codecs_that_auto_picked(tmp_path: Path) -> None:
 def test_info_works_where_the_filter_is_not_registered(path: Path) -> None:
     code = """
 import sys, h5py, h5lossy
-from h5lossy.cli import main
+from h5lossy._cli import main
 h5py.h5z.unregister_filter(h5lossy.FILTER_ID)
 assert not h5py.h5z.filter_avail(h5lossy.FILTER_ID)
 main(["info", sys.argv[1]])

@@ -35,7 +35,7 @@ from h5lossy import (
     _native,
     from_filter_options,
 )
-from h5lossy.codecs import CODECS
+from h5lossy._codecs import CODECS
 from matrix import BOUNDS, CODEC_NAMES, SETTINGS
 from strategies import bounds, chunks
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 KINDS = ["absolute", "pointwise_relative", "range_relative"]
 
@@ -594,7 +594,7 @@ def test_the_options_of_another_codec_are_refused(codec: type[Codec]) -> None:
 def test_a_codec_without_a_class_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
     words = PFPL(lossless=True).filter_options
     others = {number: cls for number, cls in CODECS.items() if cls is not PFPL}
-    monkeypatch.setattr("h5lossy.codecs.CODECS", others)
+    monkeypatch.setattr("h5lossy._codecs.CODECS", others)
     with pytest.raises(UnsupportedError, match=r"no codec 1, only 2 \(CuSZp2\), "):
         from_filter_options(FILTER_ID, words)
 

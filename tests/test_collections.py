@@ -22,9 +22,9 @@ from click.testing import CliRunner
 import h5lossy
 from checks import assert_kept
 from h5lossy import AATROX, PFPL, CuSZp2, Interp
-from h5lossy.cli import main
-from h5lossy.cli._files import for_each_file
-from h5lossy.cli._interrupts import InterruptedBySignal, interruptible
+from h5lossy._cli import main
+from h5lossy._cli._files import for_each_file
+from h5lossy._cli._interrupts import InterruptedBySignal, interruptible
 from hdf5_helpers import (
     command_line,
     edit_cd_values,
@@ -508,7 +508,7 @@ def test_rules_that_were_found_stay_after_an_interruption(
     source, rules = tmp_path / "a.h5", tmp_path / "r.toml"
     with h5py.File(source, "w") as file:
         file["a"], file["b"] = field((40, 50)), field((40, 50))
-    module = importlib.import_module("h5lossy.cli.tune")
+    module = importlib.import_module("h5lossy._cli.tune")
     answers = iter([module.search])
 
     def interrupted(*arguments: Any, **options: Any) -> Any:

@@ -22,7 +22,7 @@ from reference import frame as reference
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 pytestmark = pytest.mark.corpus
 

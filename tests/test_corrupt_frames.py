@@ -32,7 +32,7 @@ from h5lossy import (
     UnsupportedError,
     _native,
 )
-from h5lossy.codecs import CODECS
+from h5lossy._codecs import CODECS
 from matrix import BOUNDS, CODEC_NAMES
 from reference import frame as reference
 from reference import pfpl
@@ -42,7 +42,7 @@ from strategies import shaped_chunks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 HEADER_BYTES = 40
 

@@ -47,7 +47,7 @@ from hdf5_helpers import (
 from matrix import BOUNDS, CODEC_NAMES, SETTINGS
 
 if TYPE_CHECKING:
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 ABSOLUTE = PFPL(absolute=1e-3)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 SETTING = PFPL(absolute=1e-3)
 VALUES = (np.sin(np.arange(10000) / 100) * 20).astype("<f4")

@@ -33,7 +33,7 @@ from hdf5_helpers import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 CODECS = {
     "absolute": PFPL(absolute=1e-3),

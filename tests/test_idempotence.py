@@ -19,7 +19,7 @@ from strategies import BIASES, MANTISSA_BITS, in_every_mode, shaped_chunks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 # A range-relative bound is not here: the range of what was decoded is another one. Resolved, it is
 # an absolute bound.

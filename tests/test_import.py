@@ -55,7 +55,7 @@ def test_it_imports_nothing_that_only_the_command_line_needs() -> None:
 import sys
 import h5lossy
 names = ("rich", "click", "netCDF4", "h5netcdf", "tables", "hdf5plugin", "xarray", "cupy", "zarr",
-         "numcodecs", "kerchunk", "dask", "distributed", "mpi4py", "matplotlib", "h5lossy.cli",
+         "numcodecs", "kerchunk", "dask", "distributed", "mpi4py", "matplotlib", "h5lossy._cli",
          "h5lossy.xarray", "h5lossy.netcdf4", "h5lossy.zarr", "h5lossy.dask")
 print([name for name in names if name in sys.modules])
 """

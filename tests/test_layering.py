@@ -215,14 +215,14 @@ LISTS_OF_CODECS = {
     "native/include/h5lossy.h",  # for callers in C
     "native/runtime/codecs.def",
     "native/runtime/device_speeds.def",  # measured
-    "h5lossy/codecs.py",
+    "h5lossy/_codecs.py",
     "h5lossy/__init__.py",
 }
 MENTIONS_OF_CODECS = {
     ("native/codecs/bounds.h", "pfpl"),  # the rules for bins are on that codec's page
     ("tests/reference/frame.py", "pfpl"),
     ("tests/reference/blocks.py", "pfpl"),
-    ("h5lossy/cli/repack.py", "cuszp2"),  # an example in its help
+    ("h5lossy/_cli/repack.py", "cuszp2"),  # an example in its help
 }
 DEFAULT_CODEC = "pfpl"  # an example has to be of some codec: in h5lossy/ it may be this one
 
@@ -270,7 +270,7 @@ def test_one_module_opens_the_library() -> None:
     assert importers("cffi", among=MODULES) == {
         "h5lossy/_libhdf5.py",
         "h5lossy/_native/library.py",
-        "h5lossy/batched/store.py",  # libc's fallocate
+        "h5lossy/_batched/store.py",  # libc's fallocate
         "h5lossy/netcdf4.py",  # netCDF-C
     }
     assert importers("ctypes", among=MODULES) == set()
@@ -290,7 +290,7 @@ def test_the_command_line_is_known_to_nobody() -> None:
     assert importers("click", among=library) == set()
     assert importers("matplotlib", among=library) == {"h5lossy/assessment/render/figure.py"}
     assert importers("rich", among=library) == {"h5lossy/_progress.py"}
-    assert not [p for p in library if any(m.startswith("h5lossy.cli") for m in imports(p))]
+    assert not [p for p in library if any(m.startswith("h5lossy._cli") for m in imports(p))]
 
 
 def test_the_command_line_does_not_call_the_library_itself() -> None:
@@ -344,3 +344,10 @@ def test_every_source_file_says_whose_it_is() -> None:
         head = path.read_text(encoding="utf-8").split("\n")[:2]
         assert head[0].endswith("SPDX-FileCopyrightText: The h5lossy authors"), name(path)
         assert head[1].endswith("SPDX-License-Identifier: BSD-3-Clause"), name(path)
+
+
+def test_what_is_not_public_has_an_underscore() -> None:
+    public = {"assessment", "dask", "missing", "netcdf4", "xarray", "zarr"}
+    entries = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    entries -= {"py", "plugins", "include"}  # py.typed, and what the build puts there
+    assert {entry for entry in entries if not entry.startswith("_")} == public

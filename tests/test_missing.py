@@ -20,11 +20,11 @@ from click.testing import CliRunner, Result
 
 import h5lossy
 from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, assess
-from h5lossy.cli import main
-from h5lossy.errors import InvalidArgumentError
-from h5lossy.frames import keeping_missing
+from h5lossy._cli import main
+from h5lossy._errors import InvalidArgumentError
+from h5lossy._frames import keeping_missing
+from h5lossy._ranges import Extent
 from h5lossy.missing import Missing, missing_of, missing_when_stored
-from h5lossy.ranges import Extent
 from matrix import CODEC_NAMES
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 FINE_LIMIT = {4: 2**15 - 1, 8: 2**20}
 """Interp's G: fine points are numbered -G to G."""

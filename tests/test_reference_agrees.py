@@ -43,7 +43,7 @@ from strategies import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
     Setting = Callable[..., Codec]
 

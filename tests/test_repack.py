@@ -28,9 +28,9 @@ import h5lossy
 from checks import assert_kept, assert_same_bits
 from h5lossy import AATROX, FILTER_ID, PFPL, Auto, CuSZp2, Interp
 from h5lossy._blocks import block_shape
-from h5lossy.bound_checker import BoundChecker
-from h5lossy.cli import _new_file, main
-from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
+from h5lossy._cli import _new_file, main
+from h5lossy._verification.bound_checker import BoundChecker
+from h5lossy._verification.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import (
     PROCESS_SECONDS,
     PYTHON,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 ABSOLUTE = PFPL(absolute=1e-3)
 
@@ -1178,7 +1178,7 @@ def start_and_send(
         "import signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
-        "from h5lossy.cli import main\n"
+        "from h5lossy._cli import main\n"
         "main()"
     )
     files = [source, target] if first is None else [first, source, target.parent]
@@ -1330,7 +1330,7 @@ def test_who_may_not_give_a_file_to_its_group_gives_the_group_nothing(source: Pa
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from h5lossy.cli._new_file import complete_or_absent\n"
+        "from h5lossy._cli._new_file import complete_or_absent\n"
         "os.setgroups([]); os.setgid(1234); os.setuid(1234)\n"
         "path = Path(sys.argv[2])\n"
         "with complete_or_absent(path, replace=False, like=Path(sys.argv[1])) as new:\n"

@@ -17,9 +17,9 @@ import pytest
 
 import h5lossy
 from h5lossy import PFPL, _blocks
+from h5lossy._batched import chunk_readers
 from h5lossy._blocks import for_each_chunk
-from h5lossy.batched import chunk_readers
-from h5lossy.records import HASH_ATTRIBUTE
+from h5lossy._verification.records import HASH_ATTRIBUTE
 from hdf5_helpers import PROCESS_SECONDS, PYTHON, environment, field, run, tool, with_plugin
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from strategies import shaped_chunks, special_patterns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 NANS = [name for name in special_patterns(4) if "nan" in name]
 NEGATIVE_NANS = [name for name in NANS if name.startswith("negative")]

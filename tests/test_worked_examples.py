@@ -20,7 +20,7 @@ import pytest
 import h5lossy
 from checks import assert_kept, assert_same_bits, pattern
 from h5lossy import PFPL, _native
-from h5lossy.codecs import CODECS
+from h5lossy._codecs import CODECS
 from reference import blocks, cuszp2
 from reference import frame as frames
 from reference import pfpl as reference

@@ -20,7 +20,7 @@ import pytest
 import h5lossy
 from checks import assert_kept, assert_same_bits
 from h5lossy import PFPL, Auto, CuSZp2, Interp
-from h5lossy.codecs import CODECS
+from h5lossy._codecs import CODECS
 from hdf5_helpers import bound_of, cd_values, environment, field, frames, run_python
 from matrix import BOUNDS, DTYPES, SETTINGS
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 FORMATS = [3, 2]
 

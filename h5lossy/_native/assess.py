@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from h5lossy._errors import InvalidArgumentError
 from h5lossy._native.library import Struct, call, ffi, lib, result
-from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import cffi
 import numpy as np
 
-from h5lossy.errors import (
+from h5lossy._errors import (
     CorruptFrameError,
     DeviceError,
     InvalidArgumentError,

@@ -11,6 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._arrays import cupy_memory
+from h5lossy._bounds import BoundKind
+from h5lossy._datasets import describe
+from h5lossy._errors import DeviceError
 from h5lossy._progress import reporting
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
 from h5lossy.assessment._inputs import (
@@ -31,9 +34,6 @@ from h5lossy.assessment._options import (
 from h5lossy.assessment._passes import Passes
 from h5lossy.assessment._slices import take_slices
 from h5lossy.assessment._task import Task
-from h5lossy.bounds import BoundKind
-from h5lossy.datasets import describe
-from h5lossy.errors import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
+from h5lossy._bounds import BoundKind
+from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
 from h5lossy.assessment._inputs import Input, Mask, common_dtype, missing_in
 from h5lossy.assessment._make_report import make_report
@@ -20,8 +22,6 @@ from h5lossy.assessment._scaling import Sums
 from h5lossy.assessment._task import Task, halo_of
 from h5lossy.assessment._walk import first_cut
 from h5lossy.assessment._wide import Undefined
-from h5lossy.bounds import BoundKind
-from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

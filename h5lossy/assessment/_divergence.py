@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy._blocks import block_shape, blocks
+from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment._fields import Fields, Layout
 from h5lossy.assessment._inputs import Mask, agree_on_packing, common_dtype, missing_in, opened
 from h5lossy.assessment._options import checked_spacing, memory_bytes
 from h5lossy.assessment._wide import Wide, known, misfit
-from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,9 +15,9 @@ import h5py
 import numpy as np
 
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
+from h5lossy._batched import read
+from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy._variables import as_stored
-from h5lossy.batched import read
-from h5lossy.errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy.missing import Missing, attribute_of, missing_of
 
 if TYPE_CHECKING:

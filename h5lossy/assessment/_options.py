@@ -14,10 +14,10 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from h5lossy import _native
+from h5lossy._bounds import BoundKind, ErrorBound
+from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment.metrics import Metric
 from h5lossy.assessment.requirements import Requirement, parse_requirements
-from h5lossy.bounds import BoundKind, ErrorBound
-from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

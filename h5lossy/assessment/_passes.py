@@ -13,6 +13,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES
+from h5lossy._bounds import BoundKind
 from h5lossy._values import is_big_endian
 from h5lossy.assessment._climate import climate, spectrum
 from h5lossy.assessment._scaling import Scale, Sums, multiplied
@@ -20,7 +21,6 @@ from h5lossy.assessment._task import grid_limit, halo_of
 from h5lossy.assessment._walk import Walker, box_grid
 from h5lossy.assessment._wide import Undefined, Wide
 from h5lossy.assessment.metrics import relative_histogram, run_metrics
-from h5lossy.bounds import BoundKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from h5lossy import _native
+from h5lossy._bounds import exact_limits
 from h5lossy._values import is_big_endian
 from h5lossy.assessment._absent import Absent
-from h5lossy.bounds import exact_limits
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from h5lossy._bounds import ErrorBound
     from h5lossy.assessment._fields import Fields
     from h5lossy.assessment._options import AssessOptions
-    from h5lossy.bounds import ErrorBound
 
 
 @dataclass(frozen=True, kw_only=True)

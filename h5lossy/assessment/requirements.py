@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment.schema import Failure
-from h5lossy.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from h5lossy.errors import InvalidArgumentError
+from h5lossy._errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
+from h5lossy._bounds import BoundKind, ErrorBound
+from h5lossy._codecs import PFPL
+from h5lossy._errors import InvalidArgumentError
+from h5lossy._frames import encode, keeping_missing
+from h5lossy._ranges import confirmed_range
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment.schema import Size
-from h5lossy.bounds import BoundKind, ErrorBound
-from h5lossy.codecs import PFPL
-from h5lossy.errors import InvalidArgumentError
-from h5lossy.frames import encode, keeping_missing
-from h5lossy.ranges import confirmed_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
+    from h5lossy._codecs import Codec
     from h5lossy.assessment.report import Report
     from h5lossy.assessment.requirements import Requirement
-    from h5lossy.codecs import Codec
     from h5lossy.missing import Missing
 
 #: Candidates of a search per octave.

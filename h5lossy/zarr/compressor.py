@@ -12,10 +12,10 @@ from numcodecs import abc
 from numcodecs.compat import ensure_contiguous_ndarray
 
 from h5lossy import _native
+from h5lossy._codecs import FILTER_NAME, Codec, codec_from_params, from_filter_options, unpacked
+from h5lossy._errors import CorruptFrameError, InvalidArgumentError
+from h5lossy._frames import frame_params
 from h5lossy._values import fill_bits
-from h5lossy.codecs import FILTER_NAME, Codec, codec_from_params, from_filter_options, unpacked
-from h5lossy.errors import CorruptFrameError, InvalidArgumentError
-from h5lossy.frames import frame_params
 from h5lossy.zarr.settings import arguments_of, codec_of, words_of
 
 if TYPE_CHECKING:

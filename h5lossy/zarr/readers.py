@@ -7,8 +7,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from h5lossy.codecs import FILTER_ID
-from h5lossy.errors import UnsupportedError
+from h5lossy._codecs import FILTER_ID
+from h5lossy._errors import UnsupportedError
 from h5lossy.zarr.compressor import codec_from_filter
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, BytesBytesCodec
 
 from h5lossy import _native
+from h5lossy._codecs import FILTER_NAME, Codec
+from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
 from h5lossy._values import checked_dtype
-from h5lossy.codecs import FILTER_NAME, Codec
-from h5lossy.errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
 from h5lossy.zarr.compressor import Compressor, encoded
 from h5lossy.zarr.settings import arguments_of, codec_of, words_of
 

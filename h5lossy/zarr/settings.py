@@ -7,8 +7,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from h5lossy.codecs import CODECS, Codec
-from h5lossy.errors import InvalidArgumentError
+from h5lossy._codecs import CODECS, Codec
+from h5lossy._errors import InvalidArgumentError
 
 _CLASSES = {cls.__name__: cls for cls in CODECS.values()}
 

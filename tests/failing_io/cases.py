@@ -24,7 +24,7 @@ import h5py
 import numpy as np
 
 import h5lossy
-from h5lossy.cli import main
+from h5lossy._cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

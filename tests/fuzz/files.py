@@ -135,7 +135,7 @@ def _read(path: Path, read: Callable[[h5py.Dataset, Any], Any]) -> Outcome:
 
 def _command(*arguments: Any) -> Outcome:
     """Run a command of the command line in this process."""
-    from h5lossy.cli import main  # noqa: PLC0415
+    from h5lossy._cli import main  # noqa: PLC0415
 
     try:
         main([str(argument) for argument in arguments], prog_name="h5lossy")

@@ -25,7 +25,7 @@ from h5py import h5o
 import h5lossy
 from fuzz.seeds import LIBHDF5, NAME
 from h5lossy import FILTER_ID
-from h5lossy.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
+from h5lossy._verification.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import cd_values, filters, stored_chunks
 from reference import frame as reference
 from reference.common import FLOAT_TYPES

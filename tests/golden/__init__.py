@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 import h5lossy
 from h5lossy import _native
+from h5lossy._codecs import CODECS
 from h5lossy._native.library import ffi
 from h5lossy._values import fill_bits, is_big_endian
-from h5lossy.codecs import CODECS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

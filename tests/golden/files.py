@@ -75,7 +75,7 @@ class FileRecipe:
             values[self.written :] = 0 if self.fill_bits is None else self.fill_value()
         return values
 
-    def make_codec(self) -> h5lossy.codecs.Codec:
+    def make_codec(self) -> h5lossy.Codec:
         """Return the setting."""
         return CLASSES[self.codec](**self.bound, **self.settings, checksum=self.checksum)
 

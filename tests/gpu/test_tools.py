@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from h5lossy.codecs import Codec
+    from h5lossy._codecs import Codec
 
 CODECS: dict[str, Codec] = {
     "pfpl": h5lossy.PFPL(absolute=1e-3),

@@ -1,0 +1,18 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writing and reading datasets on several threads.
+
+HDF5 runs a filter for one chunk after another, under its lock. Here chunks are encoded and decoded
+outside of HDF5, a batch at a time, and stored and fetched as they are (direct chunk I/O). The file
+is the same as if HDF5 had done it.
+
+The calling thread does everything that touches HDF5 or the user's source: it may hold h5py's lock,
+and another thread would wait for that forever. The one helper thread only calls the library, which
+has threads of its own: it encodes one batch while the calling thread fetches the next and stores
+the one before.
+"""
+
+from h5lossy._batched.reader import read
+from h5lossy._batched.writer import write
+
+__all__ = ["read", "write"]

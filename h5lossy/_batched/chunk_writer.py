@@ -1,0 +1,220 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Encoding the chunks of a dataset outside of HDF5, on the CPU or on a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._arrays import cupy_memory
+from h5lossy._batched.boxes import chunk_box
+from h5lossy._batched.gpu import is_possible
+from h5lossy._batched.gpu_encoder import encode
+from h5lossy._batched.pipeline import FrameBuffers, overlap
+from h5lossy._batched.sources import as_stored
+from h5lossy._batched.store import ChunkStore
+from h5lossy._errors import IncompleteWriteError
+from h5lossy._values import as_bits, unwritten_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import h5py
+    import numpy.typing as npt
+
+    from h5lossy._arrays import DeviceMemory
+    from h5lossy._batched.boxes import Box, Pieces, Place, Selection
+    from h5lossy._batched.sources import Source
+    from h5lossy._progress import Report
+    from h5lossy._verification.recorder import Recorder
+
+
+class _Batch(NamedTuple):
+    pieces: Pieces
+    values: npt.NDArray[Any]
+
+
+class ChunkWriter:
+    """One call of `write`.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+    params : _native.Params
+        How its chunks are encoded.
+    source : Source
+        The values of the selection.
+    chosen : Selection
+    threads : int
+        At most so many encode.
+    report : function
+    """
+
+    def __init__(
+        self,
+        dataset: h5py.Dataset,
+        params: _native.Params,
+        source: Source,
+        chosen: Selection,
+        *,
+        threads: int,
+        report: Report,
+    ) -> None:
+        self._dtype = dataset.dtype
+        self._name = dataset.name  # a dataset has none when its file has been closed
+        self._params = params
+        self._source = source
+        self._chosen = chosen
+        self._report = report
+        self._threads = threads
+        self._grid = chosen.grid(dataset, source.cuts)
+        self._fill = unwritten_value(dataset)
+        self._buffers = FrameBuffers(self._grid.chunk_bytes)
+        self._store = ChunkStore(dataset)
+        self._recorder: Recorder | None = None
+        #: The box of whole chunks where a GPU encodes them: they are written before the others.
+        self._first: Box | None = None
+        self._done = 0
+
+    def has_whole_chunks_only(self) -> bool:
+        """Return whether no chunk is written in part."""
+        return all(bool(pieces.whole.all()) for pieces in self._grid.batches(self._threads))
+
+    def run(self, recorder: Recorder | None = None) -> None:
+        """Write all chunks, or raise an error that says which have been written.
+
+        With a recorder, each chunk is decoded and checked before it is written.
+        """
+        self._recorder = recorder
+        try:
+            try:
+                self._write()
+                self._source.finish()
+            finally:
+                self._store.flush()
+        except Exception as error:
+            raise IncompleteWriteError(
+                f"{self._state()}: {type(error).__name__}: {error}",
+                tuple(itertools.islice(self._order(), self._done)),
+                len(self._grid),
+            ) from error
+        except BaseException as error:
+            error.add_note(self._state())
+            raise
+
+    def _write(self) -> None:
+        memory, whole = self._source.memory, self._grid.whole
+        if memory is not None and whole is not None and self._recorder is None:
+            memory = cupy_memory(memory.owner[self._chosen.with_all_axes])
+            if memory.dtype == self._dtype and is_possible(memory, self._params):
+                self._first = whole
+                try:
+                    self._write_from_gpu(memory, whole)
+                except MemoryError:
+                    # The GPU has no memory for a batch.
+                    if self._done:
+                        raise
+                    self._first = None
+                else:
+                    return
+        overlap(self._fetch(), self._encode, self._put)
+
+    def _state(self) -> str:
+        return f"{self._done} of {len(self._grid)} chunks of {self._name} were written"
+
+    def _order(self) -> Iterator[Place]:
+        """Yield the chunks in the order in which they are written."""
+        if self._first is not None:
+            yield from self._first.places(self._grid.chunks)
+        for pieces in self._grid.batches(self._threads):
+            left = pieces.places if self._first is None else pieces.places[~pieces.whole]
+            yield from map(tuple, left.tolist())
+
+    def _tell(self) -> None:
+        self._report(self._grid.nbytes * self._done // len(self._grid), self._grid.nbytes)
+
+    # --------------------------------------------------------------------------------------------
+    # Encoded by the CPU
+    # --------------------------------------------------------------------------------------------
+
+    def _fetch(self) -> Iterator[_Batch]:
+        for pieces in self._grid.batches(self._threads):
+            try:
+                yield self._filled(pieces)
+            except Exception:
+                # The part of this batch whose values were read is written all the same.
+                rows = self._chosen.box.start[0] + self._source.held()
+                come = pieces[pieces.stop[:, 0] <= rows]
+                if self._chosen.kept[0] and len(come):
+                    yield self._filled(come)
+                raise
+
+    def _filled(self, pieces: Pieces) -> _Batch:
+        return _Batch(pieces, self._values(pieces.bounds))
+
+    def _values(self, box: Box) -> npt.NDArray[Any]:
+        """Return the values of a box, as the dataset holds them."""
+        values = self._source.read(self._chosen.of_kept(box))
+        return as_stored(values, self._dtype).reshape(box.shape)
+
+    def _encode(self, batch: _Batch) -> list[npt.NDArray[np.uint8]]:
+        """Return the frames of the whole chunks, in the helper thread: no HDF5 here."""
+        whole = batch.pieces[batch.pieces.whole]
+        if not len(whole):
+            return []
+        parts = _native.Parts(
+            array=batch.values,
+            chunk=self._grid.chunks,
+            corners=whole.start - batch.pieces.start[0],
+            first=whole.start - whole.places,
+            extents=whole.stop - whole.start,
+            padding=self._fill,
+        )
+        buffer = self._buffers.next(len(parts))
+        frames = _native.encode_parts(self._params, parts, buffer, self._threads)
+        if self._recorder is not None:  # the batch consists of whole chunks
+            decoded = np.empty_like(batch.values)
+            parts = dataclasses.replace(parts, array=decoded)
+            for error in _native.decode_parts(self._params, parts, frames, self._threads).values():
+                raise error
+            self._recorder.add(batch.pieces.bounds.start, batch.values, decoded)
+            self._recorder.check()
+        return frames
+
+    def _put(self, batch: _Batch, frames: list[npt.NDArray[np.uint8]]) -> None:
+        """Write a batch."""
+        pieces, left = batch.pieces, iter(frames)
+        for i in range(len(pieces)):
+            place, box = pieces.place(i), pieces.box(i)
+            if pieces.whole[i]:
+                self._store.put(place, next(left))
+            else:
+                values = batch.values[box.within(pieces.bounds).slices]
+                self._store.put_part(place, box, values)
+            self._done += 1
+        self._tell()
+
+    # --------------------------------------------------------------------------------------------
+    # Encoded by a GPU
+    # --------------------------------------------------------------------------------------------
+
+    def _write_from_gpu(self, memory: DeviceMemory, whole: Box) -> None:
+        """Write the box of whole chunks, of which only frames come to the host, then the others."""
+        chunks = self._grid.chunks
+        part = cupy_memory(memory.owner[whole.within(self._grid.box).slices])
+        places = self._order()
+        for frames in encode(part, self._params, chunks, int(as_bits(self._fill))):
+            for frame, place in zip(frames, places, strict=False):
+                self._store.put(place, frame)
+                self._done += 1
+            self._tell()
+        for place in places:
+            box = chunk_box(place, chunks).intersection(self._grid.box)
+            self._store.put_part(place, box, self._values(box))
+            self._done += 1
+            self._tell()

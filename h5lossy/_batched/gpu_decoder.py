@@ -1,0 +1,172 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Decoding frames into an array on a GPU, to which only the frames are copied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._batched.gpu import GpuChunks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from h5lossy._arrays import DeviceMemory
+
+_HEADER_BYTES = 64
+
+#: A frame's header, at least.
+_LEAST_FRAME_BYTES = 40
+
+#: Most combinations of codec, bound and mode that are decoded in one batch; the host decodes the
+#: frames of any others.
+_MOST_KINDS = 8
+
+
+class _DecodeSlot:
+    """The frames of one batch."""
+
+    def __init__(self, chunks: GpuChunks) -> None:
+        self.host_frames = chunks.library.pinned(chunks.most * chunks.frame_stride)
+        # Sizes, then statuses: of all frames as frames of one kind, then of the next kind.
+        self.host_small = chunks.library.pinned((8 + 4 * _MOST_KINDS) * chunks.most)
+        self.frames = chunks.empty(chunks.most * chunks.frame_stride)
+        self.sizes = chunks.empty(8 * chunks.most)
+        self.statuses = chunks.empty(4 * _MOST_KINDS * chunks.most)
+        self.kinds = self.first = self.count = 0
+        self.done: Any = None
+
+
+def decode(
+    memory: DeviceMemory,
+    chunks: tuple[int, ...],
+    start: tuple[int, ...],
+    read_frame: Callable[[int, npt.NDArray[np.uint8]], Any],
+) -> Iterator[tuple[int, list[int]]]:
+    """Decode all chunks that an array has part of, into the array.
+
+    Its first value lies at `start` in its chunk. `read_frame(chunk, buffer)` returns the frame of
+    chunk number `chunk`, in C order, in `buffer` or elsewhere; None if there is none. Yields, after
+    each batch, how many chunks have been tried, and the numbers of those that were not decoded.
+    """
+    work = GpuChunks(memory, chunks, start)
+    batches = work.batches()
+    decoder = _Decoder(work, read_frame)
+    slots = [_DecodeSlot(work) for _ in range(min(2, len(batches)))]
+    try:
+        for i, (first, count) in enumerate(batches):
+            slot = slots[i % len(slots)]
+            if slot.done is not None:
+                yield slot.first + slot.count, decoder.finish(slot)
+            decoder.start(slot, first, count)
+        for i in range(max(0, len(batches) - len(slots)), len(batches)):
+            slot = slots[i % len(slots)]
+            yield slot.first + slot.count, decoder.finish(slot)
+    finally:
+        work.mark().synchronize()
+
+
+class _Decoder:
+    """Decodes batches; `start` one, and `finish` it when the next one has been started."""
+
+    def __init__(
+        self, chunks: GpuChunks, read_frame: Callable[[int, npt.NDArray[np.uint8]], Any]
+    ) -> None:
+        self._chunks = chunks
+        self._read_frame = read_frame
+        self._workspace: DeviceMemory | None = None
+        self._wanted = _wanted_values(chunks.array)
+
+    def start(self, slot: _DecodeSlot, first: int, count: int) -> None:
+        """Read the frames of a batch, and start to decode them."""
+        work = self._chunks
+        slot.first, slot.count = first, count
+        buffers = slot.host_frames.reshape(work.most, work.frame_stride)[:count]
+        sizes = slot.host_small.view(np.int64)[:count]
+        sizes[:] = 0
+        for k, buffer in enumerate(buffers):
+            frame = self._read_frame(first + k, buffer)
+            if frame is None or len(frame) > len(buffer):
+                continue
+            view = np.frombuffer(frame, np.uint8)
+            if view.ctypes.data != buffer.ctypes.data:
+                buffer[: len(view)] = view
+            sizes[k] = len(view)
+            work.copy(slot.frames.address + k * work.frame_stride, buffer.ctypes.data, len(view))
+        kinds = self._kinds(buffers, sizes)
+        slot.kinds = len(kinds)
+        if kinds:
+            work.copy(slot.sizes.address, slot.host_small.ctypes.data, 8 * count)
+            for i, info in enumerate(kinds):
+                self._decode(info, slot, slot.statuses.address + 4 * i * work.most)
+            batch = work.batch(count, slot.frames, slot.sizes)
+            _native.device_scatter(work.array, first, batch)
+            statuses = slot.host_small.ctypes.data + 8 * work.most
+            work.copy(statuses, slot.statuses.address, 4 * len(kinds) * work.most)
+        slot.done = work.mark()
+
+    def finish(self, slot: _DecodeSlot) -> list[int]:
+        """Wait for a batch; return the chunks that were not decoded."""
+        slot.done.synchronize()
+        slot.done = None
+        most = self._chunks.most
+        statuses = slot.host_small[8 * most :].view(np.uint32)[: slot.kinds * most]
+        # A frame of another kind than the requested one is untouched, and may be intact.
+        failed = statuses.reshape(slot.kinds, most)[:, : slot.count].all(axis=0)
+        return [slot.first + int(k) for k in np.flatnonzero(failed)]
+
+    def _decode(self, info: _native.FrameFields, slot: _DecodeSlot, statuses: int) -> None:
+        """Start to decode the frames of a kind."""
+        work, (begin, values) = self._chunks, self._wanted
+        batch = work.batch(slot.count, slot.frames, slot.sizes, self._workspace, begin)
+        needed = _native.device_decode_workspace(info, batch)
+        if batch.workspace_bytes < needed:
+            self._workspace = work.empty(needed)
+            batch = work.batch(slot.count, slot.frames, slot.sizes, self._workspace, begin)
+        _native.device_decode(info, batch, begin, values, statuses)
+
+    def _kinds(
+        self, buffers: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]
+    ) -> list[_native.FrameFields]:
+        """Return the header of one frame of each kind."""
+        codec, bound, mode = (buffers[:, i].astype(np.int64) for i in (6, 8, 9))
+        bound[bound == _native.BOUND_RANGE_RELATIVE] = _native.BOUND_ABSOLUTE  # decoded alike
+        key = codec << 16 | bound << 8 | mode
+        # Stored frames, and lossless ones, are decoded as any kind.
+        key[(codec == 0) | (bound == _native.BOUND_LOSSLESS)] = -1
+        on_gpu = {number: _native.has_kernels(number) for number in np.unique(codec).tolist()}
+        key[[not on_gpu[number] for number in codec.tolist()]] = -2
+        key[sizes < _LEAST_FRAME_BYTES] = -2
+        found, where = np.unique(key, return_index=True)
+        has_others = bool(found[-1] >= 0)
+        infos = [
+            self._info(buffers[at], int(sizes[at]))
+            for one, at in zip(found.tolist(), where.tolist(), strict=True)
+            if one >= 0 or (one == -1 and not has_others)
+        ]
+        return [info for info in infos if info is not None][:_MOST_KINDS]
+
+    def _info(self, buffer: npt.NDArray[np.uint8], size: int) -> _native.FrameFields | None:
+        """Return the header of a frame, if it is one for this array."""
+        work = self._chunks
+        try:
+            info = _native.inspect_header(buffer[: min(size, _HEADER_BYTES)].tobytes(), size)
+        except _native.FRAME_ERRORS:
+            return None
+        is_ours = info.raw_bytes == work.chunk_bytes and not info.big_endian
+        return info if is_ours and info.value_bytes == work.value_bytes else None
+
+
+def _wanted_values(array: _native.DeviceArray) -> tuple[int, int]:
+    """Return the first value that any chunk needs, and how many there are to the last."""
+    first, last = 0, 0
+    for at, extent, chunk in zip(array.start, array.shape, array.chunk, strict=True):
+        is_one = at + extent <= chunk  # one chunk along this axis
+        first = first * chunk + (at if is_one else 0)
+        last = last * chunk + (at + extent if is_one else chunk) - 1
+    return first, last + 1 - first

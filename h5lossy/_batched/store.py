@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Putting chunks into a file so that a full disk or a killed process costs one of them at most.
+
+HDF5 writes its index of the chunks late. If the disk is full by then, the whole file is lost. So
+disk space for a chunk and its index is reserved before the chunk is written.
+
+Reserved space is never released: truncating the file to its earlier size would destroy what other
+threads have written meanwhile. Unused space behind the end of a file is small and harmless.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import resource
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import cffi
+from h5py._objects import phil
+
+from h5lossy import _native
+from h5lossy._blocks import grid_of
+from h5lossy._libhdf5 import has_fixed_array, put_into_file, stored_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import h5py
+    import numpy.typing as npt
+
+    from h5lossy._batched.boxes import Box, Place
+
+#: What HDF5 may add to the file for one chunk: nodes of its index (at most 20 KiB in tests with up
+#: to 8 dimensions), and blocks that it allocates from.
+_INDEX_BYTES = 64 << 10
+
+#: An extensible array grows by blocks of this many bytes times the root of the number of chunks.
+_GROWTH_BYTES = 128
+
+#: Reserved beyond what the next chunk needs, since a reservation takes as long as a small chunk.
+_AHEAD_BYTES = 32 << 10
+
+#: An entry of an index that has its full size from the first chunk on.
+_ENTRY_BYTES = 24
+
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+
+_ffi: Any = cffi.FFI()
+_ffi.cdef("int fallocate(int file, int mode, int64_t offset, int64_t size);")
+_libc: Any = _ffi.dlopen(None)
+
+
+class ChunkStore:
+    """Writes the chunks of one dataset.
+
+    Space is reserved in files that are on a disk in one piece, not in others: in memory, split, or
+    written by MPI.
+    """
+
+    def __init__(self, dataset: h5py.Dataset) -> None:
+        self._dataset = dataset
+        self._file = dataset.file
+        self._is_on_disk = self._file.driver == "sec2"
+        # What is in HDF5's caches has an address in the file, but no disk space yet.
+        self._file.flush()
+        self._end = self._file.id.get_filesize()
+        chunks = math.prod(grid_of(dataset))
+        self._index_bytes = _INDEX_BYTES + _GROWTH_BYTES * math.isqrt(chunks)
+        self._first_bytes = 0
+        if not dataset.id.get_storage_size() and has_fixed_array(dataset.id.id):
+            self._first_bytes = chunks * _ENTRY_BYTES
+
+    def put(self, place: Place, frame: npt.NDArray[Any]) -> None:
+        """Write the frame of the chunk that begins at `place`."""
+        with self._replacing(place, len(frame)):
+            self._dataset.id.write_direct_chunk(place, frame)
+
+    def put_part(self, place: Place, box: Box, values: npt.NDArray[Any]) -> None:
+        """Write a part of a chunk, which HDF5 decodes and encodes again."""
+        chunk_bytes = math.prod(self._dataset.chunks) * self._dataset.dtype.itemsize
+        with self._replacing(place, _native.max_encoded_size(chunk_bytes)):
+            self._dataset[box.slices] = values
+            # Makes HDF5 write the chunk now: space has been reserved for this one only.
+            put_into_file(self._dataset.id, place)
+
+    def flush(self) -> None:
+        """Have HDF5 write its caches, for which space has been reserved."""
+        self._file.flush()
+
+    @contextmanager
+    def _replacing(self, place: Place, size: int) -> Iterator[None]:
+        """Write a chunk of at most `size` bytes in the block, while no other thread does."""
+        with phil:
+            self._reserve(size)
+            old = stored_size(self._dataset.id.id, place)
+            yield
+            if old not in {None, size}:
+                # HDF5 may reuse the old chunk's space for the next one; before that, the index in
+                # the file must no longer refer to it.
+                self.flush()
+
+    def _reserve(self, size: int) -> None:
+        """Reserve space for a chunk of at most `size` bytes and its index, or raise OSError."""
+        if not self._is_on_disk:
+            return
+        end = self._file.id.get_filesize() + size + self._index_bytes + self._first_bytes
+        if end <= self._end:
+            return
+        fd = self._file.id.get_vfd_handle()
+        code = self._allocate(fd, end + _AHEAD_BYTES) and self._allocate(fd, end)
+        if code:
+            raise OSError(code, f"{os.strerror(code)} for the next chunk", self._file.filename)
+        self._first_bytes = 0
+
+    def _allocate(self, fd: int, end: int) -> int:
+        """Reserve space up to `end`; return 0 or the errno."""
+        if end > _largest_file():
+            return errno.EFBIG
+        size = end - self._end
+        code = _fallocate(fd, self._end, size)
+        if code not in {0, errno.ENOSPC, errno.EDQUOT}:  # this file system has no fallocate
+            state = os.fstatvfs(fd)
+            code = errno.ENOSPC if state.f_bavail * state.f_frsize < size else 0
+        if not code:
+            self._end = end
+        return code
+
+
+def _fallocate(fd: int, begin: int, size: int) -> int:
+    """Return 0 or the errno. Not posix_fallocate, which writes zeros where it has no other way."""
+    if sys.platform != "linux":
+        return errno.EOPNOTSUPP
+    return int(_ffi.errno) if _libc.fallocate(fd, _KEEP_SIZE, begin, size) else 0
+
+
+def _largest_file() -> int:
+    """Return the limit of this process for the size of a file."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit

@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writing a dataset: CPU or GPU encode its chunks, and h5py writes all other datasets."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from h5py._objects import phil
+
+from h5lossy._batched.boxes import as_selection
+from h5lossy._batched.chunk_writer import ChunkWriter
+from h5lossy._batched.collective import is_collective, write_together
+from h5lossy._batched.reader import check_open, checked_threads
+from h5lossy._batched.sources import all_at_once, make_source
+from h5lossy._blocks import small_chunks_text
+from h5lossy._bounds import BoundKind
+from h5lossy._datasets import codec_of
+from h5lossy._errors import InvalidArgumentError
+from h5lossy._libhdf5 import is_parallel
+from h5lossy._progress import reporting
+from h5lossy._stored import stored_chunks
+from h5lossy._variables import dataset_to_write
+from h5lossy._verification.recorder import Recorder
+from h5lossy.missing import missing_of
+
+if TYPE_CHECKING:
+    import h5py
+
+    from h5lossy._progress import Progress
+
+
+def write(
+    dataset: h5py.Dataset,
+    values: Any,
+    selection: Any = ...,
+    *,
+    threads: int | None = None,
+    verify: bool = False,
+    collective: bool = False,
+    progress: Progress = False,
+) -> None:
+    """Write into a dataset, as ``dataset[selection] = values`` does, on several threads.
+
+    The bytes in the file are those that the filter would have written, whatever the number of
+    threads. h5py writes datasets without h5lossy's filter, or with others beside it.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset, or variable of h5netcdf
+        Open for writing.
+    values : array_like, or iterable of arrays
+        An array of the selection's shape, of any type that HDF5 converts to the dataset's, or one
+        that broadcasts to it; ``numpy.memmap`` is fine. Or another dataset, a dask array, or
+        anything else with a shape that takes an index of slices: it is read part by part, a dataset
+        by `read`. Or a generator, or another iterable that is no list or tuple: its items are
+        consecutive blocks along axis 0.
+        Or an array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack): if it
+        is of the dataset's type, the chunks that it covers are encoded there, and only their frames
+        are copied to the host.
+    selection : index, optional
+        Numbers and slices, as in ``dataset[selection]``. Default: everything. Chunks that it
+        covers in part are read, changed and written again by HDF5. h5py writes slices with steps,
+        lists and masks.
+    threads : int, optional
+        At most so many encode. Default: ``H5LOSSY_NUM_THREADS``, or as many as the process has
+        CPUs. The calling thread moves data meanwhile.
+    verify : bool, optional
+        Decode each chunk before it is written, compare every value with its original, and record
+        the result in attributes of the dataset, for `h5lossy.verify`. The selection has to cover
+        whole chunks.
+    collective : bool, optional
+        For parallel HDF5: all processes that have the file open make this call together, each with
+        values of its own for whole chunks of one dataset. One without values gives an empty slice,
+        and an array without values. If it fails in one process, it fails in all. HDF5 encodes the
+        chunks, on one thread of each process unless ``H5LOSSY_NUM_THREADS`` says otherwise. True is
+        implied in a block ``with dataset.collective``.
+    progress : function or bool, optional
+        Called as ``progress(bytes_done, bytes_in_all)`` after each batch, in the calling thread;
+        not for steps, lists and masks. True shows a bar on standard error.
+
+    Raises
+    ------
+    IncompleteWriteError
+        If anything goes wrong after the start: the source raises, the disk is full. The file then
+        holds whole chunks, and the exception says which are new. An exception that is no
+        `Exception`, such as `KeyboardInterrupt`, passes through, with a note of how far it went.
+    InvalidArgumentError
+        If the values do not fit the selection, the file is closed or open for reading only,
+        `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
+        verified. With ``collective=True``, if the file is not one of parallel HDF5, the chunks are
+        not whole or not for one process each, or the call fails in another process; without it, if
+        the file is one of parallel HDF5 and the dataset has filters.
+    UnsupportedError
+        If it is a variable of netCDF4.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the bound is range-relative, and attributes declare other values than the fill value
+        missing or invalid: the filter takes the range of each chunk without the fill value, but
+        with all others. If there are many chunks of less than 1 KiB: headers take much of the file.
+        If values are masked: as in h5py, what lies under the mask is written.
+
+    Notes
+    -----
+    A batch has 32 MiB of values: at least two chunks for each thread, and at most 4096 chunks; of a
+    dask array also at least one of its blocks for each thread, cut where chunks end.
+    Memory holds the frames of two batches, a chunk for each thread and, unless `values` is an array
+    of the dataset's type, the values of two batches and the parts of a third. Blocks are kept until
+    a whole row of chunks has been written.
+    The file is flushed before and after, so that a full disk cannot cost more than the values that
+    are being written.
+    Several threads may read and write one file, or one dataset, at the same time: each chunk is
+    read and written atomically, a whole call is not.
+
+    Examples
+    --------
+    >>> import h5py, h5lossy, numpy as np
+    >>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
+    ...     codec = h5lossy.PFPL(absolute=0.5)
+    ...     t = f.create_dataset("t", (100, 100), "f4", chunks=(64, 64), compression=codec)
+    ...     h5lossy.write(t, np.full((100, 100), 7.0))
+    ...     float(h5lossy.read(t, np.s_[99, 99]))
+    7.0
+    """
+    dataset = dataset_to_write(dataset)
+    check_open(dataset)
+    if collective or is_collective(dataset):
+        _warn(dataset, values)
+        write_together(
+            dataset, values, selection, threads=threads, verify=verify, progress=progress
+        )
+        return
+    count = checked_threads(threads)
+    if dataset.file.mode == "r":
+        raise InvalidArgumentError(
+            f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
+        )
+    if is_parallel(dataset.file) and dataset.id.get_create_plist().get_nfilters():
+        raise InvalidArgumentError(
+            f"parallel HDF5 writes a dataset with filters, as {dataset.name} is, only in all "
+            "processes together: call write(..., collective=True) in each of them"
+        )
+    _warn(dataset, values)
+    chosen = as_selection(selection, dataset.shape)
+    chunks = stored_chunks(dataset)
+    with reporting(progress, f"writing {dataset.name}") as report:
+        if chosen is None:
+            _require(dataset, whole_chunks=not verify)
+            dataset[selection] = all_at_once(values)
+            return
+        source = make_source(values, chosen.shape, dataset.dtype, count)
+        if chunks is None or chunks.encoding is None:
+            _require(dataset, whole_chunks=not verify)
+            for box in chosen.parts(dataset, report, source.cuts):
+                dataset[box.slices] = source.read(chosen.of_kept(box)).reshape(box.shape)
+            source.finish()
+            return
+        writer = ChunkWriter(dataset, chunks.encoding, source, chosen, threads=count, report=report)
+        if not verify:
+            writer.run()
+            return
+        _require(dataset, whole_chunks=writer.has_whole_chunks_only())
+        recorder = Recorder(dataset, threads=count)
+        writer.run(recorder)
+        with phil:  # other threads may add to the record, too
+            recorder.finish()
+
+
+def _require(dataset: h5py.Dataset, *, whole_chunks: bool) -> None:
+    """Raise if a write that is to be verified does not consist of whole chunks."""
+    if not whole_chunks:
+        raise InvalidArgumentError(
+            f"verify=True needs whole chunks of {dataset.name}, compressed by h5lossy alone; write "
+            "those, or leave it out and compare with h5lossy.assess"
+        )
+
+
+def _warn(dataset: h5py.Dataset, values: Any) -> None:
+    """Warn if masks are lost, ranges of chunks include missing values, or chunks are too small."""
+    # dask says in _meta what it will compute. A mask of its own, it does not know yet.
+    if np.ma.is_masked(values) or isinstance(getattr(values, "_meta", None), np.ma.MaskedArray):
+        warnings.warn(
+            f"the mask of the values is not written to {dataset.name}, only what lies under it; "
+            f"give values.filled({dataset.fillvalue}), or dask.array.ma.filled(values, ...)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    codec = codec_of(dataset)
+    if codec is None:
+        return
+    if codec.bound.kind is BoundKind.RANGE_RELATIVE and missing_of(dataset).has_more:
+        warnings.warn(
+            f"{dataset.name} has values that its attributes declare missing or invalid. The filter "
+            "takes them for data when it takes the range of a chunk, so the bound may be too large "
+            "for the others; make the dataset with codec.resolve(values, missing_value=...)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    small = small_chunks_text(dataset.shape, dataset.chunks, dataset.dtype.itemsize)
+    if small:
+        warnings.warn(
+            f"{dataset.name} has {small}; make it with larger chunks, best of about 1 MiB, or "
+            "rewrite the file with h5lossy repack --chunks auto",
+            RuntimeWarning,
+            stacklevel=3,
+        )

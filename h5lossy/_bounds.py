@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Error bounds: what they limit, and which ones are allowed.
+
+The words are those of the glossary: a *valid* value is finite, and neither the fill value nor
+missing (`h5lossy.missing`); the *range* is the difference of the largest and the smallest valid
+value.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from h5lossy import _native
+from h5lossy._errors import BoundError
+
+
+class BoundKind(StrEnum):
+    """What a bound limits. The values are the names of the arguments that take one."""
+
+    ABSOLUTE = "absolute"
+    """``|x - x'| <= bound``, in the data's own unit."""
+
+    POINTWISE_RELATIVE = "pointwise_relative"
+    """``|x - x'| <= bound * |x|``, and the sign is kept."""
+
+    RANGE_RELATIVE = "range_relative"
+    """``|x - x'| <= bound * (max - min)`` over the valid values."""
+
+    LOSSLESS = "lossless"
+    """Every bit is kept."""
+
+    @property
+    def number(self) -> int:
+        """The kind's number in cd_values and in frames."""
+        return _NUMBERS[self]
+
+    @classmethod
+    def from_number(cls, number: int) -> BoundKind:
+        """Return the kind that has this number in cd_values and in frames."""
+        return _KINDS[number]
+
+
+_NUMBERS = {
+    BoundKind.ABSOLUTE: _native.BOUND_ABSOLUTE,
+    BoundKind.POINTWISE_RELATIVE: _native.BOUND_POINTWISE_RELATIVE,
+    BoundKind.RANGE_RELATIVE: _native.BOUND_RANGE_RELATIVE,
+    BoundKind.LOSSLESS: _native.BOUND_LOSSLESS,
+}
+_KINDS = {number: kind for kind, number in _NUMBERS.items()}
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    """A bound and what it limits.
+
+    Parameters
+    ----------
+    kind : BoundKind or str
+        What the bound limits.
+    value : float, optional
+        Greater than 0 and finite; below 1 where pointwise-relative; 0 where lossless. Kept as the
+        float64 that was given. What float64 can't hold (a fraction, a long double) is rounded down,
+        never to a looser bound.
+
+    Raises
+    ------
+    BoundError
+        If the value is not allowed.
+    TypeError
+        If the value is not a real number.
+
+    Examples
+    --------
+    >>> str(ErrorBound("absolute", 1e-3))
+    'absolute 0.001'
+    """
+
+    kind: BoundKind
+    value: float = 0.0
+
+    def __post_init__(self) -> None:
+        try:
+            kind = BoundKind(self.kind)
+        except ValueError:
+            raise BoundError(
+                f"kind must be one of {', '.join(BoundKind)}, got {self.kind!r}"
+            ) from None
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "value", _checked_bound(kind, self.value))
+
+    def __str__(self) -> str:
+        return str(self.kind) if self.kind is BoundKind.LOSSLESS else f"{self.kind} {self.value!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorSummary:
+    """How far decoded data is off, and whether it keeps its bound (`h5lossy.largest_error`).
+
+    Attributes
+    ----------
+    bound : ErrorBound
+        The bound that was checked.
+    count : int
+        Number of valid values; the errors are theirs.
+    max_error : float
+        Largest error in the bound's own measure: for an absolute bound (and lossless) in the data's
+        unit, for a pointwise-relative one as a fraction of the value, for a range-relative one as a
+        fraction of the range. Infinite where a finite value became NaN or infinite. Rounded to
+        nearest, but never across the bound.
+    violations : int
+        Number of valid values that are off by more than the bound; where lossless, of those that
+        changed a bit.
+    special_changed : int
+        Number of values that are NaN, infinite, the fill value or missing and changed a bit, that
+        became the fill value or missing, or that became valid or invalid.
+    problems : tuple of str
+        A sentence for each kind of violation, with the place of the first one.
+    """
+
+    bound: ErrorBound
+    count: int
+    max_error: float
+    violations: int
+    special_changed: int
+    problems: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def fraction(self) -> float:
+        """Largest error as a fraction of the bound; where lossless, 0 or infinite."""
+        if self.bound.kind is BoundKind.LOSSLESS:
+            return math.inf if self.violations else 0.0
+        return self.max_error / self.bound.value
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound holds and no special value changed."""
+        return not self.violations and not self.special_changed
+
+
+#: float64 has no more significant decimal digits that all numbers keep.
+_MOST_DIGITS = 15
+
+
+def bound_of_digits(significant_digits: Any) -> float:
+    """Return the largest pointwise-relative bound that keeps so many decimal digits of any value.
+
+    A value from 10**k up to, but not including, 10**(k + 1) may be off by half a unit of its last
+    digit, which is 10**(k - significant_digits + 1). As a fraction of the value, this is smallest
+    towards the upper end: 0.5 * 10**-significant_digits, here rounded down to float64.
+
+    >>> bound_of_digits(6)
+    5e-07
+    """
+    if isinstance(significant_digits, bool) or not isinstance(significant_digits, numbers.Integral):
+        raise TypeError(f"significant_digits must be a whole number, got {significant_digits!r}")
+    if not 1 <= int(significant_digits) <= _MOST_DIGITS:
+        raise BoundError(
+            f"significant_digits must be from 1 to {_MOST_DIGITS}, got {significant_digits}; for "
+            "all bits, take lossless"
+        )
+    digits = Fraction(1, 2 * 10 ** int(significant_digits))
+    return _checked_bound(BoundKind.POINTWISE_RELATIVE, digits)
+
+
+def exact_limits(
+    bound: ErrorBound | None, extent: Fraction
+) -> tuple[int, tuple[float, float], tuple[float, float]]:
+    """Return a bound as the library's assessment takes it.
+
+    Returns the kind's number, the limit as an exact sum of two float64, and half of the limit. A
+    range-relative bound is a part of `extent`.
+    """
+    zero = (0.0, 0.0)
+    if bound is None:
+        return _native.BOUND_NONE, zero, zero
+    if bound.kind in {BoundKind.LOSSLESS, BoundKind.POINTWISE_RELATIVE}:
+        return bound.kind.number, (bound.value, 0.0), zero
+    limit = Fraction(bound.value) * (extent if bound.kind is BoundKind.RANGE_RELATIVE else 1)
+    return _native.BOUND_ABSOLUTE, _as_float_sum(limit), _as_float_sum(limit / 2)
+
+
+def _checked_bound(kind: BoundKind, value: Any) -> float:
+    """Return a bound as float64, never looser than given; raise if it is not allowed."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{kind} must be a number, got {value!r}")
+    try:
+        bound = float(value)
+    except OverflowError:  # an integer beyond float64
+        bound = math.inf
+    if kind is BoundKind.LOSSLESS:
+        if bound != 0:
+            raise BoundError(f"a lossless bound has the value 0, got {value!r}")
+        return 0.0
+    if bound > value:
+        bound = math.nextafter(bound, 0.0)
+    if kind is BoundKind.POINTWISE_RELATIVE:
+        allowed, limit = "greater than 0 and less than 1", 1.0
+    else:
+        allowed, limit = "greater than 0 and finite", math.inf
+    if not 0 < bound < limit:  # also refuses NaN
+        raise BoundError(f"{kind} must be {allowed}, got {value!r}")
+    return bound
+
+
+def _as_float_sum(limit: Fraction) -> tuple[float, float]:
+    """Return the float64 nearest to `limit`, and the largest float64 not above what that lacks."""
+    try:
+        high = float(limit)
+    except OverflowError:
+        return math.inf, 0.0
+    rest = limit - Fraction(high)
+    low = float(rest)
+    return high, low if Fraction(low) <= rest else math.nextafter(low, -math.inf)

@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The datasets that ``sweep`` and ``tune`` work on, and the codecs to try."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from h5lossy import read
+from h5lossy._blocks import auto_chunks
+from h5lossy._cli._files import datasets_in, is_float, open_file, split_place
+from h5lossy._cli._options import CODEC_NAMES, Request, range_options
+from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
+from h5lossy._cli._plan import RepackOptions, make_plans
+from h5lossy._codecs import Auto
+from h5lossy._values import checked_dtype
+from h5lossy.missing import Missing, missing_when_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import h5py
+    import numpy.typing as npt
+
+    from h5lossy._codecs import Codec
+    from h5lossy._repacking.compressing import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A dataset in memory, with the chunks to try."""
+
+    file: str
+    path: str
+    values: npt.NDArray[Any]
+    chunks: tuple[int, ...]
+    missing: Missing
+
+
+#: The codecs to try by default: all but the one that chooses among the others.
+_CODECS = ",".join(name for name, codec in CODEC_NAMES.items() if codec is not Auto)
+
+
+def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments of `read_field` and `codecs_named` to a command."""
+    for decorate in (
+        range_options,
+        click.option(
+            "--chunks", default="keep", show_default=True, help="Chunk shape, as for repack."
+        ),
+        click.option(
+            "--codecs",
+            default=_CODECS,
+            show_default=True,
+            metavar="NAMES",
+            help="Which codecs, separated by commas.",
+        ),
+        click.option(
+            "-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several."
+        ),
+        click.argument("place", metavar="FILE"),
+    ):
+        command = decorate(command)
+    return command
+
+
+def read_field(
+    place: str, pattern: str | None, chunks: str, missing_value: Sequence[float] = ()
+) -> Field:
+    """Read one dataset of a file, or file.h5:/path; `chunks` is as for ``repack``."""
+    file, patterns = _place_and_patterns(place, pattern)
+    wanted = parse_chunks(chunks)
+    with open_file(file) as opened:
+        found = {
+            name: d for name, d in datasets_in(opened, patterns).items() if is_float(d) and d.shape
+        }
+        if len(found) != 1:
+            names = ", ".join(list(found)[:6]) or "none"
+            raise click.UsageError(f"choose one float dataset with -d; these are there: {names}")
+        [(name, dataset)] = found.items()
+        return _read(file, name, dataset, wanted, missing_value)
+
+
+@contextmanager
+def fields_to_compress(
+    place: str, pattern: str | None, chunks: str, missing_value: Sequence[float] = ()
+) -> Iterator[dict[str, Callable[[], Field]]]:
+    """Open a file, and yield what reads each dataset of it that ``repack`` would compress."""
+    file, patterns = _place_and_patterns(place, pattern)
+    wanted = parse_chunks(chunks)
+    with open_file(file) as opened:
+        options = RepackOptions(
+            request=Request(bound={"lossless": True}), chunks="keep", rules=[], skip=[]
+        )
+        plans = {plan.path: plan for plan in make_plans(opened, options) if plan.codec}
+        for one in patterns:
+            require_match("--dataset", one, plans)
+
+        def read_one(plan: Plan) -> Field:
+            return _read(file, plan.path, plan.dataset, wanted, missing_value)
+
+        yield {
+            path: partial(read_one, plan)
+            for path, plan in plans.items()
+            if not patterns or any(matches(path, one) for one in patterns)
+        }
+
+
+def _place_and_patterns(place: str, pattern: str | None) -> tuple[str, list[str]]:
+    """Return the file, and the globs that name datasets in it."""
+    file, path = split_place(place)
+    return file, [one for one in (path, pattern) if one]
+
+
+def _read(
+    file: str, name: str, dataset: h5py.Dataset, wanted: Chunks, missing_value: Sequence[float]
+) -> Field:
+    """Read a dataset."""
+    dtype = checked_dtype(dataset.dtype)
+    if isinstance(wanted, tuple):
+        if len(wanted) != dataset.ndim:
+            raise click.UsageError(
+                f"--chunks gives {len(wanted)} extents, and {name} has {dataset.ndim} axes"
+            )
+        shape = tuple(min(c, n) for c, n in zip(wanted, dataset.shape, strict=True))
+    elif wanted == "keep" and dataset.chunks:
+        shape = dataset.chunks
+    else:
+        shape = auto_chunks(dataset.shape, dataset.maxshape, dtype.itemsize)
+    return Field(
+        file=file,
+        path=name,
+        values=read(dataset),
+        chunks=shape,
+        missing=missing_when_stored(dataset, missing_value),
+    )
+
+
+def codecs_named(names: str) -> list[type[Codec]]:
+    """Read a list of codecs, separated by commas."""
+    found = []
+    for name in names.split(","):
+        codec = CODEC_NAMES.get(name.strip().lower())
+        if codec is None:
+            raise click.UsageError(f"a codec is one of {', '.join(CODEC_NAMES)}, got {name!r}")
+        found.append(codec)
+    return found
+
+
+def plain_number(value: float | None) -> float | str | None:
+    """Return what JSON can hold: infinities are text, as in reports."""
+    return str(value) if value is not None and math.isinf(value) else value

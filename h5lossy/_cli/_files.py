@@ -1,0 +1,165 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Opening files, finding datasets in them, and the exit codes of commands that check them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from os import R_OK, access, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import h5py
+
+from h5lossy import H5LossyError, NotComparableError
+from h5lossy._cli._console import one_line, printable
+from h5lossy._cli._interrupts import raise_if_interrupted
+from h5lossy._cli._patterns import matches, require_match
+from h5lossy._repacking.objects import path_text, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from os import PathLike
+
+#: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
+FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
+
+#: What may be raised for a dataset that can't be read.
+UNREADABLE = (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError, TypeError)
+
+
+@contextmanager
+def no_verdict() -> Iterator[None]:
+    """Turn what keeps a check from being made into its exit codes."""
+    try:
+        yield
+    except NotComparableError as error:
+        raise Ended(one_line(error), NOT_COMPARABLE) from error
+    except Ended:
+        raise
+    except click.ClickException as error:
+        raise Ended(error.format_message(), NO_VERDICT) from error
+    except (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError) as error:
+        raise Ended(one_line(error), NO_VERDICT) from error
+
+
+class Ended(click.ClickException):
+    """Ends the command with a message, of one line or several, and an exit code."""
+
+    def __init__(self, text: str, code: int, *more_lines: str) -> None:
+        super().__init__("\n".join(" ".join(line.split()) for line in (text, *more_lines)))
+        self._code = code
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        """What click ends the process with."""
+        return self._code
+
+
+def for_each_file(paths: Sequence[Path], work: Callable[[Path], None]) -> dict[Path, Exception]:
+    """Do the work for every file. Return the failures: one file that fails does not stop others."""
+    failed: dict[Path, Exception] = {}
+    for i, path in enumerate(paths):
+        if i:
+            raise_if_interrupted()
+        try:
+            work(path)
+        except BrokenPipeError:  # nobody reads what is printed
+            raise
+        except (click.ClickException, *UNREADABLE) as error:
+            failed[path] = error
+    return failed
+
+
+def raise_failures(failed: Mapping[Path, Exception], count: int, code: int = 0) -> None:
+    """End the command if files failed, or with a code that stands already.
+
+    Of several codes the smallest one counts. `count` is the number of all files; if there is one
+    only, its failure is raised as it is.
+    """
+    if not failed and not code:
+        return
+    if not failed:
+        click.get_current_context().exit(code)
+    if count == 1:
+        raise next(iter(failed.values()))
+    lines = [f"{printable(str(path))}: {_without(path, why_of(e))}" for path, e in failed.items()]
+    codes = [getattr(error, "exit_code", FAILED) for error in failed.values()]
+    first = f"{len(failed)} of {count} files failed:"
+    raise Ended(first, min(filter(None, [*codes, code])), *lines)
+
+
+def why_of(error: Exception) -> str:
+    """Return the message of a failure."""
+    return error.format_message() if isinstance(error, click.ClickException) else one_line(error)
+
+
+def _without(path: Path, why: str) -> str:
+    """Return a message without the name of the file that it begins with."""
+    return why.removeprefix(f"{path} ")
+
+
+def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
+    """Open an HDF5 file for reading; end with a message that says why that can't be done."""
+    try:
+        if Path(path).is_fifo():  # opening it would wait for a writer
+            raise Ended(f"{fspath(path)} is not an HDF5 file", NO_VERDICT)
+        return h5py.File(path, "r", **options)
+    except FileNotFoundError:
+        why = "does not exist"
+        file, _, name = fspath(path).rpartition(":")
+        if Path(file).is_file():
+            why += f"; a dataset of a file is given as {file}:/{name}"
+    except OSError as error:
+        is_other = access(path, R_OK) and not h5py.is_hdf5(path)
+        why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"
+    raise Ended(f"{fspath(path)} {why}", NO_VERDICT)
+
+
+def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Dataset]:
+    """Return the datasets of a file that globs name, by their paths; all without a glob."""
+    found = {
+        path_text(path): h5py.Dataset(obj)
+        for path, obj in walk(file)
+        if isinstance(obj, h5py.h5d.DatasetID)
+    }
+    for pattern in patterns:
+        require_match("--dataset", pattern, found)
+    if not patterns:
+        return found
+    return {
+        name: dataset
+        for name, dataset in found.items()
+        if any(matches(name, pattern) for pattern in patterns)
+    }
+
+
+def filters_of(dataset: h5py.Dataset) -> list[tuple[int, str]]:
+    """Return number and name of a dataset's filters; what is behind a semicolon is no name."""
+    creation = dataset.id.get_create_plist()
+    found = map(creation.get_filter, range(creation.get_nfilters()))
+    return [
+        (number, name.decode("utf-8", "replace").partition(";")[0] or "filter")
+        for number, _, _, name in found
+    ]
+
+
+def is_float(dataset: h5py.Dataset) -> bool:
+    """Return whether a dataset has float values; False for types that NumPy does not have."""
+    try:
+        return bool(dataset.dtype.kind == "f" and dataset.shape is not None)
+    except TypeError:
+        return False
+
+
+def split_place(text: str) -> tuple[str, str | None]:
+    """Split ``file.h5:/path`` into both; without a path the second is None.
+
+    Examples
+    --------
+    >>> split_place("a.h5:/ocean/salt"), split_place("a.h5")
+    (('a.h5', '/ocean/salt'), ('a.h5', None))
+    """
+    file, separator, path = text.rpartition(":/")
+    return (file, f"/{path}") if separator else (text, None)

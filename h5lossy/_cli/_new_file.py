@@ -1,0 +1,194 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A file that appears under its name when it is complete, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import platform
+import re
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from h5lossy._cli._interrupts import interruptible, raise_if_interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import h5py
+
+#: Where Linux keeps an access control list.
+_ACCESS_LIST = "system.posix_acl_access"
+
+
+@contextmanager
+def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Path]:
+    """Yield a temporary name, and rename to `path` at the end of the block.
+
+    The temporary file is in a folder next to `path` that only this user can open. Folders left
+    there by processes of this machine that were killed are deleted. A new file gets the owner,
+    group and permissions of `like`, and one that replaces another those of that one.
+    """
+    if not path.parent.is_dir():
+        raise click.ClickException(f"there is no folder {path.parent}")
+    _require_replaceable(path, replace=replace)
+    _delete_abandoned(path.parent)
+    with interruptible(), _private_folder(path.parent) as folder:
+        temporary = folder / _FILE
+        yield temporary
+        _require_replaceable(path, replace=replace)
+        _take_after(path if path.exists() else like, temporary)
+        _write_through(temporary, os.O_RDWR)
+        raise_if_interrupted()
+        temporary.replace(path)
+    _write_through(path.parent, os.O_RDONLY)
+
+
+@contextmanager
+def discarded_on_failure(file: h5py.File) -> Iterator[h5py.File]:
+    """Close an HDF5 file at the end of the block; after an exception, without using the disk.
+
+    If HDF5 cannot close a file, for example on a full disk, it crashes the process at exit. So a
+    file that is to be discarded is closed in memory.
+    """
+    try:
+        yield file
+        file.flush()
+    except BaseException:
+        if file.driver == "sec2" and hasattr(os, "memfd_create"):
+            memory = os.memfd_create("h5lossy")
+            os.dup2(memory, file.id.get_vfd_handle(), inheritable=False)
+            os.close(memory)
+        raise
+    finally:
+        file.close()
+
+
+def _require_replaceable(path: Path, *, replace: bool) -> None:
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise click.ClickException(
+            f"{path} is no regular file, and is never replaced; give another name"
+        )
+    if not replace:
+        raise click.ClickException(f"{path} exists; give another name, or --force to replace it")
+
+
+# ------------------------------------------------------------------------------------------------
+# The folder that the temporary file is in
+# ------------------------------------------------------------------------------------------------
+
+_FILE = "file"
+
+#: The folder is in use as long as a process locks this file. The temporary file itself cannot be
+#: used for that, since HDF5 locks it.
+_LOCK = "lock"
+
+#: Locks are only reliable on one machine, so its name is part of the folder's name.
+_PREFIX = f".h5lossy-{re.sub('[^A-Za-z0-9.-]', '_', platform.node())}-"
+_NAME = re.compile(re.escape(_PREFIX) + r"[0-9a-f]{16}\.tmp")
+
+
+@contextmanager
+def _private_folder(parent: Path) -> Iterator[Path]:
+    folder, lock = _make_folder(parent)
+    try:
+        yield folder
+    finally:
+        _delete(folder, lock)
+
+
+def _make_folder(parent: Path) -> tuple[Path, int | None]:
+    """Return a new folder and its lock; None if the file system does not support locks."""
+    while True:
+        folder = parent / f"{_PREFIX}{secrets.token_hex(8)}.tmp"
+        folder.mkdir(mode=0o700)
+        try:
+            return folder, _lock(folder)
+        except (FileNotFoundError, BlockingIOError):  # another process is deleting it
+            continue
+        except OSError:  # then no other process can lock and delete it either
+            return folder, None
+
+
+def _delete_abandoned(parent: Path) -> None:
+    """Delete this user's folders that no process has locked."""
+    for folder in parent.iterdir():
+        if not _NAME.fullmatch(folder.name):
+            continue
+        with contextlib.suppress(OSError):  # it is in use, inaccessible or already deleted
+            if folder.lstat().st_uid == os.geteuid() and not folder.is_symlink():
+                _delete(folder, _lock(folder))
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder and return the file descriptor that holds the lock, or raise OSError."""
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(lock).st_nlink:  # deleted by the process that held the lock
+            raise FileNotFoundError(folder)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _delete(folder: Path, lock: int | None) -> None:
+    try:
+        for name in (_FILE, _LOCK):
+            (folder / name).unlink(missing_ok=True)
+    finally:
+        if lock is not None:
+            os.close(lock)  # on NFS, a folder with an open file cannot be removed
+    with contextlib.suppress(OSError):  # another process took it for abandoned, and deletes it
+        folder.rmdir()
+
+
+# ------------------------------------------------------------------------------------------------
+# Owner and permissions
+# ------------------------------------------------------------------------------------------------
+
+
+def _take_after(model: Path, path: Path) -> None:
+    """Give a file the owner, group and permissions of another one, or narrower permissions.
+
+    If the group cannot be set, the group gets no more permissions than all others have.
+    """
+    wanted = model.stat()
+    with contextlib.suppress(OSError):
+        os.chown(path, wanted.st_uid, -1)
+    mode = wanted.st_mode & 0o777
+    try:
+        os.chown(path, -1, wanted.st_gid)
+        _copy_access_list(model, path)
+    except OSError:
+        mode &= 0o707 | (mode & 0o007) << 3
+    path.chmod(mode)
+
+
+def _copy_access_list(model: Path, path: Path) -> None:
+    """Copy the access control list, if there is one."""
+    if not hasattr(os, "getxattr"):
+        return
+    try:
+        content = os.getxattr(model, _ACCESS_LIST)
+    except OSError:  # none, or not supported by the file system
+        return
+    os.setxattr(path, _ACCESS_LIST, content)
+
+
+def _write_through(path: Path, flags: int) -> None:
+    """Have the system put a file, or the names in a folder, on the disk."""
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

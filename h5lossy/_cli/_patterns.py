@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Globs that name datasets, and the per-dataset rules of ``h5lossy repack``."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from h5lossy._bounds import BoundKind
+from h5lossy._cli._options import DIGITS, FLAGS, OWN_SETTINGS, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+Chunks = tuple[int, ...] | Literal["auto", "keep"]
+
+_SETTINGS = (
+    *(f"{kind.replace('_', '-')}=B" for kind in BoundKind if kind is not BoundKind.LOSSLESS),
+    "digits=N",
+    "lossless",
+    "codec=NAME",
+    *(name.replace("_", "-") + ("" if name in FLAGS else "=VALUE") for name in OWN_SETTINGS),
+    "chunks=SHAPE",
+)
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Return whether a pattern names a dataset.
+
+    Examples
+    --------
+    >>> matches("/ocean/salt", "s*"), matches("/ocean/salt", "/s*"), matches("/ocean/salt", "/**")
+    (True, False, True)
+    """
+    if _is_path(pattern):
+        return path == pattern
+    wanted = pattern.split("/")[1:] if pattern.startswith("/") else ["**", *pattern.split("/")]
+    return _names_match(path.split("/")[1:], wanted)
+
+
+def matching(paths: Collection[str], pattern: str) -> list[str]:
+    """Return the paths that a pattern names."""
+    if _is_path(pattern):
+        return [pattern] if pattern in paths else []
+    return [path for path in paths if matches(path, pattern)]
+
+
+@functools.cache  # a file of `tune --all` has as many of these as there are datasets
+def _is_path(pattern: str) -> bool:
+    """Return whether a pattern is the whole path of one dataset."""
+    return pattern.startswith("/") and not has_wildcards(pattern)
+
+
+def has_wildcards(pattern: str) -> bool:
+    """Return whether a pattern may name more than one dataset of a group."""
+    return bool(set("*?[") & set(pattern))
+
+
+def _names_match(names: list[str], wanted: list[str]) -> bool:
+    if not wanted:
+        return not names
+    if wanted[0] == "**":
+        return any(_names_match(names[i:], wanted[1:]) for i in range(len(names) + 1))
+    return bool(names) and fnmatchcase(names[0], wanted[0]) and _names_match(names[1:], wanted[1:])
+
+
+def require_match(option: str, pattern: str, paths: Collection[str]) -> None:
+    """Refuse a pattern that names nothing: most likely it is a slip of the pen."""
+    if not matching(paths, pattern):
+        some = ", ".join([*paths][:5]) + (", ..." if len(paths) > 5 else "")
+        raise click.ClickException(
+            f"{option} {pattern!r} names no dataset here; there are: {some or 'none'}"
+        )
+
+
+def parse_chunks(text: str) -> Chunks:
+    """Read a chunk shape."""
+    if text == "auto":
+        return "auto"
+    if text == "keep":
+        return "keep"
+    try:
+        extents = tuple(map(int, text.split("x")))
+    except ValueError:
+        extents = ()
+    if not extents or min(extents) < 1:
+        raise click.BadParameter(
+            f"a chunk shape is 'auto', 'keep' or extents of at least 1 such as 64x64, got {text!r}"
+        )
+    return extents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What ``--dataset 'GLOB:absolute=1e-3,chunks=64x64'`` says, or a rule of a file.
+
+    Attributes
+    ----------
+    pattern : str
+        The glob.
+    request : Request
+        Bound and codec, which may be missing.
+    chunks : tuple of int, str or None
+        The chunk shape; None where none is given.
+    skip : bool
+        Keep the datasets as they are. Rules of a file only.
+    where : str
+        Where it was given, for messages.
+    """
+
+    pattern: str
+    request: Request
+    chunks: Chunks | None
+    skip: bool = False
+    where: str = "--dataset"
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether the pattern spells a name out, without wildcards."""
+        return not has_wildcards(self.pattern)
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Read a rule as typed."""
+        pattern, colon, settings = text.rpartition(":")
+        if not (pattern and colon and settings):
+            raise click.BadParameter(f"expected 'GLOB:SETTING,...', got {text!r}")
+        # A comma in front of a negative number belongs to the value: axes=-2,-1.
+        return cls.of(pattern, re.split(r",(?!\s*-\d)", settings))
+
+    @classmethod
+    def of(cls, pattern: str, settings: Iterable[str]) -> Rule:
+        """Make a rule of settings such as ``absolute=1e-3``."""
+        typed: dict[str, Any] = {}
+        chunks: Chunks | None = None
+        for setting in settings:
+            name, _, value = setting.strip().partition("=")
+            name = name.replace("-", "_")
+            if name in {BoundKind.LOSSLESS, *FLAGS} and not value:
+                typed[name] = True
+            elif name in {*BoundKind} - {BoundKind.LOSSLESS}:
+                try:
+                    typed[name] = float(value)
+                except ValueError:
+                    raise click.BadParameter(f"{name} takes a number, got {value!r}") from None
+            elif name == "digits":
+                try:
+                    typed[DIGITS] = int(value)
+                except ValueError:
+                    raise click.BadParameter(
+                        f"digits takes a whole number, got {value!r}"
+                    ) from None
+            elif name == "codec" or name in OWN_SETTINGS:
+                typed[name] = value.lower()
+            elif name == "chunks":
+                chunks = parse_chunks(value)
+            else:
+                raise click.BadParameter(
+                    f"{setting!r} is no setting; there are {', '.join(_SETTINGS)}"
+                )
+        return cls(pattern=pattern, request=Request.parse(typed), chunks=chunks)

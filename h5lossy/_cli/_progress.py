@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The progress bar of the commands, which also ends `interruptible` work."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from h5lossy._cli._console import printable
+from h5lossy._cli._interrupts import raise_if_interrupted
+from h5lossy._progress import bar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Advance(Protocol):
+    """The function that `progress_bar` yields, to be called after each step of the work."""
+
+    def __call__(
+        self, done_bytes: int, doing: str | None = None, total_bytes: int | None = None
+    ) -> None:
+        """Count `done_bytes` more, and say what is being done. Ends `interruptible` work."""
+
+
+@contextmanager
+def progress_bar(total_bytes: int | None) -> Iterator[Advance]:
+    """Show a progress bar on a terminal while the block runs.
+
+    `total_bytes` is what the steps add up to; None if a call of the yielded function gives it.
+    """
+    with bar(only_on_terminal=True) as shown:
+        task = shown.add_task("", total=total_bytes)
+
+        def advance(
+            done_bytes: int, doing: str | None = None, total_bytes: int | None = None
+        ) -> None:
+            raise_if_interrupted()
+            text = None if doing is None else printable(doing)
+            shown.update(task, advance=done_bytes, description=text, total=total_bytes)
+
+        yield advance

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files of rules: what ``tune --rules`` writes and ``repack --rules`` reads.
+
+::
+
+    [[rule]]
+    dataset = "/ocean/*"
+    absolute = 1e-3
+    codec = "interp"
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from h5lossy._cli._console import one_line
+from h5lossy._cli._options import FLAGS
+from h5lossy._cli._patterns import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HEADING = re.compile(r"\s*\[\[\s*rule\s*\]\]")
+
+
+class RulesFile(click.Path):
+    """A file of rules, which becomes a list of `Rule`."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the rules."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        try:
+            text = path.read_text(encoding="utf-8")
+            return _parse(path.name, text)
+        except OSError as error:
+            self.fail(f"{path} can't be read: {one_line(error)}", param, ctx)
+        except UnicodeDecodeError as error:
+            self.fail(f"{path} is not UTF-8: {error}", param, ctx)
+        except click.UsageError as error:
+            self.fail(error.format_message().removeprefix("Invalid value: "), param, ctx)
+        except (ValueError, RecursionError) as error:  # with a line, if it is the syntax
+            self.fail(f"{path} is not TOML: {error}", param, ctx)
+
+
+def rule_text(path: str, settings: Mapping[str, Any]) -> str:
+    """Write the rule for one dataset."""
+    lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
+    return "\n".join(["[[rule]]", f"dataset = {_toml(exact_pattern(path))}", *lines, ""])
+
+
+def exact_pattern(path: str) -> str:
+    """Return the glob that names one dataset; "?" stands for bytes that are not UTF-8.
+
+    Examples
+    --------
+    >>> exact_pattern("/a*b/c")
+    '/a[*]b/c'
+    """
+    return re.sub("[\\ud800-\\udfff]", "?", glob.escape(path))
+
+
+def _toml(value: float | str) -> str:
+    """Write a number or a text. JSON's texts are TOML's, but for one character."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def _parse(name: str, text: str) -> list[Rule]:
+    """Read the rules of a file."""
+    content = tomllib.loads(text)
+    tables = content.pop("rule", None)
+    if content:
+        raise click.UsageError(f"{name} has {', '.join(content)}; there is [[rule]] only")
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
+        raise click.UsageError(f"{name} has no [[rule]], under which there would be dataset = ...")
+    lines = [i for i, line in enumerate(text.splitlines(), 1) if _HEADING.match(line)]
+    found = []
+    for i, table in enumerate(tables):
+        is_plain = len(lines) == len(tables)
+        where = f"{name}, " + (f"line {lines[i]}:" if is_plain else f"rule {i + 1}:")
+        try:
+            found += _rules(table, where)
+        except click.UsageError as error:
+            why = error.format_message().removeprefix("Invalid value: ")
+            raise click.UsageError(f"{where} {why}") from None
+    return found
+
+
+def _rules(table: dict[str, Any], where: str) -> list[Rule]:
+    """Read one table: a rule for each of its globs."""
+    patterns = table.pop("dataset", None)
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    if not patterns or not isinstance(patterns, list) or not all(map(_is_text, patterns)):
+        raise click.UsageError('dataset must be a glob such as "/ocean/*", or a list of globs')
+    skip = table.pop("skip", False)
+    if not isinstance(skip, bool):
+        raise click.UsageError(f"skip is true or false, got {skip!r}")
+    if skip and table:
+        raise click.UsageError(f"a rule that skips has no other setting, got {', '.join(table)}")
+    settings = [_setting(key, value) for key, value in table.items() if not _is_off(key, value)]
+    if not skip and not settings:
+        raise click.UsageError("the rule says nothing; give a bound, or skip = true")
+    return [replace(Rule.of(one, settings), skip=skip, where=where) for one in patterns]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_off(name: str, value: Any) -> bool:
+    """Return whether a setting is a codec's flag that is not set."""
+    if value is False and name.replace("-", "_") not in FLAGS:
+        raise click.UsageError(f"{name} is never false; leave it out")
+    return value is False
+
+
+def _setting(name: str, value: Any) -> str:
+    """Write a setting as --dataset takes it."""
+    if value is True:
+        return name
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, str | int | float) for one in values):
+        raise click.UsageError(f"{name} takes a number, a text or a list of numbers, got {value!r}")
+    return f"{name}={('x' if name == 'chunks' else ',').join(map(str, values))}"

@@ -1,0 +1,280 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""``h5lossy doctor``: what works here, and what to do about what doesn't."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.util
+import io
+import json
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import h5py
+import numpy as np
+
+from h5lossy import (
+    PLUGIN_PATH,
+    Config,
+    H5LossyError,
+    get_config,
+    largest_error,
+)
+from h5lossy._cli._console import error_text, one_line, print_table, printable, say
+from h5lossy._cli._files import FAILED, Ended, for_each_file, no_verdict, raise_failures
+from h5lossy._cli._needs import needs_of
+from h5lossy._cli._options import json_option
+from h5lossy._codecs import CODECS, Codec
+from h5lossy._device_speeds import expected_speedups, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from h5lossy import ErrorSummary
+
+_LIBRARIES = ("netCDF4", "tables")
+
+#: A speedup that was measured here may be so many times as large as the library's table says, or
+#: as small.
+_MOST_DEVIATION = 2
+
+
+@click.command(short_help="Say what works here, or what is needed to read files.")
+@click.argument(
+    "paths",
+    metavar="[FILE]...",
+    nargs=-1,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "--import/--no-import",
+    "import_libraries",
+    default=True,
+    help="Import netCDF4 and PyTables where installed, to see their HDF5. [default: import]",
+)
+@json_option
+def doctor(paths: Sequence[Path], *, import_libraries: bool, as_json: bool) -> None:
+    """Print what h5lossy finds here, and try it out; or what is needed to read each FILE.
+
+    Without FILE: shows versions, every HDF5 library in the process and whether it has the filter,
+    the backends, and the environment variables that matter; then writes and reads a dataset in
+    memory with each codec. The last lines say what to do about what is broken.
+
+    With FILE: shows the filters of its datasets, codecs and format version of those that h5lossy
+    compressed, and other files that it takes values from; whether all that is here, and what to
+    install where it is not. Nothing is decoded.
+
+    Exit codes: 0 all is here and works; 1 something is broken or missing; 2 wrong usage, or a file
+    that can't be read.
+    """
+    if paths:
+        _examine(paths, as_json=as_json)
+        return
+    environment = {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("H5LOSSY_", "HDF5_PLUGIN_"))
+    }  # before netCDF4 adds to it
+    broken = _import_others() if import_libraries else []
+    config = get_config()
+    broken += _problems(config)
+    if not as_json:
+        _print_versions(config)
+        _print_libraries(config)
+        _print_backends(config)
+        _print_devices(config)
+        _print_environment(environment)
+    trials = [_try_filter(cls(absolute=1e-3)) for cls in CODECS.values()]
+    broken += [trial.problem for trial in trials if trial.problem]
+    if as_json:
+        plain: dict[str, Any] = dataclasses.asdict(config)
+        plain |= {"packages": _packages(), "environment": environment}
+        plain["tried"] = [
+            {"codec": trial.codec.codec_name, "ratio": trial.ratio, "ok": not trial.problem}
+            for trial in trials
+        ]
+        click.echo(json.dumps(plain | {"problems": broken}, indent=2))
+    else:
+        for trial in trials:
+            if not trial.problem:
+                say(trial.text())
+    if broken:
+        raise click.ClickException("; ".join(broken))
+    if not as_json:
+        say("all is well")
+
+
+def _examine(paths: Sequence[Path], *, as_json: bool) -> None:
+    """Say what is needed to read the files."""
+    found: list[dict[str, Any]] = []
+
+    def work(path: Path) -> None:
+        with no_verdict():
+            needs = needs_of(path)
+        if as_json:
+            found.append({"file": str(path), **needs.plain()})
+        else:
+            say(printable(str(path)))
+            needs.show()
+        if needs.missing:
+            raise Ended(f"{path} needs what is not here: {'; '.join(needs.missing)}", FAILED)
+        if not as_json:
+            say("all that is needed is here")
+
+    failed = for_each_file(paths, work)
+    if as_json:
+        click.echo(json.dumps({"files": found}, indent=2))
+    raise_failures(failed, len(paths))
+
+
+def _import_others() -> list[str]:
+    """Import packages with an HDF5 library of their own."""
+    broken = []
+    for name in _LIBRARIES:
+        if importlib.util.find_spec(name) is None:
+            continue
+        try:
+            importlib.import_module(name)
+        except (ImportError, OSError, RuntimeError) as error:
+            broken.append(f"{name} is installed, but import {name} fails: {error}")
+    return broken
+
+
+def _print_versions(config: Config) -> None:
+    say(f"h5lossy {config.version}, plugin in {config.plugin_path}")
+    packages = [f"{name} {version}" for name, version in _packages().items()]
+    say(", ".join([f"Python {platform.python_version()}", platform.platform(), *packages]))
+
+
+def _packages() -> dict[str, str]:
+    """Return the versions of the packages that matter."""
+    found = {"NumPy": np.__version__}
+    for name in ("h5py", "cffi", *_LIBRARIES, "h5netcdf", "xarray", "hdf5plugin"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def _print_libraries(config: Config) -> None:
+    print_table(
+        ("HDF5", "registered by", "library"),
+        [(lib.version, lib.registered_by, lib.path) for lib in config.libhdf5s],
+    )
+
+
+def _problems(config: Config) -> list[str]:
+    """Return what is wrong with the libraries and the backend."""
+    broken = [
+        f"the filter is not registered in {lib.path} (HDF5 {lib.version}; it needs 1.10 or later): "
+        "call h5lossy.register() after the import that loads this library"
+        for lib in config.libhdf5s
+        if lib.registered_by == "none"
+    ]
+    if config.backend is not None:
+        return broken
+    wanted = os.environ.get("H5LOSSY_BACKEND")
+    broken.append(
+        f"there is no usable backend {wanted!r}: unset H5LOSSY_BACKEND, or set it to "
+        f"{' or '.join(config.backends)}"
+        if wanted
+        else "this machine's arithmetic does not give the bits that the format needs; "
+        "please report it"
+    )
+    return broken
+
+
+def _print_backends(config: Config) -> None:
+    print_table(
+        ("backend", "usable here", "in use"),
+        [
+            (name, "yes" if usable else "no", "yes" if name == config.backend else "")
+            for name, usable in config.backends.items()
+        ],
+    )
+
+
+def _print_devices(config: Config) -> None:
+    """Print the GPUs, where chunks go, and how the two compare here."""
+    if config.devices:
+        print_table(
+            ("GPU", "kernels", "problem"), [(d.name, d.kernels, d.problem) for d in config.devices]
+        )
+    is_usable = any(not device.problem for device in config.devices)
+    say(config.device_selection)
+    if is_usable and config.backend is not None:
+        _compare_devices()
+
+
+def _compare_devices() -> None:
+    """Measure the CPU beside the GPU, and check the table that ``H5LOSSY_DEVICE=auto`` goes by."""
+    on_cpu, on_gpu = measure("cpu"), measure("gpu")
+    rows, wrong = [], []
+    for (codec, direction), expected in expected_speedups().items():
+        cpu, gpu = on_cpu[codec][direction], on_gpu[codec][direction]
+        numbers = f"{cpu:.1f}", f"{gpu:.1f}", f"{gpu / cpu:.2f}", f"{expected:.2f}"
+        rows.append((codec, direction, *numbers))
+        if not 1 / _MOST_DEVIATION <= gpu / cpu / expected <= _MOST_DEVIATION:
+            wrong.append(f"{codec} {direction}")
+    header = ("chunks of 1 MiB", "", "CPU GB/s", "GPU GB/s", "GPU/CPU", "expected")
+    print_table(header, rows)
+    if wrong:
+        say(
+            f"the speeds that H5LOSSY_DEVICE=auto goes by are wrong here for {', '.join(wrong)}: "
+            "set it to cpu or gpu, whichever is faster"
+        )
+
+
+def _print_environment(environment: dict[str, str]) -> None:
+    for name, value in environment.items():
+        say(f"{name}={value}")
+    if "HDF5_PLUGIN_PATH" not in environment:
+        say("HDF5_PLUGIN_PATH is not set, which is fine in Python")
+    folders = environment.get("HDF5_PLUGIN_PATH", "").split(os.pathsep)
+    if not any(folder and Path(folder).resolve() == Path(PLUGIN_PATH) for folder in folders):
+        say("for h5repack, h5dump and the like: export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """What came of writing and reading with one codec."""
+
+    codec: Codec
+    problem: str = ""
+    ratio: float | None = None
+    summary: ErrorSummary | None = None
+
+    def text(self) -> str:
+        """Write it in one line."""
+        count = self.summary.count if self.summary else 0
+        return (
+            f"tried {self.codec!r}: {count} values within {error_text(self.summary)} of the bound, "
+            f"NaN kept, ratio {self.ratio:.1f}"
+        )
+
+
+def _try_filter(codec: Codec) -> _Trial:
+    """Write and read a small dataset, in memory."""
+    values = np.sin(np.linspace(0, 60, 50_000, dtype=np.float32)).reshape(200, 250)
+    values[3, 5:9] = np.nan
+    memory = io.BytesIO()
+    try:
+        with h5py.File(memory, "w") as file:
+            file.create_dataset("x", data=values, chunks=(64, 100), compression=codec)
+        with h5py.File(memory, "r") as file:
+            ratio = values.nbytes / file["x"].id.get_storage_size()
+            summary = largest_error(values, file["x"][...], codec.bound)
+    except (H5LossyError, OSError, RuntimeError, ValueError) as error:
+        return _Trial(
+            codec=codec, problem=f"writing and reading with {codec!r} fails: {one_line(error)}"
+        )
+    problem = ""
+    if not summary.holds:
+        problem = f"{codec!r} violates its bound: {'; '.join(summary.problems)}; please report it"
+    return _Trial(codec=codec, problem=problem, ratio=ratio, summary=summary)

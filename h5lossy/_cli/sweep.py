@@ -1,0 +1,257 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""``h5lossy sweep``: rate and distortion of codecs and bounds for one dataset."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from h5lossy import BoundKind
+from h5lossy._cli._console import print_table, printable, say
+from h5lossy._cli._field import codecs_named, field_options, plain_number, read_field
+from h5lossy._cli._files import no_verdict
+from h5lossy._cli._options import FileToWrite, json_option
+from h5lossy._cli._progress import progress_bar
+from h5lossy.assessment.render.figure import new_figure, svg
+from h5lossy.assessment.tradeoff import Tradeoff, front, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from h5lossy._codecs import Codec
+
+_COLUMNS = (
+    "codec",
+    "bound",
+    "ratio",
+    "bits_per_value",
+    "psnr",
+    "one_minus_ssim",
+    "max_error",
+    "rmse",
+    "encode_mb_s",
+    "decode_mb_s",
+    "accuracy_gain",
+    "front",
+)
+
+
+def parse_bounds(text: str) -> list[float]:
+    """Read bounds: a list, or a range of powers of ten in steps of one.
+
+    Examples
+    --------
+    >>> parse_bounds("1e-1..1e-3"), parse_bounds("0.5,0.25")
+    ([0.1, 0.01, 0.001], [0.5, 0.25])
+    """
+    try:
+        if ".." in text:
+            first, last = (math.log10(float(part)) for part in text.split(".."))
+            steps = round(abs(last - first))
+            sign = 1 if last > first else -1
+            lead = float(text.split("..", maxsplit=1)[0])
+            return [float(f"{lead * 10.0 ** (sign * i):.12g}") for i in range(steps + 1)]
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise click.UsageError(
+            f"--bounds takes numbers as 1e-1,1e-2 or a range as 1e-1..1e-4, got {text!r}"
+        ) from None
+
+
+@click.command(short_help="Print rate and distortion of codecs and bounds.")
+@field_options
+@click.option(
+    "--bounds",
+    default="1e-2..1e-5",
+    show_default=True,
+    metavar="BOUNDS",
+    help="Numbers separated by commas, or powers of ten as 1e-1..1e-4.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice([kind.replace("_", "-") for kind in BoundKind if kind != "lossless"]),
+    default="range-relative",
+    show_default=True,
+    help="What the bounds limit.",
+)
+@click.option(
+    "--csv",
+    "csv_path",
+    type=FileToWrite(),
+    metavar="FILE",
+    help="Write the table.",
+)
+@click.option(
+    "--plot",
+    type=FileToWrite(".svg"),
+    metavar="FILE.svg",
+    help="Draw PSNR over bits per value.",
+)
+@json_option
+def sweep(
+    place: str,
+    *,
+    pattern: str | None,
+    codecs: str,
+    bounds: str,
+    kind: str,
+    chunks: str,
+    missing_value: tuple[float, ...],
+    confirm_range: bool,
+    csv_path: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Encode one dataset of FILE with several codecs and bounds, and print what each gives.
+
+    Nothing is written to FILE. The data is read into memory. Speeds are of one thread, for
+    orientation. A star marks the front: no other setting has fewer bits and a smaller RMSE.
+
+    Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.
+    """
+    figure = _empty_figure() if plot is not None else None
+    classes, values = codecs_named(codecs), parse_bounds(bounds)
+    argument = kind.replace("-", "_")
+    settings = [_setting(codec, argument, value) for codec in classes for value in values]
+    with no_verdict():
+        field = read_field(place, pattern, chunks, missing_value)
+    found: list[Tradeoff] = []
+    with progress_bar(field.values.nbytes * len(settings)) as advance:
+        for codec in settings:
+            advance(0, f"{codec.codec_name} {codec.bound.value:g}")
+            found.append(
+                measure(
+                    field.values,
+                    codec,
+                    chunks=field.chunks,
+                    missing=field.missing,
+                    confirm_range=confirm_range,
+                )
+            )
+            advance(field.values.nbytes)
+    requested = [codec.bound.value for codec in settings]
+    rows = [
+        _row(one, value, on_front=best)
+        for one, value, best in zip(found, requested, front(found), strict=True)
+    ]
+    if csv_path is not None:
+        csv_path.write_text(_csv(rows), encoding="utf-8")
+    if plot is not None and figure is not None:
+        plot.write_text(_svg(rows, figure), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps({"path": field.path, "kind": argument, "settings": rows}, indent=2))
+        return
+    say(
+        f"{printable(field.path)}  {field.values.dtype} {field.values.shape}  chunks {field.chunks}"
+    )
+    print_table(
+        (
+            "codec",
+            kind,
+            "ratio",
+            "bits/val",
+            "PSNR dB",
+            "1-SSIM",
+            "max err",
+            "MB/s enc/dec",
+            "gain",
+            "",
+        ),
+        [
+            (
+                row["codec"],
+                f"{row['bound']:.3g}",
+                _number(row["ratio"], 4),
+                _number(row["bits_per_value"], 4),
+                _number(row["psnr"], 5),
+                _number(row["one_minus_ssim"], 3),
+                _number(row["max_error"], 4),
+                f"{row['encode_mb_s']:.0f} / {row['decode_mb_s']:.0f}",
+                _number(row["accuracy_gain"], 3),
+                "*" if row["front"] else "",
+            )
+            for row in rows
+        ],
+        optional=("gain", "1-SSIM", "MB/s enc/dec"),
+    )
+
+
+def _empty_figure() -> Figure:
+    """Make the figure to draw in, before any work is done."""
+    try:
+        return new_figure(7, 4.5)
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _setting(codec: type[Codec], kind: str, value: float) -> Codec:
+    """Make a codec with one bound."""
+    bound: dict[str, Any] = {kind: value}
+    return codec(**bound)
+
+
+def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
+    """Return the columns of one setting."""
+    report, size = one.report, one.size
+    megabytes = size.raw_bytes / 1e6
+    plain = {
+        "ratio": size.ratio,
+        "bits_per_value": size.bits_per_value,
+        "psnr": report.error.psnr,
+        "one_minus_ssim": report.ssim.one_minus_mean if report.ssim else None,
+        "max_error": report.error.max_abs,
+        "rmse": report.error.rmse,
+        "encode_mb_s": megabytes / max(one.encode_seconds, 1e-9),
+        "decode_mb_s": megabytes / max(one.decode_seconds, 1e-9),
+        "accuracy_gain": size.accuracy_gain,
+    }
+    found = {name: plain_number(value) for name, value in plain.items()}
+    return {"codec": one.codec.codec_name, "bound": bound, **found, "front": on_front}
+
+
+def _number(value: float | str | None, digits: int) -> str:
+    """Write a number for the table."""
+    return value if isinstance(value, str) else "-" if value is None else f"{value:.{digits}g}"
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    """Write the settings as CSV."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _svg(rows: Sequence[dict[str, Any]], figure: Figure) -> str:
+    """Draw PSNR over bits per value: a line for each codec, stars on the front."""
+    drawn = [r for r in rows if isinstance(r["psnr"], float) and r["bits_per_value"] is not None]
+    if not drawn:
+        raise click.ClickException("there is nothing to draw: no setting has a finite PSNR")
+    drawn.sort(key=lambda row: row["bits_per_value"])
+    axes = figure.subplots()
+    for codec in dict.fromkeys(row["codec"] for row in rows):
+        own = [row for row in drawn if row["codec"] == codec]
+        best = [row for row in own if row["front"]]
+        [line] = axes.plot(*_points(own), marker="o", markersize=3, label=codec)
+        axes.plot(*_points(best), color=line.get_color(), marker="*", linestyle="", markersize=9)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("bits per value")
+    axes.set_ylabel("PSNR (dB)")
+    axes.grid(color="0.9")
+    axes.legend()
+    return svg(figure)
+
+
+def _points(rows: Sequence[dict[str, Any]]) -> tuple[list[float], list[float]]:
+    """Return what is drawn of settings, along x and y."""
+    return [row["bits_per_value"] for row in rows], [row["psnr"] for row in rows]

@@ -1,0 +1,700 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The codecs as HDF5 filter settings: immutable, checked, and what h5py takes for a filter.
+
+A codec is a subclass of `Codec` with a number and a name, a place in `CODECS`, and a field for each
+setting of its own (`_choices`). The command line and the tests take all they need from these.
+Settings reach the library as cd_values (``docs/format/cd_values.md``), which the library itself
+packs and unpacks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+import numbers
+import operator
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import h5py
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._bounds import BoundKind, ErrorBound, bound_of_digits
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._ranges import confirmed_range, prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from h5lossy._values import Data
+
+FILTER_ID: int = _native.FILTER_ID
+"""The filter's HDF5 number: 46412, from the range for which no registration is needed."""
+
+FILTER_NAME = "h5lossy"
+"""The filter's name where hdf5plugin's functions take a name for a number."""
+
+
+def _choices(
+    bits: dict[Any, int], text: str, read: Callable[[Any], Any] | None = None
+) -> dict[str, Any]:
+    """Make the metadata of a field that a codec has of its own: what it may be, and what it does.
+
+    Each choice has its bits in the codec's mode: all such fields together make up a mode. Mode 0
+    stands for the defaults. `read` turns an argument into the choice that it means, where one
+    choice can be written in several ways; it raises for what means none.
+    """
+    return {"choices": tuple(bits), "bits": bits, "help": text, "read": read}
+
+
+def choice_text(choice: Any) -> str:
+    """Write a choice as the command line has it.
+
+    Examples
+    --------
+    >>> choice_text("outlier"), choice_text((-2, -1))
+    ('outlier', '-2,-1')
+    """
+    return ",".join(map(str, choice)) if isinstance(choice, tuple) else str(choice)
+
+
+def _check_arguments(cls: type[Codec], values: Sequence[object], arguments: dict[str, Any]) -> None:
+    """Raise if a codec has no such arguments; a subclass may have some of its own."""
+    signature = inspect.signature(cls.__init__)
+    try:
+        signature.bind(None, *values, **arguments)
+    except TypeError as error:
+        names = [*signature.parameters][1:]
+        unknown = [*map(repr, values), *(name for name in arguments if name not in names)]
+        if unknown:
+            raise TypeError(
+                f"{cls.__name__} does not take {', '.join(unknown)}; it takes {', '.join(names)}, "
+                f"each by name: {cls.__name__}(absolute=1e-3), for example"
+            ) from error
+
+
+# eq=False keeps the comparison and hash of FilterRefBase, by filter number and options: dataclass's
+# own would compare by field, and h5py, h5netcdf and hdf5plugin compare filters of different
+# classes.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no types
+    """Base of the codecs: the bound, the checksum, and the way to cd_values and back."""
+
+    absolute: float | None = None
+    pointwise_relative: float | None = None
+    range_relative: float | None = None
+    lossless: bool = False
+    checksum: bool = True
+    #: Another way to give `pointwise_relative`.
+    significant_digits: InitVar[int | None] = None
+
+    filter_id: ClassVar[int] = FILTER_ID
+    filter_name: ClassVar[str] = FILTER_NAME
+    codec_number: ClassVar[int]
+    codec_name: ClassVar[str]
+    #: The width of a bin as a share of twice the bound.
+    step_share: ClassVar[float] = 1.0
+
+    def __new__(cls, *values: object, **arguments: Any) -> Self:
+        """Check the names of the arguments before ``__init__``, to say which there are."""
+        if "relative" in arguments:
+            raise TypeError(
+                "relative has two meanings in this field: give range_relative, a fraction of "
+                "max - min (what hdf5plugin and SZ call relative), or pointwise_relative, a "
+                "fraction of each value"
+            )
+        if values or arguments.keys() - cls.__dataclass_fields__.keys():
+            _check_arguments(cls, values, arguments)
+        made: Self = super().__new__(cls)
+        return made
+
+    def __post_init__(self, significant_digits: int | None) -> None:
+        for flag in ("lossless", "checksum"):
+            if not isinstance(getattr(self, flag), bool):
+                raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
+        given: list[str] = [*self._given_bounds()]
+        if significant_digits is not None:
+            given.append("significant_digits")
+        if len(given) != 1:
+            raise TypeError(
+                f"{type(self).__name__} takes exactly one bound ({', '.join(BoundKind)}; or "
+                f"significant_digits), got {' and '.join(given) or 'none'}"
+            )
+        if significant_digits is not None:
+            value = bound_of_digits(significant_digits)
+            object.__setattr__(self, BoundKind.POINTWISE_RELATIVE, value)
+        [kind] = self._given_bounds()
+        if kind is not BoundKind.LOSSLESS:
+            object.__setattr__(self, kind, ErrorBound(kind, getattr(self, kind)).value)
+        for own in self.choices():
+            object.__setattr__(self, own.name, _checked_choice(own, getattr(self, own.name)))
+
+    @classmethod
+    def choices(cls) -> tuple[dataclasses.Field[Any], ...]:
+        """Return the fields of the codec's own: ``metadata`` has their ``choices`` and ``help``."""
+        return tuple(own for own in dataclasses.fields(cls) if "choices" in own.metadata)
+
+    @property
+    def bound(self) -> ErrorBound:
+        """The error bound, exactly as it was given."""
+        [kind] = self._given_bounds()
+        return ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else getattr(self, kind))
+
+    @property
+    def filter_options(self) -> tuple[int, ...]:
+        """The requested cd_values: codec, bound kind, bound (two words), flags unless 0."""
+        words = _native.pack_cd_values(self.params())
+        return words if words[4] else words[:4]
+
+    def params(self) -> _native.Params:
+        """Return the settings as the library takes them, without anything about the data."""
+        bound = self.bound
+        return _native.Params(
+            codec=self.codec_number,
+            bound_kind=bound.kind.number,
+            bound=bound.value,
+            mode=self._mode(),
+            no_checksum=not self.checksum,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this setting, without those left at their default."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
+    def resolve(
+        self,
+        data: Data,
+        fill_value: Any = "auto",
+        *,
+        missing_value: Any = (),
+        confirm_range: bool = False,
+    ) -> Self:
+        """Turn a range-relative bound into the absolute one that it means for `data` as a whole.
+
+        The filter itself sees one chunk at a time and can only take each chunk's own range, which
+        keeps the promise but is often much stricter. Resolve first to get the best ratio, and data
+        that can be appended to: an absolute bound is kept when a chunk is read, changed and written
+        again.
+
+        Parameters
+        ----------
+        data : array_like or h5py.Dataset
+            All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
+            32 MiB at a time.
+        fill_value : float, "auto" or None, optional
+            Left out of the range. "auto": a dataset's own; none for an array. None: all finite
+            values are valid, whatever a dataset and its attributes declare.
+        missing_value : float or sequence of float, optional
+            Also left out, like values that the attributes ``missing_value``, ``valid_min``,
+            ``valid_max`` and ``valid_range`` of a dataset declare missing or invalid.
+        confirm_range : bool, optional
+            Accept the range even if the largest or the smallest value occurs several times, and the
+            range without it is more than a million times smaller. Such a value usually marks
+            missing values, and a bound relative to such a range would lose all data.
+
+        Returns
+        -------
+        Codec
+            The same class with ``absolute=``; with ``lossless=True`` where there is no valid value,
+            or where the range is 0 or too small for a bound. Itself where the bound is not
+            range-relative.
+
+        Raises
+        ------
+        UnsupportedError
+            If the data is neither float32 nor float64.
+        InvalidArgumentError
+            If the range is dominated by a value that looks like a mark for missing values.
+
+        Notes
+        -----
+        The bound is ``range_relative * (max - min)`` over the valid values, rounded down.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> PFPL(range_relative=0.5).resolve(np.array([2.0, 6.0, np.nan], np.float32))
+        PFPL(absolute=1.9999999999999996)
+        """
+        if self.range_relative is None:
+            return self
+        data, missing = prepared(data, fill_value, missing_value)
+        found = confirmed_range(data, missing, self.bound, confirmed=confirm_range)
+        return self.resolved_for(found)
+
+    def resolved_for(self, found: tuple[float, float] | None) -> Self:
+        """Return the codec with the absolute bound for data between two values."""
+        assert self.range_relative is not None
+        absolute = _native.absolute_bound(self.range_relative, *found) if found else 0.0
+        return dataclasses.replace(
+            self, range_relative=None, absolute=absolute or None, lossless=not absolute
+        )
+
+    @classmethod
+    def from_params(cls, params: _native.Params) -> Self:
+        """Return the setting that `params` holds; the inverse of `params`."""
+        if params.codec != cls.codec_number:
+            raise InvalidArgumentError(
+                f"these cd_values are of codec {params.codec}, {cls.__name__} is {cls.codec_number}"
+            )
+        kind = BoundKind.from_number(params.bound_kind)
+        bound: dict[str, Any] = {kind: True if kind is BoundKind.LOSSLESS else params.bound}
+        return cls(**bound, **cls.chosen_by(params.mode), checksum=not params.no_checksum)
+
+    @classmethod
+    def chosen_by(cls, mode: int) -> dict[str, Any]:
+        """Return the codec's own settings (`choices`) that a mode stands for; 0: the defaults."""
+        fields = cls.choices()
+        if mode == 0:
+            return {own.name: own.default for own in fields}
+        for values in itertools.product(*(own.metadata["choices"] for own in fields)):
+            if mode == _mode_of(fields, values):
+                return {own.name: value for own, value in zip(fields, values, strict=True)}
+        raise UnsupportedError(f"{cls.__name__} has no mode {mode:#04x} in this version of h5lossy")
+
+    def _mode(self) -> int:
+        """Return the mode as the library takes it: 0 where nothing differs from the defaults."""
+        fields = self.choices()
+        values = [getattr(self, own.name) for own in fields]
+        if values == [own.default for own in fields]:
+            return 0
+        return _mode_of(fields, values)
+
+    def _given_bounds(self) -> list[BoundKind]:
+        """Return the bounds that are not left at their default."""
+        # The class's attributes are the defaults of its fields.
+        return [kind for kind in BoundKind if getattr(self, kind) is not getattr(Codec, kind)]
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_config().items())
+        return f"{type(self).__name__}({arguments})"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PFPL(Codec):
+    """PFPL: quantise, take differences, transpose bits, drop zero bytes.
+
+    For every finite value the bound holds, in exact arithmetic. NaN, infinities and the dataset's
+    fill value come back bit for bit. Exactly one bound is given; there is no default.
+
+    Give it to h5py as ``compression=``, or by ``**`` where keyword arguments are passed on
+    (h5netcdf, xarray):
+
+        f.create_dataset("t", data=t, chunks=(64, 512), compression=h5lossy.PFPL(absolute=1e-3))
+        f.create_dataset("t", data=t, chunks=(64, 512), **h5lossy.PFPL(absolute=1e-3))
+
+    Parameters
+    ----------
+    absolute : float, optional
+        Largest ``|x - x'|``, in the data's own unit. Greater than 0, and finite.
+    pointwise_relative : float, optional
+        Largest ``|x - x'| / |x|``; the sign is kept, and 0 stays 0. Greater than 0, and less than
+        1.
+    range_relative : float, optional
+        Largest ``|x - x'| / (max - min)``. Greater than 0, and finite. In the filter it is the
+        range of each chunk, which is stricter than that of the whole: see `resolve`.
+    significant_digits : int, optional
+        Another way to give `pointwise_relative`: 0.5 * 10**-n, for n from 1 to 15. No value is off
+        by more than half a unit of its n-th significant decimal digit, as netCDF's quantization
+        promises for its number of significant digits.
+    lossless : bool, optional
+        Keep every bit.
+    checksum : bool, optional
+        Whether frames carry a checksum of their payload, so that a damaged file is an error and not
+        wrong data. It takes 4 bytes a chunk. On by default.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    TypeError
+        If not exactly one bound is given, or one is not a number.
+
+    Notes
+    -----
+    The algorithm is that of Fallin, Azami, Di, Cappello and Burtscher, "Fast and
+    Effective Lossy Compression on GPUs and CPUs with Guaranteed Error Bounds", IPDPS 2025, with
+    stricter quantisers: ``docs/format/pfpl.md``.
+
+    Examples
+    --------
+    >>> codec = PFPL(absolute=1e-3)
+    >>> codec
+    PFPL(absolute=0.001)
+    >>> codec.filter_id, codec.filter_options
+    (46412, (1, 0, 3539053052, 1062232653))
+    """
+
+    codec_number: ClassVar[int] = 1
+    codec_name: ClassVar[str] = "pfpl"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CuSZp2(Codec):
+    """cuSZp2: quantise, take differences in small blocks, keep each block with its own bit width.
+
+    What `PFPL` promises holds here too, and it is used in the same way.
+
+    Parameters
+    ----------
+    absolute, pointwise_relative, range_relative : float, optional
+        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
+    significant_digits : int, optional
+        As in `PFPL`.
+    lossless : bool, optional
+        Keep every bit. The frames are then PFPL's, for cuSZp2 has no lossless form.
+    checksum : bool, optional
+        Whether frames carry a checksum of their payload. On by default.
+    mode : {"outlier", "plain", "fixed"}, optional
+        What is kept of a block. "plain": differences of neighbours. "outlier": the same, but the
+        first one of a block may be kept apart where that takes less room. "fixed": the quantised
+        values themselves.
+    dimensions : {1, 2, 3}, optional
+        Blocks of 32 values in a row, of 8 x 8, or of 4 x 4 x 4. A chunk with fewer extents other
+        than 1 is taken with as many dimensions as it has.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    InvalidArgumentError
+        If `mode` or `dimensions` is none of those allowed.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+
+    Notes
+    -----
+    The algorithm is that of Huang, Di, Li and Cappello, "cuSZp2: A GPU Lossy Compressor with
+    Extreme Throughput and Optimized Compression Ratio", SC 2024, with the quantisers of `PFPL`:
+    ``docs/format/cuszp2.md``.
+
+    Examples
+    --------
+    >>> codec = CuSZp2(absolute=1e-3, dimensions=2)
+    >>> codec
+    CuSZp2(absolute=0.001, dimensions=2)
+    >>> codec.filter_options
+    (2, 0, 3539053052, 1062232653, 33)
+    >>> CuSZp2(absolute=1e-3).filter_options
+    (2, 0, 3539053052, 1062232653)
+    """
+
+    mode: str = field(
+        default="outlier",
+        metadata=_choices(
+            {"plain": 0x00, "outlier": 0x01, "fixed": 0x02},
+            "What is kept of a block: differences (plain), the same with the first one apart "
+            "where that is shorter (outlier), or the quantised values themselves (fixed).",
+        ),
+    )
+    dimensions: int = field(
+        default=1,
+        metadata=_choices(
+            {1: 0x10, 2: 0x20, 3: 0x30}, "Dimensions of the blocks in which values are kept."
+        ),
+    )
+
+    codec_number: ClassVar[int] = 2
+    codec_name: ClassVar[str] = "cuszp2"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AATROX(Codec):
+    """AATROX: quantise, take differences in long layers, keep each 32 with their own bit width.
+
+    What `PFPL` promises holds here too, and it is used in the same way.
+
+    Parameters
+    ----------
+    absolute, pointwise_relative, range_relative : float, optional
+        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
+    significant_digits : int, optional
+        As in `PFPL`.
+    lossless : bool, optional
+        Keep every bit. The frames are then PFPL's, for AATROX has no lossless form.
+    checksum : bool, optional
+        Whether frames carry a checksum of their payload. On by default.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+
+    Notes
+    -----
+    The algorithm is that of Zhang, Huang, Di, Song, Li and Cappello, "Pushing the Limits of GPU
+    Lossy Compression: A Hierarchical Delta Approach", ICS 2025, with the quantisers of `PFPL`. The
+    paper gives no layout of the bytes; ``docs/format/aatrox.md`` does.
+
+    Examples
+    --------
+    >>> AATROX(pointwise_relative=0.5)
+    AATROX(pointwise_relative=0.5)
+    """
+
+    codec_number: ClassVar[int] = 3
+    codec_name: ClassVar[str] = "aatrox"
+
+
+#: The name that `AATROX` had before; code that uses it goes on working.
+Aatrox = AATROX
+
+_MOST_AXES = 3
+_ALL_AXES = (-4, -3, -2, -1)
+_AXES = tuple(
+    axes for count in range(1, _MOST_AXES + 1) for axes in itertools.combinations(_ALL_AXES, count)
+)
+
+
+def _read_axes(value: Any) -> Any:
+    """Return the choice of axes that an argument means: the order does not matter."""
+    message = (
+        'axes must be "auto", or one to three of -1 (the last axis), -2, -3 and -4, as (-2, -1), '
+        f"got {value!r}"
+    )
+    if isinstance(value, str):
+        if value != "auto":
+            raise InvalidArgumentError(message)
+        return str(value)
+    plain = value.tolist() if isinstance(value, np.ndarray) else value
+    axes = plain if isinstance(plain, (list, tuple)) else [plain]
+    if not all(isinstance(axis, numbers.Integral) and not isinstance(axis, bool) for axis in axes):
+        raise TypeError(message)
+    chosen = tuple(sorted(map(int, axes)))
+    if chosen not in _AXES:
+        raise InvalidArgumentError(message)
+    return chosen
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Interp(Codec):
+    """Interp: predict each value from those around it, keep what is missing, and code it by rANS.
+
+    The codec for archives, networks and slow disks: its frames are much smaller than those of the
+    other codecs, and take several times as long to write and to read.
+
+    What `PFPL` promises holds here too, with one difference. A value changes at most once, however
+    often it is written and whatever is overwritten around it, but a chunk that is decoded and
+    encoded again may get another frame, of another size.
+
+    Parameters
+    ----------
+    absolute, pointwise_relative, range_relative : float, optional
+        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
+    significant_digits : int, optional
+        As in `PFPL`.
+    lossless : bool, optional
+        Keep every bit. The frames are then PFPL's, for Interp has no lossless form.
+    checksum : bool, optional
+        Whether frames carry a checksum of their payload. On by default.
+    axes : "auto" or tuple of int, optional
+        The axes of a chunk along which values are predicted: one to three of -1 (the last one,
+        whose values are next to each other in memory), -2, -3 and -4, in any order; a single one
+        may be given as it is. "auto": chosen for each chunk, after a sample of its values. That
+        takes time, and is right unless the data is known well: variables or components that
+        have little to do with each other belong on an axis that is left out.
+        Axes are counted without extents of 1: in a chunk of shape (1, 64, 1, 512), -2 is the axis
+        of 64. If more than four are left, the first ones count as one, -4. An axis that a chunk
+        does not have is ignored.
+    rewritable : bool, optional
+        For data of which parts are overwritten time and again. A chunk that is changed in part
+        keeps its other values exactly as they were decoded, and these are harder to predict than
+        the original: by default, such a chunk loses much of its ratio, and gets it back only when
+        all of it is written afresh. With True it loses little, but the ratio is lower from the
+        start: on average by a fifth with a bound of 1e-2 of the range, by a few per cent with
+        tight ones. False by default, which is right for data that is written in whole chunks.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    InvalidArgumentError
+        If `axes` are not one to three of those allowed, or one is repeated.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+
+    Notes
+    -----
+    The format is ``docs/format/interp.md``. There are no GPU kernels: chunks of arrays on a GPU are
+    copied to the host.
+
+    Examples
+    --------
+    >>> codec = Interp(absolute=1e-3, axes=(-2, -1))
+    >>> codec
+    Interp(absolute=0.001, axes=(-2, -1))
+    >>> codec.filter_options
+    (4, 0, 3539053052, 1062232653, 3)
+    >>> Interp(absolute=1e-3, rewritable=True).filter_options
+    (4, 0, 3539053052, 1062232653, 16)
+    """
+
+    axes: str | tuple[int, ...] = field(
+        default="auto",
+        metadata=_choices(
+            {"auto": 0} | {axes: sum(1 << (-1 - axis) for axis in axes) for axes in _AXES},
+            "Axes to predict along: one to three of -1 (the last one), -2, -3, -4, separated by "
+            "commas and counted without extents of 1; auto chooses for each chunk.",
+            _read_axes,
+        ),
+    )
+    rewritable: bool = field(
+        default=False,
+        metadata=_choices(
+            {False: 0x00, True: 0x10},
+            "For data of which parts are overwritten time and again: the ratio is somewhat lower, "
+            "but overwriting does not lower it further.",
+        ),
+    )
+
+    codec_number: ClassVar[int] = 4
+    codec_name: ClassVar[str] = "interp"
+    step_share: ClassVar[float] = 4057 / 4096
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Auto(Codec):
+    """Codec 0: h5lossy picks a codec for each chunk, the one whose frame promises to be smallest.
+
+    What `PFPL` promises holds here too, and it is used in the same way.
+
+    Parameters
+    ----------
+    absolute, pointwise_relative, range_relative : float, optional
+        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
+    significant_digits : int, optional
+        As in `PFPL`.
+    lossless : bool, optional
+        Keep every bit. The frames are then PFPL's.
+    checksum : bool, optional
+        Whether frames carry a checksum of their payload. On by default.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+
+    Notes
+    -----
+    The pick is by a sample of each chunk, after a rule that gives the same frame everywhere:
+    ``docs/format/auto.md``. Each candidate encodes the sample, so that writing takes longer than
+    with any single codec. A frame names the codec that was picked (`inspect`).
+
+    Examples
+    --------
+    >>> Auto(absolute=0.5).filter_options
+    (0, 0, 0, 1071644672)
+    """
+
+    codec_number: ClassVar[int] = 0
+    codec_name: ClassVar[str] = "auto"
+
+
+CODECS: dict[int, type[Codec]] = {
+    cls.codec_number: cls for cls in (PFPL, CuSZp2, AATROX, Interp, Auto)
+}
+"""The class of each codec number in cd_values."""
+
+
+def unpacked(filter_options: Sequence[int]) -> _native.Params:
+    """Return what requested or stored cd_values mean, as the library reads them."""
+    refusal = InvalidArgumentError(
+        f"cd_values are whole numbers from 0 to 2**32 - 1, got {filter_options!r}"
+    )
+    try:
+        words = [operator.index(word) for word in filter_options]
+    except TypeError:
+        raise refusal from None
+    if not all(0 <= word < 2**32 for word in words):
+        raise refusal
+    return _native.unpack_cd_values(words)
+
+
+def checked_codec(codec: Any) -> Codec:
+    """Return `codec` if it is one, else raise TypeError."""
+    if not isinstance(codec, Codec):
+        raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
+    return codec
+
+
+def codec_from_params(params: _native.Params) -> Codec:
+    """Return the setting that `params` holds."""
+    if params.codec not in CODECS:
+        raise UnsupportedError(
+            f"this version of h5lossy has no codec {params.codec}, only "
+            f"{', '.join(f'{number} ({cls.__name__})' for number, cls in CODECS.items())}"
+        )
+    return CODECS[params.codec].from_params(params)
+
+
+def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> Codec:
+    """Return the setting that a dataset was made with, exactly.
+
+    Parameters
+    ----------
+    filter_id : int or str
+        46412 or "h5lossy".
+    filter_options : sequence of int
+        The filter's cd_values, as requested or as stored in a file.
+
+    Returns
+    -------
+    Codec
+        Of the class, and equal to the one, that the dataset was created with.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is another filter, or the cd_values are not allowed. (A ValueError.)
+    UnsupportedError
+        If a later version wrote the cd_values. (A NotImplementedError.)
+
+    Examples
+    --------
+    >>> from_filter_options("h5lossy", (1, 1, 3539053052, 1062232653))
+    PFPL(pointwise_relative=0.001)
+    """
+    if filter_id not in (FILTER_ID, FILTER_NAME):
+        raise InvalidArgumentError(
+            f"filter_id must be {FILTER_ID} or {FILTER_NAME!r}, got {filter_id!r}"
+        )
+    return codec_from_params(unpacked(filter_options))
+
+
+def _mode_of(fields: Sequence[dataclasses.Field[Any]], values: Sequence[Any]) -> int:
+    """Return the mode that values of a codec's own fields make up."""
+    return sum(own.metadata["bits"][value] for own, value in zip(fields, values, strict=True))
+
+
+def _checked_choice(own: dataclasses.Field[Any], value: Any) -> Any:
+    """Return the choice that a value is equal to."""
+    choices: tuple[Any, ...] = own.metadata["choices"]
+    if own.metadata["read"] is not None:
+        return own.metadata["read"](value)
+    message = f"{own.name} must be {_either(choices)}, got {value!r}"
+    is_flag = isinstance(own.default, bool)
+    wanted = bool if is_flag else str if isinstance(own.default, str) else numbers.Integral
+    if is_flag and isinstance(value, np.bool_):
+        value = bool(value)
+    if isinstance(value, bool) != is_flag or not isinstance(value, wanted):
+        raise TypeError(message)
+    if value not in choices:
+        raise InvalidArgumentError(message)
+    return choices[choices.index(value)]
+
+
+def _either(choices: Sequence[Any]) -> str:
+    """Write choices as text: ``1, 2 or 3``."""
+    *others, last = map(repr, choices)
+    return f"{', '.join(others)} or {last}"

@@ -1,0 +1,173 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""How a dataset is compressed, from its metadata; the filter need not be registered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from h5lossy._blocks import for_each_chunk
+from h5lossy._codecs import FILTER_ID, Codec, codec_from_params, unpacked
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._values import own_fill_value
+from h5lossy._variables import takes_variables
+
+if TYPE_CHECKING:
+    import h5py
+    import numpy as np
+
+    from h5lossy._bounds import ErrorBound
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetInfo:
+    """How a dataset is compressed (`describe`).
+
+    Attributes
+    ----------
+    path : str
+        Its name in the file.
+    shape, chunks : tuple of int
+        Extents of the dataset and of a chunk.
+    dtype : numpy.dtype
+        Type of the values.
+    codec : str
+        The codec that was requested: "pfpl" and so on, or "auto" where it is picked for each chunk;
+        `inspect` returns the one of a frame.
+    bound : ErrorBound
+        The bound, exactly as it was requested.
+    config : Codec
+        The setting that makes such a dataset: ``PFPL(absolute=0.001)`` and the like.
+    checksum : bool
+        Whether frames carry a checksum of their payload.
+    fill_value : numpy scalar or None
+        The dataset's fill value, if a user defined one.
+    other_filters : tuple of str
+        Names of the other filters of the dataset, in the order in which they are applied.
+    chunks_stored : int
+        Number of chunks in the file; those that were never written are not.
+    chunks_unfiltered : int
+        Number of stored chunks that h5lossy did not encode: their filter mask has its bit set.
+    raw_bytes : int
+        Size of the dataset's values in the stored chunks, without the padding of chunks at the
+        edge.
+    stored_bytes : int
+        What these chunks take in the file.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dtype: np.dtype[Any]
+    codec: str
+    bound: ErrorBound
+    config: Codec
+    checksum: bool
+    fill_value: Any
+    other_filters: tuple[str, ...]
+    chunks_stored: int
+    chunks_unfiltered: int
+    raw_bytes: int
+    stored_bytes: int
+
+    @property
+    def chunks_filtered(self) -> int:
+        """Number of stored chunks that h5lossy encoded."""
+        return self.chunks_stored - self.chunks_unfiltered
+
+    @property
+    def ratio(self) -> float | None:
+        """Raw bytes by stored bytes; None where nothing is stored yet."""
+        return self.raw_bytes / self.stored_bytes if self.stored_bytes else None
+
+
+@takes_variables
+def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
+    """Say how a dataset is compressed, from its metadata alone.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset, or variable of h5netcdf or netCDF4
+        Any dataset of an open file; with netCDF4, of one that is open for reading.
+
+    Returns
+    -------
+    DatasetInfo, or None
+        None if the dataset does not use h5lossy's filter.
+
+    Raises
+    ------
+    UnsupportedError
+        If a later version of h5lossy wrote it.
+    InvalidArgumentError
+        If the cd_values in the file are not h5lossy's; another program may have used its filter
+        number.
+
+    Notes
+    -----
+    Takes time in proportion to the number of chunks. HDF5 before 1.10.10, and 1.12 before 1.12.3,
+    can only look chunks up one by one, which is slow where there are many thousands.
+
+    Examples
+    --------
+    >>> import h5py, h5lossy, numpy as np
+    >>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
+    ...     codec = h5lossy.PFPL(absolute=0.5)
+    ...     t = f.create_dataset("t", (100, 100), "f8", chunks=(64, 64), compression=codec)
+    ...     t[...] = 1
+    ...     info = describe(t)
+    >>> info.codec, str(info.bound), info.chunks_stored, info.raw_bytes
+    ('pfpl', 'absolute 0.5', 4, 80000)
+    """
+    config = codec_of(dataset)
+    if config is None:
+        return None
+    creation = dataset.id.get_create_plist()
+    filters = [creation.get_filter(i) for i in range(creation.get_nfilters())]
+    index = [filter_id for filter_id, *_ in filters].index(FILTER_ID)
+    count = unfiltered = raw_bytes = stored_bytes = 0
+    shape, chunks, dtype = dataset.shape, dataset.chunks, dataset.dtype
+
+    def add(chunk: Any) -> None:
+        nonlocal count, unfiltered, raw_bytes, stored_bytes
+        values = 1
+        for start, extent, length in zip(chunk.chunk_offset, shape, chunks, strict=True):
+            values *= min(length, extent - start)
+        count += 1
+        unfiltered += chunk.filter_mask >> index & 1
+        raw_bytes += values * dtype.itemsize
+        stored_bytes += chunk.size
+
+    for_each_chunk(dataset, add)
+    return DatasetInfo(
+        path=dataset.name,
+        shape=shape,
+        chunks=chunks,
+        dtype=dtype,
+        codec=config.codec_name,
+        bound=config.bound,
+        config=config,
+        checksum=config.checksum,
+        fill_value=own_fill_value(dataset),
+        other_filters=tuple(
+            name.decode("utf-8", "replace") or str(filter_id)
+            for filter_id, _, _, name in filters[:index] + filters[index + 1 :]
+        ),
+        chunks_stored=count,
+        chunks_unfiltered=unfiltered,
+        raw_bytes=raw_bytes,
+        stored_bytes=stored_bytes,
+    )
+
+
+def codec_of(dataset: h5py.Dataset) -> Codec | None:
+    """Return the codec of a dataset, as `describe` does, without reading anything of its chunks."""
+    creation = dataset.id.get_create_plist()
+    for number, _, words, _ in map(creation.get_filter, range(creation.get_nfilters())):
+        if number == FILTER_ID:
+            try:
+                return codec_from_params(unpacked(words))
+            except (InvalidArgumentError, UnsupportedError) as error:
+                raise type(error)(f"{dataset.name} has filter {FILTER_ID}, but {error}") from error
+    return None

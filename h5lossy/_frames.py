@@ -1,0 +1,402 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arrays to frames and back, without HDF5.
+
+A *frame* is what the filter stores in place of one chunk (``docs/format/frame.md``). It describes
+itself, so decoding takes nothing but its bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy import _device, _native
+from h5lossy._arrays import as_shown, device_of, is_device_array
+from h5lossy._bounds import BoundKind, ErrorBound
+from h5lossy._codecs import CODECS, Codec, checked_codec
+from h5lossy._errors import BoundError, CorruptFrameError, InvalidArgumentError
+from h5lossy._values import as_bits, checked_dtype, fill_bits, is_big_endian
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+    from h5lossy.missing import Missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameInfo:
+    """What the header of a frame holds (`inspect`).
+
+    Attributes
+    ----------
+    version : int
+        Format version.
+    codec : str
+        The codec that was used, "pfpl" and so on, or "stored" where the frame holds the chunk as it
+        was. It may differ from the one that was requested: Auto picks one, and only PFPL is
+        lossless.
+    bound : ErrorBound
+        The bound as it was used. It is lossless where the requested one was too small for the
+        codec.
+    requested_bound : float
+        The bound's value as it was requested; 0 for lossless.
+    dtype : numpy.dtype
+        Type of the values; ``uint8`` where the encoder did not know it.
+    mode : int
+        The codec's mode as a number; `settings` says what it means.
+    checksum : bool
+        Whether there is a checksum of the payload.
+    header_bytes : int
+        Size of the fixed fields, without the tile table.
+    raw_bytes, frame_bytes : int
+        Size of the chunk, and of the frame.
+    tiles, stored_tiles : int
+        Number of tiles, and of those kept as they were.
+    step : float
+        Bin width if the bound is absolute or range-relative; the largest width as a fraction of
+        the value if it is pointwise-relative; else 0.
+    dims : tuple of int
+        Extents (z, y, x) or (w, z, y, x), where the codec's mode works in several dimensions; else
+        empty.
+    """
+
+    version: int
+    codec: str
+    bound: ErrorBound
+    requested_bound: float
+    dtype: np.dtype[Any]
+    mode: int
+    checksum: bool
+    header_bytes: int
+    raw_bytes: int
+    frame_bytes: int
+    tiles: int
+    stored_tiles: int
+    step: float
+    dims: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return self.raw_bytes // self.dtype.itemsize
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `mode` means: the codec's own settings, such as ``{"mode": "outlier", ...}``."""
+        classes = [cls for cls in CODECS.values() if cls.codec_name == self.codec]
+        return classes[0].chosen_by(self.mode) if classes else {}
+
+    @property
+    def ratio(self) -> float:
+        """Raw bytes by frame bytes."""
+        return self.raw_bytes / self.frame_bytes
+
+
+def max_encoded_size(raw_bytes: int) -> int:
+    """Return the size of the largest frame that `raw_bytes` of values can need.
+
+    Parameters
+    ----------
+    raw_bytes : int
+        Size of the values in bytes.
+
+    Returns
+    -------
+    int
+        ``raw_bytes + 40``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the values do not fit into one frame (4 GiB - 40 bytes or more).
+
+    Examples
+    --------
+    >>> max_encoded_size(1000)
+    1040
+    """
+    size = _native.max_encoded_size(raw_bytes) if 0 <= raw_bytes < 2**32 else 0
+    if size == 0:
+        raise InvalidArgumentError(
+            f"a frame takes less than 4 GiB - 40 bytes of values, got {raw_bytes}; encode parts"
+        )
+    return size
+
+
+def encode(array: Any, codec: Codec, *, fill_value: Any = None) -> Any:
+    """Encode an array into one frame.
+
+    Parameters
+    ----------
+    array : array_like
+        float32 or float64 of either byte order, any shape and memory layout, less than 4 GiB - 40
+        bytes. The frame holds the values in C order. A mask of a masked array is ignored, as h5py
+        does. It may be on a GPU: of CuPy, of PyTorch, or anything else with
+        ``__cuda_array_interface__`` or DLPack.
+    codec : Codec
+        Codec and bound: ``PFPL(absolute=1e-3)`` and the like. A range-relative bound is taken over
+        the whole array, zeros included.
+    fill_value : float, optional
+        Values with its bits come back bit for bit, no other value turns into it (unless it
+        is +0.0), and a range-relative bound leaves it out of the range.
+
+    Returns
+    -------
+    bytes, or an array of bytes on the GPU
+        The frame; the same for the same values on every machine. That of an array on a GPU is there
+        too, as an array of the same library (PyTorch, else CuPy).
+
+    Raises
+    ------
+    UnsupportedError
+        If the array has another type.
+    InvalidArgumentError
+        If the array is too large, or its type can't hold the fill value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from h5lossy import PFPL
+    >>> frame = encode(np.linspace(0, 1, 10_000), PFPL(absolute=1e-3))
+    >>> len(frame) < 80_000 / 10
+    True
+    """
+    checked_codec(codec)
+    if is_device_array(array):
+        return _device.encode(array, partial(frame_params, codec, fill_value))
+    values = np.asarray(as_shown(array), order="C")
+    return _native.encode(frame_params(codec, fill_value, values), values)
+
+
+def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
+    """Return how values become a frame; raise if their type or size is not allowed."""
+    dtype = checked_dtype(values.dtype)
+    max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
+    return _complete_params(codec, dtype, values.shape, fill_value)
+
+
+def decode(
+    frame: Any,
+    start: int | None = None,
+    stop: int | None = None,
+    *,
+    shape: tuple[int, ...] | None = None,
+) -> Any:
+    """Decode a frame, or some of its values.
+
+    Parameters
+    ----------
+    frame : bytes-like
+        The frame, contiguous in memory. It may come from anywhere: a broken one raises, and never
+        does harm. But a frame of a few bytes may stand for up to 4 GiB of equal values: if the
+        number of values is known, give `shape`, which is compared before anything is decoded; if
+        not, `inspect` returns it. An array of bytes on a GPU is decoded there.
+    start, stop : int, optional
+        Decode the values from number `start` up to, but not including, number `stop`:
+        ``0 <= start <= stop <= count``. Only the tiles that hold them are read, so the payload's
+        checksum is not checked. Default: all values.
+    shape : tuple of int, optional
+        Shape of the result; one extent may be -1. Default: one dimension.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32 or float64 in the byte order of the data that was encoded; ``uint8`` where the
+        encoder did not know the type. Of a frame on a GPU, an array there, in the GPU's byte order.
+
+    Raises
+    ------
+    TruncatedFrameError
+        If the frame ends too early.
+    CorruptFrameError
+        If the frame is broken in another way.
+    UnsupportedError
+        If a later version wrote it.
+    InvalidArgumentError
+        If `start`, `stop` or `shape` does not fit the frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from h5lossy import PFPL
+    >>> frame = encode(np.arange(6, dtype=np.float32), PFPL(absolute=0.5))
+    >>> decode(frame, shape=(2, 3))
+    array([[0., 1., 2.],
+           [3., 4., 5.]], dtype=float32)
+    >>> decode(frame, 4)
+    array([4., 5.], dtype=float32)
+    """
+    on_device = is_device_array(frame)
+    memory = None
+    if on_device:
+        memory, info = _device.open_frame(frame)
+    else:
+        info = _native.inspect(frame)
+    dtype = info.dtype
+    count = info.raw_bytes // dtype.itemsize
+    first = 0 if start is None else operator.index(start)
+    end = count if stop is None else operator.index(stop)
+    if not 0 <= first <= end <= count:
+        raise InvalidArgumentError(
+            f"start and stop must be 0 <= start <= stop <= {count}, the frame's number of values, "
+            f"got start={first}, stop={end}"
+        )
+    if memory is not None:
+        native = dtype.newbyteorder("=")  # GPUs have no other
+        target = memory.library.empty((end - first,), native, device_of(memory))
+        on_gpu = _shaped(target.owner, end - first, shape)
+        _device.decode(memory, info, first, target)
+        return on_gpu
+    flat = np.empty(end - first, dtype)
+    values = _shaped(flat, end - first, shape)
+    if (first, end) == (0, count):
+        _native.decode(frame, flat)
+    else:
+        _native.decode_range(frame, first, flat)
+    return values
+
+
+def _shaped(flat: Any, count: int, shape: tuple[int, ...] | None) -> Any:
+    """Return values in the shape that the caller of `decode` gave."""
+    try:
+        return flat if shape is None else flat.reshape(shape)
+    except (ValueError, RuntimeError):  # PyTorch's is the latter
+        raise InvalidArgumentError(f"shape must hold {count} values, got {shape}") from None
+
+
+def inspect(frame: Buffer) -> FrameInfo:
+    """Read the header of a frame, without decoding the frame.
+
+    Header and tile table are checked, the payload is not.
+
+    Parameters
+    ----------
+    frame : bytes-like
+        The whole frame, contiguous in memory.
+
+    Returns
+    -------
+    FrameInfo
+
+    Raises
+    ------
+    TruncatedFrameError
+        If the frame ends too early.
+    CorruptFrameError
+        If header or tile table are broken in another way.
+    UnsupportedError
+        If a later version wrote it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from h5lossy import PFPL
+    >>> info = inspect(encode(np.zeros(1000, ">f4"), PFPL(absolute=0.5)))
+    >>> info.codec, str(info.bound), info.count, info.dtype.str
+    ('pfpl', 'absolute 0.5', 1000, '>f4')
+    """
+    info = _native.inspect(frame)
+    kind = BoundKind.from_number(info.bound_kind)
+    try:
+        bound = ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else info.bound)
+    except BoundError as error:  # a stored frame is decoded without looking at its bound
+        raise CorruptFrameError(f"the frame's bound is not allowed: {error}") from error
+    return FrameInfo(
+        version=info.version,
+        codec=_native.codec_name(info.codec) or "stored",
+        bound=bound,
+        requested_bound=info.bound,
+        dtype=info.dtype,
+        mode=info.mode,
+        checksum=info.has_checksum,
+        header_bytes=info.header_bytes,
+        raw_bytes=info.raw_bytes,
+        frame_bytes=info.frame_bytes,
+        tiles=info.tiles,
+        stored_tiles=info.stored_tiles,
+        step=info.step,
+        dims=info.dims,
+    )
+
+
+def complete_filter_options(
+    codec: Codec, dtype: np.dtype[Any], chunks: tuple[int, ...], fill_value: Any = None
+) -> tuple[int, ...]:
+    """Return all cd_values, as set_local would store them; raise if the chunks are too large."""
+    words = _native.pack_cd_values(_complete_params(codec, dtype, chunks, fill_value))
+    _native.unpack_cd_values(words)
+    return words
+
+
+def _complete_params(
+    codec: Codec, dtype: np.dtype[Any], shape: tuple[int, ...], fill_value: Any
+) -> _native.Params:
+    """Return all that the library has to know of a chunk."""
+    return dataclasses.replace(
+        codec.params(),
+        value_bytes=dtype.itemsize,
+        big_endian=is_big_endian(dtype),
+        fill_bits=fill_bits(fill_value, dtype),
+        shape=_frame_shape(shape),
+    )
+
+
+def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape as the library takes it: no extents of 1, no more than it has room for."""
+    if 0 in shape:
+        return ()
+    extents = tuple(n for n in shape if n != 1)
+    surplus = len(extents) - _native.MAX_RANK
+    if surplus > 0:
+        extents = math.prod(extents[: surplus + 1]), *extents[surplus + 1 :]
+    # The library has 32 bits for each, and refuses so many values.
+    return tuple(min(n, 0xFFFFFFFF) for n in extents)
+
+
+#: A bound is reduced by at most 1 / _FINEST to keep missing values exact.
+_FINEST = 16
+
+#: For more missing values than this no bound is looked for: hardly any keeps them all, and the time
+#: grows with the square of their number.
+_MOST_MISSING = 16
+
+
+def keeping_missing(codec: Codec, missing: Missing) -> Codec:
+    """Return a codec whose bins are centred on the missing values, so that these stay exact.
+
+    The filter keeps only HDF5's fill value. Another value, such as -999, stays exact only if it is
+    a multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`).
+
+    Returns the same codec if it keeps them anyway, if its bound is not absolute, if there are more
+    than 16 missing values, or if no slightly smaller bound keeps them.
+    """
+    if not 0 < len(missing.values) <= _MOST_MISSING:
+        return codec
+    # Enough values that the frame is not a stored one.
+    values = np.repeat(np.array(missing.values, missing.dtype), 4096)
+    if codec.absolute is None or _keeps(codec, values):
+        return codec
+    for value in map(abs, map(float, missing.values)):
+        bins = math.ceil(value / (2 * codec.step_share) / codec.absolute)
+        # The centre of a bin is rounded to the type: about every second number of bins is exact.
+        for count in range(bins, bins + min(64, bins // _FINEST + 1)) if bins >= _FINEST else ():
+            smaller = value / count / (2 * codec.step_share)
+            if 0 < smaller <= codec.absolute:
+                tried = dataclasses.replace(codec, absolute=smaller)
+                if _keeps(tried, values):
+                    return tried
+    return codec
+
+
+def _keeps(codec: Codec, values: npt.NDArray[Any]) -> bool:
+    """Return whether a codec keeps all values bit for bit."""
+    decoded = decode(encode(values, codec))
+    return bool((as_bits(decoded) == as_bits(values)).all())

@@ -1,0 +1,281 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Copying an HDF5 file object by object, so that some of its datasets may change on the way.
+
+`H5Ocopy` of a whole file can't change a filter, and copying objects one at a time with it would
+tear apart what hangs together: objects with several names, references, shared datatypes. Hence
+two passes. The first goes through the links in their own order and makes each object once. The
+second copies what may point at any object: attributes, and datasets that hold references; every
+reference is made anew for the object that it means.
+
+What can't be kept, since HDF5 or h5py offers no way:
+
+- the times in object headers, and holes in the file;
+- comments (`H5Oset_comment`) on groups and changed datasets: h5py's function for them returns
+  other memory;
+- links of a user's own class, and references of HDF5 1.12's new kind (``H5T_STD_REF``), which
+  h5py can't read: these are refused with `UnsupportedError`;
+- the character set flag of attribute names (the names themselves are kept, byte for byte).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import h5py
+from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5s, h5t
+
+from h5lossy._errors import H5LossyError, UnsupportedError
+from h5lossy._repacking.objects import (
+    Link,
+    ObjectKey,
+    absent_filters,
+    attribute_names,
+    links,
+    object_key,
+    path_text,
+)
+from h5lossy._repacking.values import ReferenceCopier, copy_attribute, copy_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+#: Makes a new dataset, without values and without a name: (target file, old dataset, its datatype
+#: in the target).
+MakeDataset = Callable[[h5f.FileID, h5d.DatasetID, h5t.TypeID], h5d.DatasetID]
+
+
+def create_like(source: h5py.File, path: Path) -> h5py.File:
+    """Create a file with the creation properties of another one, open for writing.
+
+    That is the size of the user block, what the root group tracks, the free-space strategy, and
+    the oldest HDF5 that may read it. The user block is empty; see `copy_user_block`.
+    """
+    creation = source.id.get_create_plist()
+    # The root group is created with the file, but its properties are not in the file's own list.
+    root = h5g.open(source.id, b"/").get_create_plist()
+    creation.set_link_creation_order(root.get_link_creation_order())
+    creation.set_attr_creation_order(root.get_attr_creation_order())
+    # Superblock 3 is HDF5 1.10's. In files below it 1.8 is the oldest that holds all that they
+    # may hold: earlier formats have no room for an attribute of more than 64 KiB.
+    oldest = h5f.LIBVER_V110 if creation.get_version()[0] >= 3 else h5f.LIBVER_V18
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_fclose_degree(h5f.CLOSE_STRONG)
+    access.set_libver_bounds(oldest, h5f.LIBVER_LATEST)
+    return h5py.File(h5f.create(bytes(path), h5f.ACC_EXCL, creation, access))
+
+
+def copy_user_block(source: Path, target: Path, size: int) -> None:
+    """Copy the bytes in front of the HDF5 part of a file, of which there may be none."""
+    if size:
+        with source.open("rb") as old, target.open("r+b") as new:
+            new.write(old.read(size))
+
+
+class FileCopier:
+    """Copies all of one file to a new one, but for the values of the datasets that change."""
+
+    def __init__(
+        self,
+        source: h5py.File,
+        target: h5py.File,
+        *,
+        remake: Mapping[ObjectKey, MakeDataset],
+        copied: Callable[[int], None],
+    ) -> None:
+        self._source = source.id
+        self._target = target.id
+        self._remake = remake
+        self._copied = copied
+        self._paths: dict[ObjectKey, bytes] = {}
+        self._references = ReferenceCopier(self._source, self._target, self._paths)
+        # HDF5 commits a datatype under a name only, but its own link may be copied later, or never
+        # (a datatype lives on without a name as long as a dataset uses it). So all get their first
+        # name in a group that has none itself and vanishes with this object.
+        self._anonymous_group = h5g.create(self._target, None)
+        self._types: dict[ObjectKey, tuple[h5t.TypeID, h5t.TypeID]] = {}
+        self._with_references: list[bytes] = []
+
+    @property
+    def dangling(self) -> int:
+        """How many references meant no object of the source; they are null in the target."""
+        return self._references.dangling
+
+    def copy(self) -> None:
+        """Copy everything."""
+        self._copy_objects()
+        for path in self._paths.values():
+            with _naming(path):
+                self._copy_attributes(h5o.open(self._source, path), h5o.open(self._target, path))
+        for old, new in self._types.values():
+            if object_key(old) not in self._paths:
+                self._copy_attributes(old, new)
+        for path in self._with_references:
+            with _naming(path):
+                self._references.copy_dataset(
+                    h5d.open(self._source, path), h5d.open(self._target, path)
+                )
+
+    def _copy_objects(self) -> None:
+        """Copy groups, links, and datasets without references."""
+        source, target = h5g.open(self._source, b"/"), h5g.open(self._target, b"/")
+        self._paths[object_key(source)] = b"/"
+        groups = deque([(b"", source, target)])
+        while groups:
+            path, group, copy = groups.popleft()
+            for link in links(group):
+                new = self._copy_link(group, copy, path, link)
+                if new is not None:
+                    groups.append((path + b"/" + link.name, h5g.open(group, link.name), new))
+
+    def _copy_link(
+        self, group: h5g.GroupID, copy: h5g.GroupID, path: bytes, link: Link
+    ) -> h5g.GroupID | None:
+        """Make a link and, where it is the first to its object, the object; return a new group."""
+        naming = h5p.create(h5p.LINK_CREATE)
+        naming.set_char_encoding(link.charset)
+        if link.kind == h5l.TYPE_HARD:
+            return self._copy_hard_link(group, copy, path + b"/" + link.name, naming)
+        if link.kind == h5l.TYPE_SOFT:
+            copy.links.create_soft(link.name, group.links.get_val(link.name), naming)
+        elif link.kind == h5l.TYPE_EXTERNAL:
+            copy.links.create_external(link.name, *group.links.get_val(link.name), naming)
+        else:
+            raise UnsupportedError(
+                f"{path_text(path + b'/' + link.name)} is a link of class {link.kind}, which only "
+                "the program that made it understands; hard, soft and external links can be copied"
+            )
+        return None
+
+    def _copy_hard_link(
+        self, group: h5g.GroupID, copy: h5g.GroupID, path: bytes, naming: h5p.PropLCID
+    ) -> h5g.GroupID | None:
+        """Make a hard link and, where it is the first to its object, the object."""
+        name = path.rpartition(b"/")[2]
+        obj = h5o.open(group, name)
+        key = object_key(obj)
+        if key in self._paths:
+            h5o.link(h5o.open(self._target, self._paths[key]), copy, name, naming)
+            return None
+        self._paths[key] = path
+        if isinstance(obj, h5g.GroupID):
+            return h5g.create(copy, name, naming, obj.get_create_plist())
+        if isinstance(obj, h5d.DatasetID):
+            with _naming(path):
+                self._copy_dataset(obj, group, copy, path, naming)
+        else:
+            h5o.link(self._target_type(obj), copy, name, naming)
+        return None
+
+    def _copy_dataset(
+        self,
+        dataset: h5d.DatasetID,
+        group: h5g.GroupID,
+        copy: h5g.GroupID,
+        path: bytes,
+        naming: h5p.PropLCID,
+    ) -> None:
+        """Make a dataset, and its values unless the caller does or they are references."""
+        name = path.rpartition(b"/")[2]
+        type_id = dataset.get_type()
+        make = self._remake.get(object_key(dataset))
+        if make is not None:
+            h5o.link(make(self._target, dataset, self._target_type(type_id)), copy, name, naming)
+            return
+        as_it_is = _can_be_copied_by_hdf5(dataset, type_id)
+        if not as_it_is or _has_variable_length(type_id):
+            _require_filters(dataset)
+        if as_it_is:
+            # No filter runs, unless values have parts elsewhere in the file.
+            without_attributes = h5p.create(h5p.OBJECT_COPY)
+            without_attributes.set_copy_object(h5o.COPY_WITHOUT_ATTR_FLAG)
+            h5o.copy(group, name, copy, name, without_attributes, naming)
+        else:
+            new = h5d.create(
+                self._target,
+                None,
+                self._target_type(type_id),
+                dataset.get_space(),
+                dataset.get_create_plist(),
+            )
+            h5o.link(new, copy, name, naming)
+            if type_id.detect_class(h5t.REFERENCE):
+                self._with_references.append(path)
+            else:
+                copy_dataset(h5py.Dataset(dataset), new)
+        self._copied(dataset.get_storage_size())
+
+    def _target_type(self, type_id: h5t.TypeID) -> h5t.TypeID:
+        """Return the target's counterpart of a committed datatype; any other one as it is."""
+        if not type_id.committed():
+            return type_id
+        key = object_key(type_id)
+        if key not in self._types:
+            new = type_id.copy()
+            new.commit(self._anonymous_group, str(len(self._types)).encode())
+            self._types[key] = type_id, new
+        return self._types[key][1]
+
+    def _copy_attributes(self, obj: Any, copy: Any) -> None:
+        """Copy all attributes of an object."""
+        for name in attribute_names(obj):
+            attribute = h5a.open(obj, name)
+            type_id, space = attribute.get_type(), attribute.get_space()
+            new = h5a.create(copy, name, self._target_type(type_id), space)
+            if space.get_simple_extent_type() == h5s.NULL:
+                continue
+            if type_id.detect_class(h5t.REFERENCE):
+                self._references.copy_attribute(attribute, new)
+            else:
+                copy_attribute(attribute, new)
+
+
+def _can_be_copied_by_hdf5(dataset: h5d.DatasetID, type_id: h5t.TypeID) -> bool:
+    """Return whether H5Ocopy makes a faithful copy of one dataset.
+
+    It makes a new datatype of a committed one and clears references. Of a fill value with parts of
+    variable length it copies the address in the old file, and so ruins the new one (seen with HDF5
+    2.0.0; netCDF gives such a fill value to every variable of strings).
+    """
+    fill_value = dataset.get_create_plist().fill_value_defined()
+    return not (
+        type_id.committed()
+        or type_id.detect_class(h5t.REFERENCE)
+        or (fill_value == h5d.FILL_VALUE_USER_DEFINED and _has_variable_length(type_id))
+    )
+
+
+def _has_variable_length(type_id: h5t.TypeID) -> bool:
+    """Return whether values of a type have parts of variable length."""
+    kind = type_id.get_class()
+    if kind == h5t.STRING:
+        return bool(type_id.is_variable_str())
+    if kind == h5t.COMPOUND:
+        members = map(type_id.get_member_type, range(type_id.get_nmembers()))
+        return any(map(_has_variable_length, members))
+    if kind == h5t.ARRAY:
+        return _has_variable_length(type_id.get_super())
+    return bool(kind == h5t.VLEN)
+
+
+def _require_filters(dataset: h5d.DatasetID) -> None:
+    """Raise if HDF5 lacks a filter that a dataset needs."""
+    filters = absent_filters(dataset)
+    if filters:
+        raise UnsupportedError(
+            f"its values have to be decoded, and there is no filter {', '.join(filters)} here; "
+            "set HDF5_PLUGIN_PATH to a folder that has it"
+        )
+
+
+@contextlib.contextmanager
+def _naming(path: bytes) -> Iterator[None]:
+    """Add the path of an object to errors."""
+    try:
+        yield
+    except (H5LossyError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise H5LossyError(f"{path_text(path)} can't be copied: {error}") from error

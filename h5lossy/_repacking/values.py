@@ -1,0 +1,153 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Copying values: as bytes, whatever their type, and references made anew."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+from h5py import h5a, h5d, h5f, h5r, h5s, h5t
+
+from h5lossy._blocks import Block, block_shape, stored_blocks
+from h5lossy._errors import UnsupportedError
+from h5lossy._repacking.objects import ObjectKey, object_key
+from h5lossy._stored import stored_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+def copy_attribute(attribute: h5a.AttrID, new: h5a.AttrID) -> None:
+    """Copy the value of an attribute that holds no references, its own type on both sides.
+
+    So every type is copied as it is, even one that NumPy does not have. h5py frees what
+    variable-length values point to when it has written them.
+    """
+    type_id = attribute.get_type()
+    raw = np.empty(attribute.shape, f"V{type_id.get_size()}")
+    attribute.read(raw, type_id)
+    new.write(raw, type_id)
+
+
+def copy_dataset(source: h5py.Dataset, copy: h5d.DatasetID) -> None:
+    """Copy the values of a dataset that holds no references, as `copy_attribute` does."""
+    type_id = source.id.get_type()
+    for block in _blocks_of(source):
+        memory, place = _select(source.id, block)
+        raw = np.empty(_extents(block), f"V{type_id.get_size()}")
+        source.id.read(memory, place, raw, type_id)
+        copy.write(memory, place, raw, type_id)
+
+
+def _blocks_of(dataset: h5py.Dataset) -> Iterator[Block]:
+    """Yield blocks of a dataset, but none where its values are elsewhere or were never written."""
+    if dataset.shape is None or dataset.is_virtual or dataset.external:
+        return
+    chunks = stored_chunks(dataset)
+    if chunks is not None:
+        chunks.check_lengths()
+    # One stored chunk at a time where there are chunks: a larger block may hold unwritten ones, and
+    # of variable-length data with a fill value HDF5 can't read those from a file open for reading.
+    value_bytes = dataset.id.get_type().get_size()
+    block = dataset.chunks or block_shape(dataset.shape, None, value_bytes)
+    yield from stored_blocks(dataset, block)
+
+
+def _select(dataset: h5d.DatasetID, block: Block) -> tuple[Any, Any]:
+    """Return the dataspaces of a block, in memory and in the file."""
+    if not block:
+        return h5s.ALL, h5s.ALL
+    place = dataset.get_space()
+    place.select_hyperslab(tuple(part.start for part in block), _extents(block))
+    return h5s.create_simple(_extents(block)), place
+
+
+def _extents(block: Block) -> tuple[int, ...]:
+    """Return the shape of a block."""
+    return tuple(part.stop - part.start for part in block)
+
+
+def _reference_dtype(holder: h5a.AttrID | h5d.DatasetID) -> np.dtype[Any]:
+    """Return the type of an attribute or dataset with references."""
+    try:
+        dtype: np.dtype[Any] = holder.dtype
+    except TypeError as error:
+        raise UnsupportedError(
+            f"it holds references of a kind that h5py can't read ({error}), which therefore can't "
+            "be made to point into the new file"
+        ) from error
+    return dtype
+
+
+class ReferenceCopier:
+    """Copies references, each made anew for the copy of the object that it means.
+
+    Parameters
+    ----------
+    source, target : h5py.h5f.FileID
+    paths : mapping of ObjectKey to bytes
+        The objects of the source, and their paths in the target.
+
+    Attributes
+    ----------
+    dangling : int
+        How many references meant no object of the source. They are null references in the target.
+    """
+
+    def __init__(
+        self, source: h5f.FileID, target: h5f.FileID, paths: Mapping[ObjectKey, bytes]
+    ) -> None:
+        self.dangling = 0
+        self._source = source
+        self._target = target
+        self._paths = paths
+
+    def copy_attribute(self, attribute: h5a.AttrID, new: h5a.AttrID) -> None:
+        """Copy an attribute that holds references."""
+        dtype = _reference_dtype(attribute)
+        values = np.empty(attribute.shape, dtype)
+        attribute.read(values, h5t.py_create(dtype))
+        self._translate(values, values.dtype)
+        new.write(values, h5t.py_create(dtype))
+
+    def copy_dataset(self, dataset: h5d.DatasetID, copy: h5d.DatasetID) -> None:
+        """Copy a dataset that holds references."""
+        dtype = _reference_dtype(dataset)
+        memory_type = h5t.py_create(dtype)
+        source = h5py.Dataset(dataset)
+        for block in _blocks_of(source):
+            memory, place = _select(dataset, block)
+            values = np.empty(_extents(block), dtype)
+            dataset.read(memory, place, values, memory_type)
+            self._translate(values, values.dtype)
+            copy.write(memory, place, values, memory_type)
+
+    def _translate(self, values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> None:
+        """Replace every reference to an object of the source by one to its copy, in place."""
+        base = h5py.check_vlen_dtype(dtype)
+        if dtype.names:
+            for name in dtype.names:
+                self._translate(values[name], dtype[name].base)
+        elif isinstance(base, np.dtype):
+            for item in values.flat:
+                self._translate(item, base)
+        elif h5py.check_ref_dtype(dtype):
+            for i in np.ndindex(values.shape):
+                values[i] = self._target_reference(values[i])
+
+    def _target_reference(self, reference: h5r.Reference) -> h5r.Reference:
+        """Return a reference to the copy of what this one means; a null reference for nothing."""
+        path = None
+        if reference:
+            with contextlib.suppress(KeyError, OSError, RuntimeError, ValueError):
+                path = self._paths.get(object_key(h5r.dereference(reference, self._source)))
+        if path is None:
+            self.dangling += bool(reference)
+            return type(reference)()
+        if isinstance(reference, h5r.RegionReference):
+            region = h5r.get_region(reference, self._source)
+            return h5r.create(self._target, path, h5r.DATASET_REGION, region)
+        return h5r.create(self._target, path, h5r.OBJECT)

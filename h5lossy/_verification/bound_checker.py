@@ -1,0 +1,279 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether decoded values keep a bound: the one comparison that all functions make."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary, exact_limits
+from h5lossy._errors import InvalidArgumentError
+from h5lossy._ranges import Extent, prepared
+from h5lossy._values import Data, block_selections, is_big_endian, read_block
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from h5lossy.missing import Missing
+
+Place = tuple[int, ...]
+
+
+class MissingChange(NamedTuple):
+    """A value that is missing or invalid in only one of two fields, or has other bits there."""
+
+    at: Place
+    original: Any
+    decoded: Any
+    is_lost: bool
+
+
+class BoundChecker:
+    """Compares decoded values with the originals, block by block, in exact arithmetic.
+
+    Parameters
+    ----------
+    bound : ErrorBound
+    missing : Missing
+        The type of the values, and which of them are no data.
+    value_range : tuple of float, optional
+        The (min, max) that a range-relative bound refers to. Default: each block's own.
+    threads : int, optional
+        Default: one for each CPU of the process.
+
+    Attributes
+    ----------
+    missing_change : MissingChange or None
+        The first missing value, other than the fill value, that changed.
+    """
+
+    def __init__(
+        self,
+        bound: ErrorBound,
+        missing: Missing,
+        value_range: tuple[float, float] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.bound = bound
+        self.missing_change: MissingChange | None = None
+        self._missing = missing
+        self._threads = threads or 0
+        is_of_blocks = bound.kind is BoundKind.RANGE_RELATIVE and value_range is None
+        self._extent = None if is_of_blocks else _extent_of(value_range)
+        self._state = _native.AssessState(self._params(self._extent or Fraction(0)))
+        self._missing_changed = 0
+        self._max_of_blocks = 0.0
+        self._count = 0
+        #: The first point of each block: points are numbered in the order in which they are added.
+        self._firsts: list[int] = []
+        self._blocks: list[tuple[Place, Place]] = []
+
+    def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
+        """Compare one block.
+
+        Parameters
+        ----------
+        start : tuple of int
+            Where the block begins in the field.
+        original, decoded : numpy.ndarray
+            Of one shape, and of the type of `missing` in either byte order.
+        """
+        x, y = (np.asarray(v, self._missing.dtype, order="C") for v in (original, decoded))
+        first = self._count
+        self._firsts.append(first)
+        self._blocks.append((start, x.shape))
+        self._count += x.size
+        mask = None
+        if self._missing.has_more:
+            mask = self._missing.missing(x).reshape(-1).view(np.uint8)
+            self._compare_missing(start, x, y)
+        points = first, x.reshape(-1), y.reshape(-1), mask
+        if self._extent is not None:
+            self._state.points(*points)
+            return
+        extent = _extent_of(Extent.of(x, self._missing).ends)
+        own = _native.AssessState(self._params(extent))
+        own.points(*points)
+        own_max = _in_bound_units(own.points_result(), self.bound.kind, extent)
+        self._max_of_blocks = max(self._max_of_blocks, own_max)
+        self._state.merge(own)
+
+    def points(self) -> _native.PointsResult:
+        """Return the counts, sums and extrema of all points so far."""
+        return self._state.points_result()
+
+    def place(self, number: int) -> Place:
+        """Return the coordinates of a point of `points`."""
+        i = bisect.bisect_right(self._firsts, number) - 1
+        start, shape = self._blocks[i]
+        inside = np.unravel_index(number - self._firsts[i], shape)
+        return tuple(int(s + o) for s, o in zip(start, inside, strict=True))
+
+    def summary(self) -> ErrorSummary:
+        """Return what was found so far."""
+        points, bound = self.points(), self.bound
+        special = points.special
+        lost = special["nan_introduced"] + special["inf_introduced"]
+        kept = {"nan_kept", "inf_kept", "fill_kept", "nan_introduced", "inf_introduced"}
+        violations = points.violations + lost
+        max_error = self._max_of_blocks
+        if self._extent is not None:
+            max_error = _in_bound_units(points, bound.kind, self._extent)
+        if lost:
+            max_error = math.inf
+        elif not violations and bound.kind is not BoundKind.LOSSLESS:
+            max_error = min(max_error, bound.value)
+        others = sum(count for kind, count in special.items() if kind not in kept)
+        return ErrorSummary(
+            bound=bound,
+            count=points.valid + lost,
+            max_error=max_error,
+            violations=violations,
+            special_changed=self._missing_changed + others,
+            problems=tuple(self._problems(points)),
+        )
+
+    def _problems(self, points: _native.PointsResult) -> list[str]:
+        """Return what is wrong, each kind with its first place."""
+        found = []
+        if self.missing_change is not None:
+            found.append(
+                "missing or not valid before or after, but not both alike: "
+                f"{self._missing_changed}, the first at {self.missing_change.at}"
+            )
+        if points.violations:
+            first = points.listed[0]
+            is_exact = self.bound.kind is BoundKind.LOSSLESS
+            what = "changed" if is_exact else f"are off by more than {self.bound}"
+            found.append(
+                f"{points.violations} of {points.valid} values {what}, the first at "
+                f"{self.place(first.at)}: {first.original!r} became {first.decoded!r}"
+            )
+        for kind, count in points.special.items():
+            if count and not kind.endswith("_kept"):
+                at = self.place(points.special_first[kind])
+                found.append(f"{kind.replace('_', ' ')}: {count}, the first at {at}")
+        return found
+
+    def _compare_missing(self, start: Place, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        """Count missing values that changed."""
+        changes = self._missing.changes(x, y)
+        changed = changes.lost | changes.introduced
+        count = int(np.count_nonzero(changed))
+        if count and self.missing_change is None:
+            at = tuple(np.argwhere(changed)[0].tolist())
+            place = tuple(s + i for s, i in zip(start, at, strict=True))
+            self.missing_change = MissingChange(place, x[at], y[at], bool(changes.lost[at]))
+        self._missing_changed += count
+
+    def _params(self, extent: Fraction) -> _native.AssessParams:
+        """Return the native parameters for a range of this size."""
+        kind, limit, half_limit = exact_limits(self.bound, extent)
+        is_big = is_big_endian(self._missing.dtype)
+        return _native.AssessParams(
+            value_bytes=self._missing.dtype.itemsize,
+            original_big_endian=is_big,
+            decoded_big_endian=is_big,
+            fill_bits=self._missing.fill_bits,
+            bound_kind=kind,
+            limit=limit,
+            half_limit=half_limit,
+            threads=self._threads,
+        )
+
+
+def _extent_of(ends: tuple[float, float] | None) -> Fraction:
+    """Return the size of a range; 0 if there is none."""
+    return Fraction(ends[1]) - Fraction(ends[0]) if ends else Fraction(0)
+
+
+def _in_bound_units(points: _native.PointsResult, kind: BoundKind, extent: Fraction) -> float:
+    """Return the largest error in the bound's own measure."""
+    if not points.valid:
+        return 0.0
+    if kind is BoundKind.POINTWISE_RELATIVE:
+        return math.inf if points.zeros_changed else points.pointwise_max
+    largest = max(-points.error_min, points.error_max)
+    if kind is not BoundKind.RANGE_RELATIVE or largest == 0 or math.isinf(largest):
+        return largest
+    if not extent:
+        return math.inf
+    try:
+        return float(Fraction(largest) / extent)
+    except OverflowError:  # more ranges than float64 can hold
+        return math.inf
+
+
+def largest_error(
+    original: Data,
+    decoded: Data,
+    bound: ErrorBound,
+    fill_value: Any = "auto",
+    missing_value: Any = (),
+) -> ErrorSummary:
+    """Compare decoded data with the original, and with a bound.
+
+    The result is that of exact arithmetic: no tolerance is added, and no rounding can hide a
+    violation or invent one. To check what a file holds, open it anew: what was just written, HDF5
+    returns from its chunk cache as it was before encoding.
+
+    Parameters
+    ----------
+    original, decoded : array_like or h5py.Dataset
+        float32 or float64, of one shape and one type; the byte order may differ. Datasets are read
+        in blocks.
+    bound : ErrorBound
+        A range-relative one is taken over all of `original`.
+    fill_value : float, "auto" or None, optional
+        Has to be restored bit for bit, and no other value may become it. "auto": that of the
+        original, if it is a dataset; none for an array. None: no fill value, whatever the dataset
+        and its attributes declare. If it is +0.0, other values may become it, as the format allows.
+    missing_value : float or sequence of float, optional
+        Likewise, like values that the original's attributes declare missing. Values that they
+        declare invalid have to keep the bound, and to stay invalid.
+
+    Returns
+    -------
+    ErrorSummary
+
+    Raises
+    ------
+    InvalidArgumentError
+        If shapes or types differ.
+    UnsupportedError
+        If the data has another type than float32 or float64.
+
+    Notes
+    -----
+    ``x - x'`` is computed without error as the sum of two float64 numbers (Knuth, The Art of
+    Computer Programming, volume 2, 4.2.2, theorem B). The first is the difference correctly
+    rounded, so comparing it with the bound, correctly rounded too, gives the exact answer unless
+    both are equal; then the second number decides, or rational arithmetic does.
+
+    Examples
+    --------
+    >>> summary = largest_error([1.0, 2.0], [1.0, 2.25], ErrorBound("absolute", 0.25))
+    >>> summary.max_error, summary.fraction, summary.holds
+    (0.25, 1.0, True)
+    """
+    original, missing = prepared(original, fill_value, missing_value)
+    decoded, _ = prepared(decoded, None)
+    if original.shape != decoded.shape or original.dtype.itemsize != decoded.dtype.itemsize:
+        raise InvalidArgumentError(
+            "original and decoded must have one shape and one type, "
+            f"got {original.shape} {original.dtype} and {decoded.shape} {decoded.dtype}"
+        )
+    ends = None
+    if bound.kind is BoundKind.RANGE_RELATIVE:
+        ends = Extent.of(original, missing).ends or (0.0, 0.0)
+    checker = BoundChecker(bound, missing, ends)
+    for block in block_selections(original):
+        start = tuple(axis.start for axis in block)
+        checker.add(start, read_block(original, block), read_block(decoded, block))
+    return checker.summary()
