@@ -16,8 +16,9 @@ from click.testing import CliRunner
 import file_attacks
 import h5lossy
 from file_attacks import lose_chunk
-from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError, records
+from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError
 from h5lossy._cli import main
+from h5lossy._verification import records
 from h5lossy._verification.recorder import Recorder
 from h5lossy._verification.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered, stored_chunks
