@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from h5py import h5, h5a, h5d, h5g, h5l, h5o, h5p, h5t, h5z
 
+from h5lossy._libhdf5 import link_storage, set_link_storage
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -70,6 +72,37 @@ def links(group: h5g.GroupID) -> list[Link]:
         order=order,
     )
     return found
+
+
+class GroupProperties(NamedTuple):
+    """The creation properties of a group, by value."""
+
+    link_order: int
+    attribute_order: int
+    attribute_storage: tuple[int, int]
+    link_storage: list[int]
+    has_times: bool
+
+
+def group_properties(group: h5g.GroupID) -> GroupProperties:
+    """Return the creation properties of a group."""
+    creation = group.get_create_plist()
+    return GroupProperties(
+        creation.get_link_creation_order(),
+        creation.get_attr_creation_order(),
+        creation.get_attr_phase_change(),
+        link_storage(creation.id),
+        creation.get_obj_track_times(),
+    )
+
+
+def set_group_properties(creation: h5p.PropGCID | h5p.PropFCID, given: GroupProperties) -> None:
+    """Set the creation properties of a group, or of the root group of a file."""
+    creation.set_link_creation_order(given.link_order)
+    creation.set_attr_creation_order(given.attribute_order)
+    creation.set_attr_phase_change(*given.attribute_storage)
+    creation.set_obj_track_times(given.has_times)
+    set_link_storage(creation.id, given.link_storage)
 
 
 def attribute_names(obj: Any) -> list[bytes]:
