@@ -36,6 +36,7 @@ from h5lossy._repacking.objects import (
     absent_filters,
     attribute_names,
     group_properties,
+    has_variable_length,
     links,
     object_key,
     path_text,
@@ -192,7 +193,7 @@ class FileCopier:
             h5o.link(make(self._target, dataset, self._target_type(type_id)), copy, name, naming)
             return
         as_it_is = _can_be_copied_by_hdf5(dataset, type_id)
-        if not as_it_is or _has_variable_length(type_id):
+        if not as_it_is or has_variable_length(type_id):
             _require_filters(dataset)
         if as_it_is:
             # No filter runs, unless values have parts elsewhere in the file.
@@ -256,29 +257,16 @@ def _can_be_copied_by_hdf5(dataset: h5d.DatasetID, type_id: h5t.TypeID) -> bool:
     return not (
         type_id.committed()
         or type_id.detect_class(h5t.REFERENCE)
-        or (fill_value == h5d.FILL_VALUE_USER_DEFINED and _has_variable_length(type_id))
+        or (fill_value == h5d.FILL_VALUE_USER_DEFINED and has_variable_length(type_id))
     )
-
-
-def _has_variable_length(type_id: h5t.TypeID) -> bool:
-    """Return whether values of a type have parts of variable length."""
-    kind = type_id.get_class()
-    if kind == h5t.STRING:
-        return bool(type_id.is_variable_str())
-    if kind == h5t.COMPOUND:
-        members = map(type_id.get_member_type, range(type_id.get_nmembers()))
-        return any(map(_has_variable_length, members))
-    if kind == h5t.ARRAY:
-        return _has_variable_length(type_id.get_super())
-    return bool(kind == h5t.VLEN)
 
 
 def _require_filters(dataset: h5d.DatasetID) -> None:
     """Raise if HDF5 lacks a filter that a dataset needs."""
-    filters = absent_filters(dataset)
+    filters = absent_filters(dataset.get_create_plist())
     if filters:
         raise UnsupportedError(
-            f"its values have to be decoded, and there is no filter {', '.join(filters)} here; "
+            f"its values have to be decoded, and there is no filter {filters} here; "
             "set HDF5_PLUGIN_PATH to a folder that has it"
         )
 

@@ -138,12 +138,28 @@ def external_files(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> set[str]:
     return {path_text(creation.get_external(i)[0]) for i in range(creation.get_external_count())}
 
 
-def absent_filters(dataset: h5d.DatasetID) -> list[str]:
-    """Return number and name of the filters that a dataset needs and that HDF5 does not find."""
-    creation = dataset.get_create_plist()
-    filters = map(creation.get_filter, range(creation.get_nfilters()))
-    return [
+def filters_in(creation: h5p.PropDCID) -> list[tuple[int, int, tuple[int, ...], bytes]]:
+    """Return number, flags, values and name of the filters of a dataset."""
+    return [creation.get_filter(i) for i in range(creation.get_nfilters())]
+
+
+def absent_filters(creation: h5p.PropDCID) -> str:
+    """Return numbers and names of the filters of a dataset that HDF5 does not find."""
+    return ", ".join(
         f"{number} ({name.decode(errors='replace')})"
-        for number, _, _, name in filters
+        for number, _, _, name in filters_in(creation)
         if not h5z.filter_avail(number)
-    ]
+    )
+
+
+def has_variable_length(type_id: h5t.TypeID) -> bool:
+    """Return whether values of a type have parts of variable length."""
+    kind = type_id.get_class()
+    if kind == h5t.STRING:
+        return bool(type_id.is_variable_str())
+    if kind == h5t.COMPOUND:
+        members = map(type_id.get_member_type, range(type_id.get_nmembers()))
+        return any(map(has_variable_length, members))
+    if kind == h5t.ARRAY:
+        return has_variable_length(type_id.get_super())
+    return bool(kind == h5t.VLEN)
