@@ -30,7 +30,7 @@ from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._variables import dataset_named
 from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
-from h5lossy.missing import missing_of
+from h5lossy.missing import no_data
 
 try:
     import xarray as xr
@@ -547,7 +547,7 @@ def _undeclared_fill(
 def _warn_of_missing(array: xr.DataArray, fill: Any) -> None:
     """Warn of missing values that xarray has not turned into NaN, and that may change."""
     fill = "auto" if fill is None else array.dtype.type(fill)
-    others = missing_of(array, fill).values
+    others = no_data(array, fill).values
     if others:
         _warn(
             f"{array.name}: its missing values {', '.join(map(str, others))} may change by the "

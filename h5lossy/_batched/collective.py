@@ -167,7 +167,7 @@ class _Parts:
                 f"got {selection!r}; a process without values gives an empty slice, such as "
                 "numpy.s_[:0], and an array without values"
             )
-        self._source = make_source(values, chosen.shape, dataset.dtype, threads)
+        self._source = make_source(values, chosen.shape, dataset, threads)
         self._chosen, box = chosen, chosen.box
         if 0 in box.shape:
             return

@@ -17,6 +17,7 @@ from h5py import h5t
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._batched.reader import read
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._values import own_fill_value, unmasked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ class Source(Protocol):
         """Raise if there are more values."""
 
 
-def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], threads: int) -> Source:
+def make_source(values: Any, shape: tuple[int, ...], dataset: h5py.Dataset, threads: int) -> Source:
     """Make a source of the values for a selection, or raise if they do not fit it.
 
     Parameters
@@ -62,12 +63,13 @@ def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], threa
         As given to `write`.
     shape : tuple of int
         Extents of the selection.
-    dtype : numpy.dtype
-        Type of the dataset. As in h5py, HDF5 converts arrays to it, and NumPy everything else.
+    dataset : h5py.Dataset
+        As in h5py, HDF5 converts arrays to its type, and NumPy everything else. Its fill value
+        stands for masked points.
     threads : int
         At most so many decode a dataset that is read from.
     """
-    values = as_shown(values)
+    values, dtype, fill = as_shown(values), dataset.dtype, own_fill_value(dataset)
     if is_device_array(values):
         memory = cupy_memory(values)
         if memory.shape == shape:
@@ -75,7 +77,7 @@ def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], threa
             return _Array(lambda index: to_host(cupy_memory(memory.owner[index])), memory)
         values = memory.library.to_host(memory)
     if isinstance(values, np.ndarray):
-        return _Array(_fitted(np.asarray(values), shape).__getitem__)
+        return _Array(_fitted(unmasked(values, fill), shape).__getitem__)
     if _takes_slices(values):
         if tuple(values.shape) != shape:
             raise _does_not_fit(tuple(values.shape), shape)
@@ -84,15 +86,16 @@ def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], threa
                 lambda index: np.asarray(read(values, index, threads=threads), dtype=dtype)
             )
         return _Array(
-            lambda index: np.asarray(values[index], dtype=dtype), cuts=_edges_of_blocks(values)
+            lambda index: np.asarray(unmasked(values[index], fill), dtype=dtype),
+            cuts=_edges_of_blocks(values),
         )
     if _gives_blocks(values):
-        return _Blocks(iter(values), shape)
-    return _Array(_fitted(np.asarray(values, dtype=dtype), shape).__getitem__)
+        return _Blocks((unmasked(as_shown(block), fill) for block in values), shape)
+    return _Array(_fitted(np.asarray(unmasked(values, fill), dtype=dtype), shape).__getitem__)
 
 
-def all_at_once(values: Any) -> Any:
-    """Return values that h5py can write; raise `InvalidArgumentError` for blocks."""
+def all_at_once(values: Any, fill: Any) -> Any:
+    """Return values that h5py can write, with `fill` at masked points; raise for blocks."""
     values = as_shown(values)
     if is_device_array(values):
         memory = cupy_memory(values)
@@ -102,7 +105,7 @@ def all_at_once(values: Any) -> Any:
             "blocks can be written to a selection of numbers and slices without steps only; "
             "give an array for this one"
         )
-    return values
+    return unmasked(values, fill) if np.ma.is_masked(values) else values
 
 
 def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -201,7 +204,7 @@ class _Blocks:
     def _next(self, at: int) -> npt.NDArray[Any]:
         """Return the next block, which begins at row `at`, or raise."""
         try:
-            block = np.asarray(as_shown(next(self._blocks)))
+            block = np.asarray(next(self._blocks))
         except StopIteration:
             raise InvalidArgumentError(
                 f"the blocks end after {at} of {self._shape[0]} rows along axis 0"

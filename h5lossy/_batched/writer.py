@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from h5py._objects import phil
 
 from h5lossy._batched.boxes import as_selection
@@ -22,9 +20,11 @@ from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
 from h5lossy._progress import reporting
 from h5lossy._stored import stored_chunks
+from h5lossy._values import own_fill_value
 from h5lossy._variables import dataset_to_write
 from h5lossy._verification.recorder import Recorder
-from h5lossy.missing import missing_of
+from h5lossy._warnings import warn
+from h5lossy.missing import no_data, warn_of_zero
 
 if TYPE_CHECKING:
     import h5py
@@ -59,7 +59,7 @@ def write(
         consecutive blocks along axis 0.
         Or an array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack): if it
         is of the dataset's type, the chunks that it covers are encoded there, and only their frames
-        are copied to the host.
+        are copied to the host. Masked points are written as the dataset's fill value.
     selection : index, optional
         Numbers and slices, as in ``dataset[selection]``. Default: everything. Chunks that it
         covers in part are read, changed and written again by HDF5. h5py writes slices with steps,
@@ -89,10 +89,11 @@ def write(
         `Exception`, such as `KeyboardInterrupt`, passes through, with a note of how far it went.
     InvalidArgumentError
         If the values do not fit the selection, the file is closed or open for reading only,
-        `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
-        verified. With ``collective=True``, if the file is not one of parallel HDF5, the chunks are
-        not whole or not for one process each, or the call fails in another process; without it, if
-        the file is one of parallel HDF5 and the dataset has filters.
+        `threads` is not a number from 1 up, `progress` is no function, what is written cannot be
+        verified, or points are masked and the dataset has no fill value. With ``collective=True``,
+        if the file is not one of parallel HDF5, the chunks are not whole or not for one process
+        each, or the call fails in another process; without it, if the file is one of parallel HDF5
+        and the dataset has filters.
     UnsupportedError
         If it is a variable of netCDF4.
 
@@ -101,8 +102,8 @@ def write(
     RuntimeWarning
         If the bound is range-relative, and attributes declare other values than the fill value
         missing or invalid: the filter takes the range of each chunk without the fill value, but
-        with all others. If there are many chunks of less than 1 KiB: headers take much of the file.
-        If values are masked: as in h5py, what lies under the mask is written.
+        with all others. If the fill value is 0, which other values
+        become. If there are many chunks of less than 1 KiB: headers take much of the file.
 
     Notes
     -----
@@ -129,7 +130,7 @@ def write(
     dataset = dataset_to_write(dataset)
     check_open(dataset)
     if collective or is_collective(dataset):
-        _warn(dataset, values)
+        _warn(dataset)
         write_together(
             dataset, values, selection, threads=threads, verify=verify, progress=progress
         )
@@ -144,15 +145,15 @@ def write(
             f"parallel HDF5 writes a dataset with filters, as {dataset.name} is, only in all "
             "processes together: call write(..., collective=True) in each of them"
         )
-    _warn(dataset, values)
+    _warn(dataset)
     chosen = as_selection(selection, dataset.shape)
     chunks = stored_chunks(dataset)
     with reporting(progress, f"writing {dataset.name}") as report:
         if chosen is None:
             _require(dataset, whole_chunks=not verify)
-            dataset[selection] = all_at_once(values)
+            dataset[selection] = all_at_once(values, own_fill_value(dataset))
             return
-        source = make_source(values, chosen.shape, dataset.dtype, count)
+        source = make_source(values, chosen.shape, dataset, count)
         if chunks is None or chunks.encoding is None:
             _require(dataset, whole_chunks=not verify)
             for box in chosen.parts(dataset, report, source.cuts):
@@ -179,32 +180,23 @@ def _require(dataset: h5py.Dataset, *, whole_chunks: bool) -> None:
         )
 
 
-def _warn(dataset: h5py.Dataset, values: Any) -> None:
-    """Warn if masks are lost, ranges of chunks include missing values, or chunks are too small."""
-    # dask says in _meta what it will compute. A mask of its own, it does not know yet.
-    if np.ma.is_masked(values) or isinstance(getattr(values, "_meta", None), np.ma.MaskedArray):
-        warnings.warn(
-            f"the mask of the values is not written to {dataset.name}, only what lies under it; "
-            f"give values.filled({dataset.fillvalue}), or dask.array.ma.filled(values, ...)",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+def _warn(dataset: h5py.Dataset) -> None:
+    """Warn of a bound that missing values enlarge, of 0 as one of them, and of tiny chunks."""
     codec = codec_of(dataset)
     if codec is None:
         return
-    if codec.bound.kind is BoundKind.RANGE_RELATIVE and missing_of(dataset).has_more:
-        warnings.warn(
+    fill = own_fill_value(dataset)
+    if fill == 0 and "_FillValue" in dataset.attrs:  # else it means nothing to readers
+        warn_of_zero(dataset.name, fill, codec.bound)
+    if codec.bound.kind is BoundKind.RANGE_RELATIVE and no_data(dataset).has_more:
+        warn(
             f"{dataset.name} has values that its attributes declare missing or invalid. The filter "
             "takes them for data when it takes the range of a chunk, so the bound may be too large "
-            "for the others; make the dataset with codec.resolve(values, missing_value=...)",
-            RuntimeWarning,
-            stacklevel=3,
+            "for the others; make the dataset with codec.resolve(values, missing_value=...)"
         )
     small = small_chunks_text(dataset.shape, dataset.chunks, dataset.dtype.itemsize)
     if small:
-        warnings.warn(
+        warn(
             f"{dataset.name} has {small}; make it with larger chunks, best of about 1 MiB, or "
-            "rewrite the file with h5lossy repack --chunks auto",
-            RuntimeWarning,
-            stacklevel=3,
+            "rewrite the file with h5lossy repack --chunks auto"
         )

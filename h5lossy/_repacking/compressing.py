@@ -27,7 +27,6 @@ from h5lossy._errors import (
     IncompleteWriteError,
     InvalidArgumentError,
 )
-from h5lossy._frames import keeping_missing
 from h5lossy._ranges import confirmed_range
 from h5lossy._repacking.objects import path_text
 from h5lossy._values import own_fill_value
@@ -40,7 +39,7 @@ from h5lossy._verification.records import (
     loss_text,
     write_text,
 )
-from h5lossy.missing import missing_when_stored
+from h5lossy.missing import keeping_missing, missing_when_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

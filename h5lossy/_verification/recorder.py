@@ -32,7 +32,7 @@ from h5lossy._verification.records import (
     read_record,
     write_text,
 )
-from h5lossy.missing import missing_of
+from h5lossy.missing import no_data
 
 if TYPE_CHECKING:
     import h5py
@@ -78,7 +78,7 @@ class Recorder:
         self._dataset = dataset
         self._described = described
         # The filter keeps this fill value; missing values are compared here.
-        missing = (missing or missing_of(dataset)).with_fill(own_fill_value(dataset))
+        missing = (missing or no_data(dataset)).with_fill(own_fill_value(dataset))
         self.checker = BoundChecker(bound or described.bound, missing, threads=threads)
         self._unwritten = unwritten_value(dataset)
         self._hashes: dict[Place, int | None] = {}

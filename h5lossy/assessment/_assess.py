@@ -18,8 +18,8 @@ from h5lossy._progress import reporting
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
 from h5lossy.assessment._inputs import (
     Input,
-    Mask,
     agree_on_packing,
+    combined_mask,
     common_dtype,
     missing_in,
     opened,
@@ -169,7 +169,7 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
     fields = Fields(
         original=x,
         decoded=y,
-        mask=_combined_mask(mask, x),
+        mask=combined_mask(mask, x),
         dtype=dtype,
         layout=Layout.of(x.shape),
         missing=missing_in(x, y, dtype, options.fill_value, options.missing_value),
@@ -182,15 +182,3 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
         groups=groups,
         spacing=checked_spacing(options.spacing, len(x.shape)),
     )
-
-
-def _combined_mask(mask: Any, original: Input) -> Mask | None:
-    """Combine the caller's mask with that of a masked array."""
-    given = None if mask is None else Mask(mask, original.shape)
-    if original.mask is None:
-        return given
-    both = original.mask
-    if given is not None:
-        everything = tuple(slice(0, n) for n in original.shape)
-        both = both | (given.read(everything, MASK_DTYPE) != 0)
-    return Mask(both, original.shape)
