@@ -20,6 +20,7 @@ from __future__ import annotations
 from h5lossy import _native
 from h5lossy._batched import read, write
 from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary
+from h5lossy._chunking import chunks_for
 from h5lossy._codecs import (
     AATROX,
     FILTER_ID,
@@ -91,6 +92,7 @@ __all__ = [
     "__version__",
     "assess",
     "assess_divergence",
+    "chunks_for",
     "decode",
     "describe",
     "encode",

@@ -13,8 +13,8 @@ from h5lossy._batched.chunk_writer import ChunkWriter
 from h5lossy._batched.collective import is_collective, write_together
 from h5lossy._batched.reader import check_open, checked_threads
 from h5lossy._batched.sources import all_at_once, make_source
-from h5lossy._blocks import small_chunks_text
 from h5lossy._bounds import BoundKind
+from h5lossy._chunking import small_chunks_text
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
