@@ -24,13 +24,13 @@ from __future__ import annotations
 import contextlib
 import importlib.abc
 import sys
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from h5lossy import _native
 from h5lossy._errors import H5LossyError, NativeError
 from h5lossy._libhdf5 import LoadedHDF5, loaded_libraries
+from h5lossy._warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -251,11 +251,9 @@ def _register_quietly() -> None:
     except (H5LossyError, OSError) as error:
         # Where warnings are errors, this one must not break an import either.
         with contextlib.suppress(Warning):
-            warnings.warn(
+            warn(
                 f"h5lossy could not register its filter: {error}. "
-                "h5lossy.get_config() shows where it is missing",
-                RuntimeWarning,
-                stacklevel=2,
+                "h5lossy.get_config() shows where it is missing"
             )
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import sys
 import warnings
 
-#: Packages whose lines are no user's; contextlib runs the body of a context manager.
-_PASSED_OVER = {"contextlib", "h5lossy", "xarray"}
+#: Packages whose lines are no user's, though they may stand between these and the warning.
+_PASSED_OVER = {"contextlib", "h5lossy", "importlib", "xarray"}
 
 
 def warn(message: str) -> None:

@@ -1022,7 +1022,9 @@ with h5py.File(sys.argv[1], "w") as file:
         file.create_dataset(f"{number}", (4000,), "f8", chunks=chunks, compression=codec)[:99] = 1
 """
     said = run_python(code, tmp_path / "a.h5", "[(1,), (1,), (5,)]", env=environment()).stderr
-    assert said.startswith("h5lossy: a dataset has chunks of 8 bytes, and each takes a header of 40")
+    assert said.startswith(
+        "h5lossy: a dataset has chunks of 8 bytes, and each takes a header of 40"
+    )
     assert said.count("\n") == 1
     assert run_python(code, tmp_path / "a.h5", "[(6,), (1000,)]", env=environment()).stderr == ""
 

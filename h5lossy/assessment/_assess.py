@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from h5lossy._bounds import BoundKind
 from h5lossy._datasets import describe
 from h5lossy._errors import DeviceError
 from h5lossy._progress import reporting
+from h5lossy._warnings import warn
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
 from h5lossy.assessment._inputs import (
     Input,
@@ -123,7 +123,7 @@ def assess(
                 if placed is task:
                     raise
                 # As in the filter, the CPU takes over.
-                warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
+                warn(f"{failure}: the CPU does the work")
                 report = make_report(task, Passes(task, limit, advance).run())
         if slices and report.valid:
             found = take_slices(task.fields, report.error.max_at)
