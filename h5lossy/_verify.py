@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._datasets import describe
+from h5lossy._names import name_of
 from h5lossy._progress import reporting
 from h5lossy._variables import takes_variables
 from h5lossy._verification.chunk_check import ChunkCheck, Problem
@@ -123,12 +124,12 @@ def verify(
     """
     described = describe(dataset)
     if described is None:
-        return Verification(path=dataset.name, outdated=_of_a_dataset_before(dataset))
+        return Verification(path=name_of(dataset), outdated=_of_a_dataset_before(dataset))
     check = ChunkCheck(dataset, described)
     report = None
     size = described.raw_bytes
     total = size if against is None else 2 * size
-    with reporting(progress, f"verifying {dataset.name}") as report_bytes:
+    with reporting(progress, f"verifying {name_of(dataset)}") as report_bytes:
         check.run(lambda done: report_bytes(done, total))
         if against is not None and not check.is_readable:
             check.problem(None, "not compared with the original: not all of it can be decoded")
@@ -139,7 +140,7 @@ def verify(
 
             report = assess(against, dataset, progress=compared)
     return Verification(
-        path=dataset.name,
+        path=name_of(dataset),
         codec=described.codec,
         bound=described.bound,
         chunks=check.chunks,
