@@ -164,7 +164,7 @@ def write(
             writer.run()
             return
         _require(dataset, whole_chunks=writer.has_whole_chunks_only())
-        recorder = Recorder(dataset, threads=count)
+        recorder = Recorder(dataset, threads=count, target=chosen.box.slices)
         writer.run(recorder)
         with phil:  # other threads may add to the record, too
             recorder.finish()
