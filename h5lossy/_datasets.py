@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from h5lossy._blocks import for_each_chunk
 from h5lossy._codecs import FILTER_ID, Codec, codec_from_params, unpacked
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._public import name_publicly
 from h5lossy._values import own_fill_value
 from h5lossy._variables import takes_variables
 
@@ -171,3 +172,6 @@ def codec_of(dataset: h5py.Dataset) -> Codec | None:
             except (InvalidArgumentError, UnsupportedError) as error:
                 raise type(error)(f"{dataset.name} has filter {FILTER_ID}, but {error}") from error
     return None
+
+
+name_publicly(__name__)

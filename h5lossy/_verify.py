@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from h5lossy._datasets import describe
 from h5lossy._progress import reporting
+from h5lossy._public import name_publicly
 from h5lossy._variables import takes_variables
 from h5lossy._verification.chunk_check import ChunkCheck, Problem
 from h5lossy._verification.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
@@ -157,3 +158,6 @@ def _of_a_dataset_before(dataset: h5py.Dataset) -> tuple[Problem, ...]:
         return ()
     why = "the record is of another dataset: h5lossy did not compress this one"
     return (Problem(chunk=None, why=why),)
+
+
+name_publicly(__name__)

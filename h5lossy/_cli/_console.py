@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from h5lossy.assessment.render.text import printable
+from h5lossy._printable import one_line, printable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,17 +86,6 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], left_out: Sequ
     for row in rows:
         table.add_row(*(printable(row[i]) for i in shown))
     return table
-
-
-def printable_lines(text: str) -> str:
-    """Escape lines of text for a terminal (`printable`)."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def one_line(error: BaseException) -> str:
-    """Return the message of an exception as one line."""
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return " ".join(text.split()) or type(error).__name__
 
 
 def shape_text(shape: tuple[int, ...] | None) -> str:
