@@ -26,6 +26,7 @@ from h5lossy._errors import H5LossyError, InvalidArgumentError, UnsupportedError
 from h5lossy._frames import inspect
 from h5lossy._names import name_of
 from h5lossy._progress import reporting
+from h5lossy._public import name_publicly
 from h5lossy._stored import StoredChunks
 from h5lossy._values import unwritten_value
 from h5lossy._variables import takes_variables
@@ -465,3 +466,6 @@ def _violation(frame: FrameInfo, values: npt.NDArray[Any], bound_of_dataset: Err
     if frame.step > largest:
         return f"its bins are {frame.step!r} wide, which its own bound of {bound!r} does not allow"
     return ""
+
+
+name_publicly(__name__)

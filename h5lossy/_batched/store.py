@@ -19,12 +19,12 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import cffi
 from h5py._objects import phil
 
 from h5lossy import _native
 from h5lossy._blocks import grid_of
 from h5lossy._libhdf5 import has_fixed_array, put_into_file, stored_size
+from h5lossy._libraries import ffi, process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +48,6 @@ _AHEAD_BYTES = 32 << 10
 _ENTRY_BYTES = 24
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
-
-_ffi: Any = cffi.FFI()
-_ffi.cdef("int fallocate(int file, int mode, int64_t offset, int64_t size);")
-_libc: Any = _ffi.dlopen(None)
 
 
 class ChunkStore:
@@ -134,7 +130,7 @@ def _fallocate(fd: int, begin: int, size: int) -> int:
     """Return 0 or the errno. Not posix_fallocate, which writes zeros where it has no other way."""
     if sys.platform != "linux":
         return errno.EOPNOTSUPP
-    return int(_ffi.errno) if _libc.fallocate(fd, _KEEP_SIZE, begin, size) else 0
+    return int(ffi.errno) if process.fallocate(fd, _KEEP_SIZE, begin, size) else 0
 
 
 def _largest_file() -> int:

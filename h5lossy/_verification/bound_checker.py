@@ -14,6 +14,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary, exact_limits
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._public import name_publicly
 from h5lossy._ranges import Extent, prepared
 from h5lossy._values import Data, block_selections, is_big_endian, read_block
 
@@ -277,3 +278,6 @@ def largest_error(
         start = tuple(axis.start for axis in block)
         checker.add(start, read_block(original, block), read_block(decoded, block))
     return checker.summary()
+
+
+name_publicly(__name__)
