@@ -209,27 +209,31 @@ h5l_status decode_values(const Frame& frame, const Part& part, std::uint8_t* arr
 
 h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array, Scratch& scratch, const Message& why,
                        std::uint32_t threads) {
-  Choice choice;
-  if (frame.header.codec != H5L_CODEC_STORED) {
-    if (const h5l_status status = open_choice(frame, choice, why); status != H5L_OK) return status;
-    const Partial some(choice.geometry, part, array);
-    if (2 * std::uint64_t{some.tiles()} > frame.tiles) {
-      const std::size_t bytes = frame.header.raw_bytes;
-      std::uint8_t* const chunk = scratch.get(bytes);
-      if (chunk == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a chunk");
-      const h5l_status status = decode_chunk(frame, {chunk, bytes}, why, threads);
-      if (status == H5L_OK) part.scatter(0, part.chunk_values(), chunk, array);
-      return status;
-    }
-    if (const h5l_status status = check_sum(frame, why, threads_for_chunk(threads, frame.payload.size()));
-        status != H5L_OK) {
-      return status;
-    }
-    return decode_tiles(frame, choice, some, why, threads);
+  const FrameHeader& header = frame.header;
+  if (header.codec == H5L_CODEC_STORED) {
+    if (const h5l_status status = check_sum(frame, why); status != H5L_OK) return status;
+    copy_stored(frame, part, array);
+    return H5L_OK;
   }
-  if (const h5l_status status = check_sum(frame, why); status != H5L_OK) return status;
-  copy_stored(frame, part, array);
-  return H5L_OK;
+  Choice choice;
+  if (const h5l_status status = open_choice(frame, choice, why); status != H5L_OK) return status;
+  const Partial some(choice.geometry, part, array);
+  // Short rows of boxes are copied faster to a chunk, and GPUs decode whole chunks.
+  const bool is_most = 2 * std::uint64_t{some.tiles()} > frame.tiles;
+  if (is_most &&
+      (!choice.geometry.is_linear() || select_device(Direction::decode, header.codec, header.raw_bytes) != nullptr)) {
+    std::uint8_t* const chunk = scratch.get(header.raw_bytes);
+    if (chunk == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a chunk");
+    const h5l_status status = decode_chunk(frame, {chunk, header.raw_bytes}, why, threads);
+    if (status == H5L_OK) part.scatter(0, part.chunk_values(), chunk, array);
+    return status;
+  }
+  if (const h5l_status status = check_sum(frame, why, threads_for_chunk(threads, some.bytes())); status != H5L_OK) {
+    return status;
+  }
+  const h5l_status status = decode_tiles(frame, choice, some, why, threads);
+  if (status == H5L_OK) count_chunk(Direction::decode, false);
+  return status;
 }
 
 namespace {

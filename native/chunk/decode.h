@@ -27,7 +27,8 @@ namespace h5lossy {
 [[nodiscard]] h5l_status decode_values(const Frame& frame, const Part& part, std::uint8_t* array, const Message& why,
                                        std::uint32_t threads = 1);
 
-// Checks the payload's checksum, then does the same. If most tiles are needed, decodes the whole chunk to `scratch` first.
+// Checks the payload's checksum, then does the same. If most tiles are needed, may decode the whole chunk to
+// `scratch` first.
 [[nodiscard]] h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array, Scratch& scratch,
                                      const Message& why, std::uint32_t threads = 1);
 
