@@ -12,7 +12,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._arrays import cupy_memory
-from h5lossy._batched.boxes import Grid, chunk_box
+from h5lossy._batched.boxes import chunk_box
 from h5lossy._batched.gpu_decoder import decode
 from h5lossy._batched.pipeline import FrameBuffers, overlap
 from h5lossy._blocks import for_each_chunk
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
-    from h5lossy._batched.boxes import Box, Pieces, Place
+    from h5lossy._batched.boxes import Pieces, Place, Selection
     from h5lossy._progress import Report
     from h5lossy._stored import StoredChunks
 
@@ -34,7 +34,12 @@ class ChunkReader:
     """Reads a box of a dataset into a target of its shape; a subclass decodes the frames."""
 
     def __init__(
-        self, dataset: h5py.Dataset, chunks: StoredChunks, box: Box, target: Any, report: Report
+        self,
+        dataset: h5py.Dataset,
+        chunks: StoredChunks,
+        chosen: Selection,
+        target: Any,
+        report: Report,
     ) -> None:
         assert chunks.decoding is not None
         self._params = chunks.decoding
@@ -42,7 +47,7 @@ class ChunkReader:
         self._chunks = chunks
         self._target = target
         self._report = report
-        self._grid = Grid.of(dataset, box)
+        self._chosen = chosen
         self._fill = unwritten_value(dataset)
         self._all_stored: npt.NDArray[np.bool_] | None = None
         self._done = 0
@@ -53,37 +58,37 @@ class ChunkReader:
 
     def _read_whole(self, place: Place, *, is_stored: bool) -> None:
         """Read a chunk that is not a good frame of ours; raise if it is broken."""
-        chunk = chunk_box(place, self._grid.chunks)
-        box = chunk.intersection(self._grid.box)
+        chunk = chunk_box(place, self._chosen.chunks)
+        box = chunk.intersection(self._chosen.box)
         if is_stored:
             values = self._chunks.values(place)[box.within(chunk).slices]
         else:
             values = np.broadcast_to(self._fill, box.shape)
-        self._assign(box.within(self._grid.box).slices, values)
+        self._assign(box.within(self._chosen.box).slices, values)
 
     def _are_stored(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which chunks are stored: by HDF5's index for few, or by a list of all."""
         if self._all_stored is None:
             dataset = self._dataset.id.id
-            if self._grid.has_few_of(self._dataset) and all(
+            if self._chosen.has_few_chunks and all(
                 stored_size(dataset, tuple(place)) is not None for place in places.tolist()
             ):
                 return np.ones(len(places), np.bool_)
             # None of `stored_size` may also be an error, which this raises.
             self._all_stored = self._list_chunks()
-        at = places // self._grid.chunks - self._grid.first
+        at = places // self._chosen.chunks - self._chosen.first
         found: npt.NDArray[np.bool_] = self._all_stored[tuple(at.T)]
         return found
 
     def _list_chunks(self) -> npt.NDArray[np.bool_]:
-        """Return which chunks of the grid are stored."""
-        grid = self._grid
-        stored = np.zeros(grid.counts, np.bool_)  # a byte for each, as there may be millions
+        """Return which chunks of the selection are stored."""
+        chosen = self._chosen
+        stored = np.zeros(chosen.counts, np.bool_)  # a byte for each, as there may be millions
 
         def mark(chunk: Any) -> None:
-            at = tuple(map(operator.floordiv, chunk.chunk_offset, grid.chunks))
-            inside = tuple(map(operator.sub, at, grid.first))
-            if all(0 <= i < n for i, n in zip(inside, grid.counts, strict=True)):
+            at = tuple(map(operator.floordiv, chunk.chunk_offset, chosen.chunks))
+            inside = tuple(map(operator.sub, at, chosen.first))
+            if all(0 <= i < n for i, n in zip(inside, chosen.counts, strict=True)):
                 stored[inside] = True
 
         for_each_chunk(self._dataset, mark)
@@ -91,8 +96,8 @@ class ChunkReader:
 
     def _tell(self, done: int) -> None:
         """Report that `done` chunks have been read."""
-        total = self._grid.nbytes
-        self._report(total * done // len(self._grid), total)
+        total = self._chosen.nbytes
+        self._report(total * done // len(self._chosen), total)
 
 
 class _Batch(NamedTuple):
@@ -109,8 +114,8 @@ class HostReader(ChunkReader):
 
     def _fetch(self, threads: int) -> Iterator[_Batch]:
         """Yield each batch and its frames by their number; read the chunks that have none."""
-        buffers = FrameBuffers(self._grid.chunk_bytes)
-        for pieces in self._grid.batches(threads):
+        buffers = FrameBuffers(self._chosen.chunk_bytes)
+        for pieces in self._chosen.batches(threads):
             buffer = buffers.next(len(pieces))
             frames = {}
             for i, is_stored in enumerate(self._are_stored(pieces.places)):
@@ -127,14 +132,8 @@ class HostReader(ChunkReader):
         if not batch.frames:
             return {}
         pieces, frames = batch.pieces[list(batch.frames)], list(batch.frames.values())
-        parts = _native.Parts(
-            array=self._target,
-            chunk=self._grid.chunks,
-            corners=pieces.start - self._grid.box.start,
-            first=pieces.start - pieces.places,
-            extents=pieces.stop - pieces.start,
-            padding=self._fill,
-        )
+        start, chunk = self._chosen.box.start, self._chosen.chunks
+        parts = pieces.in_array(self._target, start, chunk, self._fill)
         return _native.decode_parts(self._params, parts, frames, threads)
 
     def _finish(self, batch: _Batch, failures: dict[int, Exception]) -> None:
@@ -151,14 +150,14 @@ class GpuReader(ChunkReader):
 
     def run(self) -> None:
         """Read, or raise MemoryError if the GPU has no memory for a batch."""
-        grid = self._grid
-        places = list(grid.box.places(grid.chunks))
-        start = tuple(map(operator.mod, grid.box.start, grid.chunks))
+        chosen = self._chosen
+        places = list(chosen.box.places(chosen.chunks))
+        start = tuple(map(operator.mod, chosen.box.start, chosen.chunks))
 
         def read_frame(number: int, buffer: npt.NDArray[np.uint8]) -> Any:
             return self._chunks.frame_if_whole(places[number], buffer)
 
-        for done, left in decode(self._target, grid.chunks, start, read_frame):
+        for done, left in decode(self._target, chosen.chunks, start, read_frame):
             if left:
                 others = [places[number] for number in left]
                 for place, is_stored in zip(
