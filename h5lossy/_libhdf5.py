@@ -43,6 +43,25 @@ def stored_size(dataset: int, place: tuple[int, ...]) -> int | None:
     return None if status < 0 or size == _NO_SIZE else size
 
 
+def has_no_chunks(dataset: int, place: tuple[int, ...]) -> bool:
+    """Return whether no chunk of a dataset is in the file yet; `place` is that of any chunk.
+
+    H5Dget_storage_size answers that, too, but goes through all chunks.
+    """
+    status, size = _storage_size(dataset, place)
+    return status >= 0 and size == _NO_SIZE
+
+
+def allocated_end(file: h5py.h5f.FileID) -> int:
+    """Return where what HDF5 has allocated in a file ends; the file may be longer or shorter."""
+    get = _function("H5Fget_eoa", "int (*)(int64_t, uint64_t *)")
+    end = ffi.new("uint64_t *")
+    with phil:
+        if get and get(file.id, end) >= 0:
+            return int(end[0])
+        return int(file.get_filesize())
+
+
 def is_parallel(file: h5py.File) -> bool:
     """Return whether several processes have opened a file together.
 

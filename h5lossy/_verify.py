@@ -313,12 +313,12 @@ class _ChunkCheck:
         """Yield the chunks, and the frames of those that are decoded many at a time."""
         chunk_bytes = math.prod(self._chunks) * self._unwritten.itemsize
         step = batch_bytes(chunk_bytes, self._threads) // chunk_bytes
-        buffers = FrameBuffers(chunk_bytes)
+        buffers, most = FrameBuffers(), _native.max_encoded_size(chunk_bytes)
         for i in range(0, self.chunks, step):
             starts = self._starts[i : i + step]
             frames = {}
             if self._stored.decoding is not None:
-                buffer = buffers.next(len(starts))
+                buffer = buffers.next(len(starts), most)
                 for k, start in enumerate(starts.tolist()):
                     frame = self._stored.frame_if_whole(tuple(start), buffer[k])
                     if frame is not None:
