@@ -22,6 +22,7 @@ from h5lossy._arrays import device_of, is_device_array
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._codecs import CODECS, Codec, checked_codec
 from h5lossy._errors import BoundError, CorruptFrameError, InvalidArgumentError
+from h5lossy._public import name_publicly
 from h5lossy._ranges import prepared
 from h5lossy._values import (
     checked_dtype,
@@ -377,3 +378,6 @@ def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
         extents = math.prod(extents[: surplus + 1]), *extents[surplus + 1 :]
     # The library has 32 bits for each, and refuses so many values.
     return tuple(min(n, 0xFFFFFFFF) for n in extents)
+
+
+name_publicly(__name__)

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from h5lossy import _native
+from h5lossy._attributes import attribute_of
 from h5lossy._blocks import chunk_starts, grid_of
 from h5lossy._bounds import BoundKind
-from h5lossy._errors import InvalidArgumentError
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._values import (
     as_bits,
     checked_fill_value,
@@ -299,14 +300,6 @@ def _keeps(codec: Any, values: npt.NDArray[Any]) -> bool:
     return bool((as_bits(decoded) == as_bits(values)).all())
 
 
-def attribute_of(data: Any, name: str) -> Any:
-    """Return an attribute of a dataset or variable of any library; None if there is none."""
-    if hasattr(data, "ncattrs"):  # netCDF4
-        return data.getncattr(name) if name in data.ncattrs() else None
-    attributes: Any = getattr(data, "attrs", None)
-    return attributes.get(name) if hasattr(attributes, "get") else None
-
-
 def _declared(data: Any, name: str) -> Any:
     """Return an attribute, also where xarray has moved it; not of what it has unpacked."""
     value = attribute_of(data, name)
@@ -328,8 +321,8 @@ class _Attributes:
         nothing = np.empty(0, self.dtype)
         try:
             value = _declared(self.data, name)
-        except (OSError, TypeError, ValueError) as error:  # a type that h5py does not know
-            self._ignore(name, f"since it can't be read: {error}")
+        except UnsupportedError as error:
+            self._ignore(name, f"since it can't be read: {error.__cause__}")
             return nothing
         if value is None:
             return nothing

@@ -172,8 +172,8 @@ def _obstacle(dataset: h5py.Dataset) -> str:
     for obstacle, is_there in obstacles.items():
         if is_there:
             return obstacle
-    filters = absent_filters(dataset.id)
-    return f"no filter {printable(', '.join(filters))} here" if filters else ""
+    filters = absent_filters(dataset.id.get_create_plist())
+    return f"no filter {printable(filters)} here" if filters else ""
 
 
 def _chunk_shape(plan: Plan, wanted: Chunks | None) -> tuple[int, ...]:
