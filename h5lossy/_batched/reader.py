@@ -95,16 +95,16 @@ def read(
         threads = checked_threads(threads)
     check_open(dataset)
     chosen = as_selection(selection, dataset)
-    if progress is False:
-        return _read(dataset, selection, chosen, out, threads, lambda _done, _total: None)
-    with reporting(progress, f"reading {dataset.name}") as report:
-        return _read(dataset, selection, chosen, out, threads, report)
+    what = f"reading {dataset.name}" if progress else ""
+    with reporting(progress, what) as report:
+        return _read(dataset, selection, chosen, out=out, threads=threads, report=report)
 
 
 def _read(
     dataset: h5py.Dataset,
     selection: Any,
     chosen: Selection | None,
+    *,
     out: Any,
     threads: int | None,
     report: Report,
