@@ -220,6 +220,36 @@ def put_into_file(dataset: h5py.h5d.DatasetID, place: tuple[int, ...]) -> None:
         dataset.get_chunk_info_by_coord(place)
 
 
+#: What h5py does not wrap of a group's creation list: when links are stored in a heap, and the
+#: estimates of their number and of the length of their names.
+_LINK_STORAGE = ("link_phase_change", "est_link_info")
+
+
+def link_storage(creation_list: int) -> list[int]:
+    """Return the four numbers of one of h5py's group creation lists that h5py does not wrap."""
+    numbers = _ffi.new("unsigned [4]")
+    for i, name in enumerate(_LINK_STORAGE):
+        get = _of_h5py(f"H5Pget_{name}", "int (*)(int64_t, unsigned *, unsigned *)")
+        with phil:
+            status = get(creation_list, numbers + 2 * i, numbers + 2 * i + 1)
+        _require_success(status, name)
+    return list(numbers)
+
+
+def set_link_storage(creation_list: int, numbers: list[int]) -> None:
+    """Set what `link_storage` returns."""
+    for i, name in enumerate(_LINK_STORAGE):
+        put = _of_h5py(f"H5Pset_{name}", "int (*)(int64_t, unsigned, unsigned)")
+        with phil:
+            status = put(creation_list, *numbers[2 * i : 2 * i + 2])
+        _require_success(status, name)
+
+
+def _require_success(status: int, name: str) -> None:
+    if status < 0:
+        raise OSError(f"HDF5 could not read or set {name} of a group")
+
+
 def _storage_size(dataset: int, place: tuple[int, ...]) -> tuple[int, int]:
     """Return the status of ``H5Dget_chunk_storage_size``, and the size."""
     get = _of_h5py("H5Dget_chunk_storage_size", "int (*)(int64_t, const uint64_t *, uint64_t *)")

@@ -18,8 +18,8 @@ from h5lossy._batched.chunk_writer import ChunkWriter
 from h5lossy._batched.collective import BoxWriter, is_collective, tell_others, write_together
 from h5lossy._batched.reader import check_open, checked_threads, read
 from h5lossy._batched.sources import all_at_once, make_source
-from h5lossy._blocks import small_chunks_text
 from h5lossy._bounds import BoundKind
+from h5lossy._chunking import small_chunks_text
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
@@ -185,7 +185,7 @@ def write(
             if not verify:
                 writer.run()
                 return
-            recorder = Recorder(dataset, threads=count)
+            recorder = Recorder(dataset, threads=count, target=chosen.box.slices)
             writer.run(recorder)
             with phil:  # other threads may add to the record, too
                 recorder.finish()
