@@ -20,6 +20,7 @@ from __future__ import annotations
 from h5lossy import _native
 from h5lossy._batched import read, write
 from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary
+from h5lossy._chunking import chunks_for
 from h5lossy._codecs import (
     AATROX,
     FILTER_ID,
@@ -48,8 +49,7 @@ from h5lossy._errors import (
 from h5lossy._frames import FrameInfo, decode, encode, inspect, max_encoded_size
 from h5lossy._plugins import PLUGIN_PATH, Config, Device, LibHDF5, get_config, install, register
 from h5lossy._verification.bound_checker import largest_error
-from h5lossy._verification.chunk_check import Problem
-from h5lossy._verification.verify import Verification, verify
+from h5lossy._verify import Problem, Verification, verify
 from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
 
 __version__ = _native.version()
@@ -91,6 +91,7 @@ __all__ = [
     "__version__",
     "assess",
     "assess_divergence",
+    "chunks_for",
     "decode",
     "describe",
     "encode",

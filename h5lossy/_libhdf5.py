@@ -68,6 +68,7 @@ _PREFIXES = ("", "vtkhdf5_")
 _DEFAULT_ERROR_STACK = 0
 _FIXED_ARRAY = 3  # H5D_CHUNK_IDX_FARRAY
 _NO_SIZE = (1 << 64) - 1
+_HAS_MPI: bool = h5py.get_config().mpi
 
 
 class LoadedHDF5:
@@ -195,16 +196,16 @@ def allocated_end(file: h5py.h5f.FileID) -> int:
         return int(file.get_filesize())
 
 
-def is_parallel(file: h5py.File) -> bool:
-    """Return whether several processes have opened a file together.
+def is_parallel(given: h5py.Dataset | h5py.File) -> bool:
+    """Return whether several processes have opened a file, or that of a dataset, together.
 
     Not by its driver: HDF5 duplicates the communicator when it is asked for that, and a process
     that asks alone waits for the others.
     """
-    if not h5py.get_config().mpi:
+    if not _HAS_MPI:
         return False
     try:
-        file.id.get_mpi_atomicity()
+        given.file.id.get_mpi_atomicity()
     except ValueError:
         return False
     return True
@@ -217,6 +218,36 @@ def put_into_file(dataset: h5py.h5d.DatasetID, place: tuple[int, ...]) -> None:
         raise OSError(f"HDF5 could not write chunk {place}")
     if size == _NO_SIZE:  # it is the first one
         dataset.get_chunk_info_by_coord(place)
+
+
+#: What h5py does not wrap of a group's creation list: when links are stored in a heap, and the
+#: estimates of their number and of the length of their names.
+_LINK_STORAGE = ("link_phase_change", "est_link_info")
+
+
+def link_storage(creation_list: int) -> list[int]:
+    """Return the four numbers of one of h5py's group creation lists that h5py does not wrap."""
+    numbers = _ffi.new("unsigned [4]")
+    for i, name in enumerate(_LINK_STORAGE):
+        get = _of_h5py(f"H5Pget_{name}", "int (*)(int64_t, unsigned *, unsigned *)")
+        with phil:
+            status = get(creation_list, numbers + 2 * i, numbers + 2 * i + 1)
+        _require_success(status, name)
+    return list(numbers)
+
+
+def set_link_storage(creation_list: int, numbers: list[int]) -> None:
+    """Set what `link_storage` returns."""
+    for i, name in enumerate(_LINK_STORAGE):
+        put = _of_h5py(f"H5Pset_{name}", "int (*)(int64_t, unsigned, unsigned)")
+        with phil:
+            status = put(creation_list, *numbers[2 * i : 2 * i + 2])
+        _require_success(status, name)
+
+
+def _require_success(status: int, name: str) -> None:
+    if status < 0:
+        raise OSError(f"HDF5 could not read or set {name} of a group")
 
 
 def _storage_size(dataset: int, place: tuple[int, ...]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import cffi
 import numpy as np
 
-from h5lossy._blocks import small_chunks_text
+from h5lossy._chunking import small_chunks_text
 from h5lossy._codecs import FILTER_ID, Codec, checked_codec
 from h5lossy._errors import InvalidArgumentError, NativeError, UnsupportedError
 from h5lossy._libhdf5 import functions_in

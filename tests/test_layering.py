@@ -286,7 +286,7 @@ def test_python_never_reads_the_bytes_of_a_frame() -> None:
 
 
 def test_the_command_line_is_known_to_nobody() -> None:
-    library = [path for path in MODULES if PACKAGE / "cli" not in path.parents]
+    library = [path for path in MODULES if PACKAGE / "_cli" not in path.parents]
     assert importers("click", among=library) == set()
     assert importers("matplotlib", among=library) == {"h5lossy/assessment/render/figure.py"}
     assert importers("rich", among=library) == {"h5lossy/_progress.py"}
@@ -294,7 +294,7 @@ def test_the_command_line_is_known_to_nobody() -> None:
 
 
 def test_the_command_line_does_not_call_the_library_itself() -> None:
-    commands = sorted((PACKAGE / "cli").glob("*.py"))
+    commands = sorted((PACKAGE / "_cli").glob("*.py"))
     assert commands
     assert not [path for path in commands if any("_native" in m for m in imports(path))]
 

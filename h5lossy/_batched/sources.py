@@ -54,7 +54,7 @@ class Source(Protocol):
 
 
 def make_source(
-    values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], read: Callable[..., Any]
+    values: Any, shape: tuple[int, ...], dataset: h5py.Dataset, read: Callable[..., Any]
 ) -> Source:
     """Make a source of the values for a selection, or raise if they do not fit it.
 
@@ -64,12 +64,12 @@ def make_source(
         As given to `write`.
     shape : tuple of int
         Extents of the selection.
-    dtype : numpy.dtype
-        Type of the dataset. As in h5py, HDF5 converts arrays to it, and NumPy everything else.
+    dataset : h5py.Dataset
+        As in h5py, HDF5 converts arrays to its type, and NumPy everything else.
     read : function
         Called with a dataset and an index if the values are in a dataset.
     """
-    values = as_shown(values)
+    values, dtype = as_shown(values), dataset.dtype
     _check_type(getattr(values, "dtype", None), dtype)
     if is_device_array(values):
         memory = cupy_memory(values)
@@ -92,10 +92,10 @@ def make_source(
     return _Array(_fitted(_as_array(values, dtype), shape).__getitem__)
 
 
-def all_at_once(values: Any, dtype: np.dtype[Any]) -> Any:
+def all_at_once(values: Any, dataset: h5py.Dataset) -> Any:
     """Return values that h5py can write; raise `InvalidArgumentError` for blocks."""
     values = as_shown(values)
-    _check_type(getattr(values, "dtype", None), dtype)
+    _check_type(getattr(values, "dtype", None), dataset.dtype)
     if is_device_array(values):
         memory = cupy_memory(values)
         return memory.library.to_host(memory)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from h5py import h5f, h5i
 from h5py._objects import phil
 
 from h5lossy._batched.boxes import as_selection
@@ -17,8 +18,8 @@ from h5lossy._batched.chunk_writer import ChunkWriter
 from h5lossy._batched.collective import BoxWriter, is_collective, tell_others, write_together
 from h5lossy._batched.reader import check_open, checked_threads, read
 from h5lossy._batched.sources import all_at_once, make_source
-from h5lossy._blocks import small_chunks_text
 from h5lossy._bounds import BoundKind
+from h5lossy._chunking import small_chunks_text
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
@@ -147,9 +148,10 @@ def write(
             count = checked_threads(threads)
             _check(dataset, together=together, verify=verify)
             _warn(dataset, values, stacklevel=5 if together else 4)
-            report = stack.enter_context(reporting(progress, f"writing {dataset.name}"))
+            what = f"writing {dataset.name}" if progress else ""
+            report = stack.enter_context(reporting(progress, what))
             read_dataset = partial(read, threads=count)
-            return report, lambda shape: make_source(values, shape, dataset.dtype, read_dataset)
+            return report, lambda shape: make_source(values, shape, dataset, read_dataset)
 
         if together:
             write_together(dataset, selection, prepare)
@@ -164,8 +166,13 @@ def write(
                 f"verify=True needs whole chunks, compressed by h5lossy alone, in {dataset.name}; "
                 "for others, write without, and compare with h5lossy.assess afterwards"
             )
+        if chosen is None and dataset.shape is None:
+            raise InvalidArgumentError(
+                f"{dataset.name} has no shape (a null dataspace), so it holds no values; make a "
+                "dataset with a shape"
+            )
         if chosen is None or (is_empty and params is None):
-            dataset[selection] = all_at_once(values, dataset.dtype)
+            dataset[selection] = all_at_once(values, dataset)
             return
         source = source_for(chosen.shape)
         if is_empty:
@@ -178,7 +185,7 @@ def write(
             if not verify:
                 writer.run()
                 return
-            recorder = Recorder(dataset, threads=count)
+            recorder = Recorder(dataset, threads=count, target=chosen.box.slices)
             writer.run(recorder)
             with phil:  # other threads may add to the record, too
                 recorder.finish()
@@ -186,21 +193,16 @@ def write(
 
 def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
     """Raise if the dataset can't be written."""
-    if dataset.file.mode == "r":
+    if not h5i.get_file_id(dataset.id).get_intent() & h5f.ACC_RDWR:
         raise InvalidArgumentError(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
-        )
-    if dataset.shape is None:
-        raise InvalidArgumentError(
-            f"{dataset.name} has no shape (a null dataspace), so it holds no values; make a "
-            "dataset with a shape"
         )
     if together and verify:
         raise InvalidArgumentError(
             "verify=True records what one process wrote, and cannot be combined with "
             "collective=True; compare with h5lossy.assess afterwards"
         )
-    if not together and is_parallel(dataset.file) and dataset.id.get_create_plist().get_nfilters():
+    if not together and is_parallel(dataset) and dataset.id.get_create_plist().get_nfilters():
         raise InvalidArgumentError(
             f"parallel HDF5 writes a dataset with filters, as {dataset.name} is, only in all "
             "processes together: call write(..., collective=True) in each of them"

@@ -144,8 +144,8 @@ class BoundChecker:
         found = []
         if self.missing_change is not None:
             found.append(
-                "missing or not valid before or after, but not both alike: "
-                f"{self._missing_changed}, the first at {self.missing_change.at}"
+                f"{self._missing_changed} missing values changed, or valid values became missing, "
+                f"the first at {self.missing_change.at}"
             )
         if points.violations:
             first = points.listed[0]
