@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+import array
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import h5py
+    import numpy.typing as npt
 
 Block = tuple[slice, ...]
 
@@ -133,18 +137,37 @@ def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
     return starts
 
 
-def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], None]) -> None:
-    """Call a function with the `h5py.h5d.StoreInfo` of every chunk that is in the file."""
+def chunk_offsets(dataset: h5py.Dataset) -> npt.NDArray[np.uint64]:
+    """Return where the chunks begin that are in the file: a row for each, in 8 bytes an axis."""
+    offsets = array.array("Q")
+    for_each_chunk(dataset, lambda chunk: offsets.extend(chunk.chunk_offset))
+    return np.frombuffer(offsets or b"", np.uint64).reshape(-1, len(dataset.shape))
 
-    def go_on(chunk: Any) -> None:  # chunk_iter stops at the first result that is not None
-        if chunk.byte_offset is not None:  # a damaged index may list what is nowhere
-            visit(chunk)
+
+def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], bool | None]) -> None:
+    """Call a function with the `h5py.h5d.StoreInfo` of each chunk in the file until one is True."""
+
+    def go_on(chunk: Any) -> bool | None:  # chunk_iter stops at the first result that is not None
+        # A damaged index may list what is nowhere.
+        return True if chunk.byte_offset is not None and visit(chunk) else None
 
     if hasattr(dataset.id, "chunk_iter"):
         dataset.id.chunk_iter(go_on)
     else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
-        for i in range(dataset.id.get_num_chunks()):
-            go_on(dataset.id.get_chunk_info(i))
+        infos = map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))
+        any(map(go_on, infos))
+
+
+def first_chunk(dataset: h5py.Dataset) -> tuple[int, ...] | None:
+    """Return where a chunk begins that is in the file; None if there is none."""
+    found: list[tuple[int, ...]] = []
+
+    def take(chunk: Any) -> bool:
+        found.append(chunk.chunk_offset)
+        return True
+
+    for_each_chunk(dataset, take)
+    return found[0] if found else None
 
 
 def _pieces(extent: int, length: int) -> int:

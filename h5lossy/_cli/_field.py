@@ -78,14 +78,12 @@ def read_field(
     file, patterns = _place_and_patterns(place, pattern)
     wanted = parse_chunks(chunks)
     with open_file(file) as opened:
-        found = {
-            name: d for name, d in datasets_in(opened, patterns).items() if is_float(d) and d.shape
-        }
+        datasets = datasets_in(opened, patterns)
+        found = [name for name, one in datasets.items() if is_float(one) and one.shape]
         if len(found) != 1:
-            names = ", ".join(list(found)[:6]) or "none"
+            names = ", ".join(found[:6]) or "none"
             raise click.UsageError(f"choose one float dataset with -d; these are there: {names}")
-        [(name, dataset)] = found.items()
-        return _read(file, name, dataset, wanted, missing_value)
+        return _read(file, found[0], datasets[found[0]], wanted, missing_value)
 
 
 @contextmanager

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections import defaultdict
 from contextlib import suppress
@@ -24,6 +23,7 @@ from h5lossy._cli._console import (
     printable,
     ratio_text,
     say,
+    say_json,
     shape_text,
 )
 from h5lossy._cli._files import UNREADABLE, for_each_file, open_file, raise_failures, why_of
@@ -59,7 +59,7 @@ _MOST_ROWS = 100
 _MOST_NAMES = 4
 
 
-@click.command(short_help="Copy files, with their float datasets compressed.")
+@click.command()
 @click.argument(
     "sources",
     metavar="SRC...",
@@ -240,7 +240,7 @@ def repack(
     if as_json:
         for source, error in failed.items():
             results[source].plain["error"] = why_of(error)
-        click.echo(json.dumps({"files": [one.plain for one in results.values()]}, indent=2))
+        say_json({"files": [one.plain for one in results.values()]})
     elif not (quiet or is_alone or dry_run):
         _print_sum([one.plain for source, one in results.items() if source not in failed])
     raise_failures(failed, len(sources))

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5g, h5l, h5o, h5p, h5r, h5s, h5t
 
+from h5lossy._names import path_text
 from h5lossy._repacking.objects import (
     attribute_names,
     filters_in,
@@ -22,7 +23,6 @@ from h5lossy._repacking.objects import (
     has_variable_length,
     links,
     object_key,
-    path_text,
 )
 from h5lossy._repacking.values import blocks_of, read_block, type_with_references
 from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE

@@ -30,6 +30,7 @@ import h5py
 from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5s, h5t
 
 from h5lossy._errors import H5LossyError, UnsupportedError
+from h5lossy._names import path_text
 from h5lossy._repacking.objects import (
     Link,
     ObjectKey,
@@ -39,7 +40,6 @@ from h5lossy._repacking.objects import (
     has_variable_length,
     links,
     object_key,
-    path_text,
     set_group_properties,
 )
 from h5lossy._repacking.values import ReferenceCopier, copy_attribute, copy_dataset

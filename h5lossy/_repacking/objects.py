@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from h5py import h5, h5a, h5d, h5g, h5l, h5o, h5p, h5t, h5z
 
 from h5lossy._libhdf5 import link_storage, set_link_storage
+from h5lossy._names import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,11 +33,6 @@ def object_key(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> ObjectKey:
     """Return which object this is, whatever path it was opened by."""
     info = h5o.get_info(obj)
     return info.fileno, info.addr
-
-
-def path_text(path: bytes) -> str:
-    """Return a path as text; what is not UTF-8 stands as lone surrogates."""
-    return path.decode(errors="surrogateescape")
 
 
 def walk(file: h5py.File) -> Iterator[tuple[bytes, h5g.GroupID | h5d.DatasetID | h5t.TypeID]]:

@@ -17,7 +17,8 @@ from h5lossy._blocks import TINY_BYTES
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import access_of, chunks_for, is_small
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._repacking.objects import ObjectKey, absent_filters, object_key, path_text, walk
+from h5lossy._names import path_text
+from h5lossy._repacking.objects import ObjectKey, absent_filters, object_key, walk
 
 if TYPE_CHECKING:
     import numpy as np
