@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment._fields import Fields
-    from h5lossy.assessment._wide import Undefined
+    from h5lossy.assessment._undefined import Undefined
 
     Values = npt.NDArray[np.float64]
 
