@@ -113,8 +113,6 @@ def test_beyond_squares_numbers_are_right_or_have_a_reason(
         if path.startswith("histogram"):
             continue
         if there.get(path) is None and value is not None:
-            if path.startswith("spectrum.ratio."):
-                path = "spectrum"
             assert NEEDS_SQUARES.match(path), path
             assert any(path.startswith(reason) for reason in found.undefined), path
         elif isinstance(value, float):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from h5lossy.assessment._sparse import MOST_READ
 from h5lossy.assessment._undefined import OVERFLOW, fits
 from h5lossy.assessment.schema import Climate, Spectrum
 
@@ -103,6 +104,9 @@ def climate(fields: Fields, undefined: Undefined, progress: Callable[[int], None
         progress(fields.original.size)
     elif min(shape[-2:]) <= 2 * _HALO:
         why = f"an axis of a slice is shorter than {2 * _HALO + 1}"
+        progress(fields.original.size)
+    elif fields.stored is not None and fields.original.size > MOST_READ:
+        why = f"most of {fields.original.size} values were never written, and it reads all of them"
         progress(fields.original.size)
     else:
         for at in itertools.product(*map(range, shape[:-2])):

@@ -94,7 +94,7 @@ class Passes:
             state = _native.AssessState(task.params(extent, value_range))
         elif state.params.window:
             state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
-        walker = Walker(fields, halo_of(state.params), self._limit)
+        walker = Walker(fields, halo_of(state.params), self._limit, state.params.step)
         boxes = self._new_boxes()
         absent = task.absent(state.params)
         field = walker.run(
@@ -153,14 +153,14 @@ class Passes:
             value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype), fill_bits=fill_bits
         )
         found = []
-        for own in fields.blocks(min(BLOCK_BYTES, self._limit // 4)):
+        for own, times in fields.blocks(min(BLOCK_BYTES, self._limit // 4)):
             block, mask = fields.read_original(fields.layout.selection(own))
             if mask is not None:
                 block = np.where(mask != 0, dtype.type(np.nan), block).astype(dtype)
             ends = _native.value_range(params, block)
             if ends is not None:
                 found.append(ends)
-            self._advance(block.size)
+            self._advance(block.size * times)
         if not found:
             return None
         return min(low for low, _ in found), max(high for _, high in found)
