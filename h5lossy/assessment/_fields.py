@@ -12,7 +12,7 @@ import numpy as np
 
 from h5lossy._blocks import block_shape
 from h5lossy._values import as_bits
-from h5lossy.assessment._sparse import grouped
+from h5lossy.assessment._sparse import SPARSE_BYTES, grouped, times_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,9 +117,11 @@ class Fields:
         chunks = self.layout.chunks(self.original) or self.layout.chunks(self.decoded)
         if chunks and 8 * math.prod(chunks) > most_bytes:
             chunks = None
+        if self.stored is not None:  # many are equal
+            most_bytes = min(most_bytes, SPARSE_BYTES)
         block = block_shape(shape, chunks, 8, most_bytes=most_bytes)
-        for own, _, times in grouped(shape, block, self.stored):
-            yield own, times
+        for own, region in grouped(shape, block, self.stored):
+            yield own, times_in(own, region)
 
 
 def position(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ as often as there are.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Smaller datasets are read as a whole, so that their sums are those of an array, bit for bit.
 _LARGE = 1 << 24
+
+#: Bytes that are read at once if most values were never written: less, for many parts are equal.
+SPARSE_BYTES = 4 << 20
 
 #: What is computed in NumPy reads every value; of more than these it is refused if few are stored.
 MOST_READ = 1 << 30
@@ -60,16 +64,14 @@ class Stored:
             stops.append(rows + np.array(layout.chunks(field) or layout.shape, np.int64))
         return cls(layout.shape, np.concatenate(starts), np.concatenate(stops))
 
-    def gap_end(self, box: Block, axis: int) -> int:
-        """Return up to where a box without a chunk may grow along an axis; 0 if it has one."""
-        others = [(a, part) for a, part in enumerate(box) if a != axis]
+    def gap_end(self, box: Block) -> int:
+        """Return up to where a box without a chunk may grow along axis 0; 0 if it has one."""
         near = np.ones(len(self._starts), bool)
-        for a, part in others:
-            near &= (self._starts[:, a] < part.stop) & (self._stops[:, a] > part.start)
-        starts, stops = self._starts[near, axis], self._stops[near, axis]
-        behind = starts[stops > box[axis].start]
-        end = int(behind.min(initial=self._shape[axis]))
-        return end if end >= box[axis].stop else 0
+        for axis, part in enumerate(box[1:], 1):
+            near &= (self._starts[:, axis] < part.stop) & (self._stops[:, axis] > part.start)
+        behind = self._starts[near & (self._stops[:, 0] > box[0].start), 0]
+        end = int(behind.min(initial=self._shape[0]))
+        return end if end >= box[0].stop else 0
 
 
 def _chunks_of(dataset: h5py.Dataset | None) -> list[tuple[int, ...]] | None:
@@ -90,38 +92,47 @@ def grouped(
     *,
     halo: int = 0,
     step: int = 1,
-    planes: tuple[slice, ...] = (),
-) -> Iterator[tuple[Block, int, int]]:
-    """Cut a shape into blocks; of equal ones in a row that hold no chunk, take only the first.
+    planes: Block = (),
+) -> Iterator[tuple[Block, Block]]:
+    """Cut a shape into blocks; of equal ones without a chunk, yield the first, and where all are.
 
-    Yields a block, the axis of the row and how many there are. `planes` are leading axes of the
-    fields that all blocks have whole; blocks read a halo behind their last point, and are equal if
-    they are multiples of `step`.
+    `planes` are leading axes of the fields, which all blocks have whole. Blocks read a halo behind
+    their last point, and those cut at other places than multiples of `step` are not equal.
     """
-    if stored is None:
-        yield from ((own, 0, 1) for own in blocks(shape, block))
+    if stored is None or not shape:
+        yield from ((own, own) for own in blocks(shape, block))
         return
-    axis = max(range(len(shape)), key=lambda a: shape[a] // block[a], default=None)
-    if axis is None:
-        yield (), 0, 1
-        return
-    n, length = shape[axis], block[axis]
+    waiting = [*itertools.product(*map(_equal_parts, shape, block, itertools.repeat(halo)))]
+    while waiting:
+        starts = waiting.pop()
+        ends = (min(s[-1] + b, n) for s, b, n in zip(starts, block, shape, strict=True))
+        region = tuple(slice(s[0], end) for s, end in zip(starts, ends, strict=True))
+        read = (slice(s.start, min(s.stop + halo, n)) for s, n in zip(region, shape, strict=True))
+        many = [axis for axis, s in enumerate(starts) if len(s) > 1]
+        can_be = not any(block[axis] % step for axis in many)
+        if not many or (can_be and stored.gap_end((*planes, *read))):
+            ends = (min(s.start + b, s.stop) for s, b in zip(region, block, strict=True))
+            yield tuple(slice(s.start, end) for s, end in zip(region, ends, strict=True)), region
+            continue
+        axis = max(many, key=lambda a: len(starts[a]))
+        half = len(starts[axis]) // 2
+        for part in (starts[axis][half:], starts[axis][:half]):
+            waiting += [(*starts[:axis], part, *starts[axis + 1 :])]
 
-    for others in blocks(
-        (*shape[:axis], 1, *shape[axis + 1 :]), (*block[:axis], 1, *block[axis + 1 :])
-    ):
-        start = 0
-        while start < n:
-            stop = min(start + length, n)
-            own = (*others[:axis], slice(start, stop), *others[axis + 1 :])
-            read = tuple(
-                slice(s.start, min(s.stop + halo, m)) for s, m in zip(own, shape, strict=True)
-            )
-            end = stored.gap_end((*planes, *read), len(planes) + axis)
-            # The last block and its halo may be shorter.
-            times = 1 if length % step else max(1, (min(end, n) - stop - halo) // length + 1)
-            yield own, axis, times
-            start += times * length
+
+def _equal_parts(extent: int, length: int, halo: int) -> list[range]:
+    """Return where parts of an axis begin: those that are equal, and each of the last ones."""
+    starts = range(0, extent, length)
+    equal = starts[: max(0, (extent - halo) // length)]
+    rest = (starts[i : i + 1] for i in range(len(equal), len(starts)))
+    return [part for part in (equal, *rest) if part]
+
+
+def times_in(own: Block, region: Block) -> int:
+    """Return how many equal blocks are in a region."""
+    return math.prod(
+        (r.stop - r.start) // (o.stop - o.start) for o, r in zip(own, region, strict=True)
+    )
 
 
 def add_times(total: Any, part: Any, times: int) -> None:

@@ -16,6 +16,7 @@ import math
 import operator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from h5lossy import _native
 from h5lossy._blocks import block_shape, blocks
 from h5lossy._native import AssessState, Piece
 from h5lossy.assessment._fields import MASK_DTYPE
-from h5lossy.assessment._sparse import add_times, grouped
+from h5lossy.assessment._sparse import SPARSE_BYTES, add_times, grouped, times_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,12 +83,11 @@ def first_cut(rank: int) -> int:
 
 @dataclass(frozen=True)
 class _Column:
-    """A part of the axes behind the first, and how many equal ones are in a row along an axis."""
+    """A part of the axes behind the first."""
 
     own: tuple[slice, ...]
     read: tuple[slice, ...]  # with its halo
-    axis: int
-    times: int
+    region: tuple[slice, ...]  # with those that are equal, of which this is the first
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,17 +119,13 @@ class _Slab:
     @property
     def all_times(self) -> int:
         """Equal slabs of all columns that this one stands for."""
-        return self.times * self.column.times
+        return self.times * times_in(self.column.own, self.column.region)
 
     @property
-    def region(self) -> list[slice]:
-        """The points whose boxes this slab and its equals count in."""
-        own = [self.own, *self.column.own]
-        for axis, times in ((0, self.times), (1 + self.column.axis, self.column.times)):
-            if times > 1:
-                first = own[axis]
-                own[axis] = slice(first.start, first.start + times * (first.stop - first.start))
-        return own
+    def region(self) -> tuple[slice, ...]:
+        """The points of this slab and its equals."""
+        start, stop = self.own.start, self.own.stop
+        return slice(start, start + self.times * (stop - start)), *self.column.region
 
 
 class Walker:
@@ -171,8 +167,9 @@ class Walker:
             max(1, min(n, max((c[axis] for c in chunks if c), default=1)))
             for axis, n in enumerate(self._shape)
         )
-        if fields.stored is not None:  # so that slabs are equal
+        if fields.stored is not None:  # so that slabs are equal, and not large
             rows = math.lcm(self._cut, self._step)
+            self._limit = min(self._limit, 8 * SPARSE_BYTES)
         point_bytes = 2 * fields.dtype.itemsize + self._has_mask
         kept = min(halo + self._cut, self._shape[0] - 1) if halo else 0
         best: tuple[float, int, tuple[int, ...]] | None = None
@@ -218,26 +215,20 @@ class Walker:
         (planes, *others), cut, thick = self._shape, self._cut, self._thickness
         stored = self._fields.stored
         kept = -(-self._halo // cut) * cut  # of slabs that are equal to the one before
-        for own, axis, columns in grouped(
-            tuple(others),
-            self._widths,
-            stored,
-            halo=self._halo,
-            step=self._step,
-            planes=(slice(0, planes),),
-        ):
+        blocks_of = partial(grouped, halo=self._halo, step=self._step, planes=(slice(0, planes),))
+        for own, region in blocks_of(tuple(others), self._widths, stored):
             read = tuple(
                 slice(s.start, min(s.stop + self._halo, n))
                 for s, n in zip(own, others, strict=True)
             )
-            column = _Column(own, read, axis, columns)
+            column = _Column(own, read, region)
             start = owned = fresh = 0
             while fresh < planes:
                 stop = min(fresh + thick, planes)
                 end = planes if stop == planes else max(owned, (stop - self._halo) // cut * cut)
                 times = 1
                 if stored is not None and fresh - start == stop - end == kept:
-                    gap = stored.gap_end((slice(start, stop), *read), 0)
+                    gap = stored.gap_end((slice(start, stop), *read))
                     times = max(1, (min(gap, planes - 1) - stop) // thick + 1)
                 yield _Slab(column, start, fresh, stop, slice(owned, end), times)
                 start = owned = end + (times - 1) * thick
@@ -436,7 +427,7 @@ class Walker:
             inside = np.minimum(starts + length, own.stop) - np.maximum(starts, own.start)
             points = np.multiply.outer(points, np.maximum(inside, 0))
         points = points.reshape(-1)
-        size = math.prod(piece.own_extent)
+        size = max(1, math.prod(piece.own_extent))
         for name in ("valid", "special_failures"):
             boxes[1][name] += (points * (one[name] / size)).astype(np.uint64)
         boxes[1]["error_squares"] += points * (one["error_squares"] / size)
@@ -454,6 +445,7 @@ def _times_read(n: int, width: int, halo: int, chunk: int = 1) -> float:
     """Return how often a value is read, on average, along an axis that is cut; by whole chunks."""
     if width >= n:
         return 1.0
+    n = min(n, width << 12)  # of very many parts, the first ones will do
     start = np.arange(0, n, width)
     stop = np.minimum(start + width + halo, n)
     read = np.minimum(-(-stop // chunk) * chunk, n) - start // chunk * chunk
