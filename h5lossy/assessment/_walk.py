@@ -52,8 +52,8 @@ _VALUES_AT_ONCE_ON_DEVICE = 1 << 31
 _BYTES_AT_ONCE = 16 << 20
 
 #: The fraction of the memory limit that a slab takes at most: one is assessed while the next is
-#: read, and a quarter is for everything else.
-_OF_LIMIT = 3 / 8
+#: read, and the rest is for everything else.
+_OF_LIMIT = 0.3
 
 #: A slab has at most so many new planes for each plane that it keeps from the one before, which is
 #: copied, and whose windows begin anew.
