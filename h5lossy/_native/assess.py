@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._native.library import Struct, call, ffi, lib, result
+from h5lossy._native.library import LIBRARY_PATH, Library, Struct
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+_library = Library(LIBRARY_PATH, "assess")
+ffi, lib = _library.ffi, _library.lib
+call, result = _library.call, _library.result
 
 BOUND_NONE: int = lib.H5L_BOUND_NONE
 ASSESS_MAX_RANK: int = lib.H5L_ASSESS_MAX_RANK

@@ -158,7 +158,9 @@ h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t firs
                       static_cast<unsigned long long>(count),
                       static_cast<unsigned long long>(count * opened.header.value_bytes), raw_bytes);
     }
-    return decode_values(opened, first, bytes_of(raw, raw_bytes), why);
+    if (count == 0) return H5L_OK;
+    return decode_values(opened, Part(values, first, count, opened.header.value_bytes), static_cast<std::uint8_t*>(raw),
+                         why);
   });
 }
 

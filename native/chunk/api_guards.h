@@ -41,6 +41,9 @@ h5l_status check_pointer(const void* pointer, std::size_t size, const char* name
 
 h5l_status open_checked(const void* frame, std::size_t frame_bytes, Frame& opened, const Message& why);
 
+// Checks the size of `raw`, then decodes a whole frame.
+h5l_status decode_opened(const Frame& frame, std::span<std::uint8_t> raw, const Message& why, std::uint32_t threads);
+
 // h5l_encode and h5l_decode.
 h5l_status encode_checked(const h5l_params* params, const void* raw, std::size_t raw_bytes, void* frame,
                           std::size_t capacity, std::size_t* frame_bytes, std::uint32_t threads,
