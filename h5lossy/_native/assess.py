@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._native.library import Struct, call, ffi, lib, result
+from h5lossy._native.library import Struct, assess_lib, call, ffi, lib, result
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -185,7 +185,7 @@ class AssessState:
 
     def __init__(self, params: AssessParams, state: bytes | None = None) -> None:
         self.params = params
-        size = int(lib.h5l_assess_state_bytes())
+        size = int(assess_lib().h5l_assess_state_bytes())
         self._words = np.zeros(-(-size // 8), np.uint64)
         if state is None:
             call("assess_begin", self._words)

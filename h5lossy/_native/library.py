@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 LIBRARY_PATH = _PACKAGE / "plugins" / "libh5lossy.so"
+ASSESS_PATH = _PACKAGE / "lib" / "libh5lossy_assess.so"
 
 #: Where the header may be: in the installed package, and in the source tree.
 HEADER_FOLDERS = (_PACKAGE / "include", _PACKAGE.parent / "native" / "include")
@@ -50,20 +51,20 @@ def _declarations(name: str) -> str:
     )
 
 
-def _open_library() -> Any:
-    """Load libh5lossy."""
+def _open_library(path: Path) -> Any:
+    """Load libh5lossy or libh5lossy_assess."""
     if sys.platform == "win32":
         raise ImportError("h5lossy does not run on Windows: its library is for Linux and macOS")
-    if not LIBRARY_PATH.is_file():
+    if not path.is_file():
         raise ImportError(
-            f"h5lossy is not installed completely: there is no {LIBRARY_PATH}. "
+            f"h5lossy is not installed completely: there is no {path}. "
             "To build it, in the source tree: pip install ."
         )
     # NODELETE: HDF5 closes files, and so calls the filter, as late as at exit, when Python has
     # dropped its modules.
     flags = ffi.RTLD_NOW | ffi.RTLD_LOCAL | ffi.RTLD_NODELETE
     try:
-        return ffi.dlopen(str(LIBRARY_PATH), flags)
+        return ffi.dlopen(str(path), flags)
     except OSError as error:
         raise ImportError(
             f"h5lossy can't load its library: {error}. Build it for this machine: pip install ."
@@ -74,7 +75,14 @@ ffi: Any = cffi.FFI()
 for _header in ("h5lossy.h", "h5lossy_device.h", "h5lossy_assess.h"):
     ffi.cdef(_declarations(_header))
 ffi.cdef("const void *H5PLget_plugin_info(void);")
-lib: Any = _open_library()
+lib: Any = _open_library(LIBRARY_PATH)
+
+
+@functools.cache
+def assess_lib() -> Any:
+    """Load libh5lossy_assess, which a program that assesses nothing does not need."""
+    return _open_library(ASSESS_PATH)
+
 
 # A shortage of memory is MemoryError, which is what Python's own allocations on the way raise.
 _OK = lib.H5L_OK
@@ -124,7 +132,8 @@ def exception(status: int, message: Any) -> Exception:
 @functools.cache
 def _function(name: str) -> tuple[Any, tuple[Any, ...]]:
     """Return ``h5l_<name>``, and the type of each parameter that is a pointer, else None."""
-    function = getattr(lib, f"h5l_{name}")
+    owner = assess_lib() if name.startswith("assess_") else lib
+    function = getattr(owner, f"h5l_{name}")
     return function, tuple(map(_pointer, ffi.typeof(function).args))
 
 

@@ -11,11 +11,12 @@
 #include <new>
 #include <vector>
 
-#include "chunk/api_guards.h"
+#include "api/guards.h"
 #include "chunk/decode.h"
 #include "chunk/strided_chunks.h"
 #include "frame/message.h"
 #include "h5lossy.h"
+#include "runtime/entry.h"
 #include "runtime/pool.h"
 #include "runtime/threads.h"
 

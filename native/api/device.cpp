@@ -8,15 +8,16 @@
 #include <cstring>
 #include <string>
 
-#include "chunk/api_guards.h"
-#include "chunk/gpu_requests.h"
+#include "api/guards.h"
 #include "chunk/params.h"
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "gpu/device.h"
 #include "h5lossy_device.h"
-#include "runtime/device_selection.h"
+#include "offload/device_selection.h"
+#include "offload/gpu_requests.h"
 #include "runtime/device_speeds.h"
+#include "runtime/entry.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {

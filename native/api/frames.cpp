@@ -7,7 +7,7 @@
 #include <bit>
 #include <span>
 
-#include "chunk/api_guards.h"
+#include "api/guards.h"
 #include "chunk/decode.h"
 #include "chunk/open_frame.h"
 #include "chunk/params.h"
@@ -15,6 +15,7 @@
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "h5lossy.h"
+#include "runtime/entry.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {

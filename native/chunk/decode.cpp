@@ -7,14 +7,11 @@
 #include <cstring>
 
 #include "chunk/codec_selection.h"
-#include "chunk/gpu_requests.h"
 #include "chunk/parallel_tiles.h"
 #include "chunk/streaming.h"
-#include "chunk/swap.h"
 #include "chunk/workspace.h"
 #include "codecs/bounds.h"
-#include "gpu/chunks.h"
-#include "runtime/device_selection.h"
+#include "frame/swap.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {
@@ -110,33 +107,11 @@ h5l_status decode_values(const Frame& frame, std::uint64_t first, MutableBytes r
   return H5L_OK;
 }
 
-namespace {
-
-h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
+h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
   if (const h5l_status status = check_sum(frame, why, threads_for_chunk(threads, raw.size())); status != H5L_OK) {
     return status;
   }
   return decode_values(frame, 0, raw, why, threads);
-}
-
-// False if the CPU was selected, or the GPU failed or rejected the frame; decoding on the CPU then gives the error message.
-bool decode_on_gpu(const Frame& frame, MutableBytes raw) {
-  gpu::Device* const device = select_device(Direction::decode, frame.header.codec, raw.size());
-  if (device == nullptr) return false;
-  const gpu::DecodeCall call = make_decode_call(frame.header, 0, raw.size() / frame.header.value_bytes, 1);
-  if (gpu::decode_chunk(*device, call, frame.bytes, raw)) return true;
-  report_failure(*device);
-  return false;
-}
-
-}  // namespace
-
-h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
-  if (frame.header.codec == H5L_CODEC_STORED || raw.empty()) return decode_on_cpu(frame, raw, why, threads);
-  const bool is_on_gpu = decode_on_gpu(frame, raw);
-  const h5l_status status = is_on_gpu ? H5L_OK : decode_on_cpu(frame, raw, why, threads);
-  if (status == H5L_OK) count_chunk(Direction::decode, is_on_gpu);
-  return status;
 }
 
 }  // namespace h5lossy

@@ -508,13 +508,10 @@ inline bool are_near(const i32* integers, u32 count) {
 // Any integer, correctly rounded. Its two halves are exact as doubles, as is the sum of the upper one and the constants,
 // so only the last sum rounds.
 H5L_FN double double_of(u64 integer) {
-#if defined(__AVX512DQ__) || defined(__aarch64__) || defined(__CUDACC__)
-  return static_cast<double>(static_cast<i64>(integer));
-#else
+  if constexpr (kConvertsIntegers) return static_cast<double>(static_cast<i64>(integer));
   const double low = bit_cast<double>((integer & 0xFFFFFFFFu) | bit_cast<u64>(0x1p52));
   const double high = bit_cast<double>((integer >> 32) ^ bit_cast<u64>(0x1p84 + 0x1p63));
   return add(low, subtract(high, 0x1p84 + 0x1p63 + 0x1p52));
-#endif
 }
 
 // The integers are relative to `base`. All arithmetic wraps, modulo 2^32 for float and 2^64 for double.

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "chunk/params.h"
-#include "chunk/swap.h"
+#include "frame/swap.h"
 #include "filter/cd_values.h"
 #include "filter/say_once.h"
 #include "frame/frame.h"

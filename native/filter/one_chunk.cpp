@@ -11,6 +11,7 @@
 #include "filter/cd_values.h"
 #include "filter/say_once.h"
 #include "frame/frame.h"
+#include "offload/chunks.h"
 #include "runtime/threads.h"
 
 namespace h5lossy {
@@ -47,7 +48,7 @@ std::size_t encode_to_buffer(const h5l_params& params, std::span<const std::uint
   }
   const std::span<std::uint8_t> out(frame.data(), capacity);
   std::size_t written = 0;
-  if (encode_chunk(params, raw, out, written, Message(nullptr), filter_threads()) != H5L_OK) {
+  if (offload::encode_chunk(params, raw, out, written, Message(nullptr), filter_threads()) != H5L_OK) {
     store_chunk(params, raw, out, written);
   }
   return written;
@@ -109,7 +110,7 @@ std::size_t decode_to_buffer(const Call& call, const h5l_params& params, std::sp
     return 0;
   }
   const std::size_t size = frame.header.raw_bytes;
-  return decode_chunk(frame, {raw.data(), size}, why, filter_threads()) == H5L_OK ? size : 0;
+  return offload::decode_chunk(frame, {raw.data(), size}, why, filter_threads()) == H5L_OK ? size : 0;
 }
 
 }  // namespace h5lossy

@@ -29,7 +29,7 @@ inline constexpr CudaResult kCudaFirstOfCapture = 900, kCudaLastOfCapture = 909;
 inline constexpr int kMultiprocessors = 16, kComputeMajor = 75, kComputeMinor = 76, kCooperativeLaunch = 95;
 inline constexpr int kMostSharedBytes = 97;  // of a thread block
 inline constexpr int kMaxDynamicSharedBytes = 8, kPreferredSharedCarveout = 9;
-inline constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerDevice = 9;
+inline constexpr int kPointerMemoryType = 2, kPointerDevice = 9;
 inline constexpr unsigned kMemoryTypeDevice = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;
 

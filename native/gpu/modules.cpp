@@ -22,6 +22,7 @@ struct H5LEmbeddedFile {
   const char* end;
 };
 extern "C" const H5LEmbeddedFile h5l_embedded_files[];  // ends with a null name
+extern "C" const char h5l_embedded_unit[];
 
 namespace h5lossy::gpu {
 namespace {
@@ -141,6 +142,8 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, const Target& t
 }
 
 }  // namespace
+
+const char* first_unit() { return h5l_embedded_unit; }
 
 Code find_code(const char* unit, int major, int minor) {
   Code code;

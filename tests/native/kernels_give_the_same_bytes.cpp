@@ -13,7 +13,7 @@
 
 #include "check.h"
 #include "chunk/decode.h"
-#include "chunk/gpu_requests.h"
+#include "offload/gpu_requests.h"
 #include "chunk/open_frame.h"
 #include "chunk/params.h"
 #include "emulated_kernels.h"
