@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C API's batches: one call per chunk, on many threads. The calls for one chunk (api_guards.h) set the floating-point
+// The C API's batches: one call per chunk, on many threads. The calls for one chunk (guards.h) set the floating-point
 // environment and catch exceptions; this file checks the batch's arguments and handles the chunks' memory layout.
 
 #include <algorithm>

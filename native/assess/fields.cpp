@@ -134,8 +134,8 @@ void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4
   const std::uint64_t most_cells = layout.down * layout.across;  // of a column in a plane
   const std::uint64_t deep =
       std::clamp<std::uint64_t>(kCellsAtOnce / (across * most_cells), 1, std::min(planes, most_planes));
-  // If there are fewer columns than threads, columns are divided along z. Each part reads a halo of planes again, so parts
-  // must not be too short.
+  // If there are fewer columns than threads, columns are divided along z. Each part reads a halo of planes again, so
+  // parts must not be too short.
   const std::uint64_t wanted = across >= 2 * threads || threads == 1 ? 1 : (2 * threads + across - 1) / across;
   const std::uint64_t step = std::max<std::uint64_t>((deep + wanted - 1) / wanted, std::min<std::uint64_t>(deep, 16));
   const std::uint64_t stride = deep * most_cells;

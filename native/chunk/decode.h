@@ -21,7 +21,8 @@ namespace h5lossy {
 [[nodiscard]] h5l_status decode_chunk(const Frame& frame, std::span<std::uint8_t> raw, const Message& why,
                                       std::uint32_t threads = 1);
 
-// Decodes values [first, first + raw.size() / value_bytes), which must be in the frame. Reads only the tiles that hold them.
+// Decodes values [first, first + raw.size() / value_bytes), which must be in the frame. Reads only the tiles that hold
+// them.
 [[nodiscard]] h5l_status decode_values(const Frame& frame, std::uint64_t first, std::span<std::uint8_t> raw,
                                        const Message& why, std::uint32_t threads = 1);
 

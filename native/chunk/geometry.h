@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The positions and sizes of a chunk's tiles: runs of values, or rows of boxes whose values are scattered over the chunk.
+// The positions and sizes of a chunk's tiles: runs of values, or rows of boxes whose values are scattered over the
+// chunk.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +48,8 @@ class Geometry {
   void range(std::uint64_t first, std::uint64_t count, std::uint32_t& begin, std::uint32_t& end) const;
   [[nodiscard]] bool holds(std::uint32_t tile, std::uint64_t first, std::uint64_t count) const;
 
-  // gather copies a tile's values out of a chunk. scatter copies them into `part`, values [first, first + count) of a chunk,
-  // and skips values outside it.
+  // gather copies a tile's values out of a chunk. scatter copies them into `part`, values [first, first + count) of a
+  // chunk, and skips values outside it.
   void gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const;
   void scatter(std::uint32_t tile, const std::uint8_t* values, std::uint64_t first, std::uint64_t count,
                std::uint8_t* part) const;

@@ -27,14 +27,15 @@ struct Worker {
   Workspace payloads;
 };
 
-// Assigns positions in the frame to runs. A thread waits for the sizes of all earlier runs, and publishes its own before it
-// copies, so that threads copy in parallel.
-// Without std::atomic::wait: libstdc++'s uses a static object that keeps a library from being unloaded.
+// Assigns positions in the frame to runs. A thread waits for the sizes of all earlier runs, and publishes its own
+// before it copies, so that threads copy in parallel. Without std::atomic::wait: libstdc++'s uses a static object that
+// keeps a library from being unloaded.
 class Room {
  public:
   explicit Room(std::size_t bytes) : bytes_(bytes) {}
 
-  // Waits for the earlier runs and sets `begin` to the position of this run. False if it or an earlier one does not fit.
+  // Waits for the earlier runs and sets `begin` to the position of this run. False if it or an earlier one does not
+  // fit.
   bool take(std::uint32_t first, std::uint32_t last, std::size_t bytes, std::size_t& begin) {
     {
       std::unique_lock lock(mutex_);

@@ -58,7 +58,8 @@ inline u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes],
   return cost;
 }
 
-// The least over sets of axes but `except`, and that set. Where coordinates are 0, differences are along the other axes of the set.
+// The least over sets of axes but `except`, and that set. Where coordinates are 0, differences are along the other axes
+// of the set.
 inline u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
   u64 least = ~u64{0} >> 8;
   u32 last = 0;
@@ -103,8 +104,8 @@ inline u64 bitmap_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
 }
 
 // Encoding decoded data again should find the weights that it was decoded with: with them, predicted values differ from
-// their predictions by whole steps. These are the weights for which most of a sample does. Values whose predictions along
-// the axes are nearly the same say nothing.
+// their predictions by whole steps. These are the weights for which most of a sample does. Values whose predictions
+// along the axes are nearly the same say nothing.
 inline constexpr u32 kWeightSets = kWeightCodes * kWeightCodes * kWeightCodes;
 
 inline Rule rule_of(u32 weight_set) {
@@ -182,8 +183,8 @@ inline i32 closed_base(const i32* positions, u32 count) {
   return (first_fine_point(positions, count) + round / 2) & -round;
 }
 
-// Sets of axes for a chunk: those of three axes, then of two, then of one, in the order of w, z, y, x. More than two axes
-// are not reduced to one.
+// Sets of axes for a chunk: those of three axes, then of two, then of one, in the order of w, z, y, x. More than two
+// axes are not reduced to one.
 struct AxisCandidates {
   u32 count = 0;
   u32 axes[kAxisSets];
@@ -225,8 +226,8 @@ inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 all
 }
 
 // Sets of axes that decoded data may have been interpolated along, a bit each; all if it is not decoded data, or has
-// changed too much. Where one coordinate is odd in its tile and the others are even, no weights are needed to say whether a value differs from its
-// prediction by whole steps. Places where all values lie on bins say nothing.
+// changed too much. Where one coordinate is odd in its tile and the others are even, no weights are needed to say
+// whether a value differs from its prediction by whole steps. Places where all values lie on bins say nothing.
 template <class T>
 u32 recognise_axes(const Lattice<T>& lattice, const ValueReader<T>& reader, const u32 (&dims)[kAxes]) {
   constexpr u32 kPlaces = 512, kSamples = 64;  // for each set of axes: looked at, and used

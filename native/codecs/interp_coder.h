@@ -62,8 +62,8 @@ class Words {
   u8 rest_[2 * kMostBytes] = {};
 };
 
-// With few lanes, each symbol waits for the one before of its lane, and words are rare: at most 256 a lane, of thousands of
-// symbols. There a branch that the processor foresees is faster than the instructions without.
+// With few lanes, each symbol waits for the one before of its lane, and words are rare: at most 256 a lane, of
+// thousands of symbols. There a branch that the processor foresees is faster than the instructions without.
 template <u32 lanes>
 inline constexpr bool kWordsAreRare = lanes <= 4;
 
@@ -240,7 +240,8 @@ struct Input {
   const u8* first_escape;  // none begins in front of this
 };
 
-// The blocks that have escapes, while their other steps are read. A branch for each block would often be foreseen wrongly.
+// The blocks that have escapes, while their other steps are read. A branch for each block would often be foreseen
+// wrongly.
 struct EscapeList {
   u16 blocks[kMaxBlocks];
   u32 escaped[kMaxBlocks];  // bit i: residual i of the block
@@ -255,8 +256,8 @@ struct EscapeList {
 
 struct Definition {
   // Returns the bits that are set in some size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes
-  // need be raw in all blocks. If such planes have been chosen, or need not be, all sizes are below 2^30, since their sum
-  // is; otherwise the classes and the tally mean nothing.
+  // need be raw in all blocks. If such planes have been chosen, or need not be, all sizes are below 2^30, since their
+  // sum is; otherwise the classes and the tally mean nothing.
   template <class I>
   static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
     Unsigned<I> all = 0;
@@ -482,8 +483,8 @@ inline u32 write_codes_with(const I* codes, u32 count, i32 unit, const Coding& p
   return written + tail_bytes;
 }
 
-// Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0 from
-// `count` up to a multiple of 32; `scratch` has kReadScratchBytes. Returns false if the bytes are corrupt.
+// Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0
+// from `count` up to a multiple of 32; `scratch` has kReadScratchBytes. Returns false if the bytes are corrupt.
 template <class Blocks, class I>
 inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, u8* scratch) {
   if (head.raw_planes > kMostRawPlanes<I> || head.escape_bytes > sizeof(I)) return false;

@@ -43,9 +43,9 @@ inline constexpr u32 kWriteScratchBytes = 64 + kMaxWords * kWordBytes;
 inline constexpr u32 kReadScratchBytes = kMaxBlocks;
 
 // Room that write_codes needs in `out`. Words need little more than what they cost: a state is at least 32 times the
-// frequency of the symbol that it takes, so rounding makes it at most 33/32 times too large, by 0.045 bit; and a rounded
-// cost is at most 1/32 bit too small. A tile has at most 33792 symbols and classes: 322 bytes. A state costs 3 bytes and
-// takes 4, which is 32 bytes more, and there are up to 6 of padding.
+// frequency of the symbol that it takes, so rounding makes it at most 33/32 times too large, by 0.045 bit; and a
+// rounded cost is at most 1/32 bit too small. A tile has at most 33792 symbols and classes: 322 bytes. A state costs 3
+// bytes and takes 4, which is 32 bytes more, and there are up to 6 of padding.
 constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 384; }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -53,8 +53,8 @@ constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 
 
 // How to code a symbol: a state x, below 2^21 times the frequency, becomes
 //   (x / frequency << 11) + x % frequency + sum = x + sum + x / frequency * (2048 - frequency).
-// The quotient is x * reciprocal >> 43: the reciprocal is 2^43 / frequency, rounded up by less than 1, so the product is
-// too large by less than x, and x is below 2^43 / frequency. It stays below 2^64.
+// The quotient is x * reciprocal >> 43: the reciprocal is 2^43 / frequency, rounded up by less than 1, so the product
+// is too large by less than x, and x is below 2^43 / frequency. It stays below 2^64.
 struct Rate {
   u64 reciprocal;
   u32 limit;  // states from here on put out a word first
@@ -100,8 +100,8 @@ constexpr bool frequencies_are_complete() {
 }
 static_assert(frequencies_are_complete());
 
-// What the decoder needs of each slot's symbol, in one word: bits 0-11 the frequency, 12-15 the symbol, 16-31 the slot's
-// place among the symbol's.
+// What the decoder needs of each slot's symbol, in one word: bits 0-11 the frequency, 12-15 the symbol, 16-31 the
+// slot's place among the symbol's.
 struct SlotTables {
   u32 slots[kSymbolTables][kFrequencySum];
 };
@@ -140,8 +140,8 @@ inline constexpr ClassSums kClassSums = make_class_sums();
 
 // Codes are measured in *sizes*: their zigzag without the planes that every block leaves raw.
 
-// The sum of the sizes' halves, rounded up, decides which three classes are compared: by how many of these thresholds it
-// reaches. The mean of a class is near 0.1 times a power of two.
+// The sum of the sizes' halves, rounded up, decides which three classes are compared: by how many of these thresholds
+// it reaches. The mean of a class is near 0.1 times a power of two.
 inline constexpr u32 kClassThresholds = 14;
 struct Thresholds {
   u32 at[kClassThresholds];

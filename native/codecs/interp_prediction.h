@@ -20,9 +20,9 @@ namespace h5lossy::H5L_TARGET::interp {
 // Interpolation
 
 // The encoder's side. `targets` are in raster order, with kNone for exceptions, whose codes are 0. Closed: a target is
-// where the value lies, in 64ths of a fine point, and is met to half a step, or exactly if it is a multiple of 64; codes
-// are distances from predictions. Open: it is the integer. Gives the integers in raster order and the codes in coding
-// order, padded with zeros to whole blocks.
+// where the value lies, in 64ths of a fine point, and is met to half a step, or exactly if it is a multiple of 64;
+// codes are distances from predictions. Open: it is the integer. Gives the integers in raster order and the codes in
+// coding order, padded with zeros to whole blocks.
 template <bool kClosed, class I>
 inline void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, I base, I* integers, I* codes,
                                u8* scratch) {
@@ -121,8 +121,8 @@ inline Code* move_group(const Shape& shape, u32 count, W* const* rows, Code* cod
   return codes + length;
 }
 
-// The neighbours that a row's difference is made of: rows that are one step back along some of the axes, less those that
-// are back along two, plus those that are back along all three.
+// The neighbours that a row's difference is made of: rows that are one step back along some of the axes, less those
+// that are back along two, plus those that are back along all three.
 template <class W>
 struct Neighbours {
   u32 axes = 0;  // how many: 0 to 3
@@ -179,7 +179,8 @@ inline void with_count(u32 count, F&& visit) {
   }
 }
 
-// From the first integer of a row without neighbours to the one that predicts it: in the last row or plane or cube before.
+// From the first integer of a row without neighbours to the one that predicts it: in the last row or plane or cube
+// before.
 inline u32 back_of(const Shape& shape, const u32 (&coordinates)[3]) {
   return coordinates[2] != 0 ? shape.strides[2] : coordinates[1] != 0 ? shape.strides[1] : shape.strides[0];
 }
@@ -267,8 +268,8 @@ inline void sum_row(const Neighbours<U>& from, U* row, u32 length) {
   if (is_too_long) memcpy(row + length, &behind, sizeof behind);
 }
 
-// `steps` in coding order; the first one is not used. Calls take(position of the first one, integers, how many) for some
-// rows at a time, while they are in the cache.
+// `steps` in coding order; the first one is not used. Calls take(position of the first one, integers, how many) for
+// some rows at a time, while they are in the cache.
 template <class I, class Take>
 inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* integers, Take&& take) {
   using U = Unsigned<I>;

@@ -28,9 +28,9 @@ inline constexpr u32 kSpread[kAxes] = {3679390609u, 3152041523u, 2700274806u, 23
 inline constexpr u32 kCostsPerBit = 8192;
 inline constexpr u32 kTileCost = 24 * 8 * kCostsPerBit;  // of a tile's head, table entry and states
 
-// The extents of a tile: a piece of the chunk that is halved until it has at most a tile's values, along the longest axis
-// that is not interpolated, or, once these are all 1, along the longest that is. Safe for any dims, since headers are
-// laid out before their dims have been checked.
+// The extents of a tile: a piece of the chunk that is halved until it has at most a tile's values, along the longest
+// axis that is not interpolated, or, once these are all 1, along the longest that is. Safe for any dims, since headers
+// are laid out before their dims have been checked.
 inline void cut(const u32 (&dims)[kAxes], u32 axes, u32 (&extents)[kAxes]) {
   u64 parts[kAxes] = {1, 1, 1, 1};
   for (u32 a = 0; a < kAxes; ++a) extents[a] = dims[a] == 0 ? 1 : dims[a];
@@ -242,8 +242,8 @@ struct Survey {
   u64 changes[kAxes];  // the share of values of which just one is an exception, the value or the one before it
 };
 
-// The cost of groups of codes. Those of exceptions are 0, and those of other values that could not be looked at are like
-// the rest.
+// The cost of groups of codes. Those of exceptions are 0, and those of other values that could not be looked at are
+// like the rest.
 struct CostSum {
   u64 cost = 0, groups = 0;
   void add(u64 sum, u32 usable, u32 ordinary) {
@@ -391,7 +391,7 @@ class Surveyor {
         }
       }
     }
-    // All at once: a value that is loaded right after it was stored, in vectors of another length, is waited for.
+    // All copies in one call, which avoids store-forwarding stalls.
     positions_.convert(bits_[0], copies_ * kGroupValues, at_[0]);
     for (u32 i = 0; i < kGroupValues; ++i) group.ordinary += at_[here][i] != kUnusable ? 1 : 0;
     exceptions_ += count_ - group.ordinary;
@@ -502,7 +502,7 @@ class Surveyor {
         for (u32 k = 0; k < weights.count; ++k) {
           const u32 share = blend.weights[k];
           if (share == 0) continue;
-          u32 errors[kGroupValues];  // a copy cannot be what is written
+          u32 errors[kGroupValues];  // local, so that the compiler knows it does not alias `sums`
           memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
           for (u32 i = 0; i < kGroupValues; ++i) {
             unusable[i] |= errors[i] == static_cast<u32>(kUnusable) ? ~0u : 0;

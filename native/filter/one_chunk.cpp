@@ -83,7 +83,8 @@ h5l_status allocate_chunk(const Call& call, const h5l_params& params, const Fram
     return why.fail(H5L_CORRUPT, "the frame holds %u bytes, but the dataset's chunks have another size or type",
                     header.raw_bytes);
   }
-  // A frame of a few bytes may claim 4 GiB. A frame of untyped bytes (value_bytes 1) holds them all, so its size is true.
+  // A frame of a few bytes may claim 4 GiB. A frame of untyped bytes (value_bytes 1) holds them all, so its size is
+  // true.
   if (verdict == kUnknown && !is_described && header.value_bytes != 1) {
     return why.fail(H5L_CORRUPT, "the frame claims %u bytes, but the chunk size is unknown", header.raw_bytes);
   }

@@ -29,8 +29,8 @@ struct Kernel {
 
 class Device {
  public:
-  // Device `ordinal`, opened on the first call. Null, with the reason in `why`, if opening failed or the process has been
-  // forked since, which CUDA does not support.
+  // Device `ordinal`, opened on the first call. Null, with the reason in `why`, if opening failed or the process has
+  // been forked since, which CUDA does not support.
   static Device* open(int ordinal, std::string& why);
 
   // The number of devices; 0, with the reason in `why`, if there are none or no driver.
@@ -113,8 +113,8 @@ class StreamLauncher : public Launcher {
   CudaStream stream_;
 };
 
-// A stream with device memory and pinned host memory, used by one call at a time. Buffers grow as needed and are kept until
-// the process ends.
+// A stream with device memory and pinned host memory, used by one call at a time. Buffers grow as needed and are kept
+// until the process ends.
 class StreamBuffers {
  public:
   explicit StreamBuffers(Device& device) : device_(device) {}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// CUDA's driver (libcuda.so.1) and run-time compiler (libnvrtc.so), opened on first use, since the library must load where
-// they are missing. Their functions are declared here, so that building needs no CUDA headers.
+// CUDA's driver (libcuda.so.1) and run-time compiler (libnvrtc.so), opened on first use, since the library must load
+// where they are missing. Their functions are declared here, so that building needs no CUDA headers.
 #pragma once
 
 #include <cstddef>
@@ -76,8 +76,8 @@ struct Driver {
 // Null if there is no driver, with the reason in `why`.
 const Driver* open_driver(const char*& why);
 
-// The first device whose primary context is active, such as CuPy and PyTorch use; -1 if there is none. Does not load the
-// driver.
+// The first device whose primary context is active, such as CuPy and PyTorch use; -1 if there is none. Does not load
+// the driver.
 int device_with_context();
 
 // The major version of CUDA that the driver supports; 0 if there is no driver.

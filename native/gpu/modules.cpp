@@ -83,8 +83,8 @@ constexpr char kIntegers[] =
     "typedef unsigned char uint8_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
     "typedef unsigned long long uint64_t; typedef long long int64_t; typedef unsigned long uintptr_t;\n";
 
-// NVRTC's target: the GPU, or, if NVRTC is too old for it, PTX for the newest earlier architecture, which the driver then
-// compiles.
+// NVRTC's target: the GPU, or, if NVRTC is too old for it, PTX for the newest earlier architecture, which the driver
+// then compiles.
 struct Target {
   int number = 0;  // ten times the compute capability
   bool is_gpu = true;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Encodes and decodes chunks in host memory on the GPU that device_selection.h selects, and otherwise, or if the GPU fails,
-// on the CPU (chunk/encode.h, chunk/decode.h), with the same arguments and bytes.
+// Encodes and decodes chunks in host memory on the GPU that device_selection.h selects, and otherwise, or if the GPU
+// fails, on the CPU (chunk/encode.h, chunk/decode.h), with the same arguments and bytes.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@
 
 namespace {
 
-using h5lossy::backends;
+namespace assess = h5lossy::assess;
 using h5lossy::test::Random;
 
 // The condition says it all.

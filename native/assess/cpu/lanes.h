@@ -132,8 +132,8 @@ inline void read_row(const u8* row, bool big_endian, u32 count, double* to) {
   }
 }
 
-// Original, error and validity (1 or 0) of a row of points. Points that are not valid, and the padding to whole groups of
-// lanes, are 0.
+// Original, error and validity (1 or 0) of a row of points. Points that are not valid, and the padding to whole groups
+// of lanes, are 0.
 struct Row {
   double* x;
   double* e;

@@ -33,9 +33,9 @@ constexpr u32 kRun = 64;
 // Rounds of all lanes that are processed together: the upper halves of two vectors fill one vector.
 constexpr u32 kRounds = 2;
 
-// Errors are counted by sign, exponent (2^-127 and less to 2^129 and more) and six bits of the mantissa. Both histograms
-// follow from these counts for any width of the linear bins. There are two tables, because incrementing the same counter
-// twice in a row stalls.
+// Errors are counted by sign, exponent (2^-127 and less to 2^129 and more) and six bits of the mantissa. Both
+// histograms follow from these counts for any width of the linear bins. There are two tables, because incrementing the
+// same counter twice in a row stalls.
 constexpr u32 kCountersOfOctave = 64;
 constexpr u32 kCounters = 256 * kCountersOfOctave;  // of one sign
 constexpr u32 kNoCounter = 2 * kCounters;           // one that is never read
@@ -362,8 +362,8 @@ class DelayedCounts {
   u32 next_ = 0;
 };
 
-// Adds `count` points, starting in lane 0. Only as many lanes as fit in registers are processed at a time, so the values
-// are read several times.
+// Adds `count` points, starting in lane 0. Only as many lanes as fit in registers are processed at a time, so the
+// values are read several times.
 template <bool kZeros, class T>
 void add_block(const T* x, const T* y, u32 count, const Reference& reference, LaneSums& all, Counters& counters) {
   constexpr u32 kStep = kRounds * kSumLanes;

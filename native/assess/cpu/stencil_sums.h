@@ -32,12 +32,13 @@ struct Ring {
 };
 
 // Sums of lags. The order of additions is fixed, so that all backends and GPUs give the same bits:
-// - A sum covers the first rows and columns of a cell. Lane i adds columns i, i + 32, ... in order, and lanes are added as a
-//   tree. Pairs along the last axis use 128 lanes (i, i + 128, ...), so that a GPU's thread can process four adjacent columns.
+// - A sum covers the first rows and columns of a cell. Lane i adds columns i, i + 32, ... in order, and lanes are added
+//   as a tree. Pairs along the last axis use 128 lanes (i, i + 128, ...), so that a GPU's thread can process four
+//   adjacent columns.
 // - Products are added to their lane with one rounding, each column from its last row to its first.
-// - Errors are first added in each column, from its last row to its first, so that the sums of a column are shared by all
-//   lags. Of tails along y, the cell's own rows are added that way, and the rows below the cell from the first down; both
-//   sums are shared by all lags.
+// - Errors are first added in each column, from its last row to its first, so that the sums of a column are shared by
+//   all lags. Of tails along y, the cell's own rows are added that way, and the rows below the cell from the first
+//   down; both sums are shared by all lags.
 constexpr u32 kLanesX = 4 * kSumLanes;
 
 // The numbers of lags, and of vectors of columns, whose products are summed together, limited by the registers.
@@ -49,8 +50,8 @@ struct Total {
   double all, some;
 };
 
-// Computes kSums totals, of all columns and of the first some[s]. of(column, lanes) adds kAtOnce vectors of columns to their
-// lanes. It may be called for columns beyond the last one; these results are discarded.
+// Computes kSums totals, of all columns and of the first some[s]. of(column, lanes) adds kAtOnce vectors of columns to
+// their lanes. It may be called for columns beyond the last one; these results are discarded.
 template <u32 kCount, u32 kSums, u32 kAtOnce, class Of>
 inline void add_up(u32 columns, const u32* some, Total* totals, Of of) {
   constexpr u32 kStep = kAtOnce * kDoubles;
@@ -132,14 +133,14 @@ inline void add_up_products(const Plane& head, const Plane* tails, u32 rows, u32
   });
 }
 
-// Sums over pairs: points (heads) and the points one lag further along an axis (tails). `some` covers the columns that also
-// have a tail along the last axis.
+// Sums over pairs: points (heads) and the points one lag further along an axis (tails). `some` covers the columns that
+// also have a tail along the last axis.
 struct PairTotals {
   Total products, heads, tails, pairs;
 };
 
-// Adds up pairs of which some points are not valid. pair(row, column, a, b) sets heads and tails, and returns 1 if both are
-// valid, else 0. Tails of rows from `own` on lie below the cell.
+// Adds up pairs of which some points are not valid. pair(row, column, a, b) sets heads and tails, and returns 1 if both
+// are valid, else 0. Tails of rows from `own` on lie below the cell.
 template <u32 kCount, class Pair>
 inline PairTotals add_up_valid(u32 rows, u32 own, u32 columns, u32 some, Pair pair) {
   constexpr u32 kAtOnce = kGroup < 2 ? kGroup : 2;

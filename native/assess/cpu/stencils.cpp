@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Gradient, Laplacian and autocorrelation (pattern II) in one sweep through a column of cells. A ring keeps the planes of
-// errors that are still needed, so each value is read and converted about once.
+// Gradient, Laplacian and autocorrelation (pattern II) in one sweep through a column of cells. A ring keeps the planes
+// of errors that are still needed, so each value is read and converted about once.
 
 #include <math.h>
 #include <stdlib.h>
@@ -289,8 +289,8 @@ class Sweep {
     for (u32 lag = 1; lag <= plan_.lags; ++lag) add_lag(w, z, lag, products, sums);
   }
 
-  // Adds the pairs of the cell's points with those at distance `lag` along each axis, and with the mean of these over all
-  // axes (the paper's equation 2) for points that have all of them.
+  // Adds the pairs of the cell's points with those at distance `lag` along each axis, and with the mean of these over
+  // all axes (the paper's equation 2) for points that have all of them.
   void add_lag(u64 w, u64 z, u32 lag, Total (&products)[4][H5L_ASSESS_MAX_LAGS], assess::StencilSums& sums) const {
     const u32 along_x = columns_with(lag);
     Plane tails[4];

@@ -39,8 +39,8 @@ template <bool kSquares>
 }
 
 // Sums of `side` rows, or of their squares, for positions [first, last) of a block; rows[0] is the block's first row.
-// `count` is rounded up to whole vectors, so rows are read beyond their end. Inlined with constants, it keeps all sums in
-// registers.
+// `count` is rounded up to whole vectors, so rows are read beyond their end. Inlined with constants, it keeps all sums
+// in registers.
 template <bool kSquares>
 [[gnu::always_inline]] inline void add_block_of(u32 side, u32 first, u32 last, const double* const* rows, u32 count,
                                                 double* const* to) {
@@ -227,8 +227,8 @@ void add_along(const double* row, u32 count, double* to) {
   }
 }
 
-// Windows of common sides have code of their own for whole blocks. The others share loops of variable length: instances for
-// every side took a third of this file's compile time.
+// Windows of common sides have code of their own for whole blocks. The others share loops of variable length: instances
+// for every side took a third of this file's compile time.
 template <class Call>
 bool with_common_side(u32 side, const Call& call) {
   if (side == 7) return call.template operator()<7>(), true;

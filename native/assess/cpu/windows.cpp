@@ -4,14 +4,15 @@
 // Structural similarity in sliding windows (pattern III).
 //
 // Sums over a window are computed axis by axis: columns, then rows of these, then planes from a ring, then volumes.
-// - Along a row, positions 2 j + 1 and 2 j + 2 form a pair. A sum is the tree of the pairs inside the window, plus the first
-//   and the last value if their partners are outside.
-// - Along other axes, positions form blocks of the window's side, at multiples of it. A sum is a suffix of one block, added
-//   from the block's end, plus a prefix of the next block, added from its beginning.
-// Overlapping windows share these partial sums, so the work hardly depends on the side, rounding errors do not accumulate,
-// and no sum depends on where a piece begins. Squares are added with one rounding.
+// - Along a row, positions 2 j + 1 and 2 j + 2 form a pair. A sum is the tree of the pairs inside the window, plus the
+//   first and the last value if their partners are outside.
+// - Along other axes, positions form blocks of the window's side, at multiples of it. A sum is a suffix of one block,
+//   added from the block's end, plus a prefix of the next block, added from its beginning.
+// Overlapping windows share these partial sums, so the work hardly depends on the side, rounding errors do not
+// accumulate, and no sum depends on where a piece begins. Squares are added with one rounding.
 //
-// After the sums over rows, windows are stored in groups of two vectors: first those at even positions, then the others.
+// After the sums over rows, windows are stored in groups of two vectors: first those at even positions, then the
+// others.
 
 #include <stdlib.h>
 
@@ -188,7 +189,8 @@ class Sweep {
     for (u32 byte = 0; byte < count * sizeof(T) + 63; byte += 64) __builtin_prefetch(row + ahead + byte);
   }
 
-  // Sums over y directly from memory, for positions [first, last) of the block. Row y of the column is at position `first`.
+  // Sums over y directly from memory, for positions [first, last) of the block. Row y of the column is at position
+  // `first`.
   void add_plain_rows(u64 w, u64 z, u32 y, u32 first, u32 last) const {
     const u32 side = plan_.window[kY];
     const u32 count = columns_ + plan_.window[kX] - 1;
@@ -313,10 +315,10 @@ class Sweep {
     cell.at[kX] += i;
   }
 
-  // Half of 1 - SSIM of each window, from s and d. With l and cs the two factors of SSIM, 1 - l cs is the sum of what the
-  // means and the variances lose, without cancellation and with one division. The divisor is truncated to 47 bits, because
-  // GPUs compute such a quotient with few instructions. If float64 sums overflow, the result is 0.5; float32 sums cannot.
-  // Returns the largest of the row, or -1 if another cell has a larger one.
+  // Half of 1 - SSIM of each window, from s and d. With l and cs the two factors of SSIM, 1 - l cs is the sum of what
+  // the means and the variances lose, without cancellation and with one division. The divisor is truncated to 47 bits,
+  // because GPUs compute such a quotient with few instructions. If float64 sums overflow, the result is 0.5; float32
+  // sums cannot. Returns the largest of the row, or -1 if another cell has a larger one.
   template <bool kMasked>
   double compute_ssim_windows(const double* const* sums, const double* there, u32 count, Lanes& sum, WindowCell& cell) {
     using V = Vector<double>;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's coder (codecs/interp_coder.h) for AVX-512 and AVX2: a block of 32 codes at a time, and 16 or 32 lanes at a time.
-// Otherwise the definition.
+// Interp's coder (codecs/interp_coder.h) for AVX-512 and AVX2: a block of 32 codes at a time, and 16 or 32 lanes at a
+// time. Otherwise the definition.
 #pragma once
 #pragma once
 

@@ -59,7 +59,8 @@ inline __m512i small_numbers(const i64* codes) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-// Transposes squares of 8 x 8 bits, whose rows are bytes and come in reverse order: gf2p8affine takes the data as matrix.
+// Transposes squares of 8 x 8 bits, whose rows are bytes and come in reverse order: gf2p8affine takes the data as
+// matrix.
 inline __m512i transpose_squares(__m512i squares) {
   const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
   return _mm512_gf2p8affine_epi64_epi8(identity, squares, 0);
@@ -151,8 +152,8 @@ inline __m512i sums_of_vectors(const __m512i (&vectors)[16]) {
 struct Avx512 {
   static constexpr u32 kGroup = 16;
 
-  // Sixteen blocks at a time, so that sums across a vector are made for all of them together: first to find the blocks that
-  // are not 0 and their candidates, then for these blocks to choose one.
+  // Sixteen blocks at a time, so that sums across a vector are made for all of them together: first to find the blocks
+  // that are not 0 and their candidates, then for these blocks to choose one.
   template <class I>
   static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
     alignas(64) u16 used[kMaxBlocks + kGroup];  // blocks times 16, and how many thresholds they reach

@@ -52,9 +52,9 @@ inline constexpr AllLaneRates kLaneRates = make_lane_rates();
 static_assert(kLaneRates.are_exact);
 
 // For finding the symbol of a slot in lanes of 16 bits, as the one that begins nearest at or before it. 32 times the
-// distance, modulo 2^16, is larger for symbols that begin behind the slot than for symbol 0, so that the least of all is
-// right; the low five bits say whose it is. In two steps: first among the symbols 0, 4, 8 and 12, then among the one found
-// and the next three.
+// distance, modulo 2^16, is larger for symbols that begin behind the slot than for symbol 0, so that the least of all
+// is right; the low five bits say whose it is. In two steps: first among the symbols 0, 4, 8 and 12, then among the one
+// found and the next three.
 struct Nearest {
   // By n - 1, twice: symbol 4n.
   u32 quarters[3];

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's interpolation a vector at a time (see interp_passes.h): integers between parts, levels and coding order, and a
-// whole tile.
+// Interp's interpolation a vector at a time (see interp_passes.h): integers between parts, levels and coding order, and
+// a whole tile.
 #pragma once
 
 #include <new>
@@ -16,8 +16,8 @@ namespace h5lossy::H5L_TARGET::interp::levels {
 // ---------------------------------------------------------------------------------------------------------------------
 // Between parts and coding order
 
-// Copies the entries of a slab to or from coding order. `places` has the places of the part from `origin` on. Returns the
-// end of the codes.
+// Copies the entries of a slab to or from coding order. `places` has the places of the part from `origin` on. Returns
+// the end of the codes.
 template <bool kToParts, class Code>
 inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Slab& slab, u32* places, u32 origin,
                         Code* codes) {

@@ -3,18 +3,18 @@
 
 // Interp's interpolation a vector at a time, for 32-bit integers and for boxes that are not too thin.
 //
-// A level splits its grid by the parity of the coordinates: one *part* for each set of odd axes, an array of its own. All
-// parts of a level have the same strides, so that a pass is one loop over contiguous memory, with the same distances to
-// the neighbours everywhere: along an axis of stride S, place j of the odd list lies between places j and j + 1 of the even
-// one. What is different near the ends of an axis is hidden in *ghosts*: integers in front of and behind the even ones,
-// such that the rule of the interior gives what the rule at the end asks for. This is exact: the interior's outermost
-// weight is -1, so that any sum of products can be reached.
+// A level splits its grid by the parity of the coordinates: one *part* for each set of odd axes, an array of its own.
+// All parts of a level have the same strides, so that a pass is one loop over contiguous memory, with the same
+// distances to the neighbours everywhere: along an axis of stride S, place j of the odd list lies between places j and
+// j + 1 of the even one. Boundary rules are folded into *ghosts*, integers in front of and behind the even ones,
+// so that one inner loop serves all. This is exact: the interior's outermost weight is -1, so that any sum of products
+// can be reached.
 //
-// The slowest active axis, *outer*, has no ghosts in its parts, as they would take much memory: the few odd entries with
-// rules of their own are predicted by themselves.
+// The slowest active axis, *outer*, has no ghosts in its parts, as they would take much memory: the few odd entries
+// with rules of their own are predicted by themselves.
 //
-// With AVX-512, a core of 2.7 GHz takes 1.3 ns a value to code a box of 32 x 32 x 32 with four points, and 1.0 to rebuild
-// it; a third of that is arithmetic, and half moves between parts, raster and coding order.
+// With AVX-512, a core of 2.7 GHz takes 1.3 ns a value to code a box of 32 x 32 x 32 with four points, and 1.0 to
+// rebuild it; a third of that is arithmetic, and half moves between parts, raster and coding order.
 #pragma once
 
 #include "codecs/interp_grid.h"
@@ -375,8 +375,8 @@ inline void run_terms(u32 count, const Term (&terms)[kMaxActiveAxes], u32* at, u
   }
 }
 
-// Predicts a part, whose other parts are complete, slab by slab. MakeUse gives for an offset in the part the function that
-// takes the predictions from there on.
+// Predicts a part, whose other parts are complete, slab by slab. MakeUse gives for an offset in the part the function
+// that takes the predictions from there on.
 template <class MakeUse>
 class Pass {
  public:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Zero removal and its inverse (codecs/pfpl_zero_removal.h), 64 bytes at a time if the backend has AVX-512, AVX2 or NEON;
-// otherwise the definition.
+// Zero removal and its inverse (codecs/pfpl_zero_removal.h), 64 bytes at a time if the backend has AVX-512, AVX2 or
+// NEON; otherwise the definition.
 #pragma once
 
 #include "codecs/pfpl_zero_removal.h"
