@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from h5lossy._blocks import for_each_chunk
 from h5lossy._codecs import FILTER_ID, Codec, codec_from_params, unpacked
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._names import name_of
+from h5lossy._public import name_publicly
 from h5lossy._values import own_fill_value
 from h5lossy._variables import takes_variables
 
@@ -141,7 +143,7 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
 
     for_each_chunk(dataset, add)
     return DatasetInfo(
-        path=dataset.name,
+        path=name_of(dataset),
         shape=shape,
         chunks=chunks,
         dtype=dtype,
@@ -169,5 +171,10 @@ def codec_of(dataset: h5py.Dataset) -> Codec | None:
             try:
                 return codec_from_params(unpacked(words))
             except (InvalidArgumentError, UnsupportedError) as error:
-                raise type(error)(f"{dataset.name} has filter {FILTER_ID}, but {error}") from error
+                raise type(error)(
+                    f"{name_of(dataset)} has filter {FILTER_ID}, but {error}"
+                ) from error
     return None
+
+
+name_publicly(__name__)

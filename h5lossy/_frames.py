@@ -22,6 +22,7 @@ from h5lossy._arrays import as_shown, device_of, is_device_array
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._codecs import CODECS, Codec, checked_codec
 from h5lossy._errors import BoundError, CorruptFrameError, InvalidArgumentError
+from h5lossy._public import name_publicly
 from h5lossy._values import as_bits, checked_dtype, fill_bits, is_big_endian
 
 if TYPE_CHECKING:
@@ -400,3 +401,6 @@ def _keeps(codec: Codec, values: npt.NDArray[Any]) -> bool:
     """Return whether a codec keeps all values bit for bit."""
     decoded = decode(encode(values, codec))
     return bool((as_bits(decoded) == as_bits(values)).all())
+
+
+name_publicly(__name__)

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from h5lossy._attributes import attribute_of
 from h5lossy._blocks import chunk_starts, grid_of
-from h5lossy._errors import InvalidArgumentError
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._values import as_bits, checked_fill_value, fill_bits, own_fill_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import h5py
     import numpy.typing as npt
 
@@ -230,15 +229,6 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
     return found.with_fill(others[0]) if is_whole else found
 
 
-def attribute_of(data: Any, name: str) -> Any:
-    """Return an attribute of a dataset or variable of any library; None if there is none."""
-    if hasattr(data, "ncattrs"):  # netCDF4
-        return data.getncattr(name) if name in data.ncattrs() else None
-    attributes = getattr(data, "attrs", None)
-    get: Callable[[str], Any] | None = getattr(attributes, "get", None)
-    return None if get is None else get(name)
-
-
 @dataclass(frozen=True)
 class _Attributes:
     """The attributes of a field, as numbers of the field's type."""
@@ -251,8 +241,8 @@ class _Attributes:
         nothing = np.empty(0, self.dtype)
         try:
             value = attribute_of(self.data, name)
-        except (OSError, TypeError, ValueError) as error:  # a type that h5py does not know
-            self._warn(name, f"is ignored, since it can't be read: {error}")
+        except UnsupportedError as error:
+            self._warn(name, f"is ignored, since it can't be read: {error.__cause__}")
             return nothing
         if value is None:
             return nothing

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import h5py
 import numpy as np
 
-from h5lossy._blocks import CHUNK_BYTES, TINY_BYTES, block_shape
+from h5lossy._blocks import TINY_BYTES, block_shape
+from h5lossy._chunking import CHUNK_BYTES
 from h5lossy._codecs import PFPL, Codec, checked_codec
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError, UnsupportedError

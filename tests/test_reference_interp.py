@@ -576,9 +576,9 @@ def test_the_example_with_a_patch_is_right() -> None:
     x[[1, 20]] = np.array([5 * u, np.nan], "<f4").view("<u4")
     assert f"number 1 is 5u = {5 * u}, and" in PAGE
     inside = np.ones((1, 1, 8, 8), bool)
-    payload = interp.encode_tile(x, FLOAT32, golden.quantiser, mode=3, inside=inside)
-    assert payload == bytes_of(PATCHED)
     form = Form(interp_prediction.INTERPOLATION, (1, 0), is_fine=True, is_closed=True)
+    payload = interp.encode_tile(x, FLOAT32, golden.quantiser, mode=3, inside=inside, forms=[form])
+    assert payload == bytes_of(PATCHED)
     tile = interp.values_of(x, inside.shape, FLOAT32, golden.quantiser)
     applied = interp.apply_form(tile, form, 3)
     assert applied is not None

@@ -21,6 +21,7 @@ import h5lossy
 from checks import assert_kept, assert_same_bits, pattern
 from h5lossy import PFPL, _native
 from h5lossy._codecs import CODECS
+from matrix import FRAMES_MAY_CHANGE
 from reference import blocks, cuszp2
 from reference import frame as frames
 from reference import pfpl as reference
@@ -79,8 +80,10 @@ def test_the_reference_writes_and_reads_it(name: str) -> None:
         shape=values.shape,
         fill_bits=None if fill is None else pattern(fill, "<f4"),
     )
-    assert frame == frame_of(name)
-    assert_same_bits(frames.decode(frame), h5lossy.decode(frame))
+    if CODECS[example["codec"]].codec_name not in FRAMES_MAY_CHANGE:
+        assert frame == frame_of(name)
+    for one in (frame, frame_of(name)):
+        assert_same_bits(frames.decode(one), h5lossy.decode(one))
 
 
 def fill_of(example: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ import pytest
 import h5lossy
 from checks import assert_kept, assert_same_bits
 from h5lossy import Interp, InvalidArgumentError, UnsupportedError
-from h5lossy._blocks import CHUNK_BYTES
+from h5lossy._chunking import CHUNK_BYTES
 from hdf5_helpers import edit_cd_values, environment, field, h5lossy_command, run_python
 
 for package in ("dask", "h5netcdf", "netCDF4", "xarray"):

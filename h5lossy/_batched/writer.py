@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +14,11 @@ from h5py._objects import phil
 
 from h5lossy._batched.boxes import as_selection
 from h5lossy._batched.chunk_writer import ChunkWriter
-from h5lossy._batched.collective import is_collective, write_together
-from h5lossy._batched.reader import check_open, checked_threads
+from h5lossy._batched.collective import BoxWriter, is_collective, tell_others, write_together
+from h5lossy._batched.reader import check_open, checked_threads, read
 from h5lossy._batched.sources import all_at_once, make_source
-from h5lossy._blocks import small_chunks_text
 from h5lossy._bounds import BoundKind
+from h5lossy._chunking import small_chunks_text
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
@@ -27,9 +29,13 @@ from h5lossy._verification.recorder import Recorder
 from h5lossy.missing import missing_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import h5py
 
-    from h5lossy._progress import Progress
+    from h5lossy._batched.boxes import Place
+    from h5lossy._batched.sources import Source
+    from h5lossy._progress import Progress, Report
 
 
 def write(
@@ -126,60 +132,82 @@ def write(
     ...     float(h5lossy.read(t, np.s_[99, 99]))
     7.0
     """
-    dataset = dataset_to_write(dataset)
-    check_open(dataset)
-    if collective or is_collective(dataset):
-        _warn(dataset, values)
-        write_together(
-            dataset, values, selection, threads=threads, verify=verify, progress=progress
-        )
-        return
-    count = checked_threads(threads)
+    try:
+        dataset = dataset_to_write(dataset)
+        check_open(dataset)
+    except Exception as error:
+        if collective:
+            tell_others(error)
+        raise
+    together = collective or is_collective(dataset)
+    with ExitStack() as stack:
+
+        def prepare() -> tuple[Report, Callable[[Place], Source]]:
+            """Check all but values and selection; return what takes the values."""
+            count = checked_threads(threads)
+            _check(dataset, together=together, verify=verify)
+            _warn(dataset, values, stacklevel=5 if together else 4)
+            report = stack.enter_context(reporting(progress, f"writing {dataset.name}"))
+            read_dataset = partial(read, threads=count)
+            return report, lambda shape: make_source(values, shape, dataset.dtype, read_dataset)
+
+        if together:
+            write_together(dataset, selection, prepare)
+            return
+        report, source_for = prepare()
+        chosen = as_selection(selection, dataset, may_be_empty=True)
+        chunks = stored_chunks(dataset)
+        params = None if chunks is None else chunks.encoding
+        is_empty = chosen is not None and 0 in chosen.box.shape
+        if verify and (params is None or chosen is None or not (is_empty or chosen.is_whole)):
+            raise InvalidArgumentError(
+                f"verify=True needs whole chunks, compressed by h5lossy alone, in {dataset.name}; "
+                "for others, write without, and compare with h5lossy.assess afterwards"
+            )
+        if chosen is None or (is_empty and params is None):
+            dataset[selection] = all_at_once(values, dataset.dtype)
+            return
+        source = source_for(chosen.shape)
+        if is_empty:
+            source.finish()
+        elif params is None:
+            BoxWriter(dataset, chosen, source, report).run()
+        else:
+            count = checked_threads(threads)
+            writer = ChunkWriter(dataset, params, source, chosen, threads=count, report=report)
+            if not verify:
+                writer.run()
+                return
+            recorder = Recorder(dataset, threads=count, target=chosen.box.slices)
+            writer.run(recorder)
+            with phil:  # other threads may add to the record, too
+                recorder.finish()
+
+
+def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
+    """Raise if the dataset can't be written."""
     if dataset.file.mode == "r":
         raise InvalidArgumentError(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
         )
-    if is_parallel(dataset.file) and dataset.id.get_create_plist().get_nfilters():
+    if dataset.shape is None:
+        raise InvalidArgumentError(
+            f"{dataset.name} has no shape (a null dataspace), so it holds no values; make a "
+            "dataset with a shape"
+        )
+    if together and verify:
+        raise InvalidArgumentError(
+            "verify=True records what one process wrote, and cannot be combined with "
+            "collective=True; compare with h5lossy.assess afterwards"
+        )
+    if not together and is_parallel(dataset.file) and dataset.id.get_create_plist().get_nfilters():
         raise InvalidArgumentError(
             f"parallel HDF5 writes a dataset with filters, as {dataset.name} is, only in all "
             "processes together: call write(..., collective=True) in each of them"
         )
-    _warn(dataset, values)
-    chosen = as_selection(selection, dataset.shape)
-    chunks = stored_chunks(dataset)
-    with reporting(progress, f"writing {dataset.name}") as report:
-        if chosen is None:
-            _require(dataset, whole_chunks=not verify)
-            dataset[selection] = all_at_once(values)
-            return
-        source = make_source(values, chosen.shape, dataset.dtype, count)
-        if chunks is None or chunks.encoding is None:
-            _require(dataset, whole_chunks=not verify)
-            for box in chosen.parts(dataset, report, source.cuts):
-                dataset[box.slices] = source.read(chosen.of_kept(box)).reshape(box.shape)
-            source.finish()
-            return
-        writer = ChunkWriter(dataset, chunks.encoding, source, chosen, threads=count, report=report)
-        if not verify:
-            writer.run()
-            return
-        _require(dataset, whole_chunks=writer.has_whole_chunks_only())
-        recorder = Recorder(dataset, threads=count)
-        writer.run(recorder)
-        with phil:  # other threads may add to the record, too
-            recorder.finish()
 
 
-def _require(dataset: h5py.Dataset, *, whole_chunks: bool) -> None:
-    """Raise if a write that is to be verified does not consist of whole chunks."""
-    if not whole_chunks:
-        raise InvalidArgumentError(
-            f"verify=True needs whole chunks of {dataset.name}, compressed by h5lossy alone; write "
-            "those, or leave it out and compare with h5lossy.assess"
-        )
-
-
-def _warn(dataset: h5py.Dataset, values: Any) -> None:
+def _warn(dataset: h5py.Dataset, values: Any, *, stacklevel: int) -> None:
     """Warn if masks are lost, ranges of chunks include missing values, or chunks are too small."""
     # dask says in _meta what it will compute. A mask of its own, it does not know yet.
     if np.ma.is_masked(values) or isinstance(getattr(values, "_meta", None), np.ma.MaskedArray):
@@ -187,7 +215,7 @@ def _warn(dataset: h5py.Dataset, values: Any) -> None:
             f"the mask of the values is not written to {dataset.name}, only what lies under it; "
             f"give values.filled({dataset.fillvalue}), or dask.array.ma.filled(values, ...)",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     codec = codec_of(dataset)
     if codec is None:
@@ -198,7 +226,7 @@ def _warn(dataset: h5py.Dataset, values: Any) -> None:
             "takes them for data when it takes the range of a chunk, so the bound may be too large "
             "for the others; make the dataset with codec.resolve(values, missing_value=...)",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     small = small_chunks_text(dataset.shape, dataset.chunks, dataset.dtype.itemsize)
     if small:
@@ -206,5 +234,5 @@ def _warn(dataset: h5py.Dataset, values: Any) -> None:
             f"{dataset.name} has {small}; make it with larger chunks, best of about 1 MiB, or "
             "rewrite the file with h5lossy repack --chunks auto",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )

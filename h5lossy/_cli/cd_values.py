@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import textwrap
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ import numpy as np
 
 from h5lossy import FILTER_ID
 from h5lossy._bounds import BoundKind
-from h5lossy._cli._console import say
+from h5lossy._cli._console import say, say_json
 from h5lossy._cli._options import Request, json_option, request_option
 from h5lossy._cli._patterns import parse_chunks
 from h5lossy._errors import H5LossyError
@@ -34,7 +33,7 @@ _TYPES = {"f4": "<f4", "float32": "<f4", "f8": "<f8", "float64": "<f8"} | {
 _WIDTH = 80
 
 
-@click.command("cd-values", short_help="Print a bound, and a codec, as other tools take it.")
+@click.command("cd-values")
 @request_option
 @click.option(
     "--var",
@@ -100,7 +99,7 @@ def cd_values(
         words = _complete(codec, dtype, chunks, fill_value)
         show = partial(_print_complete, words)
     if as_json:
-        click.echo(json.dumps({"filter": FILTER_ID, "cd_values": words, "h5py": repr(codec)}))
+        say_json({"filter": FILTER_ID, "cd_values": words, "h5py": repr(codec)})
     else:
         show(name)
 

@@ -14,6 +14,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary, exact_limits
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._public import name_publicly
 from h5lossy._ranges import Extent, prepared
 from h5lossy._values import Data, block_selections, is_big_endian, read_block
 
@@ -144,8 +145,8 @@ class BoundChecker:
         found = []
         if self.missing_change is not None:
             found.append(
-                "missing or not valid before or after, but not both alike: "
-                f"{self._missing_changed}, the first at {self.missing_change.at}"
+                f"{self._missing_changed} missing values changed, or valid values became missing, "
+                f"the first at {self.missing_change.at}"
             )
         if points.violations:
             first = points.listed[0]
@@ -277,3 +278,6 @@ def largest_error(
         start = tuple(axis.start for axis in block)
         checker.add(start, read_block(original, block), read_block(decoded, block))
     return checker.summary()
+
+
+name_publicly(__name__)

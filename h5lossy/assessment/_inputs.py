@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,12 @@ import h5py
 import numpy as np
 
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
+from h5lossy._attributes import attribute_of, text_attribute
 from h5lossy._batched import read
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
+from h5lossy._names import name_of, path_bytes
 from h5lossy._variables import as_stored
-from h5lossy.missing import Missing, attribute_of, missing_of
+from h5lossy.missing import Missing, missing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,13 +107,9 @@ class Input:
 
 def _units(values: Any) -> str | None:
     """Return the attribute ``units`` of the netCDF conventions; None if there is no such text."""
-    try:
-        units = attribute_of(values, "units")
-    except (OSError, TypeError, ValueError):  # a type that h5py does not know
-        return None
-    if isinstance(units, bytes):
-        units = units.decode(errors="replace")
-    return str(units) if isinstance(units, str) else None
+    with suppress(UnsupportedError):
+        return text_attribute(values, "units")
+    return None
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,10 @@ class Packing:
         """Return the packing that the attributes describe; None if numbers are the values."""
         found = []
         for name, plain in (("scale_factor", 1.0), ("add_offset", 0.0)):
-            value = attribute_of(values, name)
+            try:
+                value = attribute_of(values, name)
+            except UnsupportedError as error:
+                raise NotComparableError(f"{error}; it must be one number") from error
             given = np.ravel(np.asarray(plain if value is None else value))
             if given.dtype.kind not in "fiu" or given.size != 1 or not np.isfinite(given[0]):
                 raise NotComparableError(f"attribute {name} must be one number, got {value!r}")
@@ -205,14 +206,15 @@ def opened(original: Any, decoded: Any) -> Iterator[tuple[Input, Input]]:
 
 def _open(values: Any, name: str, stack: ExitStack) -> Input:
     if not isinstance(values, str | Path):
-        return Input(values, getattr(values, "name", None) or name)
+        own = name_of(values) if isinstance(values, h5py.Dataset) else getattr(values, "name", None)
+        return Input(values, own or name)
     file, separator, path = str(values).rpartition(":/")
     if not separator:
         raise InvalidArgumentError(
             f'{name} must name a dataset in a file, as "file.h5:/path" does, got {str(values)!r}'
         )
     opened_file = stack.enter_context(h5py.File(file, "r"))
-    found = opened_file.get(f"/{path}")
+    found = opened_file.get(path_bytes(f"/{path}"))
     if not isinstance(found, h5py.Dataset):
         raise InvalidArgumentError(f"there is no dataset /{path} in {file}")
     return Input(found, str(values))

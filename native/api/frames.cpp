@@ -157,9 +157,11 @@ h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t firs
     if (raw_bytes != count * opened.header.value_bytes) {
       return why.fail(H5L_INVALID_ARGUMENT, "%llu values need %llu bytes, but raw has %zu",
                       static_cast<unsigned long long>(count),
-                      static_cast<unsigned long long>(count * opened.header.value_bytes), raw_bytes);
+                      static_cast<unsigned long long>(count) * opened.header.value_bytes, raw_bytes);
     }
-    return decode_values(opened, first, bytes_of(raw, raw_bytes), why);
+    if (count == 0) return H5L_OK;
+    return decode_values(opened, Part(values, first, count, opened.header.value_bytes), static_cast<std::uint8_t*>(raw),
+                         why);
   });
 }
 

@@ -15,6 +15,14 @@ h5l_status open_checked(const void* frame, std::size_t frame_bytes, Frame& opene
   return open_frame(bytes_of(frame, frame_bytes), opened, why);
 }
 
+h5l_status decode_opened(const Frame& frame, std::span<std::uint8_t> raw, const Message& why, std::uint32_t threads) {
+  if (raw.size() != frame.header.raw_bytes) {
+    return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, but raw has %zu", frame.header.raw_bytes,
+                    raw.size());
+  }
+  return offload::decode_chunk(frame, raw, why, threads);
+}
+
 h5l_status encode_checked(const h5l_params* params, const void* raw, std::size_t raw_bytes, void* frame,
                           std::size_t capacity, size_t* frame_bytes, std::uint32_t threads,
                           h5l_message* message) noexcept {
@@ -44,11 +52,7 @@ h5l_status decode_checked(const void* frame, std::size_t frame_bytes, void* raw,
     if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
     Frame opened;
     if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
-    if (raw_bytes != opened.header.raw_bytes) {
-      return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, but raw has %zu", opened.header.raw_bytes,
-                      raw_bytes);
-    }
-    return offload::decode_chunk(opened, bytes_of(raw, raw_bytes), why, threads);
+    return decode_opened(opened, bytes_of(raw, raw_bytes), why, threads);
   });
 }
 

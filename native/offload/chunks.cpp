@@ -25,12 +25,10 @@ bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std:
 }
 
 // Also false if the GPU rejected the frame: decoding on the CPU then gives the error message.
-bool decode_on_gpu(const Frame& frame, MutableBytes raw) {
-  gpu::Device* const device = select_device(Direction::decode, frame.header.codec, raw.size());
-  if (device == nullptr) return false;
+bool decode_on(gpu::Device& device, const Frame& frame, MutableBytes raw) {
   const gpu::DecodeCall call = make_decode_call(frame.header, 0, raw.size() / frame.header.value_bytes, 1);
-  if (gpu::decode_chunk(*device, call, frame.bytes, raw)) return true;
-  report_failure(*device);
+  if (gpu::decode_chunk(device, call, frame.bytes, raw)) return true;
+  report_failure(device);
   return false;
 }
 
@@ -47,8 +45,25 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
 
 h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
   const bool is_encoded = frame.header.codec != H5L_CODEC_STORED && !raw.empty();
-  const bool is_on_gpu = is_encoded && decode_on_gpu(frame, raw);
+  gpu::Device* const device = is_encoded ? select_device(Direction::decode, frame.header.codec, raw.size()) : nullptr;
+  const bool is_on_gpu = device != nullptr && decode_on(*device, frame, raw);
   const h5l_status status = is_on_gpu ? H5L_OK : h5lossy::decode_chunk(frame, raw, why, threads);
+  if (is_encoded && status == H5L_OK) count_chunk(Direction::decode, is_on_gpu);
+  return status;
+}
+
+h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array, Scratch& scratch, const Message& why,
+                       std::uint32_t threads) {
+  const FrameHeader& header = frame.header;
+  const bool is_encoded = header.codec != H5L_CODEC_STORED;
+  bool is_on_gpu = false;
+  if (is_encoded && needs_most_tiles(frame, part)) {  // GPUs decode whole chunks
+    gpu::Device* const device = select_device(Direction::decode, header.codec, header.raw_bytes);
+    std::uint8_t* const chunk = device == nullptr ? nullptr : scratch.get(header.raw_bytes);
+    is_on_gpu = chunk != nullptr && decode_on(*device, frame, {chunk, header.raw_bytes});
+    if (is_on_gpu) part.scatter(0, part.chunk_values(), chunk, array);
+  }
+  const h5l_status status = is_on_gpu ? H5L_OK : h5lossy::decode_part(frame, part, array, scratch, why, threads);
   if (is_encoded && status == H5L_OK) count_chunk(Direction::decode, is_on_gpu);
   return status;
 }

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <span>
 
+#include "chunk/strided_chunks.h"
+#include "chunk/workspace.h"
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "h5lossy.h"
@@ -21,5 +23,8 @@ namespace h5lossy::offload {
 
 [[nodiscard]] h5l_status decode_chunk(const Frame& frame, std::span<std::uint8_t> raw, const Message& why,
                                       std::uint32_t threads);
+
+[[nodiscard]] h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array, Scratch& scratch,
+                                     const Message& why, std::uint32_t threads);
 
 }  // namespace h5lossy::offload

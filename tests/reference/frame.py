@@ -69,8 +69,7 @@ def _find_codecs() -> dict[int, ModuleType]:
 CODECS = _find_codecs()
 """Codecs by number. A module has `NUMBER`, `MODES` (and how many dims their frames have),
 `HAS_LOSSLESS`, `AUTO_MODES`, `chosen_mode`, `tiling`, `encode_tile` and `decode_tile`; one that can
-be asked for modes that no frame has, `REQUESTS`; one with a step of its own, `own_quantiser`; one
-that looks at a chunk's values to find its mode, `choose_mode`."""
+be asked for modes that no frame has, `REQUESTS`; one with a step of its own, `own_quantiser`."""
 
 LOSSLESS = next(number for number, codec in CODECS.items() if codec.HAS_LOSSLESS)
 """The codec of chunks without a step."""
@@ -705,11 +704,6 @@ def encode(
         plan = _picked(plan, raw, counting, extents)
     else:
         plan = _planned(plan, codec, mode, extents)
-        if module is not None and hasattr(module, "choose_mode"):
-            chosen = module.choose_mode(
-                mode, raw, plan.float_type, quantiser, counting, dims=plan.dims
-            )
-            plan = dataclasses.replace(plan, mode=chosen)
     return min(build(stored), build(_with_tiles(plan, raw, counting, quantiser)), key=len)
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from h5lossy.assessment.render.text import printable, verdict
+from h5lossy._names import printable
+from h5lossy.assessment.render.text import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

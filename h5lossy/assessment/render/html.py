@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
+from h5lossy._names import printable
 from h5lossy.assessment.render import text
 from h5lossy.assessment.render.figure import figure, svg
 
@@ -71,7 +72,7 @@ def _promise(report: ReportData) -> str:
 
 def _escaped(value: str) -> str:
     """Escape a name, which may hold anything."""
-    return escape(text.printable(value))
+    return escape(printable(value))
 
 
 def _joined(lines: Iterable[str]) -> str:

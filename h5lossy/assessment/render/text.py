@@ -10,6 +10,8 @@ import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from h5lossy._names import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,30 +27,6 @@ class Row(NamedTuple):
     group: str
     name: str
     value: str
-
-
-def printable(name: str | bytes) -> str:
-    r"""Escape a name from a file for a terminal.
-
-    Parameters
-    ----------
-    name : str or bytes
-        May hold control characters, or bytes that are not UTF-8 (in a str, as lone surrogates).
-
-    Returns
-    -------
-    str
-        The name, with unprintable characters as escapes such as ``\x1b``.
-
-    Examples
-    --------
-    >>> printable("/a\x1b[31m")
-    '/a\\x1b[31m'
-    """
-    text = name.decode(errors="surrogateescape") if isinstance(name, bytes) else name
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
 
 
 def number(value: float | None, digits: int = 6) -> str:
