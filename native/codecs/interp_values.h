@@ -233,7 +233,8 @@ H5L_FN bool is_narrow_excess(W excess) {
 // number.
 template <class T>
 bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
-  constexpr T largest_bin = static_cast<T>(kFineLimit<T> / kUnit + 1);
+  constexpr Int<T> whole = kFineLimit<T> / kUnit;
+  constexpr T largest_bin = static_cast<T>(whole + 1);
   const bool all_finite = bit_cast<Word<T>>(multiply(largest_bin, lattice.step)) < kInfinity<T>;
   constexpr i64 near = i64{1} << (kNarrowBits - 1);
   return all_finite && !lattice.has_fill && base > -near && base < near;

@@ -70,7 +70,7 @@ typedef struct h5l_message {
   char text[256];
 } h5l_message;
 
-/* How to encode a chunk. Zero-initialise it, then set the fields that apply. */
+/* How to encode a chunk. Zero-initialize it, then set the fields that apply. */
 typedef struct h5l_params {
   uint32_t codec;        /* its number; 0 lets h5lossy choose */
   uint32_t bound_kind;   /* H5L_BOUND_* */

@@ -51,7 +51,7 @@ extern "C" {
 #define H5L_SPECIAL_FILL_INTRODUCED 9 /* a valid value became the fill value (and counts as valid) */
 #define H5L_SPECIAL_KINDS 10
 
-/* What to assess. Zero-initialise it, then set the fields that apply. Use the same parameters in all calls for one
+/* What to assess. Zero-initialize it, then set the fields that apply. Use the same parameters in all calls for one
  * state. */
 typedef struct h5l_assess_params {
   uint32_t value_bytes;         /* of both fields: 4 float32, 8 float64 */
