@@ -82,7 +82,7 @@ const char* h5l_codec_name(uint32_t codec) { return codec_name(codec); }
 const char* h5l_backend_name(void) {
   const Backend* backend = nullptr;
   const h5l_status status = guarded(nullptr, [&](const Message& why) { return choose_backend(backend, why); });
-  return status == H5L_OK ? backend->name : nullptr;
+  return status == H5L_OK && backend != nullptr ? backend->name : nullptr;
 }
 
 const char* h5l_backend_at(uint32_t i, int* usable) {

@@ -58,7 +58,7 @@ class Device {
   friend class BorrowedStream;
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   CudaResult start(std::string& why);  // `why` receives the reason of a failure
-  CudaResult load(const char* unit, std::string& how);
+  CudaResult load(const char* name, std::string& how);
   CudaResult find(const char* name, Kernel& kernel, std::string& how);
   void note(CudaResult result, const std::string& what);
 
@@ -103,10 +103,10 @@ class Current {
 class StreamLauncher : public Launcher {
  public:
   StreamLauncher(Device& device, CudaStream stream) : device_(device), stream_(stream) {}
-  bool launch(const char* kernel, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes,
+  bool launch(const char* name, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes,
               bool together) override;
   bool clear(void* memory, std::size_t bytes) override;
-  std::uint32_t resident_blocks(const char* kernel) override;
+  std::uint32_t resident_blocks(const char* name) override;
 
  private:
   Device& device_;

@@ -52,7 +52,7 @@ std::string variable(const char* name) {
 
 // "" if there is no folder for a cache.
 std::string cache_folder() {
-  if (const std::string own = variable("H5LOSSY_CACHE_DIR"); !own.empty()) return own;
+  if (std::string own = variable("H5LOSSY_CACHE_DIR"); !own.empty()) return own;
   if (const std::string all = variable("XDG_CACHE_HOME"); !all.empty()) return all + "/h5lossy";
   const std::string home = variable("HOME");
   return home.empty() ? "" : home + "/.cache/h5lossy";
@@ -107,11 +107,12 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, const Target& t
              std::string& log) {
   std::vector<std::string> texts{kIntegers, ""};
   std::vector<const char*> names{"stdint.h", "stddef.h"};
-  std::vector<const char*> headers;
   for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
     texts.emplace_back(file->begin, file->end);
     names.push_back(file->name);
   }
+  std::vector<const char*> headers;
+  headers.reserve(texts.size());
   for (const std::string& text : texts) headers.push_back(text.c_str());
   const H5LEmbeddedFile* const main = find_file(main_source.c_str());
   if (main == nullptr) return false;
