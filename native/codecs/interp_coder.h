@@ -522,19 +522,4 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
   return true;
 }
 
-template <class I>
-inline void plan_coding(const I* codes, u32 count, i32 unit, Coding& plan) {
-  plan_coding_with<Definition>(codes, count, unit, plan);
-}
-
-template <class I>
-inline u32 write_codes(const I* codes, u32 count, i32 unit, const Coding& plan, u8* out, u8* scratch) {
-  return write_codes_with<Definition>(codes, count, unit, plan, out, scratch);
-}
-
-template <class I>
-inline bool read_codes(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, u8* scratch) {
-  return read_codes_with<Definition>(head, in, bytes, count, steps, scratch);
-}
-
 }  // namespace h5lossy::H5L_TARGET::interp
