@@ -3,7 +3,7 @@
 """Writes and repacks whose I/O fails, and what killed writes leave. Runs with failing_io.c.
 
     cases.py fail FOLDER WORK LIBVER FAILURE MOST
-    cases.py kill FOLDER INDEX LIBVER SWMR MOST
+    cases.py kill FOLDER INDEX LIBVER HOW MOST
     cases.py order FOLDER
 
 Each case is a process of its own, so that what HDF5 does at its end counts, and a line of JSON.
@@ -53,6 +53,11 @@ OLD = np.where(np.arange(SHAPE[0])[:, None] < PRESENT.stop, values(1), np.float3
 NEW = OLD.copy()
 NEW[WRITTEN] = values(2, 100)[WRITTEN]
 
+#: Rows whose frames become much smaller, those of the last chunk in the file among them.
+SHRUNK = slice(8, 48)
+SMALL = np.where(np.arange(SHAPE[0])[:, None] < SHRUNK.start, OLD, np.float32(0))
+SMALL[SHRUNK] = 7
+
 
 def make(path: Path, libver: str, index: str = "fixed") -> None:
     with h5py.File(path, "w", libver=libver) as file:
@@ -62,18 +67,31 @@ def make(path: Path, libver: str, index: str = "fixed") -> None:
         x[PRESENT] = OLD[PRESENT]
 
 
-def write(path: Path, libver: str, *, swmr: bool = False) -> None:
+def write(path: Path, libver: str, how: str = "larger") -> None:
+    """Write larger or smaller frames, also with SWMR, or the smaller ones without h5lossy.write."""
     with h5py.File(path, "r+", libver=libver) as file:
-        if swmr:
+        if how == "swmr":
             file.swmr_mode = True
-        h5lossy.write(file["g/x"], NEW[WRITTEN], WRITTEN)
+        x = file["g/x"]
+        if how == "smaller":
+            h5lossy.write(x, SMALL[SHRUNK], SHRUNK)
+        elif how == "h5py":
+            for row in range(SHRUNK.start, SHRUNK.stop, CHUNKS[0]):
+                x[row : row + CHUNKS[0]] = SMALL[row : row + CHUNKS[0]]
+                file.flush()
+        else:
+            h5lossy.write(x, NEW[WRITTEN], WRITTEN)
 
 
 def repack(source: Path, target: Path) -> None:
     main(["repack", "--absolute", "1e-3", str(source), str(target)], prog_name="h5lossy")
 
 
-def judge(path: Path) -> dict[str, int]:
+def repair(path: Path) -> None:
+    main(["doctor", "--repair", str(path)], prog_name="h5lossy")
+
+
+def judge(path: Path, new: Any = NEW) -> dict[str, int]:
     """Count chunks by what they hold, separately for those that are written and the others."""
     found: collections.Counter[str] = collections.Counter()
     try:
@@ -81,10 +99,10 @@ def judge(path: Path) -> dict[str, int]:
     except OSError:
         return {"file cannot be opened": 1}
     with file:
-        for name, old, new in (("other", OTHER, OTHER), ("g/x", OLD, NEW)):
+        for name, old, wanted in (("other", OTHER, OTHER), ("g/x", OLD, new)):
             for row, column in np.ndindex(SHAPE[0] // CHUNKS[0], SHAPE[1] // CHUNKS[1]):
                 part = np.s_[row * 4 : row * 4 + 4, column * 16 : column * 16 + 16]
-                whose = "other" if (old[part] == new[part]).all() else "written"
+                whose = "other" if (old[part] == wanted[part]).all() else "written"
                 try:
                     chunk = file[name][part]
                 except (OSError, KeyError, RuntimeError):
@@ -94,7 +112,7 @@ def judge(path: Path) -> dict[str, int]:
                         "old"
                         if np.abs(chunk - old[part]).max() <= 1e-3
                         else "new"
-                        if np.abs(chunk - new[part]).max() <= 1e-3
+                        if np.abs(chunk - wanted[part]).max() <= 1e-3
                         else "wrong"
                         if chunk.any()
                         else "absent"
@@ -116,10 +134,10 @@ def in_child(said: Path, work: Callable[..., Any], *arguments: Any, **environmen
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def judged(folder: Path, path: Path) -> dict[str, int]:
+def judged(folder: Path, path: Path, new: Any = NEW) -> dict[str, int]:
     """Judge in a process of its own, which a broken file may crash."""
     result = folder / "judged"
-    status = in_child(folder / "said", lambda: result.write_text(json.dumps(judge(path))))
+    status = in_child(folder / "said", lambda: result.write_text(json.dumps(judge(path, new))))
     found: dict[str, int] = json.loads(result.read_text()) if status == 0 else {"crash": 1}
     return found
 
@@ -173,22 +191,32 @@ def fail(folder: Path, work: str, libver: str, failure: str, most: str) -> None:
         print(json.dumps(case), flush=True)
 
 
-def kill(folder: Path, index: str, libver: str, swmr: str, most: str) -> None:
-    """Apply the first n calls that change a file to what was there before."""
+def kill(folder: Path, index: str, libver: str, how: str, most: str) -> None:
+    """Apply the first n calls that change a file to what was there before.
+
+    For "h5py" all of them, and the file is judged before and after it was repaired.
+    """
     path, log, said = folder / "x.h5", folder / "log", folder / "said"
     make(path, libver, index)
     image = bytearray(path.read_bytes())
     meant = {"FAILING_IO_PATH": str(path), "FAILING_IO_LOG": str(log)}
-    status = in_child(said, lambda: write(path, libver, swmr=swmr == "swmr"), **meant)
+    status = in_child(said, lambda: write(path, libver, how), **meant)
     assert status == 0, said.read_text()
     calls = [call for call in calls_in(log) if call[0] in {WRITE, TRUNCATE}]
-    chosen = some(len(calls) + 1, int(most))
+    chosen = some(len(calls) + 1, 10**9 if how == "h5py" else int(most))
+    new = NEW if how in {"larger", "swmr"} else SMALL
     for done in range(len(calls) + 1):
         if done in chosen:
             path.write_bytes(image)
             # What users have to do: a file of the newer format is marked as open for writing.
             subprocess.run(["h5clear", "-s", path], capture_output=True, check=False)
-            print(json.dumps({"first": done, "found": judged(folder, path)}), flush=True)
+            case = {"first": done, "found": judged(folder, path, new)}
+            if how == "h5py":
+                path.write_bytes(image)
+                case["status"] = in_child(said, repair, path)
+                case["said"] = said.read_text()
+                case["repaired"] = judged(folder, path, new)
+            print(json.dumps(case), flush=True)
         for kind, offset, content in calls[done : done + 1]:
             end = offset + len(content)
             image.extend(bytes(max(0, end - len(image))))
