@@ -4,6 +4,7 @@
 
     cases.py fail FOLDER WORK LIBVER FAILURE MOST
     cases.py kill FOLDER INDEX LIBVER HOW MOST
+    cases.py shrink FOLDER COUNT
     cases.py order FOLDER
 
 Each case is a process of its own, so that what HDF5 does at its end counts, and a line of JSON.
@@ -194,7 +195,7 @@ def fail(folder: Path, work: str, libver: str, failure: str, most: str) -> None:
 def kill(folder: Path, index: str, libver: str, how: str, most: str) -> None:
     """Apply the first n calls that change a file to what was there before.
 
-    For "h5py" all of them, and the file is judged before and after it was repaired.
+    For "h5py" those that leave a file shorter than it states, too, and each file is repaired.
     """
     path, log, said = folder / "x.h5", folder / "log", folder / "said"
     make(path, libver, index)
@@ -203,10 +204,10 @@ def kill(folder: Path, index: str, libver: str, how: str, most: str) -> None:
     status = in_child(said, lambda: write(path, libver, how), **meant)
     assert status == 0, said.read_text()
     calls = [call for call in calls_in(log) if call[0] in {WRITE, TRUNCATE}]
-    chosen = some(len(calls) + 1, 10**9 if how == "h5py" else int(most))
+    chosen = some(len(calls) + 1, int(most))
     new = NEW if how in {"larger", "swmr"} else SMALL
     for done in range(len(calls) + 1):
-        if done in chosen:
+        if done in chosen or (how == "h5py" and is_cut(image)):
             path.write_bytes(image)
             # What users have to do: a file of the newer format is marked as open for writing.
             subprocess.run(["h5clear", "-s", path], capture_output=True, check=False)
@@ -217,12 +218,72 @@ def kill(folder: Path, index: str, libver: str, how: str, most: str) -> None:
                 case["said"] = said.read_text()
                 case["repaired"] = judged(folder, path, new)
             print(json.dumps(case), flush=True)
-        for kind, offset, content in calls[done : done + 1]:
-            end = offset + len(content)
-            image.extend(bytes(max(0, end - len(image))))
-            image[offset:end] = content
-            if kind == TRUNCATE:
-                del image[offset:]
+        for call in calls[done : done + 1]:
+            apply(image, call)
+
+
+def apply(image: bytearray, call: tuple[int, int, bytes]) -> None:
+    """Do what a call does to a file."""
+    kind, offset, content = call
+    end = offset + len(content)
+    image.extend(bytes(max(0, end - len(image))))
+    image[offset:end] = content
+    if kind == TRUNCATE:
+        del image[offset:]
+
+
+def is_cut(image: bytearray) -> bool:
+    """Return whether HDF5 would refuse a file for its length; its user block is empty."""
+    at = 0 if image[:4] == b"\x89HDF" else 512
+    end_at = 28 if image[at + 8] >= 2 else 40
+    return int.from_bytes(image[at + end_at : at + end_at + 8], "little") > len(image)
+
+
+def shrink(folder: Path, count: str) -> None:
+    """Write frames of all sizes; count calls that leave a file shorter than it states."""
+    for seed in range(int(count)):
+        shrink_one(folder, seed)
+
+
+def shrink_one(folder: Path, seed: int) -> None:
+    path, log, said = folder / "x.h5", folder / "log", folder / "said"
+    choose = np.random.default_rng(seed).choice
+    strategy = choose([{}, {}, {"fs_strategy": "page"}, {"userblock_size": 512}])
+    libver = str(choose(["earliest", "v108", "latest"]))
+    index = INDEXES[str(choose(list(INDEXES)))]
+    codec = {"chunks": (8, int(choose([16, 64]))), "compression": CODEC}
+    with h5py.File(path, "w", libver=libver, **strategy) as file:
+        file["a"] = OTHER[: choose(64)]
+        file.create_dataset("x", SHAPE, "f4", maxshape=index, **codec)[: choose(64)] = choose(
+            [0, 1]
+        )
+        file["b"] = OTHER[: choose(64)]
+
+    def work() -> None:
+        with h5py.File(path, "r+", libver=libver) as file:
+            for i in range(choose(8) + 1):
+                rows, columns = (slice(*sorted(choose(65, 2, replace=False))) for _ in "ab")
+                if choose(2):
+                    rows, columns = slice(rows.start // 8 * 8, -(-rows.stop // 8) * 8), slice(None)
+                new = values(i, choose([0, 1, 30, 1000]))[rows, columns]
+                h5lossy.write(file["x"], new, (rows, columns))
+                if choose(4) == 0:
+                    new = file.create_dataset(f"n{i}", SHAPE, "f4", **codec)
+                    h5lossy.write(new, np.zeros(SHAPE))
+                if choose(4) == 0:
+                    file.attrs[f"a{i}"] = np.arange(choose(400))
+
+    image = bytearray(path.read_bytes())
+    meant = {"FAILING_IO_PATH": str(path), "FAILING_IO_LOG": str(log)}
+    assert in_child(said, work, **meant) == 0, said.read_text()
+    shrunk = cut = 0
+    for call in calls_in(log):
+        length = len(image)
+        apply(image, call)
+        shrunk += len(image) < length
+        cut += is_cut(image)
+    log.unlink()
+    print(json.dumps({"shrunk": shrunk, "cut": cut, "seed": seed}))
 
 
 def order(folder: Path) -> None:
@@ -236,4 +297,4 @@ def order(folder: Path) -> None:
 
 if __name__ == "__main__":
     command, where, *rest = sys.argv[1:]
-    {"fail": fail, "kill": kill, "order": order}[command](Path(where), *rest)
+    {"fail": fail, "kill": kill, "shrink": shrink, "order": order}[command](Path(where), *rest)
