@@ -14,8 +14,8 @@ from h5lossy import _native
 from h5lossy._arrays import cupy_memory
 from h5lossy._batched.boxes import chunk_box
 from h5lossy._batched.gpu_decoder import decode
-from h5lossy._batched.pipeline import FrameBuffers, overlap
-from h5lossy._blocks import for_each_chunk
+from h5lossy._batched.pipeline import FrameBuffers, aligned, overlap
+from h5lossy._blocks import batch_bytes, for_each_chunk
 from h5lossy._libhdf5 import stored_size
 from h5lossy._values import unwritten_value
 
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from h5lossy._batched.boxes import Pieces, Place, Selection
     from h5lossy._progress import Report
     from h5lossy._stored import StoredChunks
+
+
+#: In place of the bytes of a chunk.
+_NOT_STORED = 2**32 - 1
+
+#: Up to so many chunks, of so many bytes together, batches cost more than they save.
+_FEW_CHUNKS, _FEW_BYTES = 16, 256 << 10
 
 
 class ChunkReader:
@@ -49,7 +56,7 @@ class ChunkReader:
         self._report = report
         self._chosen = chosen
         self._fill = unwritten_value(dataset)
-        self._all_stored: npt.NDArray[np.bool_] | None = None
+        self._listed: npt.NDArray[np.uint32] | None = None
         self._done = 0
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
@@ -66,30 +73,32 @@ class ChunkReader:
             values = np.broadcast_to(self._fill, box.shape)
         self._assign(box.within(self._chosen.box).slices, values)
 
-    def _are_stored(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which chunks are stored: by HDF5's index for few, or by a list of all."""
-        if self._all_stored is None:
-            dataset = self._dataset.id.id
-            if self._chosen.has_few_chunks and all(
-                stored_size(dataset, tuple(place)) is not None for place in places.tolist()
-            ):
-                return np.ones(len(places), np.bool_)
-            # None of `stored_size` may also be an error, which this raises.
-            self._all_stored = self._list_chunks()
-        at = places // self._chosen.chunks - self._chosen.first
-        found: npt.NDArray[np.bool_] = self._all_stored[tuple(at.T)]
-        return found
+    def _stored_bytes(self, places: npt.NDArray[np.int64]) -> list[int | None]:
+        """Return the bytes of chunks in the file: by HDF5's index for few, or by a list of all.
 
-    def _list_chunks(self) -> npt.NDArray[np.bool_]:
-        """Return which chunks of the selection are stored."""
+        None for a chunk that is not stored.
+        """
+        if self._listed is None:
+            if len(places) <= _FEW_CHUNKS or self._chosen.has_few_chunks:
+                dataset = self._dataset.id.id
+                sizes = [stored_size(dataset, place) for place in map(tuple, places.tolist())]
+                if None not in sizes:
+                    return sizes
+            # None of `stored_size` may also be an error, which this raises.
+            self._listed = self._list_chunks()
+        at = places // self._chosen.chunks - self._chosen.first
+        return [None if n == _NOT_STORED else n for n in self._listed[tuple(at.T)].tolist()]
+
+    def _list_chunks(self) -> npt.NDArray[np.uint32]:
+        """Return the bytes of all chunks of the selection."""
         chosen = self._chosen
-        stored = np.zeros(chosen.counts, np.bool_)  # a byte for each, as there may be millions
+        stored = np.full(chosen.counts, _NOT_STORED, np.uint32)  # there may be millions
 
         def mark(chunk: Any) -> None:
             at = tuple(map(operator.floordiv, chunk.chunk_offset, chosen.chunks))
             inside = tuple(map(operator.sub, at, chosen.first))
             if all(0 <= i < n for i, n in zip(inside, chosen.counts, strict=True)):
-                stored[inside] = True
+                stored[inside] = min(chunk.size, _NOT_STORED - 1)
 
         for_each_chunk(self._dataset, mark)
         return stored
@@ -108,21 +117,46 @@ class _Batch(NamedTuple):
 class HostReader(ChunkReader):
     """Batches go through `_fetch`, `_decode` and `_finish`, in this order."""
 
+    @property
+    def is_short(self) -> bool:
+        """Whether `run_at_once` is faster than `run`."""
+        count = len(self._chosen)
+        return count <= _FEW_CHUNKS and count * self._chosen.chunk_bytes <= _FEW_BYTES
+
+    def run_at_once(self) -> None:
+        """Read one chunk after another."""
+        places = list(self._chosen.box.places(self._chosen.chunks))
+        for place, size in zip(places, self._stored_bytes(np.array(places)), strict=True):
+            self._read_whole(place, is_stored=size is not None)
+        self._tell(len(places))
+
     def run(self, threads: int) -> None:
         """Read on at most so many threads."""
-        overlap(self._fetch(threads), partial(self._decode, threads), self._finish)
+        chunk_bytes = self._chosen.chunk_bytes
+        is_one_batch = len(self._chosen) * chunk_bytes <= batch_bytes(chunk_bytes, threads)
+        if threads == 1 or is_one_batch:
+            for batch in self._fetch(threads):  # nothing to overlap with
+                self._finish(batch, self._decode(threads, batch))
+        else:
+            overlap(self._fetch(threads), partial(self._decode, threads), self._finish)
 
     def _fetch(self, threads: int) -> Iterator[_Batch]:
         """Yield each batch and its frames by their number; read the chunks that have none."""
-        buffers = FrameBuffers(self._chosen.chunk_bytes)
+        buffers = FrameBuffers()
+        most = _native.max_encoded_size(self._chosen.chunk_bytes)
         for pieces in self._chosen.batches(threads):
-            buffer = buffers.next(len(pieces))
-            frames = {}
-            for i, is_stored in enumerate(self._are_stored(pieces.places)):
+            sizes = self._stored_bytes(pieces.places)
+            rooms = [aligned(size) if size is not None and size <= most else 0 for size in sizes]
+            buffer = buffers.next(1, sum(rooms))[0]
+            frames, begin = {}, 0
+            for i, (size, room) in enumerate(zip(sizes, rooms, strict=True)):
                 place = pieces.place(i)
-                frame = self._chunks.frame_if_whole(place, buffer[i]) if is_stored else None
+                frame = None
+                if room:
+                    frame = self._chunks.frame_if_whole(place, buffer[begin : begin + room])
+                begin += room
                 if frame is None:
-                    self._read_whole(place, is_stored=is_stored)
+                    self._read_whole(place, is_stored=size is not None)
                 else:
                     frames[i] = frame
             yield _Batch(pieces, frames)
@@ -160,10 +194,8 @@ class GpuReader(ChunkReader):
         for done, left in decode(self._target, chosen.chunks, start, read_frame):
             if left:
                 others = [places[number] for number in left]
-                for place, is_stored in zip(
-                    others, self._are_stored(np.array(others)), strict=True
-                ):
-                    self._read_whole(place, is_stored=is_stored)
+                for place, size in zip(others, self._stored_bytes(np.array(others)), strict=True):
+                    self._read_whole(place, is_stored=size is not None)
             self._tell(done)
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:

@@ -74,7 +74,8 @@ class ChunkWriter:
         self._report = report
         self._threads = threads
         self._fill = unwritten_value(dataset)
-        self._buffers = FrameBuffers(chosen.chunk_bytes)
+        self._buffers = FrameBuffers(sparse=True)
+        self._frame_bytes = _native.max_encoded_size(chosen.chunk_bytes)
         self._store = ChunkStore(dataset)
         self._recorder: Recorder | None = None
         #: The box of whole chunks where a GPU encodes them: they are written before the others.
@@ -169,7 +170,7 @@ class ChunkWriter:
             return []
         start, chunk = batch.pieces.start[0], self._chosen.chunks
         parts = whole.in_array(batch.values, start, chunk, self._fill)
-        buffer = self._buffers.next(len(parts))
+        buffer = self._buffers.next(len(parts), self._frame_bytes)
         frames = _native.encode_parts(self._params, parts, buffer, self._threads)
         if self._recorder is not None:  # the batch consists of whole chunks
             decoded = np.empty_like(batch.values)
