@@ -301,7 +301,8 @@ def test_cupy_is_imported_in_one_module_at_most() -> None:
 
 
 def test_python_never_reads_the_bytes_of_a_frame() -> None:
-    assert importers("struct", "zlib", among=MODULES) == set()
+    # The superblock is HDF5's.
+    assert importers("struct", "zlib", among=MODULES) == {"h5lossy/_superblock.py"}
     assert not [name(path) for path in MODULES if "H5LY" in path.read_text(encoding="utf-8")]
 
 
