@@ -535,15 +535,17 @@ def test_cd_values_may_come_in_any_sequence(codec: type[Codec], container: Any) 
     assert from_filter_options(FILTER_ID, container(setting.filter_options)) == setting
 
 
-def test_lossless_needs_two_words(codec: type[Codec]) -> None:
-    assert from_filter_options(FILTER_ID, (codec.codec_number, 3)) == codec(lossless=True)
+def test_lossless_needs_two_words_or_the_codec_alone(codec: type[Codec]) -> None:
+    for words in ((codec.codec_number, 3), (codec.codec_number,)):
+        assert from_filter_options(FILTER_ID, words) == codec(lossless=True)
 
 
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
         ((), InvalidArgumentError, "cd_values need at least 4 words .* got 0"),
-        ((1,), InvalidArgumentError, "cd_values need at least 4 words .* got 1"),
+        ((9,), UnsupportedError, "codec 9 is not in this version"),
+        ((1, 0), InvalidArgumentError, "cd_values need at least 4 words .* got 2"),
         ((1, 0, 1), InvalidArgumentError, "cd_values need at least 4 words .* got 3"),
         ((1, 3, -1), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got \(1, 3, -1\)"),
         ((1, 3, 2**32), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got"),
