@@ -744,3 +744,22 @@ def test_a_datasets_own_fill_value_is_left_out(codec: type[Codec], tmp_path: Pat
         assert setting.resolve(plain).absolute == pytest.approx(4.0)
         empty = file.create_dataset("empty", data=h5py.Empty("f4"))
         assert setting.resolve(empty) == codec(lossless=True)
+
+
+def test_a_codec_that_was_used_is_pickled_as_a_new_one(setting: Any) -> None:
+    used = setting(absolute=1e-3)
+    assert pickle.loads(pickle.dumps(used)).filter_options == used.filter_options
+    assert pickle.dumps(used) == pickle.dumps(setting(absolute=1e-3))
+
+
+def test_hdf5plugins_names_are_here() -> None:
+    assert h5lossy.FILTERS == {"h5lossy": 46412}
+    for asked in ("h5lossy", "H5LOSSY", 46412, ("h5lossy",), "registered"):
+        assert h5lossy.get_filters(asked) == tuple(CODECS.values())
+    assert h5lossy.get_filters(()) == ()
+    assert h5lossy.register("h5lossy", force=True) == h5lossy.register() != ()
+    for other in ("zfp", 32013, ("h5lossy", "zfp")):
+        with pytest.raises(InvalidArgumentError, match="must be 46412 or 'h5lossy', got"):
+            h5lossy.get_filters(other)
+        with pytest.raises(InvalidArgumentError, match="must be 46412 or 'h5lossy', got"):
+            h5lossy.register(other)
