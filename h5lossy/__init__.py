@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from h5lossy._bounds import BoundKind as BoundKind
     from h5lossy._bounds import ErrorBound as ErrorBound
     from h5lossy._bounds import ErrorSummary as ErrorSummary
+    from h5lossy._chunking import chunks_for as chunks_for
     from h5lossy._codecs import AATROX as AATROX
     from h5lossy._codecs import FILTER_ID as FILTER_ID
     from h5lossy._codecs import FILTERS as FILTERS
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from h5lossy._plugins import register as register
     from h5lossy._public import PLUGIN_PATH as PLUGIN_PATH
     from h5lossy._verification.bound_checker import largest_error as largest_error
-    from h5lossy._verification.chunk_check import Problem as Problem
+    from h5lossy._verify import Problem as Problem
     from h5lossy._verify import Verification as Verification
     from h5lossy._verify import verify as verify
     from h5lossy.assessment import Assessor as Assessor

@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+import array
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import h5py
+    import numpy.typing as npt
 
 Block = tuple[slice, ...]
 
@@ -23,37 +27,8 @@ BLOCK_BYTES = 32 << 20
 #: HDF5.
 MOST_CHUNKS = 4096
 
-#: Size of a chunk whose shape the user does not choose. Ratio and overhead hardly improve beyond
-#: it, while reading a single value costs a whole chunk.
-CHUNK_BYTES = 1 << 20
-
-#: Below this a header takes a considerable part of a frame.
-_SMALL_CHUNK_BYTES = 1 << 10
-
-#: Fewer small chunks than this do not matter.
-_MANY_CHUNKS = 64
-
 #: Up to here a dataset's chunk index may take more room than its values.
 TINY_BYTES = 4096
-
-
-def auto_chunks(
-    shape: tuple[int, ...], maxshape: tuple[int | None, ...], value_bytes: int
-) -> tuple[int, ...]:
-    """Choose a chunk shape of about 1 MiB.
-
-    The longest extent is halved until the chunk fits, so that a chunk is about as long in every
-    direction and a slice across any axis touches few of them. A resizable axis that is still
-    empty counts as 1024.
-
-    >>> auto_chunks((1000, 1801, 3600), (None, 1801, 3600), 4)
-    (63, 57, 57)
-    """
-    chunks = [n or min(1024, most or 1024) for n, most in zip(shape, maxshape, strict=True)]
-    while math.prod(chunks) * value_bytes > CHUNK_BYTES:
-        longest = chunks.index(max(chunks))
-        chunks[longest] = _pieces(chunks[longest], 2)
-    return tuple(chunks)
 
 
 def block_shape(
@@ -162,18 +137,37 @@ def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
     return starts
 
 
-def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], None]) -> None:
-    """Call a function with the `h5py.h5d.StoreInfo` of every chunk that is in the file."""
+def chunk_offsets(dataset: h5py.Dataset) -> npt.NDArray[np.uint64]:
+    """Return where the chunks begin that are in the file: a row for each, in 8 bytes an axis."""
+    offsets = array.array("Q")
+    for_each_chunk(dataset, lambda chunk: offsets.extend(chunk.chunk_offset))
+    return np.frombuffer(offsets or b"", np.uint64).reshape(-1, len(dataset.shape))
 
-    def go_on(chunk: Any) -> None:  # chunk_iter stops at the first result that is not None
-        if chunk.byte_offset is not None:  # a damaged index may list what is nowhere
-            visit(chunk)
+
+def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], bool | None]) -> None:
+    """Call a function with the `h5py.h5d.StoreInfo` of each chunk in the file until one is True."""
+
+    def go_on(chunk: Any) -> bool | None:  # chunk_iter stops at the first result that is not None
+        # A damaged index may list what is nowhere.
+        return True if chunk.byte_offset is not None and visit(chunk) else None
 
     if hasattr(dataset.id, "chunk_iter"):
         dataset.id.chunk_iter(go_on)
     else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
-        for i in range(dataset.id.get_num_chunks()):
-            go_on(dataset.id.get_chunk_info(i))
+        infos = map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))
+        any(map(go_on, infos))
+
+
+def first_chunk(dataset: h5py.Dataset) -> tuple[int, ...] | None:
+    """Return where a chunk begins that is in the file; None if there is none."""
+    found: list[tuple[int, ...]] = []
+
+    def take(chunk: Any) -> bool:
+        found.append(chunk.chunk_offset)
+        return True
+
+    for_each_chunk(dataset, take)
+    return found[0] if found else None
 
 
 def _pieces(extent: int, length: int) -> int:
@@ -184,22 +178,4 @@ def _block_at(start: tuple[int, ...], shape: tuple[int, ...], block: tuple[int, 
     return tuple(
         slice(first, min(first + length, extent))
         for first, length, extent in zip(start, block, shape, strict=True)
-    )
-
-
-def small_chunks_text(shape: tuple[float, ...], chunks: tuple[int, ...], value_bytes: int) -> str:
-    """Say what is wrong with chunks that are many and hardly larger than a header; else nothing.
-
-    >>> small_chunks_text((2000,), (1,), 4)[:47]
-    'chunks of 4 bytes (1,), each of which costs a h'
-    >>> small_chunks_text((2000,), (1000,), 4)
-    ''
-    """
-    size = math.prod(chunks) * value_bytes
-    count = math.prod(-(-n // chunk) for n, chunk in zip(shape, chunks, strict=True))
-    if size >= _SMALL_CHUNK_BYTES or count < _MANY_CHUNKS:
-        return ""
-    return (
-        f"chunks of {size} bytes {chunks}, each of which costs a header of 40 bytes or more and an "
-        "entry in HDF5's index"
     )

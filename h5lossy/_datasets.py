@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from h5lossy._blocks import for_each_chunk
 from h5lossy._codecs import FILTER_ID, Codec, codec_from_params, unpacked
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._names import name_of
+from h5lossy._per_dataset import once_per_dataset
 from h5lossy._public import name_publicly
 from h5lossy._values import own_fill_value
 from h5lossy._variables import takes_variables
@@ -142,7 +144,7 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
 
     for_each_chunk(dataset, add)
     return DatasetInfo(
-        path=dataset.name,
+        path=name_of(dataset),
         shape=shape,
         chunks=chunks,
         dtype=dtype,
@@ -162,6 +164,7 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     )
 
 
+@once_per_dataset
 def codec_of(dataset: h5py.Dataset) -> Codec | None:
     """Return the codec of a dataset, as `describe` does, without reading anything of its chunks."""
     creation = dataset.id.get_create_plist()
@@ -170,7 +173,9 @@ def codec_of(dataset: h5py.Dataset) -> Codec | None:
             try:
                 return codec_from_params(unpacked(words))
             except (InvalidArgumentError, UnsupportedError) as error:
-                raise type(error)(f"{dataset.name} has filter {FILTER_ID}, but {error}") from error
+                raise type(error)(
+                    f"{name_of(dataset)} has filter {FILTER_ID}, but {error}"
+                ) from error
     return None
 
 

@@ -14,6 +14,7 @@ from h5lossy._libraries import ffi, functions_in
 
 _FIXED_ARRAY = 3  # H5D_CHUNK_IDX_FARRAY
 _NO_SIZE = (1 << 64) - 1
+_HAS_MPI: bool = h5py.get_config().mpi
 
 
 def chunk_options(creation_list: int) -> int:
@@ -43,16 +44,35 @@ def stored_size(dataset: int, place: tuple[int, ...]) -> int | None:
     return None if status < 0 or size == _NO_SIZE else size
 
 
-def is_parallel(file: h5py.File) -> bool:
-    """Return whether several processes have opened a file together.
+def has_no_chunks(dataset: int, place: tuple[int, ...]) -> bool:
+    """Return whether no chunk of a dataset is in the file yet; `place` is that of any chunk.
+
+    H5Dget_storage_size answers that, too, but goes through all chunks.
+    """
+    status, size = _storage_size(dataset, place)
+    return status >= 0 and size == _NO_SIZE
+
+
+def allocated_end(file: h5py.h5f.FileID) -> int:
+    """Return where what HDF5 has allocated in a file ends; the file may be longer or shorter."""
+    get = _function("H5Fget_eoa", "int (*)(int64_t, uint64_t *)")
+    end = ffi.new("uint64_t *")
+    with phil:
+        if get and get(file.id, end) >= 0:
+            return int(end[0])
+        return int(file.get_filesize())
+
+
+def is_parallel(given: h5py.Dataset | h5py.File) -> bool:
+    """Return whether several processes have opened a file, or that of a dataset, together.
 
     Not by its driver: HDF5 duplicates the communicator when it is asked for that, and a process
     that asks alone waits for the others.
     """
-    if not h5py.get_config().mpi:
+    if not _HAS_MPI:
         return False
     try:
-        file.id.get_mpi_atomicity()
+        given.file.id.get_mpi_atomicity()
     except ValueError:
         return False
     return True
@@ -65,6 +85,36 @@ def put_into_file(dataset: h5py.h5d.DatasetID, place: tuple[int, ...]) -> None:
         raise OSError(f"HDF5 could not write chunk {place}")
     if size == _NO_SIZE:  # it is the first one
         dataset.get_chunk_info_by_coord(place)
+
+
+#: What h5py does not wrap of a group's creation list: when links are stored in a heap, and the
+#: estimates of their number and of the length of their names.
+_LINK_STORAGE = ("link_phase_change", "est_link_info")
+
+
+def link_storage(creation_list: int) -> list[int]:
+    """Return the four numbers of one of h5py's group creation lists that h5py does not wrap."""
+    numbers = ffi.new("unsigned [4]")
+    for i, name in enumerate(_LINK_STORAGE):
+        get = _function(f"H5Pget_{name}", "int (*)(int64_t, unsigned *, unsigned *)")
+        with phil:
+            status = get(creation_list, numbers + 2 * i, numbers + 2 * i + 1)
+        _require_success(status, name)
+    return list(numbers)
+
+
+def set_link_storage(creation_list: int, numbers: list[int]) -> None:
+    """Set what `link_storage` returns."""
+    for i, name in enumerate(_LINK_STORAGE):
+        put = _function(f"H5Pset_{name}", "int (*)(int64_t, unsigned, unsigned)")
+        with phil:
+            status = put(creation_list, *numbers[2 * i : 2 * i + 2])
+        _require_success(status, name)
+
+
+def _require_success(status: int, name: str) -> None:
+    if status < 0:
+        raise OSError(f"HDF5 could not read or set {name} of a group")
 
 
 def _storage_size(dataset: int, place: tuple[int, ...]) -> tuple[int, int]:

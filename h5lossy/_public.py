@@ -15,6 +15,7 @@ PLUGIN_PATH: str = os.path.join(os.path.dirname(os.path.realpath(__file__)), "pl
 NAMES = {
     "_batched": ("read", "write"),
     "_bounds": ("BoundKind", "ErrorBound", "ErrorSummary"),
+    "_chunking": ("chunks_for",),
     "_codecs": (
         "AATROX",
         "FILTERS",
@@ -47,8 +48,7 @@ NAMES = {
     "_plugins": ("register",),
     "_public": ("PLUGIN_PATH",),
     "_verification.bound_checker": ("largest_error",),
-    "_verification.chunk_check": ("Problem",),
-    "_verify": ("Verification", "verify"),
+    "_verify": ("Problem", "Verification", "verify"),
     "assessment": ("Assessor", "DivergenceReport", "Report", "assess", "assess_divergence"),
 }
 

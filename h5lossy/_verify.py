@@ -10,23 +10,62 @@ compared are those that are read.
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from h5lossy._datasets import describe
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._batched.pipeline import FrameBuffers, overlap
+from h5lossy._blocks import batch_bytes, chunk_offsets, grid_of
+from h5lossy._bounds import BoundKind, ErrorBound
+from h5lossy._datasets import codec_of
+from h5lossy._errors import H5LossyError, InvalidArgumentError, UnsupportedError
+from h5lossy._frames import inspect
+from h5lossy._names import name_of
 from h5lossy._progress import reporting
 from h5lossy._public import name_publicly
+from h5lossy._stored import StoredChunks
+from h5lossy._values import unwritten_value
 from h5lossy._variables import takes_variables
-from h5lossy._verification.chunk_check import ChunkCheck, Problem
-from h5lossy._verification.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
+from h5lossy._verification.hashes import hash_chunks
+from h5lossy._verification.records import (
+    HASH_ATTRIBUTE,
+    REPORT_ATTRIBUTE,
+    Place,
+    Record,
+    description,
+    read_record,
+)
 from h5lossy.assessment import assess
 
 if TYPE_CHECKING:
-    import h5py
+    from collections.abc import Callable, Iterator
 
-    from h5lossy._bounds import ErrorBound
+    import h5py
+    import numpy.typing as npt
+
+    from h5lossy._codecs import Codec
+    from h5lossy._frames import FrameInfo
     from h5lossy._progress import Progress
     from h5lossy.assessment.report import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What is wrong with one chunk, or a group of chunks that share a hash.
+
+    Attributes
+    ----------
+    chunk : tuple of int or None
+        Place of the chunk in the grid of chunks; of the first one, in a group. None: the dataset.
+    why : str
+    """
+
+    chunk: Place | None
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,14 +161,13 @@ def verify(
     >>> found.ok, found.chunks, found.recorded
     (True, 2, 2)
     """
-    described = describe(dataset)
-    if described is None:
-        return Verification(path=dataset.name, outdated=_of_a_dataset_before(dataset))
-    check = ChunkCheck(dataset, described)
-    report = None
-    size = described.raw_bytes
+    codec = codec_of(dataset)
+    if codec is None:
+        return Verification(path=name_of(dataset), outdated=_of_a_dataset_before(dataset))
+    check = _ChunkCheck(dataset, codec)
+    size, report = check.nbytes, None
     total = size if against is None else 2 * size
-    with reporting(progress, f"verifying {dataset.name}") as report_bytes:
+    with reporting(progress, f"verifying {name_of(dataset)}") as report_bytes:
         check.run(lambda done: report_bytes(done, total))
         if against is not None and not check.is_readable:
             check.problem(None, "not compared with the original: not all of it can be decoded")
@@ -140,14 +178,14 @@ def verify(
 
             report = assess(against, dataset, progress=compared)
     return Verification(
-        path=dataset.name,
-        codec=described.codec,
-        bound=described.bound,
+        path=name_of(dataset),
+        codec=codec.codec_name,
+        bound=codec.bound,
         chunks=check.chunks,
         recorded=check.recorded,
         problems=tuple(check.problems),
         outdated=tuple(check.outdated),
-        record=check.record,
+        record=None if check.record is None else check.record.report,
         report=report,
     )
 
@@ -158,6 +196,276 @@ def _of_a_dataset_before(dataset: h5py.Dataset) -> tuple[Problem, ...]:
         return ()
     why = "the record is of another dataset: h5lossy did not compress this one"
     return (Problem(chunk=None, why=why),)
+
+
+class _Found(NamedTuple):
+    """What was found of a chunk: the hash of its values, and what is wrong with its bound."""
+
+    value_hash: int
+    has_checksum: bool
+    violation: str = ""
+
+
+class _Batch(NamedTuple):
+    starts: npt.NDArray[np.uint64]
+    extents: npt.NDArray[np.uint64]
+    frames: dict[int, Any]
+
+
+@dataclass
+class _Group:
+    """What was found of the chunks that share a hash."""
+
+    first: Place
+    total: int = 0
+    chunks: int = 0
+    has_checksums: bool = True
+    is_damaged: bool = False
+
+
+class _ChunkCheck:
+    """Decodes the chunks of a dataset, and compares them with its record.
+
+    Attributes
+    ----------
+    chunks, nbytes : int
+        Number of stored chunks, and bytes of their values in the dataset.
+    recorded : int
+        Number of chunks that match the record.
+    is_readable : bool
+        Whether all chunks can be decoded, and none is lost.
+    problems, outdated : list of Problem
+    record : Record or None
+    """
+
+    def __init__(self, dataset: h5py.Dataset, codec: Codec) -> None:
+        self._dataset = dataset
+        self._codec = codec
+        self._chunks: Place = dataset.chunks
+        self._threads = _native.default_threads()
+        self._stored = StoredChunks(dataset)
+        starts = chunk_offsets(dataset)
+        self._starts = starts[np.lexsort(starts.T[::-1])]
+        self._extents = np.minimum(
+            np.array(self._chunks, np.uint64), np.array(dataset.shape, np.uint64) - self._starts
+        )
+        self.chunks = len(starts)
+        self.nbytes = int(self._extents.prod(axis=1).sum()) * dataset.dtype.itemsize
+        self.recorded = self._done = 0
+        self.is_readable = True
+        self.problems: list[Problem] = []
+        self.outdated: list[Problem] = []
+        self.record: Record | None = None
+        self._is_of_this = False
+        self._unwritten = unwritten_value(dataset)
+        self._room = np.empty((0, *self._chunks), dataset.dtype)
+        self._groups: dict[int, _Group] = {}
+        self._allowed: set[tuple[int, int, float, float]] = set()
+        try:
+            self._read_record()
+        except InvalidArgumentError as error:
+            self.problem(None, str(error))
+        except UnsupportedError as error:
+            self._note(self.outdated, None, str(error))
+
+    def problem(self, chunk: Place | None, why: str) -> None:
+        """Note what is wrong."""
+        self._note(self.problems, chunk, why)
+
+    @staticmethod
+    def _note(where: list[Problem], chunk: Place | None, why: str) -> None:
+        """Add a problem, its reason in one line."""
+        where.append(Problem(chunk=chunk, why=" ".join(why.split())))
+
+    def _read_record(self) -> None:
+        """Read the record, and compare what it says of its dataset."""
+        self.record = read_record(self._dataset)
+        if self.record is None:
+            return
+        then, now = self.record.of, description(self._dataset, self._codec.bound, self._unwritten)
+        if self.chunks == math.prod(grid_of(self._dataset)):
+            now["unwritten"] = then["unwritten"]  # not used; some programs drop the fill value
+        if then == now:
+            self._is_of_this = True
+            little = self._dataset.dtype.newbyteorder("<")
+            nothing = np.frombuffer(bytes.fromhex(then["unwritten"]), little)[0]
+            self._unwritten = np.array(nothing, self._dataset.dtype)
+            return
+        others = [
+            f"{name} {then.get(name)}, now {value}"
+            for name, value in now.items()
+            if then.get(name) != value
+        ]
+        self._note(self.outdated, None, f"the record is of other data: {'; '.join(others)}")
+
+    def run(self, report_bytes: Callable[[int], object]) -> None:
+        """Decode all stored chunks, and compare them; `report_bytes` takes those done."""
+
+        def finish(batch: _Batch, found: dict[int, _Found]) -> None:
+            self._finish(batch, found)
+            self._done += int(batch.extents.prod(axis=1).sum()) * self._unwritten.itemsize
+            report_bytes(self._done)
+
+        overlap(self._fetch(), self._decode, finish)
+        self._compare()
+
+    def _fetch(self) -> Iterator[_Batch]:
+        """Yield the chunks, and the frames of those that are decoded many at a time."""
+        chunk_bytes = math.prod(self._chunks) * self._unwritten.itemsize
+        step = batch_bytes(chunk_bytes, self._threads) // chunk_bytes
+        buffers, most = FrameBuffers(), _native.max_encoded_size(chunk_bytes)
+        for i in range(0, self.chunks, step):
+            starts = self._starts[i : i + step]
+            frames = {}
+            if self._stored.decoding is not None:
+                buffer = buffers.next(len(starts), most)
+                for k, start in enumerate(starts.tolist()):
+                    frame = self._stored.frame_if_whole(tuple(start), buffer[k])
+                    if frame is not None:
+                        frames[k] = frame
+            yield _Batch(starts, self._extents[i : i + step], frames)
+
+    def _decode(self, batch: _Batch) -> dict[int, _Found]:
+        """Decode the frames of a batch, in the helper thread; leave out those that are broken."""
+        frames = [*batch.frames.values()]
+        if not frames:
+            return {}
+        numbers = np.array([*batch.frames])
+        extents = batch.extents[numbers]
+        rows = self._rows(len(frames))
+        rows[(extents < self._chunks).any(axis=1)] = self._unwritten
+        corners = np.zeros(extents.shape, np.int64)
+        corners[:, 0] = np.arange(len(frames)) * self._chunks[0]
+        parts = _native.Parts(
+            array=rows.reshape(-1, *self._chunks[1:]),
+            chunk=self._chunks,
+            corners=corners,
+            first=np.zeros_like(corners),
+            extents=extents.astype(np.int64),
+            padding=self._unwritten,
+        )
+        assert self._stored.decoding is not None
+        failures = _native.decode_parts(self._stored.decoding, parts, frames, self._threads)
+        hashes = self._hashes(rows, batch.starts[numbers])
+        found = {}
+        for k, (number, frame) in enumerate(batch.frames.items()):
+            if k not in failures:
+                inside = tuple(map(slice, extents[k]))
+                # Where this fails, `_read` says why.
+                with suppress(H5LossyError):
+                    found[number] = self._judged(frame, rows[k][inside], hashes[k])
+        return found
+
+    def _rows(self, count: int) -> npt.NDArray[Any]:
+        """Return room for the values of chunks, which is used again for the next batch."""
+        if len(self._room) < count:
+            self._room = np.empty((count, *self._chunks), self._unwritten.dtype)
+        return self._room[:count]
+
+    def _hashes(self, rows: npt.NDArray[Any], starts: npt.NDArray[np.uint64]) -> list[int]:
+        if not self._is_of_this:
+            return [0] * len(rows)
+        places = starts // np.array(self._chunks, np.uint64)
+        flat = rows.reshape(len(rows), -1)
+        hashes: list[int] = hash_chunks(flat, places, self._unwritten, self._threads).tolist()
+        return hashes
+
+    def _judged(self, frame: Any, values: npt.NDArray[Any], value_hash: int) -> _Found:
+        """Return what was found of a frame."""
+        fields = _native.inspect(frame)
+        bound = fields.codec, fields.bound_kind, fields.bound, fields.step
+        if bound not in self._allowed:
+            info = inspect(frame)
+            violation = _violation(info, values, self._codec.bound)
+            if violation:
+                return _Found(value_hash, fields.has_checksum, violation)
+            if info.bound.kind is not BoundKind.RANGE_RELATIVE:  # which depends on the values
+                self._allowed.add(bound)
+        return _Found(value_hash, fields.has_checksum)
+
+    def _read(self, start: npt.NDArray[np.uint64]) -> _Found:
+        """Read a chunk that was not decoded with others; raise if it is broken."""
+        values, frame, is_filtered = self._stored.read(tuple(start.tolist()))
+        row = np.full((1, *self._chunks), self._unwritten)
+        row[0][tuple(map(slice, values.shape))] = values
+        [value_hash] = self._hashes(row, start[None])
+        if frame is not None:
+            return self._judged(frame, values, value_hash)
+        return _Found(value_hash, is_filtered and self._codec.checksum)
+
+    def _finish(self, batch: _Batch, found: dict[int, _Found]) -> None:
+        """Note what was found of a batch."""
+        for number, start in enumerate(batch.starts):
+            place = tuple(int(s) // c for s, c in zip(start, self._chunks, strict=True))
+            one = found.get(number)
+            try:
+                one = one or self._read(start)
+            except (H5LossyError, OSError, RuntimeError, ValueError) as error:
+                self.is_readable = False
+                self.problem(place, str(error))
+            if one is not None and one.violation:
+                self.problem(place, one.violation)
+            if self._is_of_this and self.record is not None:
+                number_in_all = self.record.number(place)
+                group = self._groups.setdefault(
+                    number_in_all // self.record.hashes.size, _Group(place)
+                )
+                group.chunks += 1
+                group.is_damaged |= one is None or bool(one.violation)
+                if one is not None:
+                    group.total += one.value_hash
+                    group.has_checksums &= one.has_checksum
+
+    def _compare(self) -> None:
+        """Compare the hashes of groups with the recorded ones, and look for lost chunks."""
+        if self.record is None or not self._is_of_this:
+            return
+        report, hashes = self.record.report, dict(self.record.hashes.items())
+        for number, group in sorted(self._groups.items()):
+            wanted = hashes.pop(number, 0)
+            if group.is_damaged or not (wanted or report["complete"]):
+                continue  # if it has no hash, it was written without verify=True
+            if group.total % (1 << 64) == wanted:
+                self.recorded += group.chunks
+                continue
+            others = group.chunks - 1
+            which = f"or one of the {others} after it differs" if others else "differs"
+            if group.has_checksums:
+                why = f"{which} from the record, and is intact: changed after the record was made"
+                self._note(self.outdated, group.first, why)
+            else:
+                why = f"{which} from the record, and has no checksum: damaged or changed"
+                self.problem(group.first, why)
+        size = self.record.hashes.size
+        for number in hashes:
+            which = "" if size == 1 else f"and the {size - 1} after it "
+            self.problem(self.record.place(number * size), f"{which}lost: not in the file")
+        fewer = report["written"] - self.chunks
+        if fewer > 0 and not hashes:
+            self.problem(None, f"chunks are lost: at least {fewer} of {report['written']}")
+        self.is_readable &= not hashes and fewer <= 0
+
+
+def _violation(frame: FrameInfo, values: npt.NDArray[Any], bound_of_dataset: ErrorBound) -> str:
+    """Return why a frame violates the dataset's bound; an empty string if it does not."""
+    if frame.codec == "stored":  # exact, and without a bound if it has no type
+        return ""
+    kind, bound = frame.bound.kind, frame.requested_bound
+    if kind not in {bound_of_dataset.kind, BoundKind.LOSSLESS} or bound > bound_of_dataset.value:
+        return f"its frame was made with {kind} {bound!r}, and the dataset says {bound_of_dataset}"
+    largest = math.inf
+    if kind is BoundKind.ABSOLUTE:
+        largest = 2 * bound
+    elif kind is BoundKind.POINTWISE_RELATIVE:  # bins are an odd number of units in the last place
+        largest = 2 * bound + float(np.finfo(frame.dtype).eps)
+    elif kind is BoundKind.RANGE_RELATIVE:
+        finite = values[np.isfinite(values)]
+        # The range of the original may be larger by one error at each end.
+        extent = float(finite.max()) - float(finite.min()) if finite.size else 0.0
+        largest = 2 * bound * (extent + frame.step) * (1 + 1e-9)
+    if frame.step > largest:
+        return f"its bins are {frame.step!r} wide, which its own bound of {bound!r} does not allow"
+    return ""
 
 
 name_publicly(__name__)

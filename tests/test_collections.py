@@ -581,14 +581,14 @@ def test_info_shows_several_files(packed: list[Path], tmp_path: Path) -> None:
 def test_verify_checks_several_files(sources: list[Path], packed: list[Path]) -> None:
     originals = sources[0].parent
     said = cli("verify", *packed).stdout
-    assert said.endswith("3 files of 3 as they should be\n")
+    assert said.endswith("verified 3 files: 3 OK\n")
     cli("verify", *packed, "--against", originals, "-q")
 
     with h5py.File(packed[1], "r+") as file:
         file["temp"][3, 4] += 7  # outdated, as the checksum is right
     said = cli("verify", *packed, status=4).stdout
     assert said.splitlines()[-2:] == [
-        "2 files of 3 as they should be",
+        "verified 3 files: 2 OK",
         f"{packed[1]}: 1 record outdated",
     ]
     cli("verify", *packed, "--against", originals, "-q", status=1)

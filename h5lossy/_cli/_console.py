@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import click
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from h5lossy._printable import one_line, printable, printable_lines
+from h5lossy._names import one_line, path_text, printable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,23 +31,19 @@ __all__ = [
     "printable_lines",
     "ratio_text",
     "say",
+    "say_json",
     "shape_text",
-    "stdout",
 ]
-
-#: Columns of a line that is not for a terminal: more than any table has.
-_WIDTH = 10_000
-
-
-def stdout() -> Console:
-    """Make a console for standard output as it is now: as wide as the terminal, if it is one."""
-    width = None if sys.stdout.isatty() else _WIDTH
-    return Console(width=width, markup=False, highlight=False, emoji=False)
 
 
 def say(text: str) -> None:
     """Print lines of text on standard output, never wrapped."""
-    stdout().print(printable_lines(text), soft_wrap=True)
+    click.echo(printable_lines(text))
+
+
+def say_json(content: Any) -> None:
+    """Print JSON on standard output; bytes are names that are not UTF-8."""
+    click.echo(json.dumps(content, indent=2, default=path_text))
 
 
 def print_table(
@@ -55,37 +54,49 @@ def print_table(
     Where a terminal is too narrow, `optional` columns are left out, the first ones first, and then
     cells are folded. Nothing is cut.
     """
-    console = stdout()
-    widest = [max((row[i] for row in rows), key=len, default="") for i in range(len(columns))]
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    justify: list[JustifyMethod] = [
+        "right" if all(cell[:1].isdigit() or cell in {"", "-"} for cell in cells) else "left"
+        for cells in zip(*rows, strict=True)
+    ] or ["left"] * len(columns)
+    if not sys.stdout.isatty():  # rich takes several milliseconds for a table
+        lines = [
+            "   ".join(map(_justified, line, widths, justify)).rstrip() for line in (columns, *rows)
+        ]
+        rule = "─" * (sum(widths) + 3 * len(widths) - 1)
+        click.echo("\n".join(["", f"  {lines[0]}", f" {rule}", *(f"  {x}" for x in lines[1:]), ""]))
+        return
+    console = Console(markup=False, highlight=False, emoji=False)
 
-    def fits(left_out: Sequence[str]) -> bool:
-        table = _table(columns, [widest], left_out)
-        return Console(width=_WIDTH).measure(table).maximum <= console.width
+    def width(left_out: Sequence[str]) -> int:
+        shown = [w for w, name in zip(widths, columns, strict=True) if name not in left_out]
+        return sum(shown) + 3 * len(shown) + 1
 
     left_out: list[str] = []
     for heading in optional:
-        if not fits(left_out):
+        if width(left_out) > console.width:
             left_out.append(heading)
     for heading in left_out[::-1]:  # what was left out before a wider one may have room after all
         others = [one for one in left_out if one != heading]
-        if fits(others):
+        if width(others) <= console.width:
             left_out = others
-    console.print(_table(columns, rows, left_out))
+    shown = [i for i, heading in enumerate(columns) if heading not in left_out]
+    table = Table(box=box.SIMPLE_HEAD)
+    for i in shown:
+        table.add_column(columns[i], justify=justify[i], overflow="fold")
+    for row in rows:
+        table.add_row(*(row[i] for i in shown))
+    console.print(table)
     if left_out:
         console.print(
             f"Left out: {', '.join(left_out)}. A wider terminal has room for more; a pipe has all."
         )
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], left_out: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    shown = [i for i, heading in enumerate(columns) if heading not in left_out]
-    for i in shown:
-        numeric = all(row[i][:1].isdigit() or row[i] in {"", "-"} for row in rows)
-        table.add_column(columns[i], justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(printable(row[i]) for i in shown))
-    return table
+def _justified(text: str, width: int, how: str) -> str:
+    space = " " * (width - cell_len(text))
+    return space + text if how == "right" else text + space
 
 
 def shape_text(shape: tuple[int, ...] | None) -> str:

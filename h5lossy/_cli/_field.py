@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import read
-from h5lossy._blocks import auto_chunks
-from h5lossy._cli._files import datasets_in, is_float, open_file, split_place
+from h5lossy._chunking import chunks_for
+from h5lossy._cli._files import datasets_in, is_float, open_file
 from h5lossy._cli._options import CODEC_NAMES, Request, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
 from h5lossy._cli._plan import RepackOptions, make_plans
 from h5lossy._codecs import Auto
+from h5lossy._names import split_place
 from h5lossy._values import checked_dtype
 from h5lossy.missing import Missing, missing_when_stored
 
@@ -77,14 +78,12 @@ def read_field(
     file, patterns = _place_and_patterns(place, pattern)
     wanted = parse_chunks(chunks)
     with open_file(file) as opened:
-        found = {
-            name: d for name, d in datasets_in(opened, patterns).items() if is_float(d) and d.shape
-        }
+        datasets = datasets_in(opened, patterns)
+        found = [name for name, one in datasets.items() if is_float(one) and one.shape]
         if len(found) != 1:
-            names = ", ".join(list(found)[:6]) or "none"
+            names = ", ".join(found[:6]) or "none"
             raise click.UsageError(f"choose one float dataset with -d; these are there: {names}")
-        [(name, dataset)] = found.items()
-        return _read(file, name, dataset, wanted, missing_value)
+        return _read(file, found[0], datasets[found[0]], wanted, missing_value)
 
 
 @contextmanager
@@ -132,7 +131,7 @@ def _read(
     elif wanted == "keep" and dataset.chunks:
         shape = dataset.chunks
     else:
-        shape = auto_chunks(dataset.shape, dataset.maxshape, dtype.itemsize)
+        shape = chunks_for(dataset.shape, dtype, maxshape=dataset.maxshape)
     return Field(
         file=file,
         path=name,

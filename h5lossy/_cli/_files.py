@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from os import R_OK, access, fspath
 from pathlib import Path
@@ -11,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import h5py
+from h5py import h5d
 
 from h5lossy import H5LossyError, NotComparableError
 from h5lossy._cli._console import one_line, printable
 from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import matches, require_match
-from h5lossy._repacking.objects import path_text, walk
+from h5lossy._names import dataset_at, path_text
+from h5lossy._repacking.objects import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
 
 #: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
@@ -117,22 +120,38 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
     raise Ended(f"{fspath(path)} {why}", NO_VERDICT)
 
 
-def datasets_in(file: h5py.File, patterns: Sequence[str]) -> dict[str, h5py.Dataset]:
-    """Return the datasets of a file that globs name, by their paths; all without a glob."""
-    found = {
-        path_text(path): h5py.Dataset(obj)
-        for path, obj in walk(file)
-        if isinstance(obj, h5py.h5d.DatasetID)
-    }
-    for pattern in patterns:
-        require_match("--dataset", pattern, found)
-    if not patterns:
+class Datasets(Mapping[str, h5py.Dataset]):
+    """Datasets of a file by their paths, opened when they are asked for.
+
+    HDF5 gives each open dataset a table for its chunk cache: of 64 KiB in HDF5 2.0.
+    """
+
+    def __init__(self, file: h5py.File, names: Iterable[str]) -> None:
+        self._file = file
+        self._names = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> h5py.Dataset:
+        found = dataset_at(self._file, name) if name in self._names else None
+        if found is None:
+            raise KeyError(name)
         return found
-    return {
-        name: dataset
-        for name, dataset in found.items()
-        if any(matches(name, pattern) for pattern in patterns)
-    }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def datasets_in(file: h5py.File, patterns: Sequence[str]) -> Datasets:
+    """Return the datasets of a file that globs name; all without a glob."""
+    names = {path_text(path): 0 for path, obj in walk(file) if isinstance(obj, h5d.DatasetID)}
+    for pattern in patterns:
+        require_match("--dataset", pattern, names)
+    return Datasets(
+        file,
+        (name for name in names if not patterns or any(matches(name, one) for one in patterns)),
+    )
 
 
 def filters_of(dataset: h5py.Dataset) -> list[tuple[int, str]]:
@@ -151,15 +170,3 @@ def is_float(dataset: h5py.Dataset) -> bool:
         return bool(dataset.dtype.kind == "f" and dataset.shape is not None)
     except TypeError:
         return False
-
-
-def split_place(text: str) -> tuple[str, str | None]:
-    """Split ``file.h5:/path`` into both; without a path the second is None.
-
-    Examples
-    --------
-    >>> split_place("a.h5:/ocean/salt"), split_place("a.h5")
-    (('a.h5', '/ocean/salt'), ('a.h5', None))
-    """
-    file, separator, path = text.rpartition(":/")
-    return (file, f"/{path}") if separator else (text, None)

@@ -19,7 +19,8 @@ from h5lossy import FILTER_ID, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_starts
 from h5lossy._cli._console import one_line, printable, say
 from h5lossy._cli._files import filters_of, open_file
-from h5lossy._repacking.objects import external_files, path_text, walk
+from h5lossy._names import path_text
+from h5lossy._repacking.objects import external_files, walk
 from h5lossy._stored import StoredChunks
 
 if TYPE_CHECKING:

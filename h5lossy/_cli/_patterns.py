@@ -63,11 +63,21 @@ def has_wildcards(pattern: str) -> bool:
 
 
 def _names_match(names: list[str], wanted: list[str]) -> bool:
-    if not wanted:
-        return not names
-    if wanted[0] == "**":
-        return any(_names_match(names[i:], wanted[1:]) for i in range(len(names) + 1))
-    return bool(names) and fnmatchcase(names[0], wanted[0]) and _names_match(names[1:], wanted[1:])
+    """Match from the left; where it fails, let the last ``**`` take one name more."""
+    at = taken = 0
+    stars = None
+    while at < len(names):
+        if taken < len(wanted) and wanted[taken] == "**":
+            stars = at, taken
+            taken += 1
+        elif taken < len(wanted) and fnmatchcase(names[at], wanted[taken]):
+            at, taken = at + 1, taken + 1
+        elif stars is not None:
+            stars = stars[0] + 1, stars[1]
+            at, taken = stars[0], stars[1] + 1
+        else:
+            return False
+    return all(one == "**" for one in wanted[taken:])
 
 
 def require_match(option: str, pattern: str, paths: Collection[str]) -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import textwrap
 from functools import partial
@@ -16,7 +15,7 @@ import numpy as np
 
 from h5lossy import FILTER_ID
 from h5lossy._bounds import BoundKind
-from h5lossy._cli._console import say
+from h5lossy._cli._console import say, say_json
 from h5lossy._cli._options import Request, json_option, request_option
 from h5lossy._cli._patterns import parse_chunks
 from h5lossy._errors import H5LossyError
@@ -101,7 +100,7 @@ def cd_values(
         words = _complete(codec, dtype, chunks, fill_value)
         show = partial(_print_complete, words)
     if as_json:
-        click.echo(json.dumps({"filter": FILTER_ID, "cd_values": words, "h5py": repr(codec)}))
+        say_json({"filter": FILTER_ID, "cd_values": words, "h5py": repr(codec)})
     else:
         show(name)
 

@@ -9,7 +9,6 @@ import dataclasses
 import importlib
 import importlib.util
 import io
-import json
 import os
 import platform
 from importlib import metadata
@@ -27,7 +26,7 @@ from h5lossy import (
     get_config,
     largest_error,
 )
-from h5lossy._cli._console import error_text, one_line, print_table, printable, say
+from h5lossy._cli._console import error_text, one_line, print_table, printable, say, say_json
 from h5lossy._cli._files import FAILED, Ended, for_each_file, no_verdict, raise_failures
 from h5lossy._cli._needs import needs_of
 from h5lossy._cli._options import json_option
@@ -100,7 +99,7 @@ def doctor(paths: Sequence[Path], *, import_libraries: bool, as_json: bool) -> N
             {"codec": trial.codec.codec_name, "ratio": trial.ratio, "ok": not trial.problem}
             for trial in trials
         ]
-        click.echo(json.dumps(plain | {"problems": broken}, indent=2))
+        say_json(plain | {"problems": broken})
     else:
         for trial in trials:
             if not trial.problem:
@@ -130,7 +129,7 @@ def _examine(paths: Sequence[Path], *, as_json: bool) -> None:
 
     failed = for_each_file(paths, work)
     if as_json:
-        click.echo(json.dumps({"files": found}, indent=2))
+        say_json({"files": found})
     raise_failures(failed, len(paths))
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
-from h5lossy._blocks import chunk_starts
+from h5lossy._blocks import chunk_offsets, first_chunk
 from h5lossy._cli._console import (
     bytes_text,
     one_line,
@@ -22,6 +21,7 @@ from h5lossy._cli._console import (
     printable,
     ratio_text,
     say,
+    say_json,
     shape_text,
 )
 from h5lossy._cli._files import (
@@ -91,7 +91,7 @@ def info(
             for path, error in failed.items()
             if str(path) not in {one["file"] for one in found["unreadable"]}
         ]
-        click.echo(json.dumps(found, indent=2))
+        say_json(found)
     raise_failures(failed, len(paths))
 
 
@@ -191,9 +191,10 @@ def _look_into(dataset: h5py.Dataset, described: DatasetInfo, *, everything: boo
     frames = _Frames()
     if described.other_filters:  # what stands in the file is their output
         return frames
-    starts, stored = chunk_starts(dataset), StoredChunks(dataset)
-    for start in starts if everything else starts[:1]:
-        found = stored.frame(start)
+    stored, first = StoredChunks(dataset), first_chunk(dataset)
+    starts = chunk_offsets(dataset) if everything else [] if first is None else [first]
+    for start in starts:
+        found = stored.frame(tuple(map(int, start)))
         if found is not None:
             frames.add(found)
     return frames

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections import defaultdict
 from contextlib import suppress
@@ -23,6 +22,7 @@ from h5lossy._cli._console import (
     printable,
     ratio_text,
     say,
+    say_json,
     shape_text,
 )
 from h5lossy._cli._files import UNREADABLE, for_each_file, open_file, raise_failures, why_of
@@ -41,6 +41,7 @@ from h5lossy._cli._plan import RepackOptions, check_rules, make_plans
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import RulesFile
 from h5lossy._datasets import codec_of
+from h5lossy._repacking.comparison import difference
 from h5lossy._repacking.compressing import CompressedCopy, Plan
 from h5lossy._repacking.copier import FileCopier, copy_user_block, create_like
 from h5lossy._repacking.objects import external_files, object_key, walk
@@ -225,7 +226,7 @@ def repack(
     if as_json:
         for source, error in failed.items():
             results[source]["error"] = why_of(error)
-        click.echo(json.dumps({"files": [*results.values()]}, indent=2))
+        say_json({"files": [*results.values()]})
     elif not (quiet or is_alone or dry_run):
         _print_sum([one for source, one in results.items() if source not in failed])
     raise_failures(failed, len(sources))
@@ -310,10 +311,16 @@ def _write(
             for copy in copies:
                 copy.write(new, advance, attributes=attributes)
         copy_user_block(Path(old.filename), path, old.userblock_size)
-        if verify:
-            with discarded_on_failure(h5py.File(path, "r+")) as new:
+        with discarded_on_failure(h5py.File(path, "r+")) as new:
+            if verify:
                 for copy in copies:
                     copy.check(new, advance, attributes=attributes)
+            differs = difference(old, new, {object_key(copy.plan.dataset.id) for copy in copies})
+            if differs:
+                raise H5LossyError(
+                    f"nothing was written, since the copy differs from SRC: {differs}. This is a "
+                    "fault of h5lossy or HDF5; please report it"
+                )
     if not copier.dangling:
         return []
     return [f"references that meant no object of SRC, and are null in DST: {copier.dangling}"]

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from h5lossy import BoundKind
-from h5lossy._cli._console import print_table, printable, say
+from h5lossy._cli._console import print_table, printable, say, say_json
 from h5lossy._cli._field import codecs_named, field_options, plain_number, read_field
 from h5lossy._cli._files import no_verdict
 from h5lossy._cli._options import FileToWrite, json_option
@@ -148,7 +147,7 @@ def sweep(
     if plot is not None and figure is not None:
         plot.write_text(_svg(rows, figure), encoding="utf-8")
     if as_json:
-        click.echo(json.dumps({"path": field.path, "kind": argument, "settings": rows}, indent=2))
+        say_json({"path": field.path, "kind": argument, "settings": rows})
         return
     say(
         f"{printable(field.path)}  {field.values.dtype} {field.values.shape}  chunks {field.chunks}"

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from h5lossy._cli._console import printable, say, shape_text
+from h5lossy._cli._console import printable, say, say_json, shape_text
 from h5lossy._cli._field import (
     Field,
     codecs_named,
@@ -157,7 +156,7 @@ def tune(
     if as_json:
         datasets = [_plain(one, requirements) for one in outcomes]
         plain = {"datasets": datasets} if every else datasets[0]
-        click.echo(json.dumps({**plain, "command": command}, indent=2))
+        say_json({**plain, "command": command})
     else:
         _say_end(outcomes, command, every=every)
     if not all(one.settings for one in outcomes):

@@ -4,17 +4,15 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import h5py
 
 import h5lossy
 from h5lossy import NotComparableError, describe
-from h5lossy._cli._console import one_line, printable, say
+from h5lossy._cli._console import one_line, printable, say, say_json
 from h5lossy._cli._files import (
     FAILED,
     NO_VERDICT,
@@ -31,9 +29,12 @@ from h5lossy._cli._files import (
 )
 from h5lossy._cli._options import dataset_option, json_option, quiet_option
 from h5lossy._cli._progress import Advance, progress_bar
+from h5lossy._names import dataset_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import h5py
 
     from h5lossy import Verification
 
@@ -91,10 +92,10 @@ def verify(
 
     failed = for_each_file(paths, work)
     if as_json:
-        click.echo(json.dumps(_plain_runs(runs, failed), indent=2))
+        say_json(_plain_runs(runs, failed))
     codes = [run.code for run in runs.values() if run.code]
     if len(paths) > 1 and not (as_json or quiet):
-        say(f"{_count(len(runs) - len(codes), 'file')} of {len(paths)} as they should be")
+        say(f"verified {_count(len(paths), 'file')}: {len(runs) - len(codes)} OK")
         for path, run in runs.items():
             if run.code:
                 say(f"{printable(str(path))}: {run.summary()}")
@@ -120,7 +121,7 @@ class _Run:
 
     def __init__(self) -> None:
         self.found: list[Verification] = []
-        self.others: list[str] = []
+        self.others: dict[str, str] = {}
         self.failed: dict[str, tuple[str, int]] = {}
 
     def verify_file(
@@ -149,14 +150,13 @@ class _Run:
             if talks:
                 if count > 1:
                     say(printable(str(path)))
-                self._print(datasets)
+                self._print()
 
-    def _print(self, datasets: dict[str, h5py.Dataset]) -> None:
+    def _print(self) -> None:
         for one in self.found:
             _print(one)
-        for name, dataset in datasets.items():
-            if name in self.others:
-                say(f"{printable(name)}   {_filters(dataset)}   -")
+        for name, filters in self.others.items():
+            say(f"{printable(name)}   {filters}   -")
         for name, (why, _) in self.failed.items():
             say(f"{printable(name)}   {printable(why)}   UNREADABLE")
         say(self.summary())
@@ -185,7 +185,7 @@ class _Run:
             self._fail(name, error)
             return
         if one.codec is None and one.ok:
-            self.others.append(name)
+            self.others[name] = _filters(dataset)
         else:
             self.found.append(one)
 
@@ -216,15 +216,15 @@ class _Run:
             return ", ".join(filter(None, counts))
         if not lossy:
             return "nothing in this file was compressed by h5lossy: nothing was verified"
-        return f"{_count(len(lossy), 'lossy dataset')}, all as they should be"
+        return f"verified {_count(len(lossy), 'dataset')}: OK"
 
 
 def _counterpart(original: h5py.File | None, name: str) -> Any:
     if original is None:
         return None
-    found = original.get(name)
-    if not isinstance(found, h5py.Dataset):
-        raise click.ClickException(f"{original.filename} has no dataset {name}")
+    found = dataset_at(original, name)
+    if found is None:
+        raise click.ClickException(f"{original.filename} has no dataset {printable(name)}")
     return found
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from h5py import h5d, h5o, h5z
 
 from h5lossy import _native
+from h5lossy._attributes import attribute_of, text_attribute
 from h5lossy._batched import read, write
 from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._bounds import BoundKind, ErrorSummary
@@ -26,10 +27,10 @@ from h5lossy._errors import (
     H5LossyError,
     IncompleteWriteError,
     InvalidArgumentError,
+    UnsupportedError,
 )
-from h5lossy._frames import keeping_missing
+from h5lossy._names import path_text
 from h5lossy._ranges import confirmed_range
-from h5lossy._repacking.objects import path_text
 from h5lossy._values import own_fill_value
 from h5lossy._verification.bound_checker import BoundChecker
 from h5lossy._verification.recorder import Recorder
@@ -40,7 +41,7 @@ from h5lossy._verification.records import (
     loss_text,
     write_text,
 )
-from h5lossy.missing import missing_when_stored
+from h5lossy.missing import keeping_missing, missing_when_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -258,14 +259,15 @@ class CompressedCopy:
             "stored": self.codec.get_config(),
             "h5lossy": _native.version(),
         }
-        earlier = self.plan.dataset.attrs.get(SETTINGS_ATTRIBUTE)
+        try:
+            earlier = text_attribute(self.plan.dataset, SETTINGS_ATTRIBUTE)
+        except UnsupportedError as error:  # of a type that cannot be ours
+            earlier = str(error)
         if earlier is not None:
             try:
                 settings["earlier"] = json.loads(earlier)
-            except (TypeError, ValueError):  # not ours, but not to be lost either
-                is_bytes = isinstance(earlier, bytes)
-                text = earlier.decode("utf-8", "replace") if is_bytes else str(earlier)
-                settings["earlier"] = text
+            except ValueError:  # not ours, but not to be lost either
+                settings["earlier"] = earlier
         return settings
 
 
@@ -278,13 +280,11 @@ def provenance_text(dataset: h5py.Dataset, codec: Codec) -> str | None:
         return None
     text = loss_text(codec)
     try:
-        earlier = dataset.attrs.get(PROVENANCE_ATTRIBUTE)
-    except (OSError, TypeError, ValueError):  # a type that h5py does not know
+        if attribute_of(dataset, PROVENANCE_ATTRIBUTE) is None:
+            return text
+        earlier = text_attribute(dataset, PROVENANCE_ATTRIBUTE)
+    except UnsupportedError:
         return None
-    if earlier is None:
-        return text
-    if isinstance(earlier, bytes):
-        earlier = earlier.decode("utf-8", "replace")
-    if not isinstance(earlier, str) or not earlier.isascii() or len(earlier) > _MOST_TEXT:
+    if earlier is None or not earlier.isascii() or len(earlier) > _MOST_TEXT:
         return None  # it is not ours
     return None if earlier.endswith(text) else f"{earlier}; {text}"

@@ -5,36 +5,42 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from h5lossy import _native
-from h5lossy._blocks import chunk_starts, grid_of
+from h5lossy._blocks import for_each_chunk, grid_of
 from h5lossy._bounds import BoundKind, ErrorBound
-from h5lossy._datasets import describe
-from h5lossy._errors import BoundViolationError, InvalidArgumentError, UnsupportedError
+from h5lossy._datasets import codec_of
+from h5lossy._errors import (
+    BoundViolationError,
+    H5LossyError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
+from h5lossy._libhdf5 import stored_size
+from h5lossy._names import name_of
+from h5lossy._stored import StoredChunks
 from h5lossy._values import own_fill_value, unwritten_value
 from h5lossy._verification.bound_checker import BoundChecker
+from h5lossy._verification.hashes import Hashes, hash_chunks
 from h5lossy._verification.records import (
-    HASH_ATTRIBUTE,
-    REPORT_ATTRIBUTE,
+    MOST_HASH_BYTES,
     SCHEMA,
-    Hashes,
     Place,
+    Record,
     description,
-    digest,
-    hash_text,
-    hash_unless,
-    number_of,
-    place_of,
     read_record,
-    write_text,
+    strides_of,
 )
-from h5lossy.missing import missing_of
+from h5lossy.missing import no_data
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import h5py
     import numpy.typing as npt
 
@@ -57,6 +63,9 @@ class Recorder:
     threads : int, optional
     missing : Missing, optional
         Which values are no data. Default: what the dataset says.
+    target : tuple of slice, optional
+        The whole chunks that are going to be written. Default: all have been, and there is no
+        record that stays valid in part.
 
     Attributes
     ----------
@@ -69,20 +78,25 @@ class Recorder:
         bound: ErrorBound | None = None,
         threads: int | None = None,
         missing: Missing | None = None,
+        target: tuple[slice, ...] = (),
     ) -> None:
-        described = describe(dataset)
-        if described is None:
+        codec = codec_of(dataset)
+        if codec is None:
             raise InvalidArgumentError(
-                f"{dataset.name} is not compressed by h5lossy, so there is nothing to verify"
+                f"{name_of(dataset)} is not compressed by h5lossy, so there is nothing to verify"
             )
         self._dataset = dataset
-        self._described = described
         # The filter keeps this fill value; missing values are compared here.
-        missing = (missing or missing_of(dataset)).with_fill(own_fill_value(dataset))
-        self.checker = BoundChecker(bound or described.bound, missing, threads=threads)
+        missing = (missing or no_data(dataset)).with_fill(own_fill_value(dataset))
+        self.checker = BoundChecker(bound or codec.bound, missing, threads=threads)
         self._unwritten = unwritten_value(dataset)
-        self._hashes: dict[Place, int | None] = {}
+        self._of = description(dataset, codec.bound, self._unwritten)
+        self._strides = strides_of(dataset)
+        self._chunks: Place = dataset.chunks
+        self._hashes: dict[Place, int] = {}
         self._threads = threads or _native.default_threads()
+        #: Hashes of the chunks that are going to be replaced, if hashes are of several chunks.
+        self._replaced = dict(self._recorded_in(target)) if target else {}
 
     def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
         """Check a block of whole chunks.
@@ -97,110 +111,165 @@ class Recorder:
         is_of_chunks = self.checker.bound.kind is BoundKind.RANGE_RELATIVE
         if not is_of_chunks:
             self.checker.add(start, original, decoded)
-        chunks = self._described.chunks
-        corners = (range(0, n, c) for n, c in zip(original.shape, chunks, strict=True))
-        places, parts = [], []
-        for corner in itertools.product(*corners):
+        chunks = self._chunks
+        corners = [range(0, n, c) for n, c in zip(original.shape, chunks, strict=True)]
+        places = []
+        rows = np.empty((math.prod(map(len, corners)), *chunks), decoded.dtype)
+        for row, corner in zip(rows, itertools.product(*corners), strict=True):
             inside = tuple(slice(i, i + c) for i, c in zip(corner, chunks, strict=True))
             first = tuple(s + i for s, i in zip(start, corner, strict=True))
+            part = decoded[inside]
             if is_of_chunks:
-                self.checker.add(first, original[inside], decoded[inside])
-            places.append(_place_at(first, chunks))
-            parts.append(decoded[inside])
-        self._hashes |= zip(places, self._hashes_of(parts), strict=True)
+                self.checker.add(first, original[inside], part)
+            if part.shape != chunks:
+                row[...] = self._unwritten
+            row[tuple(map(slice, part.shape))] = part
+            places.append(tuple(s // c for s, c in zip(first, chunks, strict=True)))
+        self._hashes |= zip(places, self._hash(rows, places), strict=True)
 
-    def _hashes_of(self, chunks: list[npt.NDArray[Any]]) -> list[int | None]:
-        """Hash the values of chunks, on all threads."""
-
-        def hashes(some: list[npt.NDArray[Any]]) -> list[int | None]:
-            return [hash_unless(values, self._unwritten) for values in some]
-
-        # To start a thread takes about as long as to hash 100 KiB.
-        threads = min(self._threads, 1 + sum(values.nbytes for values in chunks) // (1 << 20))
-        if threads == 1:
-            return hashes(chunks)
-        count = -(-len(chunks) // threads)
-        parts = [chunks[i : i + count] for i in range(0, len(chunks), count)]
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                found = pool.map(hashes, parts)
-            except RuntimeError:  # no thread can be started, since Python exits or the limit is met
-                found = map(hashes, parts)
-            return [*itertools.chain.from_iterable(found)]
+    def _hash(self, rows: npt.NDArray[Any], places: list[Place]) -> list[int]:
+        at = np.array(places, np.uint64).reshape(len(places), len(self._chunks))
+        flat = rows.reshape(len(places), -1)
+        return [*map(int, hash_chunks(flat, at, self._unwritten, self._threads))]
 
     def check(self) -> None:
         """Raise `BoundViolationError` if anything that was added so far violates the bound."""
         problems = self.checker.summary().problems
         if problems:
             raise BoundViolationError(
-                f"{self._dataset.name} violates its bound: {'; '.join(problems)}"
+                f"{name_of(self._dataset)} violates its bound: {'; '.join(problems)}"
             )
 
     def finish(self) -> dict[str, Any]:
-        """Check once more, write the record, and return it.
+        """Check once more, write the record, and return its report.
 
         A part of the chunks may have been added; hashes of the others stay, and what was found for
         the whole dataset does not.
         """
         self.check()
-        dataset, bound = self._dataset, self.checker.bound
-        grid = grid_of(dataset)
-        stored = [_place_at(start, dataset.chunks) for start in chunk_starts(dataset)]
-        whole = all(place in self._hashes for place in stored)
-        earlier, complete = ({}, True) if whole else self._earlier(stored)
-        numbered = {
-            number_of(place, grid): value
-            for place, value in (earlier | self._hashes).items()
-            if value is not None
-        }
-        hashes = Hashes.of(numbered)
-        if not whole and hashes.chunks_per_hash > 1:
-            raise InvalidArgumentError(
-                f"{dataset.name} has {len(numbered)} chunks with values, too many for a hash each "
-                "in one attribute; write all of them in one call to have them verified"
-            )
-        record: dict[str, Any] = {
+        is_whole = not self._are_others_stored(())
+        record = None if is_whole else self._earlier()
+        if record is None:
+            size = 1 << (17 * len(self._hashes) // MOST_HASH_BYTES).bit_length()
+            report = {"written": 0, "complete": is_whole, "strides": self._strides}
+            record = Record(report, Hashes(size))
+            self._replaced = dict.fromkeys(self._hashes, 0)
+        else:
+            self._drop_resized(record)
+        self._add_to(record)
+        hashes = record.hashes.cut(MOST_HASH_BYTES)
+        bound = self.checker.bound
+        report = {
             "schema": SCHEMA,
             "h5lossy": _native.version(),
             "bound": {"kind": str(bound.kind), "value": bound.value},
-            "dataset": description(self._described, self._unwritten),
-            "written": len(numbered),
-            "complete": complete,
-            "chunks_per_hash": hashes.chunks_per_hash,
-            "found": self._found() if whole else None,
+            "dataset": self._of,
+            "strides": self._strides,
+            "written": record.report["written"],
+            "complete": record.report["complete"],
+            "chunks_per_hash": hashes.size,
+            "found": self._found() if is_whole else None,
         }
-        text = hash_text(hashes.by_group)
-        record["digest"] = digest(record, text)
-        write_text(dataset, REPORT_ATTRIBUTE, json.dumps(record))
-        write_text(dataset, HASH_ATTRIBUTE, text)
-        return record
+        Record(report, hashes).write(self._dataset)
+        return report
 
-    def _earlier(self, stored: list[Place]) -> tuple[dict[Place, int | None], bool]:
-        """Return the hashes that stay valid, and whether then every stored chunk has one."""
+    def _earlier(self) -> Record | None:
+        """Return the record in the file, if it is of this dataset, of whatever shape."""
         try:
             found = read_record(self._dataset)
         except (InvalidArgumentError, UnsupportedError):
-            found = None
-        if found is None or found[1].chunks_per_hash != 1:
-            return {}, False
-        record, hashes = found
-        then, now = record["dataset"], description(self._described, self._unwritten)
-        if then | {"shape": None} != now | {"shape": None}:
-            return {}, False
-        chunks, before, after = now["chunks"], then["shape"], now["shape"]
+            return None
+        if found is None or found.report["strides"] != self._strides:
+            return None
+        return found if found.of | {"shape": None} == self._of | {"shape": None} else None
 
-        def is_same(place: Place) -> bool:
-            """Return whether a chunk had the same extents then."""
-            return all(
-                min((p + 1) * c, b) == min((p + 1) * c, a) and p * c < b
-                for p, c, b, a in zip(place, chunks, before, after, strict=True)
-            )
+    def _are_others_stored(self, same: Sequence[int]) -> bool:
+        """Return whether the file has chunks that were not added, but for the first `same` ones."""
+        others: list[Place] = []
 
-        grid = tuple(-(-n // c) for n, c in zip(before, chunks, strict=True))
-        places = {place_of(number, grid): value for number, value in hashes.by_group.items()}
-        kept: dict[Place, int | None] = {p: value for p, value in places.items() if is_same(p)}
-        complete = record["complete"] and all(p in self._hashes or is_same(p) for p in stored)
-        return kept, complete
+        def is_other(chunk: Any) -> bool:
+            place = tuple(s // c for s, c in zip(chunk.chunk_offset, self._chunks, strict=True))
+            if place not in self._hashes and not (same and all(map(int.__lt__, place, same))):
+                others.append(place)
+            return bool(others)
+
+        for_each_chunk(self._dataset, is_other)
+        return bool(others)
+
+    def _drop_resized(self, record: Record) -> None:
+        """Remove the hashes of chunks that were resized and not added; say if some have none."""
+        axes = [*zip(record.of["shape"], self._of["shape"], self._chunks, strict=True)]
+        # Of the chunks that there were, so many along each axis are as they were.
+        same = [-(-b // c) if b == a else min(b, a) // c for b, a, c in axes]
+        for place in self._others(same, [-(-b // c) for b, _, c in axes]):
+            self._drop(record, place)
+        new = next(self._others(same, grid_of(self._dataset)), None)
+        if new is not None and self._are_others_stored(same):
+            record.report["complete"] = False
+
+    def _others(self, same: Sequence[int], grid: Sequence[int]) -> Iterator[Place]:
+        """Yield the places that were not added, but for the first `same` ones along each axis."""
+        for axis in range(len(grid)):
+            ranges = [*map(range, same[:axis]), range(same[axis], grid[axis])]
+            for place in itertools.product(*ranges, *map(range, grid[axis + 1 :])):
+                if place not in self._hashes:
+                    yield place
+
+    def _add_to(self, record: Record) -> None:
+        """Put the hashes of added chunks into a record, in place of those of the same chunks."""
+        report, hashes, unknown = record.report, record.hashes, set()
+        for place in sorted(self._hashes):
+            number, value = record.number(place), self._hashes[place]
+            old = hashes.get(number) if hashes.size == 1 else self._replaced.get(place)
+            if old is None:
+                # It could not be decoded, or another thread has made the groups larger meanwhile.
+                self._drop(record, place)
+                unknown.add(number // hashes.size)
+                report["complete"] = False
+            elif number // hashes.size not in unknown:
+                hashes.add(number, value - old)
+                report["written"] += bool(value) - bool(old)
+
+    def _drop(self, record: Record, place: Place) -> None:
+        """Remove the hash of a chunk's group from a record."""
+        number, hashes = record.number(place), record.hashes
+        value = hashes.get(number)
+        if value:
+            hashes.add(number, -value)
+            record.report["written"] = max(0, record.report["written"] - hashes.size)
+
+    def _recorded_in(self, target: tuple[slice, ...]) -> Iterator[tuple[Place, int]]:
+        """Yield the hashes that groups hold of chunks in a part of the dataset, by decoding them.
+
+        Chunks that can't be decoded are left out, and all that are stored if they have hashes of
+        their own.
+        """
+        axes = (
+            range(axis.start // c, -(-axis.stop // c))
+            for axis, c in zip(target, self._chunks, strict=True)
+        )
+        stored: list[tuple[Place, Place]] = []
+        for place in itertools.product(*axes):
+            start = tuple(p * c for p, c in zip(place, self._chunks, strict=True))
+            if stored_size(self._dataset.id.id, start) is None:
+                yield place, 0
+            else:
+                stored.append((place, start))
+        record = self._earlier() if stored else None
+        if record is None or record.hashes.size == 1:
+            return
+        chunks = StoredChunks(self._dataset)
+        for place, start in stored:
+            row = np.full((1, *self._chunks), self._unwritten)
+            with suppress(H5LossyError, OSError, RuntimeError, ValueError):
+                if record.hashes.get(record.number(place)):
+                    # As large as it was when it was recorded.
+                    inside = [
+                        slice(max(0, n - s)) for n, s in zip(record.of["shape"], start, strict=True)
+                    ]
+                    values = chunks.values(start)[tuple(inside)]
+                    row[0][tuple(map(slice, values.shape))] = values
+                yield place, self._hash(row, [place])[0]
 
     def _found(self) -> dict[str, Any]:
         """Return the sums and extrema for the record; None for what float64 can't hold."""
@@ -238,8 +307,3 @@ def _psnr(extent: float, rmse: float) -> float | None:
 def _finite(value: float | None) -> float | None:
     """Return a number that JSON can hold, or None."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def _place_at(start: Place, chunks: Place) -> Place:
-    """Return the place of a chunk in the grid of chunks."""
-    return tuple(s // c for s, c in zip(start, chunks, strict=True))

@@ -3,29 +3,31 @@
 """What a dataset's attributes say of the check that was made when it was written.
 
 `REPORT_ATTRIBUTE` holds JSON: the dataset, the largest error and other sums. `HASH_ATTRIBUTE` holds
-hashes of the decoded values, one for each chunk or for a group of chunks.
+`Hashes`. docs/howto/verify.md describes both.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from h5py import h5a, h5t
 
 from h5lossy import _native
+from h5lossy._attributes import text_attribute
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
-from h5lossy._values import as_bits
+from h5lossy._verification.hashes import Hashes
 
 if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
+    from h5lossy._bounds import ErrorBound
     from h5lossy._codecs import Codec
-    from h5lossy._datasets import DatasetInfo
 
 #: What was found when the dataset was written, and of what dataset: JSON.
 REPORT_ATTRIBUTE = "h5lossy_report"
@@ -43,143 +45,81 @@ PROVENANCE_ATTRIBUTE = "lossy_compression"
 #: All attributes that are only true of the dataset for which they were written.
 ATTRIBUTES = (SETTINGS_ATTRIBUTE, REPORT_ATTRIBUTE, HASH_ATTRIBUTE)
 
-SCHEMA = "h5lossy.verification/2"
+SCHEMA = "h5lossy.verification/3"
 
-#: The text of the hashes stays below 64 KiB, the limit of an attribute in old HDF5 files.
-MOST_HASH_BYTES = 60_000
+#: With room to grow, hashes stay below 64 KiB, the limit of an attribute in old HDF5 files.
+MOST_HASH_BYTES = 40_000
 
 Place = tuple[int, ...]
 
 
-def hash_values(values: npt.NDArray[Any]) -> int:
-    """Return a 64-bit hash of values: BLAKE2b of their little-endian bytes in C order."""
-    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    return _blake2b(little.reshape(-1).view(np.uint8).data)
+@dataclass(frozen=True)
+class Record:
+    """A record as it stands in a file: the JSON object, and the hashes."""
+
+    report: dict[str, Any]
+    hashes: Hashes
+
+    @property
+    def of(self) -> dict[str, Any]:
+        """What it says of its dataset (`description`)."""
+        found: dict[str, Any] = self.report["dataset"]
+        return found
+
+    def number(self, place: Place) -> int:
+        """Return the number of a chunk."""
+        return sum(p * stride for p, stride in zip(place, self.report["strides"], strict=True))
+
+    def place(self, number: int) -> Place:
+        """Return the place of the chunk with this number."""
+        strides = self.report["strides"]
+        place = [0] * len(strides)
+        for axis in sorted(range(len(strides)), key=strides.__getitem__, reverse=True):
+            place[axis], number = divmod(number, strides[axis])
+        return tuple(place)
+
+    def write(self, dataset: h5py.Dataset) -> None:
+        """Write the attributes."""
+        text = self.hashes.text()
+        self.report["digest"] = digest(self.report, text)
+        _overwrite_text(dataset, REPORT_ATTRIBUTE, json.dumps(self.report))
+        _overwrite_text(dataset, HASH_ATTRIBUTE, text)
 
 
-def _blake2b(data: Any) -> int:
-    """Return the first 8 bytes of a hash as a number."""
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hashes:
-    """Hashes of the chunks that hold anything but the fill value, in groups.
-
-    A group has `chunks_per_hash` places of the grid of chunks, in C order: a power of two, and 1 as
-    long as all hashes fit in an attribute. Chunks that hold only the fill value have no hash, since
-    they read as if they were not stored.
-
-    Attributes
-    ----------
-    chunks_per_hash : int
-    by_group : dict
-        The hash of a chunk, or of the text of hashes of a group's chunks.
-    """
-
-    chunks_per_hash: int
-    by_group: dict[int, int]
-
-    @classmethod
-    def of(cls, chunks: dict[int, int]) -> Hashes:
-        """Group the hashes of chunks, by their number in the grid."""
-        size = 1
-        while len(chunks) * _BYTES_PER_HASH > size * MOST_HASH_BYTES:
-            size *= 2
-        while len(hash_text(dict.fromkeys((n // size for n in chunks), 0))) > MOST_HASH_BYTES:
-            size *= 2
-        members: dict[int, list[tuple[int, int]]] = {}
-        for number in sorted(chunks):
-            members.setdefault(number // size, []).append((number, chunks[number]))
-        return cls(
-            chunks_per_hash=size,
-            by_group={group: group_hash(found, size) for group, found in members.items()},
-        )
-
-
-_BYTES_PER_HASH = 17
-
-_HASH_NAME = "blake2b-64"
-
-_HASH_PART = re.compile(r"(?:([0-9a-f]{1,32}):)?([0-9a-f]{16})")
-
-
-def group_hash(chunks: list[tuple[int, int]], size: int) -> int:
-    """Return the hash of a group, from its chunks' numbers and hashes; of one chunk, its own."""
-    if size == 1:
-        return chunks[0][1]
-    return _blake2b("".join(f"{number:x}:{value:016x};" for number, value in chunks).encode())
-
-
-def hash_text(by_group: dict[int, int]) -> str:
-    """Write hashes as text; a group that does not follow the previous one has its number first."""
-    parts, following = [_HASH_NAME], 0
-    for group in sorted(by_group):
-        number = "" if group == following else f"{group:x}:"
-        parts.append(f"{number}{by_group[group]:016x}")
-        following = group + 1
-    return " ".join(parts)
-
-
-def _hashes_in(text: str) -> dict[int, int]:
-    """Read what `hash_text` wrote."""
-    name, *parts = text.split(" ")
-    if name != _HASH_NAME:
-        raise ValueError(f"unknown kind of hashes: {name[:20]!r}")
-    by_group: dict[int, int] = {}
-    following = 0
-    for part in parts:
-        match = _HASH_PART.fullmatch(part)
-        if match is None:
-            raise ValueError(f"not a hash: {part[:60]!r}")
-        group = following if match[1] is None else int(match[1], 16)
-        by_group[group] = int(match[2], 16)
-        following = group + 1
-    return by_group
-
-
-def number_of(place: Place, grid: tuple[int, ...]) -> int:
-    """Return the number of a chunk in C order; NumPy's own stops at 2**63."""
-    number = 0
-    for position, extent in zip(place, grid, strict=True):
-        number = number * extent + position
-    return number
-
-
-def place_of(number: int, grid: tuple[int, ...]) -> Place:
-    """Return the place of the chunk with this number."""
-    place: list[int] = []
-    for extent in reversed(grid):
-        number, position = divmod(number, extent)
-        place.insert(0, position)
-    return tuple(place)
-
-
-def hash_unless(values: npt.NDArray[Any], unwritten: npt.NDArray[Any]) -> int | None:
-    """Return the hash of a chunk; None if it reads as if it were not stored."""
-    if not values.size or (as_bits(values) == as_bits(unwritten)).all():
-        return None
-    return hash_values(values)
-
-
-def description(described: DatasetInfo, unwritten: npt.NDArray[Any]) -> dict[str, Any]:
+def description(
+    dataset: h5py.Dataset, bound: ErrorBound, unwritten: npt.NDArray[Any]
+) -> dict[str, Any]:
     """Return what a record says of its dataset: all that changes its values, or their bound.
 
     The other cd_values are left out, since programs that copy a dataset do not keep all of them.
     """
-    little = described.dtype.newbyteorder("<")
     return {
-        "type": described.dtype.str,
-        "shape": list(described.shape),
-        "chunks": list(described.chunks),
-        "bound": str(described.bound),
-        "unwritten": unwritten.astype(little).tobytes().hex(),
+        "type": dataset.dtype.str,
+        "shape": list(dataset.shape),
+        "chunks": list(dataset.chunks),
+        "bound": str(bound),
+        "unwritten": unwritten.astype(dataset.dtype.newbyteorder("<")).tobytes().hex(),
     }
 
 
-def digest(record: dict[str, Any], hashes: str) -> str:
+def strides_of(dataset: h5py.Dataset) -> list[int]:
+    """Return by how much the number of a chunk grows along each axis.
+
+    Numbers do not change when the dataset grows. Along an unlimited axis they grow most, so that
+    chunks that are appended have consecutive numbers.
+    """
+    most = dataset.maxshape
+    counts = [
+        1 << 64 if n is None else max(1, -(-n // c))
+        for n, c in zip(most, dataset.chunks, strict=True)
+    ]
+    axes = sorted(range(len(most)), key=lambda axis: most[axis] is not None)
+    return [math.prod(counts[i] for i in axes[axes.index(axis) + 1 :]) for axis in range(len(most))]
+
+
+def digest(report: dict[str, Any], hashes: str) -> str:
     """Return a digest of the whole record, so that a change of any part of it is noticed."""
-    rest = {name: value for name, value in record.items() if name != "digest"}
+    rest = {name: value for name, value in report.items() if name != "digest"}
     text = json.dumps(rest, sort_keys=True) + hashes
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -200,20 +140,25 @@ def write_text(dataset: h5py.Dataset, name: str, text: str) -> None:
     dataset.attrs[name] = np.bytes_(text.encode("ascii"))
 
 
-def _read_text(dataset: h5py.Dataset, name: str) -> str:
-    """Read text that another library may have rewritten as another type of string."""
-    content = dataset.attrs[name]
-    if isinstance(content, np.ndarray) and content.size == 1:
-        content = content.item()
-    if isinstance(content, bytes):
-        content = content.decode("ascii")
-    if not isinstance(content, str):
-        raise TypeError(f"{name} is not text")
-    return content
+def _overwrite_text(dataset: h5py.Dataset, name: str, text: str) -> None:
+    """Write text in place if it fits. If not, spaces behind it make room for more.
+
+    HDF5 does not use the space of a deleted attribute again.
+    """
+    size = len(text)
+    if name in dataset.attrs:
+        attribute = h5a.open(dataset.id, name.encode())
+        kind = attribute.get_type()
+        is_ours = isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str()
+        if is_ours and attribute.shape == () and size <= kind.get_size():
+            attribute.write(np.array(text.ljust(kind.get_size()), f"S{kind.get_size()}"))
+            return
+        size += size // 2
+    write_text(dataset, name, text.ljust(size))
 
 
-def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], Hashes] | None:
-    """Read the record of a dataset, and its hashes; None where there is none.
+def read_record(dataset: h5py.Dataset) -> Record | None:
+    """Read the record of a dataset; None where there is none.
 
     Raises
     ------
@@ -228,40 +173,45 @@ def read_record(dataset: h5py.Dataset) -> tuple[dict[str, Any], Hashes] | None:
     if len(there) == 1:
         raise InvalidArgumentError(f"the record is incomplete: the dataset has only {there[0]}")
     try:
-        found = json.loads(_read_text(dataset, REPORT_ATTRIBUTE))
-        schema = found["schema"]
-        if schema != SCHEMA and str(schema).startswith(SCHEMA.partition("/")[0]):
-            raise UnsupportedError(
-                f"the record has the schema {schema!r} of another version of h5lossy, and this one "
-                f"reads {SCHEMA!r}; write or repack the data again for a new record"
-            )
-        text = _read_text(dataset, HASH_ATTRIBUTE)
-        is_sound = schema == SCHEMA and found["digest"] == digest(found, text)
+        text, hashes = ((text_attribute(dataset, name) or "").rstrip(" ") for name in there)
+        report = json.loads(text)
+        schema = report["schema"]
+        is_sound = schema == SCHEMA and report["digest"] == digest(report, hashes)
         if is_sound:
-            _check_types(found)
-        hashes = Hashes(
-            chunks_per_hash=found["chunks_per_hash"],
-            by_group=_hashes_in(text) if is_sound else {},
-        )
-    except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
+            _check_types(report)
+            return Record(report, Hashes.read(hashes, report["chunks_per_hash"]))
+    except (
+        UnsupportedError,
+        ValueError,
+        TypeError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise InvalidArgumentError(f"the record can't be read: {error!r}") from error
-    if not is_sound:
-        raise InvalidArgumentError(
-            "the record was changed after it was made: its digest does not match"
+    if schema != SCHEMA and str(schema).startswith(SCHEMA.partition("/")[0]):
+        raise UnsupportedError(
+            f"the record has the schema {schema!r} of another version of h5lossy, and this one "
+            f"reads {SCHEMA!r}; write or repack the data again for a new record"
         )
-    return found, hashes
+    raise InvalidArgumentError(
+        "the record was changed after it was made: its digest does not match"
+    )
 
 
-def _check_types(record: dict[str, Any]) -> None:
+def _check_types(report: dict[str, Any]) -> None:
     """Raise if a record lacks what `verify` uses: a right digest is no proof of its origin."""
-    dataset, found, size = record["dataset"], record["found"], record["chunks_per_hash"]
+    dataset, found, size = report["dataset"], report["found"], report["chunks_per_hash"]
+    strides, rank = report["strides"], len(dataset["shape"])
     unwritten = bytes.fromhex(dataset["unwritten"])
     types = (
         isinstance(size, int) and size > 0,
-        isinstance(record["written"], int),
-        isinstance(record["complete"], bool),
+        isinstance(report["written"], int),
+        isinstance(report["complete"], bool),
         len(unwritten) == np.dtype(dataset["type"]).itemsize,
         found is None or isinstance(found["max_abs"], int | float | None),
+        len(strides) == len(dataset["chunks"]) == rank,
+        all(isinstance(stride, int) and stride > 0 for stride in strides),
     )
     if not all(types):
         raise TypeError("fields of the wrong type")
