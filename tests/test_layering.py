@@ -289,6 +289,13 @@ def test_headers_are_parsed_by_the_build_only() -> None:
     assert importers(*parsers, among=MODULES) == set()
 
 
+def test_one_module_warns_so_that_warnings_point_to_lines_of_users() -> None:
+    assert importers("warnings", among=MODULES) == {
+        "h5lossy/_warnings.py",
+        "h5lossy/_cli/__init__.py",  # which shows them
+    }
+
+
 def test_cupy_is_imported_in_one_module_at_most() -> None:
     assert importers("cupy", among=MODULES) <= {"h5lossy/_arrays.py"}
 

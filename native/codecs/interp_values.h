@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Interp's values and integers: where a value lies on the lattice, what stands for it there, and back. The rules are in
-// docs/format/interp.md, "What a value is" and "The encoder", their proofs in docs/design/bound.md.
+// docs/design/interp-encoder.md, "What a value is", their proofs in docs/design/bound.md.
 //
 // All functions take any part of a tile. They are plain loops that compilers vectorize, and so they have no branches.
 // Nor do they round to integers by functions or convert doubles to 64-bit integers, for which many instruction sets
