@@ -92,6 +92,13 @@ class Input:
             [s.stop - s.start for s in selection] if self.shape else ()
         )
 
+    def read_into(self, selection: tuple[slice, ...], out: npt.NDArray[Any]) -> bool:
+        """Read a part of a dataset into `out`, unless it has to be converted."""
+        if self.dataset is None or self.packing is not None or self.dtype != out.dtype:
+            return False
+        read(self.dataset, selection, out=out, threads=self.threads)
+        return True
+
     def read_on_device(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> Any:
         """Return a part as a C-contiguous CuPy array, without a copy where it is one."""
         whole = tuple(slice(0, n) for n in self.shape)
