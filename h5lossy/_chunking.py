@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 import numpy as np
 
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._public import name_publicly
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -190,3 +191,6 @@ def small_chunks_text(shape: tuple[float, ...], chunks: tuple[int, ...], value_b
         f"chunks of {size} bytes {chunks}, each of which costs a header of 40 bytes or more and an "
         "entry in HDF5's index"
     )
+
+
+name_publicly(__name__)

@@ -12,6 +12,7 @@ from h5lossy._codecs import FILTER_ID, Codec, codec_from_params, unpacked
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._names import name_of
 from h5lossy._per_dataset import once_per_dataset
+from h5lossy._public import name_publicly
 from h5lossy._values import own_fill_value
 from h5lossy._variables import takes_variables
 
@@ -176,3 +177,6 @@ def codec_of(dataset: h5py.Dataset) -> Codec | None:
                     f"{name_of(dataset)} has filter {FILTER_ID}, but {error}"
                 ) from error
     return None
+
+
+name_publicly(__name__)

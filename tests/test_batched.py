@@ -10,7 +10,6 @@ import itertools
 import re
 import threading
 import tracemalloc
-import warnings
 from array import array
 from contextlib import contextmanager
 from pathlib import Path
@@ -457,16 +456,41 @@ def test_values_that_do_not_fit(file: h5py.File, values: Any, message: str) -> N
 
 
 @pytest.mark.parametrize("selection", [..., np.s_[::2]], ids=["all", "steps"])
-def test_a_mask_that_is_not_written_is_warned_of(file: h5py.File, selection: Any) -> None:
+def test_masked_points_are_written_as_the_fill_value(file: h5py.File, selection: Any) -> None:
     theirs, ours = twins(file, (6, 6), chunks=(2, 4), fillvalue=-1)
     values = np.ma.masked_less(np.arange(36.0).reshape(6, 6)[selection], 7)
-    theirs[selection] = values
-    with pytest.warns(RuntimeWarning, match=r"not written to /ours.* values\.filled\(-1\.0\)"):
-        h5lossy.write(ours, values, selection)
+    theirs[selection] = values.filled(-1)
+    h5lossy.write(ours, values, selection)
     assert np.array_equal(ours[...], theirs[...])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        h5lossy.write(ours, np.ma.array(values.data), selection)
+    _, ours = twins(file.create_group("no fill value"), (6, 6), chunks=(2, 4))
+    with pytest.raises(InvalidArgumentError, match=r"values are masked, .* fillvalue="):
+        h5lossy.write(ours, values, selection)
+    h5lossy.write(ours, np.ma.array(values.data), selection)
+
+
+def test_a_fill_value_is_not_rounded_to_the_type_of_masked_values(file: h5py.File) -> None:
+    made = file.create_dataset(
+        "x", (3,), "f8", fillvalue=1e20, chunks=3, compression=PFPL(absolute=1)
+    )
+    blocks = (
+        np.ma.array([1, 2, 3], "f4", mask=[0, 1, 0]),
+        np.ma.array([1, 2, 3], "i2", mask=[1, 0, 0]),
+    )
+    for values in blocks:
+        h5lossy.write(made, values)
+        h5lossy.write(made, iter([values]))
+        assert (made[...] == 1e20).tolist() == values.mask.tolist()
+
+
+def test_a_fill_value_of_zero_is_warned_of_where_readers_know_it(file: h5py.File) -> None:
+    made = file.create_dataset(
+        "x", (9,), "f4", fillvalue=-0.0, chunks=(9,), compression=PFPL(absolute=1)
+    )
+    h5lossy.write(made, np.ones(9))
+    made.attrs["_FillValue"] = np.float32(-0.0)
+    with pytest.warns(RuntimeWarning, match=r"/x: its fill value is -0\.0, .* become 0") as caught:
+        h5lossy.write(made, np.ones(9))
+    assert caught[0].filename == __file__
 
 
 def test_blocks_need_a_box(file: h5py.File) -> None:

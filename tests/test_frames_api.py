@@ -83,11 +83,21 @@ def test_lists_numbers_and_read_only_arrays_are_encoded(codec: type[Codec]) -> N
     assert h5lossy.encode(read_only, setting) == h5lossy.encode(VALUES, setting)
 
 
-def test_the_mask_of_a_masked_array_is_ignored_as_h5py_does(codec: type[Codec]) -> None:
-    masked = np.ma.masked_greater(VALUES, 0)
-    assert h5lossy.encode(masked, codec(absolute=1e-3)) == h5lossy.encode(
-        VALUES, codec(absolute=1e-3)
-    )
+def test_masked_points_come_back_as_the_fill_value(codec: type[Codec]) -> None:
+    masked, bound = np.ma.masked_greater(VALUES, 0), codec(absolute=1e-3)
+    for fill, given in (
+        (-99.5, {"fill_value": -99.5}),
+        (1e20, {}),
+        (np.nan, {"fill_value": np.nan}),
+    ):
+        decoded = h5lossy.decode(h5lossy.encode(masked, bound, **given))
+        np.testing.assert_array_equal(decoded[masked.mask], VALUES.dtype.type(fill))
+        assert abs(decoded - VALUES)[~masked.mask].max() <= 1e-3
+    with pytest.raises(
+        InvalidArgumentError, match=r"values are masked, and there is no fill value"
+    ):
+        h5lossy.encode(masked, bound, fill_value=None)
+    assert h5lossy.encode(np.ma.array(VALUES), bound) == h5lossy.encode(VALUES, bound)
 
 
 @pytest.mark.parametrize("bound", [{"absolute": 1e-3}, {"pointwise_relative": 1e-3}], ids=str)
@@ -153,7 +163,7 @@ def test_what_is_no_codec_is_refused(setting: Any) -> None:
 @pytest.mark.parametrize(
     ("fill_value", "message"),
     [
-        ("x", "fill_value must be one real number, got 'x'"),
+        ("x", "fill_value must be a number, None or .auto., got 'x'"),
         (True, "fill_value must be one real number, got True"),
         (1j, "fill_value must be one real number, got 1j"),
         ([1.0, 2.0], r"fill_value must be one real number, got \[1.0, 2.0\]"),

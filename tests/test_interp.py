@@ -17,8 +17,7 @@ from checks import assert_kept, assert_same_bits
 from h5lossy import PFPL, Interp, InvalidArgumentError, UnsupportedError, _device, _native
 from h5lossy._batched import gpu_decoder
 from h5lossy._codecs import FILTER_ID, from_filter_options
-from h5lossy._frames import keeping_missing
-from h5lossy.missing import Missing
+from h5lossy.missing import Missing, keeping_missing
 from hdf5_helpers import field, frames
 
 if TYPE_CHECKING:

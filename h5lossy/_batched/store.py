@@ -26,7 +26,6 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import cffi
 from h5py import h5f, h5i
 from h5py._objects import phil
 
@@ -39,6 +38,7 @@ from h5lossy._libhdf5 import (
     put_into_file,
     stored_size,
 )
+from h5lossy._libraries import ffi, process
 from h5lossy._per_dataset import once_per_dataset
 from h5lossy._superblock import read_superblock
 
@@ -67,10 +67,6 @@ _ENTRY_BYTES = 24
 _UNFLUSHED_BYTES = 4 << 20
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
-
-_ffi: Any = cffi.FFI()
-_ffi.cdef("int fallocate(int file, int mode, int64_t offset, int64_t size);")
-_libc: Any = _ffi.dlopen(None)
 
 
 class ChunkStore:
@@ -190,7 +186,7 @@ def _fallocate(fd: int, begin: int, size: int) -> int:
     """Return 0 or the errno. Not posix_fallocate, which writes zeros where it has no other way."""
     if sys.platform != "linux":
         return errno.EOPNOTSUPP
-    return int(_ffi.errno) if _libc.fallocate(fd, _KEEP_SIZE, begin, size) else 0
+    return int(ffi.errno) if process.fallocate(fd, _KEEP_SIZE, begin, size) else 0
 
 
 def _largest_file() -> int:

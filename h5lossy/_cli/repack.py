@@ -59,7 +59,7 @@ _CACHE_BYTES = 64 << 20
 _MOST_ROWS = 100
 
 
-@click.command(short_help="Copy files, with their float datasets compressed.")
+@click.command()
 @click.argument(
     "sources",
     metavar="SRC...",
