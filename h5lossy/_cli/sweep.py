@@ -17,7 +17,7 @@ from h5lossy._cli._field import codecs_named, field_options, plain_number, read_
 from h5lossy._cli._files import no_verdict
 from h5lossy._cli._options import FileToWrite, json_option
 from h5lossy._cli._progress import progress_bar
-from h5lossy.assessment.render.figure import new_figure, svg
+from h5lossy.assessment.render.figure import new_figure, save
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def parse_bounds(text: str) -> list[float]:
 )
 @click.option(
     "--plot",
-    type=FileToWrite(".svg"),
-    metavar="FILE.svg",
-    help="Draw PSNR over bits per value.",
+    type=FileToWrite(),
+    metavar="FILE",
+    help="Draw PSNR over bits per value: .svg, .png, .pdf, or what else matplotlib writes.",
 )
 @json_option
 def sweep(
@@ -117,7 +117,7 @@ def sweep(
 
     Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.
     """
-    figure = _empty_figure() if plot is not None else None
+    figure = None if plot is None else _empty_figure(plot)
     classes, values = codecs_named(codecs), parse_bounds(bounds)
     argument = kind.replace("-", "_")
     settings = [_setting(codec, argument, value) for codec in classes for value in values]
@@ -145,7 +145,8 @@ def sweep(
     if csv_path is not None:
         csv_path.write_text(_csv(rows), encoding="utf-8")
     if plot is not None and figure is not None:
-        plot.write_text(_svg(rows, figure), encoding="utf-8")
+        _draw(rows, figure)
+        save(figure, plot, _format(plot))
     if as_json:
         say_json({"path": field.path, "kind": argument, "settings": rows})
         return
@@ -184,12 +185,20 @@ def sweep(
     )
 
 
-def _empty_figure() -> Figure:
+def _empty_figure(path: Path) -> Figure:
     """Make the figure to draw in, before any work is done."""
     try:
-        return new_figure(7, 4.5)
+        figure = new_figure(7, 4.5)
     except ImportError as error:
         raise click.ClickException(str(error)) from None
+    formats = figure.canvas.get_supported_filetypes()
+    if _format(path) not in formats:
+        raise click.UsageError(f"--plot writes .{', .'.join(sorted(formats))}; got {path.name!r}")
+    return figure
+
+
+def _format(path: Path) -> str:
+    return path.suffix[1:].lower()
 
 
 def _setting(codec: type[Codec], kind: str, value: float) -> Codec:
@@ -231,7 +240,7 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _svg(rows: Sequence[dict[str, Any]], figure: Figure) -> str:
+def _draw(rows: Sequence[dict[str, Any]], figure: Figure) -> None:
     """Draw PSNR over bits per value: a line for each codec, stars on the front."""
     drawn = [r for r in rows if isinstance(r["psnr"], float) and r["bits_per_value"] is not None]
     if not drawn:
@@ -248,7 +257,6 @@ def _svg(rows: Sequence[dict[str, Any]], figure: Figure) -> str:
     axes.set_ylabel("PSNR (dB)")
     axes.grid(color="0.9")
     axes.legend()
-    return svg(figure)
 
 
 def _points(rows: Sequence[dict[str, Any]]) -> tuple[list[float], list[float]]:

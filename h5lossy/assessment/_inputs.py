@@ -220,6 +220,8 @@ def _open(values: Any, name: str, stack: ExitStack) -> Input:
         raise InvalidArgumentError(
             f'{name} must name a dataset in a file, as "file.h5:/path" does, got {str(values)!r}'
         )
+    if not Path(file).exists():
+        raise FileNotFoundError(f"{file} does not exist")
     opened_file = stack.enter_context(h5py.File(file, "r"))
     found = opened_file.get(path_bytes(f"/{path}"))
     if not isinstance(found, h5py.Dataset):
