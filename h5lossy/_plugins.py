@@ -21,12 +21,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._errors import H5LossyError, NativeError
 from h5lossy._libraries import loaded_libraries
 from h5lossy._public import name_publicly
+from h5lossy._warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,11 +142,9 @@ def _register_quietly(*others: type[Exception]) -> None:
     except failures as error:
         # Where warnings are errors, this one must not break an import either.
         with contextlib.suppress(Warning):
-            warnings.warn(
+            warn(
                 f"h5lossy could not register its filter: {error}. "
-                "h5lossy.get_config() shows where it is missing",
-                RuntimeWarning,
-                stacklevel=2,
+                "h5lossy.get_config() shows where it is missing"
             )
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +22,10 @@ from h5lossy._chunking import small_chunks_text
 from h5lossy._codecs import FILTER_ID, Codec, checked_codec
 from h5lossy._errors import InvalidArgumentError, NativeError, UnsupportedError
 from h5lossy._libraries import ffi, functions_in
-from h5lossy._values import checked_dtype
+from h5lossy._values import checked_dtype, own_fill_value
 from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, netcdf4_file
+from h5lossy._warnings import warn
+from h5lossy.missing import warn_of_zero
 
 if TYPE_CHECKING:
     import netCDF4
@@ -72,7 +73,7 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     Warns
     -----
     RuntimeWarning
-        If the chunks are so small that frames are larger than the data.
+        If the chunks are so small that frames are larger than the data, or the fill value is 0.
 
     Notes
     -----
@@ -95,12 +96,11 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
         shape, tuple(map(int, variable.chunking())), variable.datatype.itemsize
     )
     if small:
-        warnings.warn(
+        warn(
             f"{variable.name} has {small}; give createVariable larger chunksizes, best of about "
-            "1 MiB",
-            RuntimeWarning,
-            stacklevel=2,
+            "1 MiB"
         )
+    warn_of_zero(variable.name, own_fill_value(variable), codec.bound)
 
 
 def _check_variable(variable: Any) -> None:

@@ -17,6 +17,7 @@ from h5py import h5t
 
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._values import loaded, own_fill_value, unmasked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ class Source(Protocol):
 
 
 def make_source(
-    values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], read: Callable[..., Any]
+    values: Any, shape: tuple[int, ...], dataset: h5py.Dataset, read: Callable[..., Any]
 ) -> Source:
     """Make a source of the values for a selection, or raise if they do not fit it.
 
@@ -64,12 +65,13 @@ def make_source(
         As given to `write`.
     shape : tuple of int
         Extents of the selection.
-    dtype : numpy.dtype
-        Type of the dataset. As in h5py, HDF5 converts arrays to it, and NumPy everything else.
+    dataset : h5py.Dataset
+        As in h5py, HDF5 converts arrays to its type, and NumPy everything else. Its fill value
+        stands for masked points.
     read : function
         Called with a dataset and an index if the values are in a dataset.
     """
-    values = as_shown(values)
+    values, dtype, fill = as_shown(values), dataset.dtype, own_fill_value(dataset)
     _check_type(getattr(values, "dtype", None), dtype)
     if is_device_array(values):
         memory = cupy_memory(values)
@@ -78,24 +80,25 @@ def make_source(
             return _Array(lambda index: to_host(cupy_memory(memory.owner[index])), memory)
         values = memory.library.to_host(memory)
     if isinstance(values, np.ndarray):
-        return _Array(_fitted(np.asarray(values), shape).__getitem__)
+        return _Array(_fitted(unmasked(values, fill), shape).__getitem__)
     if _takes_slices(values):
         if tuple(values.shape) != shape:
             raise _does_not_fit(tuple(values.shape), shape)
         if isinstance(values, h5py.Dataset):
             return _Array(lambda index: np.asarray(read(values, index), dtype=dtype))
         return _Array(
-            lambda index: np.asarray(values[index], dtype=dtype), cuts=_edges_of_blocks(values)
+            lambda index: np.asarray(unmasked(values[index], fill), dtype=dtype),
+            cuts=_edges_of_blocks(values),
         )
     if _gives_blocks(values):
-        return _Blocks(iter(values), shape, dtype)
+        return _Blocks((unmasked(as_shown(block), fill) for block in values), shape, dtype)
     return _Array(_fitted(_as_array(values, dtype), shape).__getitem__)
 
 
-def all_at_once(values: Any, dtype: np.dtype[Any]) -> Any:
+def all_at_once(values: Any, dataset: h5py.Dataset) -> Any:
     """Return values that h5py can write; raise `InvalidArgumentError` for blocks."""
     values = as_shown(values)
-    _check_type(getattr(values, "dtype", None), dtype)
+    _check_type(getattr(values, "dtype", None), dataset.dtype)
     if is_device_array(values):
         memory = cupy_memory(values)
         return memory.library.to_host(memory)
@@ -104,7 +107,7 @@ def all_at_once(values: Any, dtype: np.dtype[Any]) -> Any:
             "blocks can be written to a selection of numbers and slices without steps only; "
             "give an array for this one"
         )
-    return values
+    return unmasked(values, own_fill_value(dataset)) if np.ma.is_masked(values) else values
 
 
 def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -204,7 +207,7 @@ class _Blocks:
     def _next(self, at: int) -> npt.NDArray[Any]:
         """Return the next block, which begins at row `at`, or raise."""
         try:
-            block = np.asarray(as_shown(next(self._blocks)))
+            block = np.asarray(next(self._blocks))
         except StopIteration:
             raise InvalidArgumentError(
                 f"the blocks end after {at} of {self._shape[0]} rows along axis 0"
@@ -253,8 +256,8 @@ def _as_array(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Convert what is no array, or raise `InvalidArgumentError`."""
     try:
         # NumPy would take the real part of complex numbers with a warning only.
-        given = np.asarray(values)
-        converted = np.asarray(values, dtype=dtype) if given.dtype.kind != "c" else given
+        given = loaded(values)
+        converted = np.asarray(given, dtype=dtype) if given.dtype.kind != "c" else given
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"values of type {type(values).__name__} can't be written as {dtype}: {error}"

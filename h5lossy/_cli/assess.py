@@ -19,12 +19,10 @@ from h5lossy._cli._files import (
     FAILED,
     datasets_in,
     for_each_file,
-    get,
     is_float,
     no_verdict,
     open_file,
     raise_failures,
-    split_place,
 )
 from h5lossy._cli._options import (
     FileToWrite,
@@ -34,6 +32,7 @@ from h5lossy._cli._options import (
     quiet_option,
 )
 from h5lossy._cli._progress import progress_bar
+from h5lossy._names import dataset_at, split_place
 from h5lossy.assessment import GROUPS, PROFILES
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ def _reports(
         if not (path_x or path_y):
             names = datasets_in(y, patterns)
             pairs = {name: name for name in names if patterns or is_float(names[name])}
-            missing = [name for name in pairs if not isinstance(get(x, name), h5py.Dataset)]
+            missing = [name for name in pairs if dataset_at(x, name) is None]
             if missing:
                 raise click.ClickException(
                     f"{x.filename} has no dataset {printable(', '.join(missing))}"
@@ -279,8 +278,8 @@ def _opened(place: str, option: str, stack: ExitStack) -> tuple[h5py.File, str |
 
 def _dataset(file: h5py.File, path: str | None) -> h5py.Dataset:
     """Return a dataset of a file."""
-    found = get(file, path or "")
-    if not isinstance(found, h5py.Dataset):
+    found = dataset_at(file, path or "")
+    if found is None:
         raise click.ClickException(
             f"there is no dataset {printable(path or '')} in {file.filename}"
         )

@@ -43,7 +43,8 @@ class Absent:
         decoded_mask: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self._missing, self._params = missing, params
-        self._decoded_mask = None if decoded_mask is None else decoded_mask.reshape(-1)
+        # Of dask, it is computed here.
+        self._decoded_mask = None if decoded_mask is None else np.asarray(decoded_mask).reshape(-1)
         self.outside = _native.AssessState(
             _native.AssessParams(
                 value_bytes=params.value_bytes,

@@ -18,9 +18,10 @@ from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
 from h5lossy._attributes import attribute_of, text_attribute
 from h5lossy._batched import read
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
-from h5lossy._names import name_of, path_bytes
+from h5lossy._names import dataset_at, name_of, split_place
+from h5lossy._values import unmasked
 from h5lossy._variables import as_stored
-from h5lossy.missing import Missing, missing_of
+from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +42,12 @@ class Input:
         elif not _has_numpy_type(values):
             values = _as_numpy(values, name)
         #: The points that a masked array leaves out.
-        self.mask: npt.NDArray[np.bool_] | None = None
+        self.mask: Any = None
         if isinstance(values, np.ma.MaskedArray):
             self.mask, values = np.ma.getmaskarray(values), values.data
+        elif isinstance(getattr(values, "_meta", None), np.ma.MaskedArray):  # of dask
+            self.mask = values.map_blocks(np.ma.getmaskarray, dtype=np.bool_)
+            values = values.map_blocks(np.ma.getdata, dtype=values.dtype)
         if values.shape is None:
             raise NotComparableError(f"{name} has no dataspace to hold values")
         self.values = values
@@ -62,7 +66,7 @@ class Input:
         self.threads: int | None = None
         self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
         self.packing = Packing.of(values, self.dtype)
-        self.missing = missing_of(values)
+        self.missing = no_data(values)
         self.units = _units(values)
 
     @property
@@ -81,7 +85,7 @@ class Input:
                 part = self.values[selection] if self.shape else self.values[()]
         if self.device is not None:  # CuPy: copied to the host a part at a time
             part = part.get()
-        part = np.asarray(part)
+        part = unmasked(part, np.nan)
         if self.packing is not None:
             part = self.packing.unpacked(part, self.missing)
         return np.ascontiguousarray(self._typed(part, dtype)).reshape(
@@ -182,6 +186,18 @@ class Mask(Input):
         return (part if part.dtype.kind == "b" else part != 0).view(dtype)
 
 
+def combined_mask(mask: Any, original: Input) -> Mask | None:
+    """Combine the caller's mask with that of a masked array."""
+    given = None if mask is None else Mask(mask, original.shape)
+    if original.mask is None:
+        return given
+    both = original.mask
+    if given is not None:
+        everything = tuple(slice(0, n) for n in original.shape)
+        both = both | (given.read(everything, np.dtype(np.uint8)) != 0)
+    return Mask(both, original.shape)
+
+
 def _has_numpy_type(values: Any) -> bool:
     """Return whether values have a shape, and a type that NumPy knows."""
     try:
@@ -215,17 +231,16 @@ def _open(values: Any, name: str, stack: ExitStack) -> Input:
     if not isinstance(values, str | Path):
         own = name_of(values) if isinstance(values, h5py.Dataset) else getattr(values, "name", None)
         return Input(values, own or name)
-    file, separator, path = str(values).rpartition(":/")
-    if not separator:
+    file, path = split_place(str(values))
+    if path is None:
         raise InvalidArgumentError(
             f'{name} must name a dataset in a file, as "file.h5:/path" does, got {str(values)!r}'
         )
     if not Path(file).exists():
         raise FileNotFoundError(f"{file} does not exist")
-    opened_file = stack.enter_context(h5py.File(file, "r"))
-    found = opened_file.get(path_bytes(f"/{path}"))
-    if not isinstance(found, h5py.Dataset):
-        raise InvalidArgumentError(f"there is no dataset /{path} in {file}")
+    found = dataset_at(stack.enter_context(h5py.File(file, "r")), path)
+    if found is None:
+        raise InvalidArgumentError(f"there is no dataset {path} in {file}")
     return Input(found, str(values))
 
 
@@ -283,7 +298,7 @@ def missing_in(
         return fill_value.as_type(dtype)
     found = Missing(dtype)
     for field in (original, decoded):
-        if found.says_nothing and field.packing is None:
+        if found.is_empty and field.packing is None:
             found = field.missing.as_type(dtype)
     if fill_value is None:
         found = Missing(dtype)
@@ -293,5 +308,5 @@ def missing_in(
         raise InvalidArgumentError(
             f'fill_value must be a number, None or "auto", got {fill_value!r}'
         )
-    more = missing_of(np.empty(0, dtype), None, missing_value)
+    more = no_data(np.empty(0, dtype), None, missing_value)
     return dataclasses.replace(found, values=(*found.values, *more.values)).with_fill(found.fill)
