@@ -35,6 +35,7 @@ from h5lossy._values import (
 from h5lossy._variables import as_stored
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from typing_extensions import Buffer
 
 
@@ -138,7 +139,7 @@ def max_encoded_size(raw_bytes: int) -> int:
     return size
 
 
-def encode(array: Any, codec: Codec, *, fill_value: Any = "auto") -> Any:
+def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = None) -> Any:
     """Encode an array into one frame.
 
     Parameters
@@ -155,10 +156,13 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto") -> Any:
         Values with its bits come back bit for bit, no other value turns into it (unless it
         is +0.0), and a range-relative bound leaves it out of the range. "auto": that of a dataset,
         or of an array with masked points; none for other arrays.
+    out : writable bytes-like, optional
+        Memory for the frame: at least `max_encoded_size` bytes. For large arrays that saves a copy
+        to new memory. Not for arrays on a GPU.
 
     Returns
     -------
-    bytes, or an array of bytes on the GPU
+    bytes, a memoryview of `out`, or an array of bytes on the GPU
         The frame; the same for the same values on every machine. That of an array on a GPU is there
         too, as an array of the same library (PyTorch, else CuPy).
 
@@ -167,8 +171,8 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto") -> Any:
     UnsupportedError
         If the array has another type.
     InvalidArgumentError
-        If the array is too large, its type can't hold the fill value, or points are masked and
-        there is no fill value.
+        If the array is too large, its type can't hold the fill value, points are masked and there
+        is no fill value, or `out` is too small.
 
     Examples
     --------
@@ -181,6 +185,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto") -> Any:
     checked_codec(codec)
     is_own = isinstance(fill_value, str)
     if is_device_array(array):
+        _require_host(out)
         fill = None if is_own else fill_value
         return _device.encode(array, partial(frame_params, codec, fill))
     array, missing = prepared(array, fill_value)
@@ -192,7 +197,26 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto") -> Any:
     if is_own:  # NaN is one, too, for masked points
         fill = own_fill_value(values) if missing.fill is None else missing.fill
     values = np.asarray(unmasked(values, fill), dtype=array.dtype, order="C")
-    return _native.encode(frame_params(codec, fill, values), values)
+    params = frame_params(codec, fill, values)
+    return _native.encode(params, values) if out is None else _encode_into(params, values, out)
+
+
+def _encode_into(params: _native.Params, values: npt.NDArray[Any], out: Any) -> memoryview:
+    """Encode into the caller's memory."""
+    room, most = memoryview(out), _native.max_encoded_size(values.nbytes)
+    if room.readonly or not room.c_contiguous or room.nbytes < most:
+        raise InvalidArgumentError(
+            f"out must be contiguous memory to write at least {most} bytes to, got "
+            f"{'read-only ' if room.readonly else ''}memory of {room.nbytes}"
+        )
+    size = _native.encode_into(params, values, np.frombuffer(room, np.uint8))
+    return room.cast("B")[:size]
+
+
+def _require_host(out: Any) -> None:
+    """Raise where memory of the host is given for what stays on a GPU."""
+    if out is not None:
+        raise InvalidArgumentError("out is memory of the host, and what is on a GPU stays there")
 
 
 def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
@@ -208,6 +232,7 @@ def decode(
     stop: int | None = None,
     *,
     shape: tuple[int, ...] | None = None,
+    out: npt.NDArray[Any] | None = None,
 ) -> Any:
     """Decode a frame, or some of its values.
 
@@ -224,12 +249,17 @@ def decode(
         checksum is not checked. Default: all values.
     shape : tuple of int, optional
         Shape of the result; one extent may be -1. Default: one dimension.
+    out : numpy.ndarray, optional
+        Array for the values, of any shape, in C order: as many as there are, of the frame's type.
+        From about 64 MiB on, new memory takes as long as decoding, so give the same array for one
+        frame after another. Not for a frame on a GPU.
 
     Returns
     -------
     numpy.ndarray
-        float32 or float64 in the byte order of the data that was encoded; ``uint8`` where the
-        encoder did not know the type. Of a frame on a GPU, an array there, in the GPU's byte order.
+        `out`, or a new array: float32 or float64 in the byte order of the data that was encoded;
+        ``uint8`` where the encoder did not know the type. Of a frame on a GPU, an array there, in
+        the GPU's byte order.
 
     Raises
     ------
@@ -240,7 +270,7 @@ def decode(
     UnsupportedError
         If a later version wrote it.
     InvalidArgumentError
-        If `start`, `stop` or `shape` does not fit the frame.
+        If `start`, `stop`, `shape` or `out` does not fit the frame.
 
     Examples
     --------
@@ -269,18 +299,37 @@ def decode(
             f"got start={first}, stop={end}"
         )
     if memory is not None:
+        _require_host(out)
         native = dtype.newbyteorder("=")  # GPUs have no other
         target = memory.library.empty((end - first,), native, device_of(memory))
         on_gpu = _shaped(target.owner, end - first, shape)
         _device.decode(memory, info, first, target)
         return on_gpu
-    flat = np.empty(end - first, dtype)
-    values = _shaped(flat, end - first, shape)
+    if out is None:
+        flat = np.empty(end - first, dtype)
+        values = _shaped(flat, end - first, shape)
+    else:
+        _check_out(out, end - first, dtype, shape)
+        flat = values = out
     if (first, end) == (0, count):
         _native.decode(frame, flat)
     else:
         _native.decode_range(frame, first, flat)
     return values
+
+
+def _check_out(out: Any, count: int, dtype: np.dtype[Any], shape: Any) -> None:
+    """Raise if `count` values can't be decoded into `out`."""
+    if shape is not None:
+        raise InvalidArgumentError("out has a shape of its own; give out or shape, not both")
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
+    if out.size != count or out.dtype != dtype:
+        raise InvalidArgumentError(
+            f"out must hold {count} values of {dtype.str}, got {out.size} of {out.dtype.str}"
+        )
+    if not (out.flags.c_contiguous and out.flags.writeable):
+        raise InvalidArgumentError("out must be writable, and in C order without gaps")
 
 
 def _shaped(flat: Any, count: int, shape: tuple[int, ...] | None) -> Any:

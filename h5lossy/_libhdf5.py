@@ -14,6 +14,7 @@ from h5lossy._libraries import ffi, functions_in
 
 _FIXED_ARRAY = 3  # H5D_CHUNK_IDX_FARRAY
 _NO_SIZE = (1 << 64) - 1
+_HAS_MPI: bool = h5py.get_config().mpi
 
 
 def chunk_options(creation_list: int) -> int:
@@ -62,16 +63,16 @@ def allocated_end(file: h5py.h5f.FileID) -> int:
         return int(file.get_filesize())
 
 
-def is_parallel(file: h5py.File) -> bool:
-    """Return whether several processes have opened a file together.
+def is_parallel(given: h5py.Dataset | h5py.File) -> bool:
+    """Return whether several processes have opened a file, or that of a dataset, together.
 
     Not by its driver: HDF5 duplicates the communicator when it is asked for that, and a process
     that asks alone waits for the others.
     """
-    if not h5py.get_config().mpi:
+    if not _HAS_MPI:
         return False
     try:
-        file.id.get_mpi_atomicity()
+        given.file.id.get_mpi_atomicity()
     except ValueError:
         return False
     return True

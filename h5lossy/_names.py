@@ -8,10 +8,10 @@ stand in it as lone surrogates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    import h5py
+import h5py
+from h5py import h5d, h5o
 
 
 def path_text(path: bytes) -> str:
@@ -19,9 +19,33 @@ def path_text(path: bytes) -> str:
     return path.decode(errors="surrogateescape")
 
 
-def path_bytes(path: str) -> bytes:
-    """Return a path as the file has it, for h5py, which refuses lone surrogates."""
-    return path.encode(errors="surrogateescape")
+def dataset_at(file: h5py.File, path: str) -> h5py.Dataset | None:
+    """Return a dataset of a file; None if there is none.
+
+    h5py itself takes no path with a group whose name is not UTF-8.
+    """
+    try:
+        found = h5o.open(file.id, path.encode(errors="surrogateescape"))
+    except (KeyError, ValueError):
+        return None
+    return h5py.Dataset(found) if isinstance(found, h5d.DatasetID) else None
+
+
+def split_place(text: str) -> tuple[str, str | None]:
+    """Split ``file.h5:/path`` into both; without a path the second is None.
+
+    If there are several places to split, the first one counts that has a file before it.
+
+    Examples
+    --------
+    >>> split_place("a.h5:/ocean/salt"), split_place("a.h5")
+    (('a.h5', '/ocean/salt'), ('a.h5', None))
+    """
+    parts = text.split(":/")
+    ways = [(":/".join(parts[:i]), "/" + ":/".join(parts[i:])) for i in range(1, len(parts))]
+    if not ways:
+        return text, None
+    return next((way for way in ways if Path(way[0]).exists()), ways[-1])
 
 
 def name_of(obj: h5py.Dataset | h5py.Group) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from h5lossy._blocks import block_shape
 from h5lossy._blocks import blocks as cut
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._per_dataset import once_per_dataset
 from h5lossy._variables import as_stored, is_h5netcdf_variable, is_netcdf4_variable
 
 if TYPE_CHECKING:
@@ -96,14 +97,16 @@ def own_fill_value(data: Data) -> Any:
     return dataset.fillvalue
 
 
+@once_per_dataset
 def unwritten_value(dataset: h5py.Dataset) -> npt.NDArray[Any]:
-    """Return what a float dataset holds where nothing has been written, as a 0-d array."""
+    """Return what a float dataset holds where nothing has been written: a read-only 0-d array."""
     fill = np.zeros((), dataset.dtype)
     creation = dataset.id.get_create_plist()
     # Without a fill value, HDF5 leaves h5py's buffer as it is: zeros.
     is_used = creation.get_fill_time() != h5py.h5d.FILL_TIME_NEVER
     if is_used and creation.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
         creation.get_fill_value(fill)
+    fill.flags.writeable = False
     return fill
 
 

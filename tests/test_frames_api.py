@@ -248,6 +248,52 @@ def test_a_shape_of_another_size_is_refused(shape: Any) -> None:
         h5lossy.decode(FRAME, shape=shape)
 
 
+def test_values_and_frames_go_into_memory_of_the_caller(codec: type[Codec]) -> None:
+    values = np.linspace(0, 1, 5000).astype(">f4").reshape(50, 100)
+    setting = codec(absolute=1e-3)
+    room = bytearray(h5lossy.max_encoded_size(values.nbytes) + 7)
+    frame = h5lossy.encode(values, setting, out=room)
+    assert isinstance(frame, memoryview)
+    assert frame == h5lossy.encode(values, setting) == room[: len(frame)]
+    expected = h5lossy.decode(frame)
+    out = np.empty((50, 100), ">f4")
+    assert h5lossy.decode(frame, out=out) is out
+    assert out.tobytes() == expected.tobytes()
+    out = np.full(10, -1, ">f4")
+    assert h5lossy.decode(frame, 7, 13, out=out[2:8]) is not out
+    assert out.tolist() == [-1, -1, *expected[7:13].tolist(), -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.empty(9, "f4"), "10 values of <f4, got 9 of <f4"),
+        (np.empty(10, ">f4"), "10 values of <f4, got 10 of >f4"),
+        (np.empty(20, "f4")[::2], "C order"),
+        (np.broadcast_to(np.float32(0), 10), "writable"),
+    ],
+    ids=["size", "type", "gaps", "read-only"],
+)
+def test_an_out_that_does_not_fit_the_frame_is_refused(out: Any, message: str) -> None:
+    frame = h5lossy.encode(np.zeros(10, "f4"), PFPL(absolute=1e-3))
+    with pytest.raises(InvalidArgumentError, match=message):
+        h5lossy.decode(frame, out=out)
+
+
+def test_out_is_an_array_with_a_shape_of_its_own() -> None:
+    frame = h5lossy.encode(np.zeros(10, "f4"), PFPL(absolute=1e-3))
+    with pytest.raises(TypeError, match="out must be a NumPy array, got bytearray"):
+        h5lossy.decode(frame, out=bytearray(40))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="out or shape, not both"):
+        h5lossy.decode(frame, shape=(10,), out=np.empty(10, "f4"))
+
+
+@pytest.mark.parametrize("out", [bytearray(79), bytes(80)], ids=["short", "read-only"])
+def test_a_frame_needs_enough_memory_to_write_to(out: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="at least 80 bytes"):
+        h5lossy.encode(np.zeros(10, "f4"), PFPL(absolute=1e-3), out=out)
+
+
 @hypothesis.given(data=st.data())
 def test_a_part_of_a_frame_is_the_part_of_its_values(
     codec: type[Codec], data: st.DataObject

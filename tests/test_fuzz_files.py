@@ -106,6 +106,30 @@ def test_other_values_than_were_recorded_are_seen(made: list[Seed], tmp_path: Pa
     assert ("verify", "content with other values than were recorded") in kinds(case)
 
 
+def test_the_single_chunk_of_a_dataset_that_claims_more_is_read_for_every_place(
+    made: list[Seed], tmp_path: Path
+) -> None:
+    number = next(i for i, seed in enumerate(made) if "-single" in seed.name)
+    (tmp_path / "case").mkdir()
+    case = files.make_case(made, 1, number, tmp_path / "case")
+    image = mutations.Image(case.path)
+    assert len(image.chunks) == 1
+    extents = struct.pack("<2Q", *image.shape)
+    at = image.bytes.find(extents, image.header)
+    while at >= 0:  # the current extents, and the largest ones
+        image.set(at, struct.pack("<2Q", *(3 * n for n in image.shape)))
+        at = image.bytes.find(extents, at + 1)
+    image.save()
+    for reader in ("look", "h5py", "read"):
+        case.outcomes[reader] = files.READERS[reader](case)
+    values = case.outcomes["read"].values
+    assert values is not None
+    assert values.shape == tuple(3 * n for n in image.shape)
+    assert kinds(case) == set()
+    values[-1, -1] += 1  # of a place that HDF5 does not list
+    assert kinds(case) == {("read", "other values"), ("read", "other values than h5py's")}
+
+
 CRASHES: dict[str, str] = {
     "signal.raise_signal(signal.SIGSEGV)": "SIGSEGV",
     "ctypes.memset(ctypes.create_string_buffer(400 << 20), 1, 400 << 20)": "memory",

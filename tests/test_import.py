@@ -143,7 +143,26 @@ print(*sorted(path.rpartition("/")[2] for path in libraries() - before))
         pytest.skip("this system does not list a process's libraries in /proc")
     loaded = run_python(code, env=environment()).stdout.split()
     assert "libh5lossy.so" in loaded
+    assert "libh5lossy_assess.so" not in loaded
     assert not [name for name in loaded if "cuda" in name or "nvidia" in name or "hdf5" in name]
+
+
+def test_the_assessment_is_loaded_when_something_is_assessed() -> None:
+    code = """
+import h5lossy, numpy
+def is_loaded():
+    with open("/proc/self/maps") as maps:
+        return "libh5lossy_assess.so" in maps.read()
+x = numpy.linspace(0, 1, 100, dtype="f4")
+frame = h5lossy.encode(x, h5lossy.PFPL(absolute=1e-3))
+decoded = h5lossy.decode(frame)
+print(is_loaded())
+h5lossy.assess(x, decoded)
+print(is_loaded())
+"""
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("this system does not list a process's libraries in /proc")
+    assert run_python(code, env=environment()).stdout.split() == ["False", "True"]
 
 
 def test_it_does_not_fix_where_hdf5_looks_for_plugins(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@
 
 ::
 
-    api -> filter -> chunk -> runtime -> gpu -> frame -> codecs (and codecs/simd)
-    assess (and assess/cpu, assess/gpu) -> runtime, gpu, frame, codecs
+    api -> filter -> offload -> chunk, gpu -> runtime -> frame -> codecs (and codecs/simd)
+    assess (and assess/cpu, assess/gpu) -> gpu, runtime, frame, codecs; a library of its own
     h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
 """
 
@@ -53,13 +53,14 @@ MAY_INCLUDE = {
     "codecs/simd": {"codecs"},
     "frame": {"codecs", "include"},  # of the codecs, only the checksum, see below
     "gpu": {"codecs", "frame", "include"},
-    "runtime": {"codecs", "frame", "gpu", "include"},
-    "chunk": {"codecs", "frame", "gpu", "include", "runtime"},
+    "runtime": {"codecs", "frame", "include"},
+    "chunk": {"codecs", "frame", "include", "runtime"},
+    "offload": {"chunk", "codecs", "frame", "gpu", "include", "runtime"},
     "assess/cpu": {"assess", "codecs"},
     "assess/gpu": {"assess", "codecs", "frame", "gpu", "include"},
-    "assess": {"assess/gpu", "chunk", "codecs", "frame", "gpu", "include", "runtime"},
-    "filter": {"chunk", "frame", "include", "runtime"},
-    "api": {"chunk", "filter", "frame", "gpu", "include", "runtime"},
+    "assess": {"assess/gpu", "codecs", "frame", "gpu", "include", "runtime"},
+    "filter": {"chunk", "frame", "include", "offload", "runtime"},
+    "api": {"chunk", "filter", "frame", "gpu", "include", "offload", "runtime"},
 }
 
 
@@ -180,6 +181,21 @@ def test_codec_headers_and_vector_code_stand_in_the_namespace_of_their_backend()
         assert re.search(r"namespace (h5lossy::)?H5L_TARGET", path.read_text()), name(path)
     for path in (NATIVE / "codecs/simd").glob("*.h"):
         assert re.search(r"namespace h5lossy::H5L_TARGET::\w+", path.read_text()), name(path)
+
+
+def test_vector_code_is_in_a_file_for_each_instruction_set() -> None:
+    # CMakeLists.txt tells a backend's code what it is for; SSE2 and NEON are in every processor.
+    asked = re.compile(r"__(?:AVX\w*|FMA|GFNI|BMI2?|LZCNT|POPCNT|SSE[34]\w*|ARM_\w+)__")
+    assert not [name(path) for path in SOURCES if asked.search(path.read_text(encoding="utf-8"))]
+    vectors = [path for path in SOURCES if {"<immintrin.h>", "<arm_neon.h>"} & set(includes(path))]
+    assert vectors
+    assert all(re.search(r"_(avx512|avx2|neon)$", path.stem) for path in vectors)
+
+
+def test_a_native_file_is_short_enough_to_be_read() -> None:
+    ours = [path for path in SOURCES if NATIVE in path.parents]
+    long = [name(path) for path in ours if len(path.read_text().splitlines()) > 600]
+    assert not long
 
 
 def test_the_frame_knows_no_codec() -> None:

@@ -28,7 +28,7 @@ from h5lossy import PFPL, _native
 from matrix import DTYPES, FRAMES_MAY_CHANGE, SETTINGS
 from reference import aatrox, blocks, cuszp2, pfpl
 from reference import frame as reference
-from reference.common import FLOAT_TYPES, FloatType, Quantiser
+from reference.common import FLOAT_TYPES, FloatType, Quantizer
 from strategies import (
     EXTENTS,
     KINDS,
@@ -265,7 +265,7 @@ def test_a_shape_of_another_number_of_values_is_one_dimension(setting: Setting) 
 def bits_of_payload_size(surplus: int) -> bytes:
     """Return 64 patterns whose lossless payload has so many bytes more than they do themselves."""
     float_type = FLOAT_TYPES[4]
-    lossless = Quantiser(reference.Kind.LOSSLESS, 0)
+    lossless = Quantizer(reference.Kind.LOSSLESS, 0)
     rng = np.random.default_rng(31)
     for attempt in range(100_000):
         bits = rng.integers(0, 2 ** int(rng.integers(20, 33)), 64, np.uint64).astype("<u4")

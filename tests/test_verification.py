@@ -19,7 +19,7 @@ from file_attacks import lose_chunk
 from h5lossy import BoundViolationError, IncompleteWriteError, InvalidArgumentError
 from h5lossy._cli import main
 from h5lossy._verification import recorder, records
-from h5lossy._verification.hashes import hash_chunks
+from h5lossy._verification.hashes import Hashes, hash_chunks
 from h5lossy._verification.recorder import Recorder
 from h5lossy._verification.records import HASH_ATTRIBUTE, REPORT_ATTRIBUTE
 from hdf5_helpers import create, creation_list, leave_partial_chunks_unfiltered, stored_chunks
@@ -179,6 +179,145 @@ def test_many_chunks_share_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "or one of the 3 after it" in problem.why
 
 
+@pytest.mark.parametrize("most_bytes", [100, 40_000])
+@pytest.mark.parametrize("seed", range(6))
+def test_records_follow_a_dataset_that_grows_and_is_rewritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, most_bytes: int
+) -> None:
+    monkeypatch.setattr(recorder, "MOST_HASH_BYTES", most_bytes)
+    rng = np.random.default_rng(seed)
+    unlimited = [(None, 24), (None, None), (60, None)][seed % 3]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t",
+            (3, 10),
+            "f4",
+            maxshape=unlimited,
+            chunks=(4, 8),
+            compression=h5lossy.PFPL(absolute=0.01),
+        )
+
+        def write(*axes: slice, verify: bool = True) -> None:
+            shape = [n.stop - n.start for n in axes]
+            values = rng.normal(size=shape) * rng.integers(2)  # zeros count as not written
+            h5lossy.write(t, values, axes, verify=verify)
+
+        write(slice(0, 3), slice(0, 10))
+        for _ in range(12):
+            axis = int(rng.integers(2))
+            if rng.random() < 0.6:  # grow, and write all chunks that have other extents now
+                before = t.shape[axis]
+                t.resize(min(before + int(rng.integers(1, 14)), unlimited[axis] or 99), axis)
+                begin = before // t.chunks[axis] * t.chunks[axis]
+            else:
+                begin = int(rng.integers(t.shape[axis])) // t.chunks[axis] * t.chunks[axis]
+            if begin < t.shape[axis]:
+                whole = [slice(0, n) for n in t.shape]
+                whole[axis] = slice(begin, t.shape[axis])
+                write(*whole)
+            file.flush()
+            found = h5lossy.verify(t)
+            assert (found.problems, found.outdated) == ((), ())
+            assert found.recorded == found.chunks
+        for chunk in stored_chunks(t):
+            before = t.id.read_direct_chunk(chunk.chunk_offset)[1]
+            value = t[chunk.chunk_offset]
+            t[chunk.chunk_offset] = value + 1
+            file.flush()
+            assert not h5lossy.verify(t).ok
+            t.id.write_direct_chunk(chunk.chunk_offset, before)
+            assert h5lossy.verify(t).ok
+
+
+def test_other_chunks_that_were_resized_or_are_new_have_no_hash(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t",
+            (50, 60),
+            "f4",
+            maxshape=(None, None),
+            chunks=(16, 16),
+            compression=h5lossy.PFPL(absolute=0.01),
+        )
+        h5lossy.write(t, field(), verify=True)
+        t.resize((70, 60))
+        t[66, 0] = 1
+        h5lossy.write(t, field()[:16], np.s_[:16], verify=True)
+        file.flush()
+        found = h5lossy.verify(t)
+        assert (found.ok, found.chunks, found.recorded) == (True, 17, 12)
+        t[40, 40] += 1
+        file.flush()
+        assert not h5lossy.verify(t).ok
+
+
+def test_appending_takes_the_same_space_for_each_chunk(tmp_path: Path) -> None:
+    sizes = []
+    for verify in (False, True):
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            t = file.create_dataset(
+                "t",
+                (0, 8),
+                "f4",
+                maxshape=(None, 8),
+                chunks=(1, 8),
+                compression=h5lossy.PFPL(absolute=0.01),
+            )
+            for i in range(400):
+                t.resize(i + 1, axis=0)
+                h5lossy.write(t, np.full((1, 8), i), np.s_[i : i + 1], verify=verify)
+        sizes.append((tmp_path / "a.h5").stat().st_size)
+    assert sizes[1] - sizes[0] < 400 * 16 * 5  # were the attributes made anew each time: 1.4 MB
+
+
+def test_an_append_reads_no_list_of_all_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visited = []
+    original = recorder.for_each_chunk
+    monkeypatch.setattr(
+        recorder,
+        "for_each_chunk",
+        lambda dataset, visit: original(dataset, lambda c: visited.append(c) or visit(c)),
+    )
+    monkeypatch.setattr(recorder, "MOST_HASH_BYTES", 200)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t",
+            (64, 8),
+            "f4",
+            maxshape=(None, 8),
+            chunks=(1, 8),
+            compression=h5lossy.PFPL(absolute=0.01),
+        )
+        h5lossy.write(t, np.ones((64, 8)), verify=True)
+        for i in range(64, 96):
+            visited.clear()
+            t.resize(i + 1, axis=0)
+            h5lossy.write(t, np.full((1, 8), i), np.s_[i : i + 1], verify=True)
+            assert len(visited) <= 2
+        assert h5lossy.verify(t).recorded == 96
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_hashes_are_read_as_they_were_written(size: int) -> None:
+    rng = np.random.default_rng(size)
+    hashes, sums = Hashes(size), dict[int, int]()
+    numbers = [*rng.integers(40, size=30).tolist(), 1 << 70, (1 << 70) + size]
+    for number in numbers:
+        change = int(rng.integers(1 << 63))
+        hashes.add(number, change)
+        sums[number // size] = (sums.get(number // size, 0) + change) % (1 << 64)
+    again = Hashes.read(hashes.text(), size)
+    for one in (hashes, again):
+        assert dict(one.items()) == sums
+        assert all(one.get(number) == sums[number // size] for number in numbers)
+    assert len(again.text()) <= len(hashes.text())
+    cut = again.cut(150)
+    assert len(cut.text()) <= 150
+    assert sum(value for _, value in cut.items()) % (1 << 64) == sum(sums.values()) % (1 << 64)
+
+
 def test_parts_of_chunks_cannot_be_verified(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
@@ -249,6 +388,9 @@ def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> Non
         ("dataset", {"type": "<f8", "unwritten": "00000000"}),
         ("found", []),
         ("found", {"max_abs": "1"}),
+        ("strides", [4, 0]),
+        ("strides", [1]),
+        ("strides", "ab"),
     ],
 )
 def test_a_record_of_nonsense_under_a_right_digest_is_a_problem(
@@ -262,6 +404,28 @@ def test_a_record_of_nonsense_under_a_right_digest_is_a_problem(
     result = CliRunner().invoke(main, ["verify", str(path)])
     assert result.exit_code == 1
     assert "record can't be read" in result.output
+
+
+@pytest.mark.parametrize(("shape", "grown"), [((16, 64), (0, 64)), ((16, 64), (16, 64))])
+def test_a_forged_hash_is_a_lost_chunk(tmp_path: Path, shape: Any, grown: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "x",
+            shape,
+            "f4",
+            chunks=(16, 64),
+            maxshape=(None, 64),
+            compression=h5lossy.PFPL(absolute=1e-3),
+        )
+        h5lossy.write(t, np.ones(shape), verify=True)
+        t.resize(grown)
+        record = records.read_record(t)
+        record.report["dataset"]["shape"] = list(grown)
+        record.hashes.add(7, 1)
+        record.write(t)
+        file.flush()
+        [*_, problem] = h5lossy.verify(t).problems
+    assert (problem.chunk, problem.why) == ((7, 0), "lost: not in the file")
 
 
 @pytest.mark.parametrize("number", [1, 9])

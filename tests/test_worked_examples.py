@@ -25,7 +25,7 @@ from matrix import FRAMES_MAY_CHANGE
 from reference import blocks, cuszp2
 from reference import frame as frames
 from reference import pfpl as reference
-from reference.common import FLOAT_TYPES, Kind, Quantiser
+from reference.common import FLOAT_TYPES, Kind, Quantizer
 
 FORMAT = Path(__file__).parents[1] / "docs" / "format"
 
@@ -188,8 +188,8 @@ def test_the_short_payload_beside_the_stored_frame_is_right() -> None:
     assert len(payload) == int(count)
     step = struct.unpack_from("<Q", CODED, 32)[0]
     bits = np.array([1.5], "<f4").view("<u4")
-    quantiser = Quantiser(Kind.ABSOLUTE, step)
-    assert reference.encode_tile(bits, FLOAT_TYPES[4], quantiser) == payload
+    quantizer = Quantizer(Kind.ABSOLUTE, step)
+    assert reference.encode_tile(bits, FLOAT_TYPES[4], quantizer) == payload
 
 
 # ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from h5lossy._arrays import cupy_memory
 from h5lossy._batched.boxes import chunk_box
 from h5lossy._batched.gpu_decoder import decode
 from h5lossy._batched.pipeline import FrameBuffers, aligned, overlap
-from h5lossy._blocks import BLOCK_BYTES, for_each_chunk
+from h5lossy._blocks import batch_bytes, for_each_chunk
 from h5lossy._libhdf5 import stored_size
 from h5lossy._values import unwritten_value
 
@@ -132,8 +132,9 @@ class HostReader(ChunkReader):
 
     def run(self, threads: int) -> None:
         """Read on at most so many threads."""
-        count = len(self._chosen)
-        if threads == 1 or count * self._chosen.chunk_bytes <= BLOCK_BYTES:
+        chunk_bytes = self._chosen.chunk_bytes
+        is_one_batch = len(self._chosen) * chunk_bytes <= batch_bytes(chunk_bytes, threads)
+        if threads == 1 or is_one_batch:
             for batch in self._fetch(threads):  # nothing to overlap with
                 self._finish(batch, self._decode(threads, batch))
         else:

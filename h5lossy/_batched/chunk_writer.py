@@ -74,7 +74,7 @@ class ChunkWriter:
         self._report = report
         self._threads = threads
         self._fill = unwritten_value(dataset)
-        self._buffers = FrameBuffers()
+        self._buffers = FrameBuffers(sparse=True)
         self._frame_bytes = _native.max_encoded_size(chosen.chunk_bytes)
         self._store = ChunkStore(dataset)
         self._recorder: Recorder | None = None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def is_collective(dataset: h5py.Dataset) -> bool:
     """Return whether this is in a block ``with dataset.collective``."""
-    return is_parallel(dataset.file) and dataset._dxpl.get_dxpl_mpio() == h5fd.MPIO_COLLECTIVE  # noqa: SLF001
+    return is_parallel(dataset) and dataset._dxpl.get_dxpl_mpio() == h5fd.MPIO_COLLECTIVE  # noqa: SLF001
 
 
 class _Failed(Exception):  # noqa: N818  # never leaves this module
@@ -108,7 +108,7 @@ def write_together(
     `prepare` checks the other arguments, and returns the function that reports progress, and the
     one that makes the source of the values for a shape.
     """
-    if not is_parallel(dataset.file):
+    if not is_parallel(dataset):
         error = InvalidArgumentError(
             f"collective=True is for files that are open with driver='mpio', and "
             f"{dataset.file.filename} is open with {dataset.file.driver!r}; leave it out"
@@ -135,9 +135,10 @@ def write_together(
 
 def _chosen_by_one(dataset: h5py.Dataset, selection: Any) -> Selection:
     """Return the selection of this process, or raise."""
-    if dataset.shape == ():
+    if not dataset.shape:
+        kind = "a scalar" if dataset.shape == () else "a null dataspace"
         raise InvalidArgumentError(
-            f"{dataset.name} is a scalar, which processes cannot share; write it in one of "
+            f"{dataset.name} is {kind}, which processes cannot share; write it in one of "
             "them, without collective=True"
         )
     chosen = as_selection(selection, dataset, may_be_empty=True)

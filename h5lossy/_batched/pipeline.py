@@ -80,10 +80,12 @@ def _run_at_once(work: Callable[[_Batch], _Result], batch: _Batch) -> Future[_Re
 class FrameBuffers:
     """Two buffers that take turns: one for the batch at work, one for the batch before or after it.
 
-    They are reused, since the first use of fresh memory takes about as long as encoding.
+    They are reused, since the first use of fresh memory takes about as long as encoding. `sparse`
+    is for frames that leave most of their room unused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, sparse: bool = False) -> None:
+        self._new: Callable[[int], npt.NDArray[np.uint8]] = _small_pages if sparse else _bytes
         self._buffers = [np.empty(0, np.uint8)] * 2
 
     def next(self, count: int, frame_bytes: int) -> npt.NDArray[np.uint8]:
@@ -91,7 +93,7 @@ class FrameBuffers:
         row_bytes = aligned(frame_bytes)
         buffer = self._buffers.pop(0)
         if len(buffer) < count * row_bytes:
-            buffer = _small_pages(count * row_bytes)
+            buffer = self._new(count * row_bytes)
         self._buffers.append(buffer)
         return buffer[: count * row_bytes].reshape(count, row_bytes)
 
@@ -99,6 +101,10 @@ class FrameBuffers:
 def aligned(frame_bytes: int) -> int:
     """Return the next multiple of a cache line."""
     return -(-frame_bytes // 64) * 64
+
+
+def _bytes(size: int) -> npt.NDArray[np.uint8]:
+    return np.empty(size, np.uint8)
 
 
 def _small_pages(size: int) -> npt.NDArray[np.uint8]:

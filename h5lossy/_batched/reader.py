@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
+import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -95,19 +98,17 @@ def read(
         threads = checked_threads(threads)
     check_open(dataset)
     chosen = as_selection(selection, dataset)
-    if progress is False:
-        silent = lambda _done, _total: None  # noqa: E731
-        return _read(dataset, selection, chosen, out, threads=threads, report=silent)
-    with reporting(progress, f"reading {dataset.name}") as report:
-        return _read(dataset, selection, chosen, out, threads=threads, report=report)
+    what = f"reading {dataset.name}" if progress else ""
+    with reporting(progress, what) as report:
+        return _read(dataset, selection, chosen, out=out, threads=threads, report=report)
 
 
 def _read(
     dataset: h5py.Dataset,
     selection: Any,
     chosen: Selection | None,
-    out: Any,
     *,
+    out: Any,
     threads: int | None,
     report: Report,
 ) -> Any:
@@ -132,10 +133,16 @@ def _read(
 def checked_threads(threads: Any) -> int:
     """Return the number of threads to use, or raise `InvalidArgumentError`."""
     if threads is None:
-        return _native.default_threads()
+        return _default_threads(os.environ.get("H5LOSSY_NUM_THREADS"), int(time.monotonic()))
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InvalidArgumentError(f"threads must be a number from 1 up, got {threads!r}")
     return int(min(threads, _MOST_THREADS))
+
+
+@functools.lru_cache(1)
+def _default_threads(_setting: str | None, _second: int) -> int:
+    """Return the number of threads, which the library reads in ten files: once a second."""
+    return _native.default_threads()
 
 
 def check_open(dataset: h5py.Dataset) -> None:

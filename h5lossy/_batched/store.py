@@ -26,6 +26,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from h5py import h5f, h5i
 from h5py._objects import phil
 
 from h5lossy import _native
@@ -38,6 +39,7 @@ from h5lossy._libhdf5 import (
     stored_size,
 )
 from h5lossy._libraries import ffi, process
+from h5lossy._per_dataset import once_per_dataset
 from h5lossy._superblock import read_superblock
 
 if TYPE_CHECKING:
@@ -76,12 +78,12 @@ class ChunkStore:
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
-        self._file = dataset.file
-        self._is_on_disk = self._file.driver == "sec2"
+        self._file = h5i.get_file_id(dataset.id)
+        self._is_on_disk, has_full_index = _storage_of(dataset)
         chunks = math.prod(grid_of(dataset))
         self._index_bytes = _INDEX_BYTES + _GROWTH_BYTES * math.isqrt(chunks)
         #: What the index takes as soon as there is one; 0 if there is one, as far as is known.
-        self._first_bytes = chunks * _ENTRY_BYTES if has_fixed_array(dataset.id.id) else 0
+        self._first_bytes = chunks * _ENTRY_BYTES if has_full_index else 0
         #: The length that the superblock in the file states.
         self._stated = 0
         #: Up to here there is disk space.
@@ -107,13 +109,13 @@ class ChunkStore:
         """Have HDF5 write its caches, for which space has been reserved."""
         with phil:
             if self._is_on_disk:
-                end = allocated_end(self._file.id)
+                end = allocated_end(self._file)
                 if end < self._stated:
                     self._state_shorter(end)
-                if end < self._file.id.get_filesize():  # truncating releases what was reserved
+                if end < self._file.get_filesize():  # truncating releases what was reserved
                     self._end = min(self._end, end)
                 self._stated = end
-            self._file.flush()
+            h5f.flush(self._file)
 
     @contextmanager
     def _replacing(self, place: Place, size: int) -> Iterator[None]:
@@ -124,21 +126,21 @@ class ChunkStore:
             yield
             if old is None or old == size:
                 return
-            if allocated_end(self._file.id) > self._stated:
+            if allocated_end(self._file) > self._stated:
                 self.flush()  # what is beyond the stated end can't be read after a kill
             else:
                 self._dataset.id.flush()
 
     def _begin(self) -> None:
         """Find out where the disk space ends for what is in HDF5's caches, which has an address."""
-        found = read_superblock(self._file.id.get_vfd_handle())
+        found = read_superblock(self._file.get_vfd_handle())
         self._stated = found.end if found else 0
-        if allocated_end(self._file.id) - self._stated > _UNFLUSHED_BYTES:
+        if allocated_end(self._file) - self._stated > _UNFLUSHED_BYTES:
             self.flush()
         self._end = self._stated
 
     def _state_shorter(self, end: int) -> None:
-        fd = self._file.id.get_vfd_handle()
+        fd = self._file.get_vfd_handle()
         found = read_superblock(fd)
         if found is not None and found.end > end:
             found.with_end(end).write(fd)
@@ -149,13 +151,15 @@ class ChunkStore:
             return
         if self._first_bytes and not has_no_chunks(self._dataset.id.id, place):
             self._first_bytes = 0
-        end = self._file.id.get_filesize() + size + self._index_bytes + self._first_bytes
+        end = self._file.get_filesize() + size + self._index_bytes + self._first_bytes
         if end <= self._end:
             return
-        fd = self._file.id.get_vfd_handle()
+        fd = self._file.get_vfd_handle()
         code = self._allocate(fd, end + _AHEAD_BYTES) and self._allocate(fd, end)
         if code:
-            raise OSError(code, f"{os.strerror(code)} for the next chunk", self._file.filename)
+            raise OSError(
+                code, f"{os.strerror(code)} for the next chunk", self._dataset.file.filename
+            )
         self._first_bytes = 0
 
     def _allocate(self, fd: int, end: int) -> int:
@@ -170,6 +174,12 @@ class ChunkStore:
         if not code:
             self._end = end
         return code
+
+
+@once_per_dataset
+def _storage_of(dataset: h5py.Dataset) -> tuple[bool, bool]:
+    """Return whether a file is on a disk in one piece, and an index has its size from the start."""
+    return dataset.file.driver == "sec2", has_fixed_array(dataset.id.id)
 
 
 def _fallocate(fd: int, begin: int, size: int) -> int:

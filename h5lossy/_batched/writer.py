@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from h5py import h5f, h5i
 from h5py._objects import phil
 
 from h5lossy._batched.boxes import as_selection
@@ -148,7 +149,8 @@ def write(
             count = checked_threads(threads)
             _check(dataset, together=together, verify=verify)
             _warn(dataset)
-            report = stack.enter_context(reporting(progress, f"writing {dataset.name}"))
+            what = f"writing {dataset.name}" if progress else ""
+            report = stack.enter_context(reporting(progress, what))
             read_dataset = partial(read, threads=count)
             return report, lambda shape: make_source(values, shape, dataset, read_dataset)
 
@@ -164,6 +166,11 @@ def write(
             raise InvalidArgumentError(
                 f"verify=True needs whole chunks, compressed by h5lossy alone, in {dataset.name}; "
                 "for others, write without, and compare with h5lossy.assess afterwards"
+            )
+        if chosen is None and dataset.shape is None:
+            raise InvalidArgumentError(
+                f"{dataset.name} has no shape (a null dataspace), so it holds no values; make a "
+                "dataset with a shape"
             )
         if chosen is None or (is_empty and params is None):
             dataset[selection] = all_at_once(values, dataset)
@@ -187,21 +194,16 @@ def write(
 
 def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
     """Raise if the dataset can't be written."""
-    if dataset.file.mode == "r":
+    if not h5i.get_file_id(dataset.id).get_intent() & h5f.ACC_RDWR:
         raise InvalidArgumentError(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
-        )
-    if dataset.shape is None:
-        raise InvalidArgumentError(
-            f"{dataset.name} has no shape (a null dataspace), so it holds no values; make a "
-            "dataset with a shape"
         )
     if together and verify:
         raise InvalidArgumentError(
             "verify=True records what one process wrote, and cannot be combined with "
             "collective=True; compare with h5lossy.assess afterwards"
         )
-    if not together and is_parallel(dataset.file) and dataset.id.get_create_plist().get_nfilters():
+    if not together and is_parallel(dataset) and dataset.id.get_create_plist().get_nfilters():
         raise InvalidArgumentError(
             f"parallel HDF5 writes a dataset with filters, as {dataset.name} is, only in all "
             "processes together: call write(..., collective=True) in each of them"

@@ -14,11 +14,12 @@ import click
 
 from h5lossy import read
 from h5lossy._chunking import chunks_for
-from h5lossy._cli._files import datasets_in, is_float, open_file, split_place
+from h5lossy._cli._files import datasets_in, is_float, open_file
 from h5lossy._cli._options import CODEC_NAMES, Request, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
 from h5lossy._cli._plan import RepackOptions, make_plans
 from h5lossy._codecs import Auto
+from h5lossy._names import split_place
 from h5lossy._values import checked_dtype
 from h5lossy.missing import Missing, missing_when_stored
 

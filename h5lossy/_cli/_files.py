@@ -18,7 +18,7 @@ from h5lossy import H5LossyError, NotComparableError
 from h5lossy._cli._console import one_line, printable
 from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import matches, require_match
-from h5lossy._names import path_bytes, path_text
+from h5lossy._names import dataset_at, path_text
 from h5lossy._repacking.objects import walk
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ class Datasets(Mapping[str, h5py.Dataset]):
         self._names = dict.fromkeys(names)
 
     def __getitem__(self, name: str) -> h5py.Dataset:
-        found = get(self._file, name) if name in self._names else None
-        if not isinstance(found, h5py.Dataset):
+        found = dataset_at(self._file, name) if name in self._names else None
+        if found is None:
             raise KeyError(name)
         return found
 
@@ -141,14 +141,6 @@ class Datasets(Mapping[str, h5py.Dataset]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-def get(file: h5py.File, name: str) -> Any:
-    """Return an object of a file, whose name need not be UTF-8; None if there is none."""
-    try:
-        return file.get(path_bytes(name))
-    except ValueError:  # h5py's for what is no name at all, such as one with a NUL
-        return None
 
 
 def datasets_in(file: h5py.File, patterns: Sequence[str]) -> Datasets:
@@ -178,15 +170,3 @@ def is_float(dataset: h5py.Dataset) -> bool:
         return bool(dataset.dtype.kind == "f" and dataset.shape is not None)
     except TypeError:
         return False
-
-
-def split_place(text: str) -> tuple[str, str | None]:
-    """Split ``file.h5:/path`` into both; without a path the second is None.
-
-    Examples
-    --------
-    >>> split_place("a.h5:/ocean/salt"), split_place("a.h5")
-    (('a.h5', '/ocean/salt'), ('a.h5', None))
-    """
-    file, separator, path = text.rpartition(":/")
-    return (file, f"/{path}") if separator else (text, None)

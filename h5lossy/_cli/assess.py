@@ -9,18 +9,15 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
-import h5py
 
 import h5lossy
 from h5lossy._cli._console import printable, say, say_json
 from h5lossy._cli._files import (
     FAILED,
     datasets_in,
-    get,
     is_float,
     no_verdict,
     open_file,
-    split_place,
 )
 from h5lossy._cli._options import (
     FileToWrite,
@@ -30,11 +27,14 @@ from h5lossy._cli._options import (
     quiet_option,
 )
 from h5lossy._cli._progress import progress_bar
+from h5lossy._names import dataset_at, split_place
 from h5lossy.assessment import GROUPS, PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import h5py
 
     from h5lossy import ErrorBound, Report
 
@@ -199,7 +199,7 @@ def _pairs(original: str, decoded: str, patterns: tuple[str, ...]) -> Iterator[t
     with open_file(file_x) as x, open_file(file_y) as y:
         datasets = datasets_in(y, patterns)
         found = [name for name, dataset in datasets.items() if patterns or is_float(dataset)]
-        missing = [name for name in found if not isinstance(get(x, name), h5py.Dataset)]
+        missing = [name for name in found if dataset_at(x, name) is None]
     if missing:
         raise click.ClickException(f"{file_x} has no dataset {printable(', '.join(missing))}")
     if not found:
@@ -230,7 +230,7 @@ def _opened(mask: str, stack: ExitStack) -> h5py.Dataset:
     file, path = split_place(mask)
     if path is None:
         raise click.UsageError(f"--mask takes FILE:/PATH, got {mask!r}")
-    found = get(stack.enter_context(open_file(file)), path)
-    if not isinstance(found, h5py.Dataset):
+    found = dataset_at(stack.enter_context(open_file(file)), path)
+    if found is None:
         raise click.ClickException(f"there is no dataset {path} in {file}")
     return found

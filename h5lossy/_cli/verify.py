@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import h5py
 
 import h5lossy
 from h5lossy import NotComparableError, describe
@@ -23,7 +22,6 @@ from h5lossy._cli._files import (
     datasets_in,
     filters_of,
     for_each_file,
-    get,
     no_verdict,
     open_file,
     raise_failures,
@@ -31,9 +29,12 @@ from h5lossy._cli._files import (
 )
 from h5lossy._cli._options import dataset_option, json_option, quiet_option
 from h5lossy._cli._progress import Advance, progress_bar
+from h5lossy._names import dataset_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import h5py
 
     from h5lossy import Verification
 
@@ -221,8 +222,8 @@ class _Run:
 def _counterpart(original: h5py.File | None, name: str) -> Any:
     if original is None:
         return None
-    found = get(original, name)
-    if not isinstance(found, h5py.Dataset):
+    found = dataset_at(original, name)
+    if found is None:
         raise click.ClickException(f"{original.filename} has no dataset {printable(name)}")
     return found
 

@@ -5,17 +5,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._native.library import LIBRARY_PATH, Library, Struct
+from h5lossy._native.library import Library, Struct
+from h5lossy._public import PLUGIN_PATH
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_library = Library(LIBRARY_PATH, "assess")
+# Not beside the plugin: HDF5 opens every library in that folder.
+ASSESS_PATH = Path(PLUGIN_PATH).parent / "lib" / "libh5lossy_assess.so"
+
+_library = Library(ASSESS_PATH, "assess")
 ffi, lib = _library.ffi, _library.lib
 call, result = _library.call, _library.result
 

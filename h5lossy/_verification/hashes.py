@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     Words = npt.NDArray[np.uint64]
 
-#: Words of 32 bits that share the weights.
-_BLOCK = 1 << 16
+#: Values that share the weights.
+_BLOCK = 1 << 14
 
 #: Values that are converted at a time: a CPU's cache holds them.
-_AT_ONCE_BYTES = 1 << 18
+_AT_ONCE_BYTES = 1 << 17
 
 _MASK = (1 << 64) - 1
 
@@ -43,18 +43,22 @@ def hash_chunks(
 
     Values outside of the dataset must be `unwritten`, of which nothing goes into the hash.
     """
-    little = rows.dtype.newbyteorder("<")
-    nothing = as_bits(np.asarray(unwritten, little))
+    nothing = as_bits(np.asarray(unwritten, rows.dtype))
     step = max(1, _AT_ONCE_BYTES // max(1, rows[:1].nbytes))
     parts = [rows[i : i + step] for i in range(0, len(rows), step)]
 
     def sums_of(part: npt.NDArray[Any]) -> Words:
-        words = (as_bits(part.astype(little, copy=False)) ^ nothing).view("<u4")
-        total = np.zeros(len(words), np.uint64)
-        for i in range(0, words.shape[1], _BLOCK):
-            block = words[:, i : i + _BLOCK].astype(np.uint64)
-            sums = np.einsum("ij,j->i", block, _weights(0)[: block.shape[1]])
-            total += sums * _weights(1 + i // _BLOCK)[0]
+        total = np.zeros(len(part), np.uint64)
+        bits = as_bits(part)
+        for i in range(0, bits.shape[1], _BLOCK):
+            block = (bits[:, i : i + _BLOCK] ^ nothing).astype(np.uint64, copy=False)
+            low, high = (_weights(seed)[: block.shape[1]] for seed in (0, 1))
+            if bits.itemsize == 4:
+                sums = np.einsum("ij,j->i", block, low)
+            else:
+                sums = np.einsum("ij,j->i", block & np.uint64(0xFFFFFFFF), low)
+                sums += np.einsum("ij,j->i", block >> np.uint64(32), high)
+            total += sums * _weights(2 + i // _BLOCK)[0]
         return total
 
     workers = min(threads, len(parts))
@@ -81,10 +85,10 @@ def _mixed(numbers: Words) -> Words:
     return numbers ^ (numbers >> np.uint64(31))
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1024)
 def _weights(seed: int) -> Words:
-    """Return odd pseudorandom numbers: the weights of words for 0, and of block N for 1 + N."""
-    count = 1 if seed else _BLOCK
+    """Return odd pseudorandom numbers: of values, their upper halves, and of block N for 2 + N."""
+    count = _BLOCK if seed < 2 else 1
     return _mixed(
         np.arange(count, dtype=np.uint64) + (np.uint64(seed) << np.uint64(32))
     ) | np.uint64(1)

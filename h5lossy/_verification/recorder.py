@@ -96,10 +96,7 @@ class Recorder:
         self._hashes: dict[Place, int] = {}
         self._threads = threads or _native.default_threads()
         #: Hashes of the chunks that are going to be replaced, if hashes are of several chunks.
-        self._replaced: dict[Place, int] = {}
-        earlier = self._earlier() if target else None
-        if earlier is not None and earlier.hashes.size > 1:
-            self._replaced.update(self._hashes_in(target, earlier))
+        self._replaced = dict(self._recorded_in(target)) if target else {}
 
     def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
         """Check a block of whole chunks.
@@ -241,25 +238,36 @@ class Recorder:
             hashes.add(number, -value)
             record.report["written"] = max(0, record.report["written"] - hashes.size)
 
-    def _hashes_in(self, target: tuple[slice, ...], record: Record) -> Iterator[tuple[Place, int]]:
-        """Yield the hashes that a record has of chunks in a part of the dataset, by decoding them.
+    def _recorded_in(self, target: tuple[slice, ...]) -> Iterator[tuple[Place, int]]:
+        """Yield the hashes that groups hold of chunks in a part of the dataset, by decoding them.
 
-        Chunks that can't be decoded are left out.
+        Chunks that can't be decoded are left out, and all that are stored if they have hashes of
+        their own.
         """
-        stored, shape = StoredChunks(self._dataset), record.of["shape"]
         axes = (
             range(axis.start // c, -(-axis.stop // c))
             for axis, c in zip(target, self._chunks, strict=True)
         )
+        stored: list[tuple[Place, Place]] = []
         for place in itertools.product(*axes):
             start = tuple(p * c for p, c in zip(place, self._chunks, strict=True))
+            if stored_size(self._dataset.id.id, start) is None:
+                yield place, 0
+            else:
+                stored.append((place, start))
+        record = self._earlier() if stored else None
+        if record is None or record.hashes.size == 1:
+            return
+        chunks = StoredChunks(self._dataset)
+        for place, start in stored:
             row = np.full((1, *self._chunks), self._unwritten)
             with suppress(H5LossyError, OSError, RuntimeError, ValueError):
-                is_hashed = record.hashes.get(record.number(place)) != 0
-                if is_hashed and stored_size(self._dataset.id.id, start) is not None:
+                if record.hashes.get(record.number(place)):
                     # As large as it was when it was recorded.
-                    inside = tuple(slice(max(0, n - s)) for n, s in zip(shape, start, strict=True))
-                    values = stored.values(start)[inside]
+                    inside = [
+                        slice(max(0, n - s)) for n, s in zip(record.of["shape"], start, strict=True)
+                    ]
+                    values = chunks.values(start)[tuple(inside)]
                     row[0][tuple(map(slice, values.shape))] = values
                 yield place, self._hash(row, [place])[0]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from h5lossy._arrays import cupy_memory
 from h5lossy._bounds import BoundKind
 from h5lossy._datasets import describe
-from h5lossy._errors import DeviceError
+from h5lossy._errors import DeviceError, InvalidArgumentError
 from h5lossy._progress import reporting
 from h5lossy._warnings import warn
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
@@ -33,6 +33,7 @@ from h5lossy.assessment._options import (
 )
 from h5lossy.assessment._passes import Passes
 from h5lossy.assessment._slices import take_slices
+from h5lossy.assessment._sparse import MOST_READ, Stored
 from h5lossy.assessment._task import Task
 
 if TYPE_CHECKING:
@@ -166,12 +167,20 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
     x.threads = y.threads = options.threads
     agree_on_packing(x, y, as_stored=source == "file")
     dtype = common_dtype(x, y)
+    combined, layout = combined_mask(mask, x), Layout.of(x.shape)
+    stored = Stored.of([x, y, *([] if combined is None else [combined])], layout)
+    if stored is not None and options.own_metrics and x.size > MOST_READ:
+        raise InvalidArgumentError(
+            f"metrics of your own read every value, and {x.name} claims {x.size} of them, most of "
+            "which were never written; assess a part of it"
+        )
     fields = Fields(
         original=x,
         decoded=y,
-        mask=combined_mask(mask, x),
+        mask=combined,
         dtype=dtype,
-        layout=Layout.of(x.shape),
+        layout=layout,
+        stored=stored,
         missing=missing_in(x, y, dtype, options.fill_value, options.missing_value),
     )
     return Task(

@@ -18,10 +18,9 @@ from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, missi
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
 from h5lossy.assessment._passes import Results
-from h5lossy.assessment._scaling import Sums
 from h5lossy.assessment._task import Task, halo_of
+from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import first_cut
-from h5lossy.assessment._wide import Undefined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -252,12 +251,10 @@ class Assessor:
             If planes are still to come.
         """
         self._check_complete()
-        points, field = self._state.points_result(), self._field_state.field_result()
         found = Results(
             params=self._state.params,
-            points=points,
-            sums=Sums.streamed(points, field),
-            field=field,
+            points=self._state.points_result(),
+            field=self._field_state.field_result(),
             value_range=self._task.options.data_range,
             undefined=Undefined(),
             absent=self._absent,

@@ -18,7 +18,7 @@ from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
 from h5lossy._attributes import attribute_of, text_attribute
 from h5lossy._batched import read
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
-from h5lossy._names import name_of, path_bytes
+from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._values import unmasked
 from h5lossy._variables import as_stored
 from h5lossy.missing import Missing, no_data
@@ -91,6 +91,13 @@ class Input:
         return np.ascontiguousarray(self._typed(part, dtype)).reshape(
             [s.stop - s.start for s in selection] if self.shape else ()
         )
+
+    def read_into(self, selection: tuple[slice, ...], out: npt.NDArray[Any]) -> bool:
+        """Read a part of a dataset into `out`, unless it has to be converted."""
+        if self.dataset is None or self.packing is not None or self.dtype != out.dtype:
+            return False
+        read(self.dataset, selection, out=out, threads=self.threads)
+        return True
 
     def read_on_device(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> Any:
         """Return a part as a C-contiguous CuPy array, without a copy where it is one."""
@@ -224,15 +231,14 @@ def _open(values: Any, name: str, stack: ExitStack) -> Input:
     if not isinstance(values, str | Path):
         own = name_of(values) if isinstance(values, h5py.Dataset) else getattr(values, "name", None)
         return Input(values, own or name)
-    file, separator, path = str(values).rpartition(":/")
-    if not separator:
+    file, path = split_place(str(values))
+    if path is None:
         raise InvalidArgumentError(
             f'{name} must name a dataset in a file, as "file.h5:/path" does, got {str(values)!r}'
         )
-    opened_file = stack.enter_context(h5py.File(file, "r"))
-    found = opened_file.get(path_bytes(f"/{path}"))
-    if not isinstance(found, h5py.Dataset):
-        raise InvalidArgumentError(f"there is no dataset /{path} in {file}")
+    found = dataset_at(stack.enter_context(h5py.File(file, "r")), path)
+    if found is None:
+        raise InvalidArgumentError(f"there is no dataset {path} in {file}")
     return Input(found, str(values))
 
 

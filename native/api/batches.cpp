@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C API's batches: one call per chunk, on many threads. The calls for one chunk (api_guards.h) set the floating-point
+// The C API's batches: one call per chunk, on many threads. The calls for one chunk (guards.h) set the floating-point
 // environment and catch exceptions; this file checks the batch's arguments and handles the chunks' memory layout.
 
 #include <algorithm>
@@ -9,12 +9,13 @@
 #include <exception>
 #include <vector>
 
-#include "chunk/api_guards.h"
-#include "chunk/decode.h"
+#include "api/guards.h"
 #include "chunk/strided_chunks.h"
 #include "chunk/workspace.h"
 #include "frame/message.h"
 #include "h5lossy.h"
+#include "offload/chunks.h"
+#include "runtime/entry.h"
 #include "runtime/pool.h"
 #include "runtime/threads.h"
 
@@ -109,8 +110,8 @@ h5l_status decode_one(const h5l_params* params, const h5l_parts* parts, const vo
       return why.fail(H5L_CORRUPT, "the frame holds %u bytes, but a chunk has %zu", opened.header.raw_bytes, raw_bytes);
     }
     const Part part(*parts, task.i, params->value_bytes);
-    if (part.is_chunk()) return decode_chunk(opened, bytes_of(raw, raw_bytes), why, task.threads);
-    return decode_part(opened, part, static_cast<std::uint8_t*>(raw), task.scratch, why, task.threads);
+    if (part.is_chunk()) return offload::decode_chunk(opened, bytes_of(raw, raw_bytes), why, task.threads);
+    return offload::decode_part(opened, part, static_cast<std::uint8_t*>(raw), task.scratch, why, task.threads);
   });
 }
 

@@ -9,14 +9,11 @@
 #include <vector>
 
 #include "chunk/codec_selection.h"
-#include "chunk/gpu_requests.h"
 #include "chunk/parallel_tiles.h"
 #include "chunk/streaming.h"
-#include "chunk/swap.h"
 #include "chunk/workspace.h"
 #include "codecs/bounds.h"
-#include "gpu/chunks.h"
-#include "runtime/device_selection.h"
+#include "frame/swap.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {
@@ -88,6 +85,7 @@ class Partial {
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(part_.values() * part_.value_bytes()); }
   [[nodiscard]] std::uint32_t tiles() const { return static_cast<std::uint32_t>(tiles_.size()); }
   [[nodiscard]] std::uint32_t tile(std::uint32_t i) const { return tiles_[i]; }
+  [[nodiscard]] bool are_most_of(const Frame& frame) const { return 2 * std::uint64_t{tiles()} > frame.tiles; }
   [[nodiscard]] bool needs_room() const { return true; }
 
   [[nodiscard]] std::uint8_t* memory(std::uint32_t tile, std::uint32_t count) const {
@@ -207,6 +205,12 @@ h5l_status decode_values(const Frame& frame, const Part& part, std::uint8_t* arr
   return decode_tiles(frame, choice, Partial(choice.geometry, part, array), why, threads);
 }
 
+bool needs_most_tiles(const Frame& frame, const Part& part) {
+  Choice choice;
+  return open_choice(frame, choice, Message(nullptr)) == H5L_OK &&
+         Partial(choice.geometry, part, nullptr).are_most_of(frame);
+}
+
 h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array, Scratch& scratch, const Message& why,
                        std::uint32_t threads) {
   const FrameHeader& header = frame.header;
@@ -218,10 +222,8 @@ h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array
   Choice choice;
   if (const h5l_status status = open_choice(frame, choice, why); status != H5L_OK) return status;
   const Partial some(choice.geometry, part, array);
-  // Short rows of boxes are copied faster to a chunk, and GPUs decode whole chunks.
-  const bool is_most = 2 * std::uint64_t{some.tiles()} > frame.tiles;
-  if (is_most &&
-      (!choice.geometry.is_linear() || select_device(Direction::decode, header.codec, header.raw_bytes) != nullptr)) {
+  // Short rows of boxes are copied faster to a chunk.
+  if (some.are_most_of(frame) && !choice.geometry.is_linear()) {
     std::uint8_t* const chunk = scratch.get(header.raw_bytes);
     if (chunk == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a chunk");
     const h5l_status status = decode_chunk(frame, {chunk, header.raw_bytes}, why, threads);
@@ -231,38 +233,14 @@ h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array
   if (const h5l_status status = check_sum(frame, why, threads_for_chunk(threads, some.bytes())); status != H5L_OK) {
     return status;
   }
-  const h5l_status status = decode_tiles(frame, choice, some, why, threads);
-  if (status == H5L_OK) count_chunk(Direction::decode, false);
-  return status;
+  return decode_tiles(frame, choice, some, why, threads);
 }
 
-namespace {
-
-h5l_status decode_on_cpu(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
+h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
   if (const h5l_status status = check_sum(frame, why, threads_for_chunk(threads, raw.size())); status != H5L_OK) {
     return status;
   }
   return decode_whole(frame, raw, why, threads);
-}
-
-// False if the CPU was selected, or the GPU failed or rejected the frame; decoding on the CPU then gives the error message.
-bool decode_on_gpu(const Frame& frame, MutableBytes raw) {
-  gpu::Device* const device = select_device(Direction::decode, frame.header.codec, raw.size());
-  if (device == nullptr) return false;
-  const gpu::DecodeCall call = make_decode_call(frame.header, 0, raw.size() / frame.header.value_bytes, 1);
-  if (gpu::decode_chunk(*device, call, frame.bytes, raw)) return true;
-  report_failure(*device);
-  return false;
-}
-
-}  // namespace
-
-h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
-  if (frame.header.codec == H5L_CODEC_STORED || raw.empty()) return decode_on_cpu(frame, raw, why, threads);
-  const bool is_on_gpu = decode_on_gpu(frame, raw);
-  const h5l_status status = is_on_gpu ? H5L_OK : decode_on_cpu(frame, raw, why, threads);
-  if (status == H5L_OK) count_chunk(Direction::decode, is_on_gpu);
-  return status;
 }
 
 }  // namespace h5lossy

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The positions and sizes of a chunk's tiles: runs of values, or rows of boxes whose values are scattered over the chunk.
+// The positions and sizes of a chunk's tiles: runs of values, or rows of boxes whose values are scattered over the
+// chunk.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The HDF5 plugin: the callbacks for creating a dataset and for filtering a chunk. docs/design/hdf5.md gives the reasons
-// for their results.
+// The HDF5 plugin: the callbacks for creating a dataset and for filtering a chunk. docs/design/hdf5.md gives the
+// reasons for their results.
 
 #include <atomic>
 #include <cstdlib>

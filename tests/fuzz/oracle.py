@@ -11,6 +11,7 @@ has to be an error to every reader.
 
 from __future__ import annotations
 
+import itertools
 import math
 import zlib
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from h5py import h5d, h5t, h5z
 import h5lossy
 from fuzz.seeds import DONT_FILTER_PARTIAL_CHUNKS
 from h5lossy import FILTER_ID, H5LossyError, _native
-from h5lossy._libhdf5 import chunk_options
+from h5lossy._libhdf5 import chunk_options, stored_size
 from hdf5_helpers import filters
 
 if TYPE_CHECKING:
@@ -110,17 +111,17 @@ def _expect(dataset: h5py.Dataset) -> Expected:
     creation = dataset.id.get_create_plist()  # a name keeps it open
     unfiltered_edges = bool(chunk_options(creation.id) & DONT_FILTER_PARTIAL_CHUNKS)
     broken, unseen = "", False
-    seen = set()
+    starts = []
     for number in range(dataset.id.get_num_chunks()):
         info = dataset.id.get_chunk_info(number)
         if info.byte_offset is None:  # listed, and nowhere
             continue
         if info.size > MOST_BYTES:
             raise _Unreadable
-        start = info.chunk_offset
-        if start in seen:  # an index that lists a place twice
-            raise _Unknown
-        seen.add(start)
+        starts.append(info.chunk_offset)
+    if len(set(starts)) < len(starts):  # an index that lists a place twice
+        raise _Unknown
+    for start in [*starts, *_found_elsewhere(dataset, starts, wanted)]:
         inside = tuple(
             slice(s, min(s + c, w.stop)) for s, c, w in zip(start, chunks, wanted, strict=True)
         )
@@ -144,6 +145,23 @@ def _expect(dataset: h5py.Dataset) -> Expected:
         corner = tuple(slice(0, s.stop - s.start) for s in inside)
         values[inside] = chunk.reshape(chunks)[corner]
     return Expected(values=None if broken else values, broken=broken, unseen=unseen)
+
+
+def _found_elsewhere(
+    dataset: h5py.Dataset, starts: list[tuple[int, ...]], wanted: tuple[slice, ...]
+) -> list[tuple[int, ...]]:
+    """Return the places for which HDF5 finds a chunk without listing it.
+
+    The index of a single chunk holds no place: HDF5 returns the chunk for every one.
+    """
+    axes = (range(0, part.stop, c) for part, c in zip(wanted, dataset.chunks, strict=True))
+    others = (place for place in itertools.product(*axes) if place not in starts)
+    found = [*itertools.islice(others, _MOST_CHUNKS if len(starts) == 1 else 0)]
+    if not found or stored_size(dataset.id.id, found[0]) is None:
+        return []
+    if next(others, None) is not None:
+        raise _Unknown
+    return found
 
 
 def _fill(dataset: h5py.Dataset) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import blocks
-from .common import Array, Corrupt, FloatType, Kind, Quantiser
+from .common import Array, Corrupt, FloatType, Kind, Quantizer
 from .interp_coder import (
     ESCAPE_BYTES,
     LANES,
@@ -23,7 +23,7 @@ from .interp_coder import (
     encode_residuals,
 )
 from .interp_exceptions import pack_exceptions, pack_patches, take_exceptions, unpack_patches
-from .interp_lattice import UNIT, Values, lattice_values, nearest_bins, own_quantiser, values_of
+from .interp_lattice import UNIT, Values, lattice_values, nearest_bins, own_quantizer, values_of
 from .interp_prediction import (
     AXES,
     INTERPOLATION,
@@ -53,7 +53,7 @@ __all__ = [
     "chosen_mode",
     "decode_tile",
     "encode_tile",
-    "own_quantiser",
+    "own_quantizer",
     "tiling",
 ]
 
@@ -371,7 +371,7 @@ def decode_tile(
     payload: bytes,
     count: int,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     *,
     mode: int = 0,
     inside: Array | None = None,
@@ -387,7 +387,7 @@ def decode_tile(
         Number of its values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     mode : int
         The frame's mode.
@@ -410,7 +410,7 @@ def decode_tile(
     if len(payload) == float_type.size:
         return np.frombuffer(payload * count, float_type.word_dtype)
     reader = blocks.Reader(payload)
-    head = take_head(reader, len(active_axes(shape, mode)), float_type, quantiser.kind)
+    head = take_head(reader, len(active_axes(shape, mode)), float_type, quantizer.kind)
     form = head.form
     is_exception, bits = np.zeros(count, bool), np.zeros(count, float_type.word_dtype)
     if head.has_exceptions:
@@ -429,10 +429,10 @@ def decode_tile(
     else:
         q = interpolate(changes, form, shape, mode)
     q = q.astype(f"<i{float_type.size}") + np.array(head.base, f"<i{float_type.size}")
-    values = lattice_values(q, float_type, quantiser, is_fine=form.is_fine)
+    values = lattice_values(q, float_type, quantizer, is_fine=form.is_fine)
     if patches.any() and not form.is_closed:
         near = q * q.dtype.type(UNIT) + patches.astype(q.dtype)
-        patched = lattice_values(near, float_type, quantiser, is_fine=True)
+        patched = lattice_values(near, float_type, quantizer, is_fine=True)
         values = np.where(patches != 0, patched, values)
     return np.where(is_exception, bits, values)
 
@@ -599,7 +599,7 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     has_exceptions = bool(tile.is_exception.any())
     exceptions = b""
     if has_exceptions:
-        bins = lattice_values(values.k, values.float_type, values.quantiser, is_fine=False)
+        bins = lattice_values(values.k, values.float_type, values.quantizer, is_fine=False)
         stored = np.where(values.has_bin, bins, values.bits)
         exceptions = pack_exceptions(values.bits, stored, tile.is_exception, values.shape)
     patches = np.array(entries, "<u2").tobytes() + bytes(2 * (len(entries) % 2))
@@ -636,7 +636,7 @@ def any_forms(values: Values, mode: int) -> Iterator[Form]:
     """
     rng = np.random.default_rng(zlib.crc32(values.bits.tobytes()))
     active = len(active_axes(values.shape, mode))
-    has_fine = values.quantiser.kind != Kind.POINTWISE_RELATIVE
+    has_fine = values.quantizer.kind != Kind.POINTWISE_RELATIVE
     for is_fine in (False, True) if has_fine else (False,):
         yield Form(LORENZO, axes=int(rng.integers(16)), is_fine=is_fine)
         if active:
@@ -648,7 +648,7 @@ def any_forms(values: Values, mode: int) -> Iterator[Form]:
 def encode_tile(
     bits: Array,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     fill_bits: int | None = None,
     *,
     mode: int = 0,
@@ -664,7 +664,7 @@ def encode_tile(
         Patterns of the tile's values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind, step and B.
     fill_bits : int, optional
         The fill value's pattern.
@@ -681,12 +681,12 @@ def encode_tile(
         The payload, of any length; None where the tile has to be stored.
     """
     shape: Shape = (1, 1, 1, bits.size) if inside is None else inside.shape
-    values = values_of(bits, shape, float_type, quantiser, fill_bits)
+    values = values_of(bits, shape, float_type, quantizer, fill_bits)
     if values.is_exception.all() and np.all(bits == bits[0]):
         return bits[:1].tobytes()
     is_held = values.has_bin & ~values.is_off_bins
     if is_held.all() and np.all(values.k == values.k[0]):
-        value = lattice_values(values.k[:1], float_type, quantiser, is_fine=False)
+        value = lattice_values(values.k[:1], float_type, quantizer, is_fine=False)
         return value.tobytes() if values.k[0] else b""
     chosen = any_forms(values, mode) if forms is None else forms
     payloads = [payload for form in chosen if (payload := encode_form(values, form, mode))]
