@@ -508,8 +508,8 @@ def test_hashes_are_what_the_page_says(dtype: str) -> None:
     unwritten, place = np.array(-999, dtype), (5, 2**40)
     bits = x.view(f"{dtype[0]}u{x.itemsize}") ^ unwritten.view(f"{dtype[0]}u{x.itemsize}")
     total = 0
-    for i, value in enumerate(bits.tolist()):
-        block, i = divmod(i, 2**14)
+    for number, value in enumerate(bits.tolist()):
+        block, i = divmod(number, 2**14)
         low, high = value & 0xFFFFFFFF, value >> 32
         in_block = low * (mix(i) | 1) + high * (mix(2**32 + i) | 1)
         total += in_block * (mix(2**32 * (2 + block)) | 1)
